@@ -1,0 +1,48 @@
+# Two commands do everything: `make demo` and `make test`. Each makes its own environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_FLAGS := --quiet --disable-pip-version-check
+.DEFAULT_GOAL := help
+
+.PHONY: help venv demo test test-core lint bench docs clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+# A stamp is newer than what it was made from, so a second run costs nothing.
+$(VENV)/.core: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt -e '.[dev]'
+	@touch $(VENV)/.core $@
+
+venv: $(VENV)/.dev ## Make the development environment, with all extras
+
+demo: $(VENV)/.core ## Label real data with seven rules and no gold labels
+	@$(BIN)/flyingsquid demo
+
+test: venv ## Run the whole test suite
+	$(BIN)/python -m pytest
+
+test-core: $(VENV)/.core ## Run the tests that need no extra
+	$(BIN)/python -m pip install $(PIP_FLAGS) 'pytest>=8.0' 'hypothesis>=6.100'
+	$(BIN)/python -m pytest -m 'not extra'
+
+lint: venv ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: venv ## Measure speed as ratios to named baselines
+	$(BIN)/python -m benchmarks.bench_label_model
+
+docs: venv ## Check the documentation: links, and every code block
+	$(BIN)/python -m pytest tests/test_docs.py
+
+clean: ## Remove environments and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

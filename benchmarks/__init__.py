@@ -1,0 +1,1 @@
+"""Speed, as ratios to named baselines measured in the same run."""

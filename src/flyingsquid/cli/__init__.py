@@ -1,0 +1,1 @@
+"""Command line. Parse, call, show; no statistics live here."""

@@ -1,0 +1,75 @@
+"""Votes drawn from the model, with the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flyingsquid.estimate import resolve_balance
+from flyingsquid.exceptions import OptionError
+from flyingsquid.votes import ABSTAIN, Votes
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Simulated votes and the truth behind them.
+
+    Attributes
+    ----------
+    votes : Votes of shape (n, m)
+    y : int8 array of shape (n,)
+        True classes, 0 or 1.
+    accuracies, coverage : arrays of shape (m,)
+        P(vote is right | source votes), P(source votes).
+    class_balance : array of shape (2,)
+    """
+
+    votes: Votes
+    y: NDArray[np.int8]
+    accuracies: NDArray[np.float64]
+    coverage: NDArray[np.float64]
+    class_balance: NDArray[np.float64]
+
+
+def simulate(
+    n_items: int,
+    accuracies: ArrayLike,
+    *,
+    coverage: ArrayLike = 1.0,
+    class_balance: Any = None,
+    rng: np.random.Generator,
+) -> Simulation:
+    """Draw one binary task whose sources are independent given the truth.
+
+    Parameters
+    ----------
+    n_items : int
+    accuracies : array of shape (m,)
+        P(vote is right | source votes), equal for both classes.
+    coverage : number or array of shape (m,)
+        P(source votes), whatever the truth.
+    class_balance : None for uniform, or P(Y=0), P(Y=1)
+    rng : numpy.random.Generator
+
+    Examples
+    --------
+    >>> sample = simulate(1000, [0.9, 0.7, 0.6], coverage=0.5, rng=np.random.default_rng(0))
+    >>> sample.votes
+    Votes(1,000 items x 3 sources, classes 0, 1, 50% voted, dense int8)
+    """
+    if n_items < 1:
+        raise OptionError(f"n_items={n_items}; at least one item is needed")
+    right = np.atleast_1d(np.asarray(accuracies, np.float64))
+    votes_at = np.broadcast_to(np.asarray(coverage, np.float64), right.shape).copy()
+    for name, values in (("accuracies", right), ("coverage", votes_at)):
+        if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
+            raise OptionError(f"{name} must be probabilities, one a source")
+    balance = resolve_balance(class_balance, (0, 1))
+    y = (rng.random(n_items) < balance[1]).astype(np.int8)
+    shape = (n_items, len(right))
+    votes = np.where(rng.random(shape) < right, y[:, None], 1 - y[:, None])
+    votes = np.where(rng.random(shape) < votes_at, votes, ABSTAIN).astype(np.int8)
+    return Simulation(Votes.from_classes(votes, classes=(0, 1)), y, right, votes_at, balance)

@@ -1,0 +1,74 @@
+"""Sources that deserve a second look, found from counts alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from flyingsquid.estimate.signed import SignedMoments
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFlags:
+    """What the counts alone say about sources.
+
+    Attributes
+    ----------
+    silent : mask of shape (m,)
+        Never votes.
+    one_sided : mask of shape (m,)
+        Votes, but for one class only.
+    copies : integer array of shape (m,)
+        Sources with equal numbers vote alike on every item; silent sources stand alone.
+    """
+
+    silent: Mask
+    one_sided: Mask
+    copies: NDArray[np.intp]
+
+    @property
+    def identical(self) -> tuple[tuple[int, ...], ...]:
+        """Groups of two or more sources whose columns are identical."""
+        sizes = np.bincount(self.copies)
+        members = [np.flatnonzero(self.copies == g) for g in np.flatnonzero(sizes > 1)]
+        return tuple(tuple(int(i) for i in group) for group in members)
+
+
+def flag_sources(signed: SignedMoments) -> SourceFlags:
+    """Find silent, one-sided and identical sources."""
+    coverage = signed.coverage
+    silent = coverage == 0
+    one_sided = (signed.rates == 0).any(axis=1) & ~silent
+    # Identical: they vote on the same items, and agree on each. The tolerance is for
+    # float counts; it is far below one vote for any integer count.
+    slack = 1e-12 * coverage[:, None]
+    agree_always = (signed.agreement >= coverage[:, None] - slack) & ~silent[:, None]
+    same = agree_always & agree_always.T
+    if same.any():
+        _, copies = connected_components(csr_array(same), directed=False)
+    else:
+        copies = np.arange(len(coverage))
+    return SourceFlags(silent, one_sided, np.asarray(copies, np.intp))
+
+
+def comparable_pairs(signed: SignedMoments, flags: SourceFlags) -> Mask:
+    """Pairs of sources whose agreement says something about their accuracies, shape (m, m).
+
+    Left out: a source with itself; pairs that never vote together; identical columns, as long as
+    three different ones remain; pairs of one-sided sources, as long as three two-sided ones
+    remain. The last rule holds because E[λᵢλⱼ] = aᵢaⱼ needs one side with symmetric errors:
+    two sources that only ever say yes agree always, whatever they are worth.
+    """
+    comparable: Mask = signed.overlap > 0
+    voting = ~flags.silent
+    if flags.identical and len(np.unique(flags.copies[voting])) >= 3:
+        comparable &= flags.copies[:, None] != flags.copies[None, :]
+    if flags.one_sided.any() and (voting & ~flags.one_sided).sum() >= 3:
+        comparable &= ~np.outer(flags.one_sided, flags.one_sided)
+    return comparable

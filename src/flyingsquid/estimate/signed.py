@@ -1,0 +1,77 @@
+"""Binary counts in the paper's signs: class 0 reads -1, class 1 reads +1, no vote reads 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.moments import Moments
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SignedMoments:
+    """Observable moments of signed votes λ in {-1, 0, +1}.
+
+    No vote counts as 0. The paper draws a coin there instead (its augmentation), which has
+    the same expectation for distinct sources and only adds noise: the coin is never drawn.
+
+    Attributes
+    ----------
+    n_items : float
+    rates : array of shape (m, 2)
+        P(λ = -1), P(λ = +1).
+    second : array of shape (m, m)
+        E[λᵢ λⱼ]; the diagonal is set to 0, because no estimator may read it.
+    overlap : array of shape (m, m)
+        P(both vote), diagonal 0.
+    agreement : array of shape (m, m)
+        P(both vote and agree), diagonal 0.
+    """
+
+    n_items: float
+    rates: Array
+    second: Array
+    overlap: Array
+    agreement: Array
+
+    @classmethod
+    def of(cls, moments: Moments) -> SignedMoments:
+        counts, n = moments.pair_counts, float(moments.n_items)
+        agreement = (counts[0, 0] + counts[1, 1]) / n
+        conflict = (counts[0, 1] + counts[1, 0]) / n
+        for table in (agreement, conflict):
+            np.fill_diagonal(table, 0.0)
+        rates = np.asarray(moments.vote_counts / n, np.float64)
+        return cls(n, rates, agreement - conflict, agreement + conflict, agreement)
+
+    @property
+    def coverage(self) -> Array:
+        """P(source votes), shape (m,)."""
+        return np.asarray(self.rates.sum(axis=1))
+
+    @property
+    def mean(self) -> Array:
+        """E[λ], shape (m,)."""
+        return np.asarray(self.rates[:, 1] - self.rates[:, 0])
+
+    @property
+    def standard_error(self) -> Array:
+        """Standard error of ``second``, shape (m, m)."""
+        return np.asarray(np.sqrt(np.maximum(self.overlap - self.second**2, 0) / self.n_items))
+
+    @property
+    def correlation_z(self) -> Array:
+        """√n times the correlation of each pair of votes, shape (m, m), diagonal 0.
+
+        The z-score of the covariance against "unrelated"; 0 for a source without variance.
+        """
+        mean = self.mean
+        spread = np.sqrt(np.maximum(self.coverage - mean**2, 0))
+        inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
+        z = (self.second - np.outer(mean, mean)) * np.outer(inverse, inverse)
+        np.fill_diagonal(z, 0.0)
+        return np.asarray(z * np.sqrt(self.n_items))

@@ -1,0 +1,41 @@
+"""Errors raised on purpose, and the one warning.
+
+FlyingSquidError(ValueError)
+├── VotesError             votes that cannot be read: shape, values, names, weights
+├── OptionError            an option has an unknown value, or the method cannot honour it
+├── NotIdentifiableError   the votes do not determine a parameter
+├── IncompatibleError      two values describe different sources or classes
+└── NotFittedError         a fitted model is needed (scikit-learn's NotFittedError too)
+
+SourceWarning(UserWarning)  a fit went well, but some sources deserve a look
+"""
+
+from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
+
+
+class FlyingSquidError(ValueError):
+    """Base of every error this package raises on purpose."""
+
+
+class VotesError(FlyingSquidError):
+    """The votes cannot be read: their shape, a value, a name or a weight is wrong."""
+
+
+class OptionError(FlyingSquidError):
+    """An option has an unknown value, or the chosen method cannot honour it."""
+
+
+class NotIdentifiableError(FlyingSquidError):
+    """The votes do not determine a parameter."""
+
+
+class IncompatibleError(FlyingSquidError):
+    """Two values describe different sources or classes."""
+
+
+class NotFittedError(FlyingSquidError, _SklearnNotFittedError):
+    """A fitted model is needed. Code that catches scikit-learn's error catches this one."""
+
+
+class SourceWarning(UserWarning):
+    """Some sources are silent, one-sided, identical, or could not be estimated."""

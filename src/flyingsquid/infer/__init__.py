@@ -1,0 +1,7 @@
+"""Parameters to posteriors, in log space."""
+
+from flyingsquid.infer.decide import TIE_BREAKS, TieBreak, decide
+from flyingsquid.infer.posterior import binary_posterior
+from flyingsquid.infer.shares import vote_shares
+
+__all__ = ["TIE_BREAKS", "TieBreak", "binary_posterior", "decide", "vote_shares"]

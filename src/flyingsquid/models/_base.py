@@ -1,0 +1,112 @@
+"""What every estimator of labels shares: reading votes, deciding labels, scoring."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
+from flyingsquid.infer import TieBreak, decide
+from flyingsquid.infer.decide import as_label_array
+from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes.encode import Convention, encode
+from flyingsquid.votes.states import ABSTAIN, Label
+
+
+class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Base of the estimators. Subclasses set ``_sources`` and give :meth:`_posterior`."""
+
+    classes_: NDArray[Any]
+    source_names_: tuple[str, ...]
+    n_features_in_: int
+    _classes: tuple[Label, ...]
+    _names: tuple[str, ...] | None
+
+    def predict_proba(self, votes: Any) -> NDArray[np.float64]:
+        """P(Y = k | votes), shape (n, K), columns in the order of ``classes_``.
+
+        Parameters
+        ----------
+        votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+            Shape (n, m). Named sources are matched by name, others by position. A source may
+            abstain here that never did in training.
+        """
+        return self._posterior(self._read(votes))[:, 0, :]
+
+    def predict(
+        self,
+        votes: Any,
+        tie_break: TieBreak = "first",
+        rng: np.random.Generator | None = None,
+    ) -> NDArray[Any]:
+        """The most probable class of each item, shape (n,).
+
+        Parameters
+        ----------
+        votes : as in :meth:`predict_proba`
+        tie_break : ``"first"``, ``"abstain"`` or ``"random"``
+            What to answer when classes are equally probable: the first of them; no label (-1, or
+            0 where -1 is a class, or None where classes are not numbers); one drawn with ``rng``.
+        rng : numpy.random.Generator, for ``tie_break="random"``
+        """
+        return decide(self.predict_proba(votes), self._classes, tie_break, rng)
+
+    def score(self, votes: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy on the items whose true class is known.
+
+        Parameters
+        ----------
+        votes : as in :meth:`predict_proba`
+        y : array of shape (n,)
+            True classes; None, NaN and masked are unknown, and -1 unless it is a class.
+        sample_weight : array of shape (n,), optional
+        """
+        posterior = self.predict_proba(votes)
+        truth = self._read_gold(y, len(posterior))
+        known = truth >= 0
+        if not known.any():
+            raise VotesError("y holds no known class, so there is nothing to score")
+        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)[known]
+        answers = decide(posterior[known], tuple(range(len(self._classes))), "first", None)
+        return float(np.average(answers == truth[known], weights=weights))
+
+    @abstractmethod
+    def _posterior(self, votes: Votes) -> NDArray[np.float64]:
+        """P(Y = k | votes), shape (n, D, K)."""
+
+    def _remember(
+        self, classes: tuple[Label, ...], names: tuple[str, ...] | None, shown: tuple[str, ...]
+    ) -> None:
+        self._classes, self._names = classes, names
+        self.classes_ = as_label_array(classes)
+        self.source_names_ = shown
+        self.n_features_in_ = len(shown)
+
+    def _read(self, data: Any) -> Votes:
+        """Votes of the fitted sources and classes, or an error that says what differs."""
+        if not hasattr(self, "_classes"):
+            raise NotFittedError(
+                f"this {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first"
+            )
+        votes = as_votes(data, self._classes)
+        if votes.n_sources != self.n_features_in_:
+            raise IncompatibleError(
+                f"votes have {votes.n_sources} sources; the model was fitted with {self.n_features_in_} "
+                f"({', '.join(self.source_names_[:5])}{', ...' if self.n_features_in_ > 5 else ''})"
+            )
+        return votes.matched_to(self._classes, self._names)
+
+    def _read_gold(self, y: ArrayLike, n_items: int) -> NDArray[Any]:
+        """Codes of known labels, shape (n,), negative where unknown."""
+        gold = np.asanyarray(y)
+        if isinstance(y, (list, tuple)) and gold.dtype.kind in "US":
+            gold = np.array(y, dtype=object)
+        if gold.shape != (n_items,):
+            raise VotesError(f"y has shape {gold.shape}; one label for each of {n_items} items is needed")
+        unknown = None if ABSTAIN in self._classes else ABSTAIN
+        codes, _ = encode(gold[:, None], Convention(unknown, self._classes), ("y",))
+        return np.asarray(codes[:, 0])

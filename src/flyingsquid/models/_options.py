@@ -1,0 +1,72 @@
+"""Options that name sources, checked and turned into positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flyingsquid.exceptions import OptionError
+
+
+def position_of(source: Any, names: tuple[str, ...], option: str) -> int:
+    """The position of a source given by name or by position."""
+    if isinstance(source, str):
+        if source in names:
+            return names.index(source)
+        raise OptionError(f"{option} names the source {source!r}; there are {', '.join(names[:8])}")
+    if isinstance(source, bool) or not hasattr(source, "__index__"):
+        raise OptionError(f"{option} holds {source!r}; a source is given by name or by position")
+    at = int(source.__index__())
+    if not 0 <= at < len(names):
+        raise OptionError(f"{option} names source {at}; there are {len(names)}, counted from 0")
+    return at
+
+
+def read_anchors(signs: Any, names: tuple[str, ...]) -> dict[int, int]:
+    """Known signs by position; empty for ``signs="average"``."""
+    if isinstance(signs, str) and signs == "average":
+        return {}
+    if not isinstance(signs, Mapping) or not signs:
+        raise OptionError(f"signs={signs!r} is unknown; pass 'average', or {{source: +1 or -1}}")
+    anchors: dict[int, int] = {}
+    for source, sign in signs.items():
+        if sign not in (-1, 1):
+            raise OptionError(f"signs[{source!r}] is {sign!r}; +1 is better than random, -1 worse")
+        at = position_of(source, names, "signs")
+        if at in anchors:
+            raise OptionError(f"signs names the source {names[at]!r} twice")
+        anchors[at] = int(sign)
+    return anchors
+
+
+def read_triplets(triplets: Any, names: tuple[str, ...]) -> list[tuple[int, int, int]] | None:
+    """Given triplets by position."""
+    if triplets is None:
+        return None
+    if not isinstance(triplets, Sequence) and not hasattr(triplets, "__array__"):
+        raise OptionError(f"triplets={triplets!r} is no sequence of three sources each")
+    result = []
+    for triplet in triplets:
+        try:
+            a, b, c = (position_of(source, names, "triplets") for source in triplet)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, OptionError):
+                raise
+            raise OptionError(f"triplets holds {triplet!r}; each one is three sources") from error
+        if len({a, b, c}) < 3:
+            raise OptionError(f"triplets holds {triplet!r}, which names a source twice")
+        result.append((a, b, c))
+    if not result:
+        raise OptionError("triplets is empty; leave it out to let the method choose")
+    return result
+
+
+def check_screen(screen: Any) -> None:
+    """Refuse a screen that is not a finite number of standard errors."""
+    try:
+        number = float(screen)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise OptionError(f"screen={screen!r} is no number of standard errors, 0 or more")

@@ -1,0 +1,203 @@
+"""The batch label model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flyingsquid.analysis import Diagnostics, diagnose
+from flyingsquid.estimate import METHODS, BinaryFit, fit_binary, resolve_balance
+from flyingsquid.exceptions import IncompatibleError, OptionError, SourceWarning
+from flyingsquid.infer import binary_posterior
+from flyingsquid.models import _options
+from flyingsquid.models._base import VoteEstimator
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes, as_votes
+
+Method: TypeAlias = Literal["auto", "triplet_mean", "triplet_median", "triplet", "independencies"]
+Source: TypeAlias = int | str
+
+
+class LabelModel(VoteEstimator):
+    """Combine noisy votes into probabilistic labels, in closed form and without gold labels.
+
+    For one binary task whose sources err independently given the truth, equally often on both
+    classes, and may abstain.
+
+    Parameters
+    ----------
+    method : {"auto", "triplet_mean", "triplet_median", "triplet", "independencies"}
+        How accuracies are found. ``"triplet_mean"`` and ``"triplet_median"`` average over all
+        triplets of sources; ``"triplet"`` uses the strongest one for each source, or those in
+        ``triplets``; ``"independencies"`` divides by a known, lopsided class balance and needs no
+        triplets. ``"auto"`` is ``"triplet_mean"``.
+    class_balance : None, "uniform" or array of K numbers
+        P(Y = k) in the order of ``classes_``. None means uniform.
+    signs : "average" or mapping {source: +1 | -1}
+        ``"average"`` takes the sources to be better than random on average. Anchors name sources
+        known to be better (+1) or worse (-1) than random, by name or position.
+    screen : float
+        Triplets whose denominator is below this many standard errors are skipped; 0 uses all.
+    triplets : sequence of (source, source, source), for ``method="triplet"``
+        Names or positions. Each triplet is solved for its three sources.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+    source_names_ : tuple of m texts
+    class_balance_ : array of shape (K,)
+    accuracies_ : array of shape (m,)
+        P(vote is right | source votes); 0.5 for a source that never votes.
+    coverage_ : array of shape (m,)
+        P(source votes).
+    confusion_ : array of shape (m, K, K + 1)
+        P(vote = v | Y = k), no vote last.
+    moments_ : Moments
+        The counts that were fitted.
+    diagnostics_ : Diagnostics
+        Sources that deserve a look, and the triplets behind each estimate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(
+    ...     5_000, accuracies=[0.9, 0.8, 0.7, 0.6], coverage=0.8, rng=np.random.default_rng(0))
+    >>> model = fs.LabelModel().fit(sample.votes)
+    >>> model.accuracies_.round(1)
+    array([0.9, 0.8, 0.7, 0.6])
+    >>> model.predict_proba([[1, -1, 0, 1], [-1, -1, -1, -1]]).round(2)
+    array([[0.15, 0.85],
+           [0.5 , 0.5 ]])
+    """
+
+    moments_: Moments
+    class_balance_: NDArray[np.float64]
+    accuracies_: NDArray[np.float64]
+    coverage_: NDArray[np.float64]
+    confusion_: NDArray[np.float64]
+    diagnostics_: Diagnostics
+
+    def __init__(
+        self,
+        *,
+        method: Method = "auto",
+        class_balance: Literal["uniform"] | ArrayLike | None = None,
+        signs: Literal["average"] | Mapping[Source, int] = "average",
+        screen: float = 1.0,
+        triplets: Sequence[tuple[Source, Source, Source]] | None = None,
+    ) -> None:
+        self.method = method
+        self.class_balance = class_balance
+        self.signs = signs
+        self.screen = screen
+        self.triplets = triplets
+
+    def fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
+        """Count the votes, then solve.
+
+        Parameters
+        ----------
+        votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
+            Keep items that nobody votes on: dropping them biases every rate.
+        y : ignored
+            For scikit-learn's signature.
+        sample_weight : array of shape (n,) or number, optional
+            How often each item counts.
+        """
+        self._check_options()
+        return self.fit_moments(Moments.of(as_votes(votes), sample_weight=sample_weight))
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Solve from counts alone, wherever they were gathered."""
+        self._check_options()
+        if not isinstance(moments, Moments):
+            raise OptionError(f"fit_moments takes Moments, not {type(moments).__name__}; votes go to fit")
+        self._solve(moments)
+        return self
+
+    def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
+        """Add the votes to the counts of earlier calls, then solve again.
+
+        The counts are kept even when they do not determine the accuracies yet and
+        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on.
+        """
+        self._check_options()
+        if not hasattr(self, "moments_"):
+            total = Moments.of(as_votes(votes), sample_weight=sample_weight)
+        else:
+            total = self.moments_ + Moments.of(self._read(votes), sample_weight=sample_weight)
+        _require_binary(total)
+        self.moments_ = total
+        self._remember(total.classes, total.names, total.source_names)
+        self._solve(total)
+        return self
+
+    def _solve(self, moments: Moments) -> None:
+        _require_binary(moments)
+        names = moments.source_names
+        method, reason = self.method, ""
+        if method == "auto":
+            method, reason = "triplet_mean", "the mean over all triplets, with the class balance as given"
+        balance = resolve_balance(self.class_balance, moments.classes)
+        fit = fit_binary(
+            moments,
+            balance,
+            method=method,
+            anchors=_options.read_anchors(self.signs, names),
+            screen=self.screen,
+            triplets=_options.read_triplets(self.triplets, names),
+        )
+        diagnostics = diagnose(fit, method, reason, names)
+        self._keep(moments, balance, fit, diagnostics)
+        concerns = diagnostics.concerns()
+        if concerns:
+            warnings.warn(f"{concerns}. See diagnostics_", SourceWarning, stacklevel=3)
+
+    def _keep(
+        self, moments: Moments, balance: NDArray[np.float64], fit: BinaryFit, diagnostics: Diagnostics
+    ) -> None:
+        self._remember(moments.classes, moments.names, moments.source_names)
+        self.moments_ = moments
+        self.class_balance_ = balance
+        self.coverage_ = moments.coverage
+        share = np.divide(
+            fit.mean_parameters,
+            self.coverage_,
+            out=np.zeros_like(balance, shape=self.coverage_.shape),
+            where=self.coverage_ > 0,
+        )
+        self.accuracies_ = (1 + share) / 2
+        self.confusion_ = fit.tables
+        self.diagnostics_ = diagnostics
+        self._weights = fit.weights
+
+    def _posterior(self, votes: Votes) -> NDArray[np.float64]:
+        return binary_posterior(votes.codes, self.class_balance_, self._weights)
+
+    def _check_options(self) -> None:
+        if self.method not in ("auto", *METHODS):
+            raise OptionError(f"method={self.method!r} is unknown; one of auto, {', '.join(METHODS)}")
+        _options.check_screen(self.screen)
+        if self.triplets is not None and self.method != "triplet":
+            raise OptionError(f"triplets= is used by method='triplet' only, not by {self.method!r}")
+        if self.method == "independencies" and not isinstance(self.signs, str):
+            raise OptionError(
+                "signs= has no part in method='independencies', whose estimates carry their sign"
+            )
+
+
+def _require_binary(moments: Moments) -> None:
+    if moments.n_classes == 2:
+        return
+    counts = moments.vote_counts.sum(axis=0)
+    listed = ", ".join(f"{c!r} ({int(v):,} votes)" for c, v in zip(moments.classes[:6], counts, strict=False))
+    raise IncompatibleError(
+        f"the votes have {moments.n_classes} classes: {listed}{', ...' if moments.n_classes > 6 else ''}. "
+        "LabelModel fits two; name them with Votes.from_classes(..., classes=[a, b]) if the others "
+        "cannot occur, or use MajorityVote"
+    )

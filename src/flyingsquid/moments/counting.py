@@ -1,0 +1,119 @@
+"""Counting kernels: votes to counts of pairs of votes. All give the same integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
+from flyingsquid.votes.states import Codes
+
+# Above this many patterns a histogram no longer stays in the cache.
+_HISTOGRAM_PATTERNS = 1 << 17
+# Rows per pattern from which a histogram beats the matrix product.
+_ROWS_PER_PATTERN = 0.25
+_BUFFER_BYTES = 1 << 26
+# Both well below 2**24, where float32 stops counting, and long enough for BLAS.
+_CHUNK_ROWS = 1 << 17
+_SPARSE_CHUNK_PAIRS = 1 << 22
+
+
+def count_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """Count how often each pair of votes occurs in one item.
+
+    Parameters
+    ----------
+    codes : dense (n, m) or sparse codes
+    weights : array of shape (n,), optional
+        How often each item counts.
+
+    Returns
+    -------
+    array of shape (K, K, m, m)
+        ``[a, b, i, j]`` items had source i vote a and source j vote b; integers in float64
+        unless the weights are fractions.
+    """
+    if isinstance(codes, csr_array):
+        return _by_sparse_product(codes, n_classes, weights)
+    n, m = codes.shape
+    size = n_patterns(m, n_classes)
+    if size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
+        return _by_histogram(codes, n_classes, weights)
+    return _by_gram(codes, n_classes, weights)
+
+
+def _by_histogram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
+    m = codes.shape[1]
+    size = n_patterns(m, n_classes)
+    histogram = np.zeros(size)
+    for rows, numbers in packed_chunks(codes, n_classes):
+        part = None if weights is None else weights[rows]
+        histogram += np.bincount(numbers, weights=part, minlength=size)
+    # The low digits of a pattern are the left sources. A table of left against right
+    # patterns makes every pair a product with two small one-hot matrices.
+    n_left = m // 2
+    left, right = _pattern_one_hot(n_left, n_classes), _pattern_one_hot(m - n_left, n_classes)
+    table = histogram.reshape(len(right), len(left))
+    counts = np.empty((n_classes, m, n_classes, m))
+    counts[:, :n_left, :, :n_left] = _product(left, left * table.sum(axis=0)[:, None], n_classes)
+    counts[:, n_left:, :, n_left:] = _product(right, right * table.sum(axis=1)[:, None], n_classes)
+    across = _product(right, table @ left, n_classes)
+    counts[:, n_left:, :, :n_left] = across
+    counts[:, :n_left, :, n_left:] = across.transpose(2, 3, 0, 1)
+    return counts.transpose(0, 2, 1, 3)
+
+
+def _pattern_one_hot(n_sources: int, n_classes: int) -> NDArray[np.float64]:
+    """One-hot votes of every pattern, shape (patterns, K m), class-major columns."""
+    patterns = all_patterns(n_sources, n_classes)
+    hot = patterns[:, None, :] == np.arange(n_classes)[:, None]
+    return hot.reshape(len(patterns), n_classes * n_sources).astype(np.float64)
+
+
+def _product(a: NDArray[np.float64], b: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
+    return (a.T @ b).reshape(n_classes, a.shape[1] // n_classes, n_classes, b.shape[1] // n_classes)
+
+
+def _by_gram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
+    n, m = codes.shape
+    # Unweighted counts of a chunk are exact in float32, at half the cost of float64.
+    dtype = np.dtype(np.float32 if weights is None else np.float64)
+    width = n_classes * m
+    rows = min(n, _CHUNK_ROWS, max(1, _BUFFER_BYTES // (width * dtype.itemsize)))
+    one_hot = np.empty((rows, n_classes, m), dtype)
+    counts = np.zeros((width, width))
+    for start in range(0, n, rows):
+        chunk = codes[start : start + rows]
+        hot = one_hot[: len(chunk)]
+        for k in range(n_classes):
+            hot[:, k] = chunk == k
+        flat = hot.reshape(len(chunk), width)
+        if weights is None:
+            counts += flat.T @ flat
+        else:
+            counts += flat.T @ (flat * weights[start : start + len(chunk), None])
+    return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
+
+
+def _by_sparse_product(codes: csr_array, n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
+    n, m = codes.shape
+    votes = codes.data > 0
+    row = np.repeat(np.arange(n), np.diff(codes.indptr))[votes]
+    column = (codes.data[votes].astype(np.int64) - 1) * m + codes.indices[votes]
+    one_hot = csr_array((np.ones(len(row)), (row, column)), shape=(n, n_classes * m))
+    counts = np.zeros((n_classes * m, n_classes * m))
+    # The product of a chunk holds at most the squared votes of its rows.
+    cost = np.cumsum(np.diff(one_hot.indptr).astype(np.int64) ** 2)
+    start = 0
+    while start < n:
+        reached = (cost[start - 1] if start else 0) + _SPARSE_CHUNK_PAIRS
+        stop = max(start + 1, int(np.searchsorted(cost, reached, side="right")))
+        part = one_hot[start:stop]
+        right = part if weights is None else part.multiply(weights[start:stop, None]).tocsr()
+        product = (part.T @ right).tocoo()
+        counts[product.coords] += product.data
+        start = stop
+    return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)

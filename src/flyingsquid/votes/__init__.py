@@ -1,0 +1,8 @@
+"""What the sources said: votes and their constructors."""
+
+from flyingsquid.votes.coerce import as_votes
+from flyingsquid.votes.distinct import DistinctRows
+from flyingsquid.votes.states import ABSTAIN, REASONS
+from flyingsquid.votes.votes import Votes
+
+__all__ = ["ABSTAIN", "REASONS", "DistinctRows", "Votes", "as_votes"]

@@ -1,0 +1,74 @@
+"""Rows as numbers: a row of m codes is a number of m digits in base K + 1.
+
+Equal rows have equal numbers, so counting patterns, finding distinct rows and labelling by
+lookup are all operations on one integer a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.votes.states import ABSTAIN
+
+# Float arithmetic does the packing because only floats go through BLAS; both types are
+# exact below their own power of two.
+_EXACT_FLOAT32 = 1 << 24
+_EXACT_FLOAT64 = 1 << 53
+_CHUNK_CELLS = 1 << 20
+
+
+def n_patterns(n_sources: int, n_classes: int) -> int:
+    """How many different rows there can be.
+
+    >>> n_patterns(3, 2)
+    27
+    """
+    return int((n_classes + 1) ** n_sources)
+
+
+def packed_chunks(codes: NDArray[Any], n_classes: int) -> Iterator[tuple[slice, NDArray[np.intp]]]:
+    """Yield ``(rows, numbers)`` for ``codes`` of shape (n, m), a chunk at a time.
+
+    Every reason for a missing vote packs as "missing". Needs ``n_patterns < 2**53``.
+    """
+    n, m = codes.shape
+    radix = n_classes + 1
+    dtype = np.float32 if n_patterns(m, n_classes) < _EXACT_FLOAT32 else np.float64
+    powers = (float(radix) ** np.arange(m)).astype(dtype)
+    offset = powers.sum(dtype=np.float64)
+    rows = min(n, max(1, _CHUNK_CELLS // m))
+    digits = np.empty((rows, m), dtype)
+    for start in range(0, n, rows):
+        chunk = codes[start : start + rows]
+        part = digits[: len(chunk)]
+        part[...] = chunk
+        np.maximum(part, ABSTAIN, out=part)
+        yield slice(start, start + len(chunk)), (part @ powers + offset).astype(np.intp)
+
+
+def all_patterns(n_sources: int, n_classes: int) -> NDArray[np.int8]:
+    """Every possible row of codes, shape (n_patterns, m); row r packs to the number r.
+
+    >>> all_patterns(1, 2)[:, 0].tolist()
+    [-1, 0, 1]
+    """
+    radix = n_classes + 1
+    numbers = np.arange(n_patterns(n_sources, n_classes))
+    powers = radix ** np.arange(n_sources)
+    return (numbers[:, None] // powers % radix - 1).astype(np.int8)
+
+
+def packed_words(codes: NDArray[Any], n_classes: int) -> NDArray[np.intp]:
+    """Pack rows that need several numbers: shape (n, words), equal exactly for equal rows."""
+    n, m = codes.shape
+    digits = int(np.log(_EXACT_FLOAT64) / np.log(n_classes + 1))
+    words = np.empty((n, -(-m // digits)), np.intp)
+    for w in range(words.shape[1]):
+        columns = codes[:, w * digits : (w + 1) * digits]
+        for rows, numbers in packed_chunks(columns, n_classes):
+            words[rows, w] = numbers
+    return words

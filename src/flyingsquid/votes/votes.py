@@ -1,0 +1,350 @@
+"""The vote matrix: one row an item, one column a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
+
+from flyingsquid.exceptions import IncompatibleError, VotesError
+from flyingsquid.votes import frames, longform
+from flyingsquid.votes.distinct import DistinctRows, distinct_codes
+from flyingsquid.votes.encode import Convention, encode
+from flyingsquid.votes.states import ABSTAIN, REASONS, Codes, Label, smallest_dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Votes:
+    """What m sources said about n items.
+
+    Build one by naming the convention that the raw votes follow: :meth:`from_classes`,
+    :meth:`from_signed`, :meth:`from_frame`, :meth:`from_long` or :meth:`from_sparse`.
+
+    Attributes
+    ----------
+    codes : signed integers of shape (n, m), or a sparse csr_array
+        Dense: 0..K-1 for a vote, -1 abstained, -2 refused, -3 unparseable, -4 failed.
+        Sparse: class + 1 for a vote, the same negative codes, nothing for an abstain.
+    classes : tuple of K labels
+        Code k stands for ``classes[k]``.
+    names : tuple of m texts, or None
+        Source names; None where the sources have only positions.
+    items : array of shape (n,), or None
+        Item identifiers, known for votes from long form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> votes = Votes.from_classes([["spam", None], ["ham", "ham"]], names=["links", "short"])
+    >>> votes
+    Votes(2 items x 2 sources, classes 'ham', 'spam', 75% voted, dense int8)
+    >>> votes.codes
+    array([[ 1, -1],
+           [ 0,  0]], dtype=int8)
+    """
+
+    codes: Codes
+    classes: tuple[Label, ...]
+    names: tuple[str, ...] | None = None
+    items: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        n, m = self.codes.shape
+        if m == 0:
+            raise VotesError("votes have no columns; at least one source is needed")
+        if self.names is not None:
+            _check_names(self.names, m)
+        if self.items is not None and len(self.items) != n:
+            raise VotesError(f"{len(self.items)} item identifiers for {n} items")
+
+    # ------------------------------------------------------------------ constructors
+
+    @classmethod
+    def from_classes(
+        cls,
+        labels: ArrayLike,
+        abstain: Any = ABSTAIN,
+        classes: Sequence[Label] | None = None,
+        names: Iterable[str] | None = None,
+        *,
+        reasons: Mapping[Label, str] | None = None,
+    ) -> Votes:
+        """Read a matrix of class labels, shape (n, m).
+
+        Parameters
+        ----------
+        labels : integers, floats, texts, booleans or objects, shape (n, m)
+            Integers 0..K-1 are classes. None, NaN and masked cells are missing votes.
+        abstain : value
+            A further value that means "no vote". Default -1.
+        classes : sequence of K labels, optional
+            Default: 0..max for integers, the sorted labels for texts.
+        names : sequence of m texts, optional
+            Names of the sources.
+        reasons : mapping, optional
+            Values that stand for a missing vote with a reason, such as
+            ``{"N/A": "refused", "??": "unparseable"}``.
+
+        Examples
+        --------
+        >>> Votes.from_classes([[1, 0, -1], [1, 1, 0]]).n_classes
+        2
+        >>> judges = Votes.from_classes(
+        ...     [["yes", "declined"], ["no", "yes"]], reasons={"declined": "refused"})
+        >>> judges.missing_counts()["refused"]
+        array([0, 1])
+        """
+        names = None if names is None else tuple(names)
+        if issparse(labels):
+            raise VotesError("a sparse matrix is read by Votes.from_sparse")
+        array = _as_matrix(labels)
+        codes, found = encode(array, Convention(abstain, classes, reasons or {}), names)
+        return cls(codes, found, names)
+
+    @classmethod
+    def from_signed(cls, labels: ArrayLike, names: Iterable[str] | None = None) -> Votes:
+        """Read the paper's convention: -1 against, 0 abstains, +1 for. Shape (n, m).
+
+        >>> Votes.from_signed([[1, 0, -1]]).codes
+        array([[ 1, -1,  0]], dtype=int8)
+        """
+        return cls.from_classes(labels, abstain=0, classes=(-1, 1), names=names)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        columns: Sequence[str] | None = None,
+        *,
+        classes: Sequence[Label] | None = None,
+        reasons: Mapping[Label, str] | None = None,
+    ) -> Votes:
+        """Read a pandas, polars or pyarrow table: one column a source, names kept.
+
+        Null, NaN and None are missing votes, and -1 in numeric columns. ``columns`` picks
+        and orders the sources; default all.
+        """
+        codes, found, names = frames.read(frame, columns, Convention(ABSTAIN, classes, reasons or {}))
+        return cls(codes, found, names)
+
+    @classmethod
+    def from_long(
+        cls,
+        items: ArrayLike,
+        sources: ArrayLike,
+        labels: ArrayLike,
+        duplicates: Literal["error", "first", "last", "majority"] = "error",
+        *,
+        classes: Sequence[Label] | None = None,
+        reasons: Mapping[Label, str] | None = None,
+    ) -> Votes:
+        """Read crowdsourcing triples (item, source, label), kept sparse.
+
+        Parameters
+        ----------
+        items, sources, labels : sequences of one length
+            ``sources[t]`` said ``labels[t]`` about ``items[t]``. Items and sources are sorted;
+            see :attr:`items` and :attr:`names`.
+        duplicates : what to do when a source labels an item twice
+            ``"majority"`` takes the most frequent label, the earliest on a tie.
+
+        Examples
+        --------
+        >>> votes = Votes.from_long(["a", "a", "b"], ["ann", "bob", "bob"], [1, 0, 1])
+        >>> votes
+        Votes(2 items x 2 sources, classes 0, 1, 75% voted, sparse)
+        >>> votes.items.tolist(), votes.names
+        (['a', 'b'], ('ann', 'bob'))
+        """
+        convention = Convention(ABSTAIN, classes, reasons or {})
+        return cls(*longform.read(items, sources, labels, duplicates, convention))
+
+    @classmethod
+    def from_sparse(
+        cls,
+        matrix: Any,
+        *,
+        classes: Sequence[Label] | None = None,
+        names: Iterable[str] | None = None,
+    ) -> Votes:
+        """Read a scipy sparse matrix: an entry is class + 1, no entry is an abstain.
+
+        >>> from scipy.sparse import csr_array
+        >>> Votes.from_sparse(csr_array([[2, 0], [1, 1]])).to_dense().codes
+        array([[ 1, -1],
+               [ 0,  0]], dtype=int8)
+        """
+        names = None if names is None else tuple(names)
+        codes, found = longform.read_sparse(matrix, Convention(ABSTAIN, classes), names)
+        return cls(codes, found, names)
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+        n, m = self.codes.shape
+        return int(n), int(m)
+
+    @property
+    def n_items(self) -> int:
+        return self.shape[0]
+
+    @property
+    def n_sources(self) -> int:
+        return self.shape[1]
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    @property
+    def is_sparse(self) -> bool:
+        return isinstance(self.codes, csr_array)
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """The names, or ``source 0``, ``source 1``, ... where there are none."""
+        return self.names or tuple(f"source {j}" for j in range(self.n_sources))
+
+    @property
+    def n_votes(self) -> int:
+        """How many cells hold a vote."""
+        if isinstance(self.codes, csr_array):
+            return int((self.codes.data > 0).sum())
+        return int(np.count_nonzero(self.codes >= 0))
+
+    def missing_counts(self) -> dict[str, NDArray[np.int64]]:
+        """For each reason, how many votes are missing of each source, shape (m,)."""
+        dense = None if isinstance(self.codes, csr_array) else self.codes
+        counts: dict[str, NDArray[np.int64]] = {}
+        voted = self._count_columns(lambda x: x > 0 if dense is None else x >= 0)
+        for r, reason in enumerate(REASONS[1:], start=1):
+            counts[reason] = self._count_columns(lambda x, code=-1 - r: x == code)
+        abstained = self.n_items - voted - sum(counts.values())
+        return {REASONS[0]: abstained, **counts}
+
+    def _count_columns(self, test: Any) -> NDArray[np.int64]:
+        if isinstance(self.codes, csr_array):
+            hits = self.codes.indices[test(self.codes.data)]
+            return np.bincount(hits, minlength=self.n_sources).astype(np.int64)
+        return np.count_nonzero(test(self.codes), axis=0).astype(np.int64)
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    def __repr__(self) -> str:
+        labels = ", ".join(repr(c) for c in self.classes[:6])
+        labels += ", ..." if self.n_classes > 6 else ""
+        share = self.n_votes / max(1, self.n_items * self.n_sources)
+        kind = "sparse" if self.is_sparse else f"dense {self.codes.dtype}"
+        return (
+            f"Votes({self.n_items:,} items x {self.n_sources:,} sources, classes {labels}, "
+            f"{share:.0%} voted, {kind})"
+        )
+
+    # ------------------------------------------------------------------ other views
+
+    def __getitem__(self, rows: slice | NDArray[Any] | Sequence[int]) -> Votes:
+        """The votes on some items; slices of dense votes share memory."""
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
+            if rows.ndim != 1:
+                raise VotesError("votes are indexed by a slice, a mask or a list of rows")
+        items = None if self.items is None else self.items[rows]
+        return replace(self, codes=cast(Codes, self.codes[rows]), items=items)
+
+    def to_dense(self) -> Votes:
+        """The same votes with dense codes."""
+        if not isinstance(self.codes, csr_array):
+            return self
+        full = self.codes.toarray().astype(smallest_dtype(self.n_classes), copy=False)
+        # A vote is stored as class + 1, no entry reads 0, and a reason is already its code.
+        return replace(self, codes=np.where(full >= 0, full - 1, full))
+
+    def distinct(self) -> DistinctRows:
+        """The distinct rows with their counts.
+
+        >>> rows = Votes.from_classes([[0, 1], [1, 1], [0, 1]]).distinct()
+        >>> rows.votes.codes.tolist(), rows.counts.tolist(), rows.inverse.tolist()
+        ([[0, 1], [1, 1]], [2, 1], [0, 1, 0])
+        """
+        dense = self.to_dense()
+        codes, counts, inverse = distinct_codes(cast(NDArray[Any], dense.codes), self.n_classes)
+        return DistinctRows(Votes(codes, self.classes, self.names), counts, inverse)
+
+    def matched_to(self, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> Votes:
+        """These votes with classes and named sources in the given order.
+
+        Raises
+        ------
+        IncompatibleError
+            If the classes or the names are not the same ones.
+        """
+        result = self
+        if self.classes != classes:
+            result = result._with_classes(classes)
+        if names is not None and self.names is not None and self.names != names:
+            require_same("sources", set(self.names), set(names))
+            position = {name: j for j, name in enumerate(self.names)}
+            order = np.array([position[name] for name in names])
+            result = replace(result, codes=cast(Codes, result.codes[:, order]), names=names)
+        return result
+
+    def _with_classes(self, classes: tuple[Label, ...]) -> Votes:
+        require_same("classes", set(self.classes), set(classes))
+        to = np.array([classes.index(c) for c in self.classes], smallest_dtype(len(classes)))
+        if isinstance(self.codes, csr_array):
+            codes = self.codes.copy()
+            voted = codes.data > 0
+            codes.data[voted] = to[codes.data[voted] - 1] + 1
+            return replace(self, codes=codes, classes=classes)
+        moved = np.where(self.codes >= 0, to[self.codes], self.codes)
+        return replace(self, codes=moved, classes=classes)
+
+
+def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
+    """Refuse two different sets of sources or classes, and say how they differ."""
+    if ours == theirs:
+        return
+    unknown = ", ".join(sorted(map(repr, ours - theirs))) or "none"
+    absent = ", ".join(sorted(map(repr, theirs - ours))) or "none"
+    raise IncompatibleError(
+        f"the {what} differ: not expected {unknown}; expected but absent {absent}. "
+        f"Use the same {what} on both sides"
+    )
+
+
+def _as_matrix(labels: ArrayLike) -> NDArray[Any]:
+    try:
+        array = np.asanyarray(labels)
+    except ValueError as error:
+        raise VotesError(f"votes are not a rectangular matrix: {error}") from error
+    if isinstance(labels, (list, tuple)) and array.dtype.kind in "US":
+        # A list that mixes numbers, None and texts must not be turned into texts by NumPy.
+        array = np.array(labels, dtype=object)
+    if array.ndim != 2:
+        raise VotesError(
+            f"votes have {array.ndim} dimension(s), shape {array.shape}; a matrix with one row an "
+            "item and one column a source is needed"
+        )
+    n, m = array.shape
+    if m == 0:
+        raise VotesError("votes have no columns; at least one source is needed")
+    if n == 0:
+        raise VotesError(f"votes are empty: 0 items x {m} sources")
+    return array
+
+
+def _check_names(names: tuple[str, ...], n_sources: int) -> None:
+    if len(names) != n_sources:
+        raise VotesError(f"{len(names)} names for {n_sources} sources")
+    if not all(isinstance(name, str) for name in names):
+        raise VotesError("source names must be texts")
+    if len(set(names)) < n_sources:
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise VotesError(f"source names must differ; more than once: {', '.join(twice)}")

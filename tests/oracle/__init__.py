@@ -1,0 +1,1 @@
+"""Exact answers for small models, by enumerating every outcome. Shares no code with the package."""

@@ -1,0 +1,24 @@
+"""Vote matrices for property tests."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+
+def vote_matrices(n_sources: int = 4, most_items: int = 40, n_classes: int = 2, least: int = -1):
+    """Matrices of codes with any number of rows up to ``most_items``."""
+    return st.integers(1, most_items).flatmap(
+        lambda n: arrays(np.int8, (n, n_sources), elements=st.integers(least, n_classes - 1))
+    )
+
+
+def fittable_votes(seed: int, n_items: int = 400, n_sources: int = 5) -> np.ndarray:
+    """Votes of better-than-random sources of unequal skill, some abstaining."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n_items)
+    right = rng.random((n_items, n_sources)) < rng.uniform(0.65, 0.9, n_sources)
+    votes = np.where(right, y[:, None], 1 - y[:, None])
+    silent = rng.random((n_items, n_sources)) < rng.uniform(0, 0.5, n_sources)
+    return np.where(silent, -1, votes).astype(np.int8)

@@ -1,0 +1,85 @@
+"""Tables of pandas, polars and pyarrow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.exceptions import VotesError
+
+pytestmark = pytest.mark.extra
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+FRAMES = [pd.DataFrame, pl.DataFrame, pa.table]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_names_classes_and_nulls_are_read(frame):
+    votes = fs.Votes.from_frame(frame({"links": [1, -1, 0], "short": [1.0, None, 0.0]}))
+    assert votes.names == ("links", "short")
+    assert votes.codes.tolist() == [[1, 1], [-1, -1], [0, 0]]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_texts_and_chosen_columns(frame):
+    table = frame({"id": [7, 8], "b": ["ham", None], "a": ["spam", "ham"]})
+    votes = fs.Votes.from_frame(table, columns=["a", "b"])
+    assert (votes.names, votes.classes) == (("a", "b"), ("ham", "spam"))
+    assert votes.codes.tolist() == [[1, 0], [0, -1]]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_booleans_with_and_without_nulls(frame):
+    assert fs.Votes.from_frame(frame({"a": [True, False]})).classes == (False, True)
+    nullable = frame({"a": [True, False, True], "b": [True, None, False]})
+    assert fs.Votes.from_frame(nullable).codes.tolist() == [[1, 1], [0, -1], [1, 0]]
+
+
+def test_categories_and_nullable_integers():
+    frame = pd.DataFrame({"a": pd.Categorical(["x", None, "y"]), "b": ["y", "y", None]})
+    assert fs.Votes.from_frame(frame).codes.tolist() == [[0, 1], [-1, 1], [1, -1]]
+    frame = pd.DataFrame({"a": pd.array([1, None, 0], dtype="Int64")})
+    assert fs.Votes.from_frame(frame).codes.tolist() == [[1], [-1], [0]]
+
+
+def test_reasons_in_a_frame():
+    frame = pl.DataFrame({"judge": ["yes", "no", "n/a"]})
+    votes = fs.Votes.from_frame(frame, reasons={"n/a": "refused"})
+    assert votes.missing_counts()["refused"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        ({"a": [1], "b": ["x"]}, {}, "column 'a' holds numbers and column 'b' texts"),
+        ({"a": [1]}, {"columns": ["z"]}, "no column 'z'; the table has a"),
+        ({"a": [1]}, {"columns": "a"}, "pass a list"),
+        ({"a": []}, {}, "empty"),
+        ({}, {}, "no columns"),
+        ({"a": [0.5]}, {}, "row 0, source 'a': .* fractional"),
+    ],
+)
+def test_bad_tables_are_refused(table, options, message):
+    with pytest.raises(VotesError, match=message):
+        fs.Votes.from_frame(pd.DataFrame(table), **options)
+
+
+def test_an_array_is_no_table():
+    with pytest.raises(VotesError, match="from_classes"):
+        fs.Votes.from_frame(np.zeros((2, 2)))
+
+
+def test_a_model_takes_frames_and_matches_columns_by_name():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], rng=rng)
+    frame = pd.DataFrame(sample.votes.codes, columns=["a", "b", "c"])
+    model = fs.LabelModel().fit(frame)
+    assert model.source_names_ == ("a", "b", "c")
+    np.testing.assert_array_equal(
+        model.predict_proba(frame[["c", "a", "b"]]), model.predict_proba(sample.votes)
+    )
+    with pytest.raises(fs.exceptions.IncompatibleError, match="'d'"):
+        model.predict_proba(frame.rename(columns={"c": "d"}))
