@@ -7,12 +7,19 @@
 (569, 2)
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from flyingsquid import datasets, exceptions
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
-from flyingsquid.models import LabelModel, MajorityVote
 from flyingsquid.moments import Moments
 from flyingsquid.votes import ABSTAIN, Votes
+
+if TYPE_CHECKING:
+    from flyingsquid.models import LabelModel, MajorityVote
 
 __all__ = [
     "ABSTAIN",
@@ -25,3 +32,19 @@ __all__ = [
     "datasets",
     "exceptions",
 ]
+
+# The estimators need scikit-learn, which takes a second to import and imports pandas where it
+# is installed. Counting votes on a worker needs neither.
+_LAZY = {"LabelModel": "flyingsquid.models", "MajorityVote": "flyingsquid.models"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

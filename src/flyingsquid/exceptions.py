@@ -10,8 +10,6 @@ FlyingSquidError(ValueError)
 SourceWarning(UserWarning)  a fit went well, but some sources deserve a look
 """
 
-from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
-
 
 class FlyingSquidError(ValueError):
     """Base of every error this package raises on purpose."""
@@ -33,8 +31,8 @@ class IncompatibleError(FlyingSquidError):
     """Two values describe different sources or classes."""
 
 
-class NotFittedError(FlyingSquidError, _SklearnNotFittedError):
-    """A fitted model is needed. Code that catches scikit-learn's error catches this one."""
+class NotFittedError(FlyingSquidError, AttributeError):
+    """A fitted model is needed. What is raised is scikit-learn's NotFittedError as well."""
 
 
 class SourceWarning(UserWarning):

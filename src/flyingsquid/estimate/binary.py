@@ -89,7 +89,8 @@ def fit_binary(
         # firing says more about the items than about their worth.
         informative = pairs.comparable & ~np.outer(flags.one_sided, flags.one_sided)
         signs, group = relative_signs(signed.correlation_z, informative)
-        accuracies = sizes * orient(signs, group, sizes, anchors, signed, pairs, names)
+        identified = np.isfinite(magnitudes.values)
+        accuracies = sizes * orient(signs, group, sizes, identified, anchors, signed, pairs, names)
     tables = vote_tables(accuracies, signed.rates, balance, signed.n_items)
     return BinaryFit(
         accuracies,

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.triplets import Pairs
@@ -48,17 +46,20 @@ def relative_signs(z: Array, comparable: NDArray[np.bool_]) -> tuple[Array, NDAr
     links outvote their sign are flipped, worst first. Each flip raises Σ sᵢsⱼzᵢⱼ, so this ends.
     """
     links = np.where(comparable, z, 0.0)
+    strength = np.abs(links)
     m = len(links)
-    graph = csr_array(np.abs(links))
-    n_groups, group = connected_components(graph, directed=False)
-    # scipy finds the smallest tree, and reads weight 0 as no edge.
-    tree = minimum_spanning_tree(csr_array((-graph.data, graph.indices, graph.indptr), shape=(m, m)))
-    tree = tree + tree.T
-    signs = np.ones(m)
-    for g in range(n_groups):
-        order, parent = breadth_first_order(tree, int(np.argmax(group == g)), directed=False)
-        for i in order[1:]:
+    signs, group = np.ones(m), np.zeros(m, np.intp)
+    waiting, reach, parent = np.ones(m, np.bool_), np.zeros(m), np.zeros(m, np.intp)
+    n_groups = 0
+    for _ in range(m):  # Prim's algorithm for the strongest tree, one source at a time
+        i = int(np.argmax(np.where(waiting, reach, -1.0)))
+        if reach[i] > 0:
             signs[i] = signs[parent[i]] * np.sign(links[i, parent[i]])
+        else:  # nothing left is linked to this group
+            n_groups += 1
+        group[i], waiting[i] = n_groups, False
+        nearer = strength[i] > reach
+        parent[nearer], reach[nearer] = i, strength[i][nearer]
     support = signs * (links @ signs)
     for _ in range(10 * m):
         worst = int(np.argmin(support))
@@ -67,13 +68,14 @@ def relative_signs(z: Array, comparable: NDArray[np.bool_]) -> tuple[Array, NDAr
         signs[worst] *= -1
         support += 2 * signs * links[:, worst] * signs[worst]
         support[worst] *= -1
-    return signs, np.asarray(group, np.intp)
+    return signs, group
 
 
 def orient(
     signs: Array,
     group: NDArray[np.intp],
     magnitudes: Array,
+    identified: NDArray[np.bool_],
     anchors: Mapping[int, int],
     signed: SignedMoments,
     pairs: Pairs,
@@ -93,8 +95,8 @@ def orient(
         anchored = [i for i in members.tolist() if i in anchors]
         if anchored:
             result[members] *= _turn_by_anchors(signs, magnitudes, anchors, anchored, names)
-        elif len(members) < 3:
-            # Too few for a triplet: nothing but "better than random" is known of them.
+        elif identified[members].sum() < 3:
+            # No triplet inside: nothing but "better than random" is known of them.
             result[members] = 1.0
         else:
             result[members] *= _turn_by_average(signs, members, magnitudes, signed, pairs, names)
@@ -161,9 +163,11 @@ def standard_error_of_sum(accuracies: Array, signed: SignedMoments, pairs: Pairs
     # The floor of a hundredth keeps pairs that always agree from taking all the weight.
     weights = pairs.comparable[block] / (np.maximum(signed.n_items * pairs.standard_error[block] ** 2, 0.01))
     system = weights * np.outer(a, a)
-    np.fill_diagonal(system, weights @ a**2)
-    # Least squares: a source linked to one other only leaves the system singular.
-    pull = np.linalg.lstsq(system, np.ones(len(a)), rcond=1e-10)[0]
+    # The ridge is far below any real evidence; without it sources that form no triangle would
+    # make the system singular, with it they make the error large, as it is.
+    evidence = weights @ a**2
+    np.fill_diagonal(system, evidence + 1e-10 * evidence.mean())
+    pull = np.linalg.solve(system, np.ones(len(a)))
     gradient = weights * (np.outer(pull, a) + np.outer(a, pull))
     spread = np.maximum(signed.coverage[inside] - a**2, 0)
     linear = spread @ (gradient @ a) ** 2

@@ -13,8 +13,9 @@ from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
 from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
-# A table of all patterns is used while it is small, and smaller than the items to label.
+# A table of all patterns is used while it is small, and pays for itself.
 _TABLE_PATTERNS = 1 << 16
+_ITEMS_PER_PATTERN = 4
 _CHUNK_CELLS = 1 << 18
 
 
@@ -35,7 +36,7 @@ def binary_posterior(codes: Codes, prior: Array, weights: Array) -> Array:
         return _probabilities(offset + _sparse_evidence(codes, weights))
     n, m = codes.shape
     size = n_patterns(m, 2)
-    if size > min(_TABLE_PATTERNS, n):
+    if size > _TABLE_PATTERNS or n < size * _ITEMS_PER_PATTERN:
         return _probabilities(_dense_evidence(codes, offset, weights))
     table = _probabilities(_dense_evidence(all_patterns(m, 2), offset, weights))
     posterior = np.empty((n, 1, 2))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
 from flyingsquid.infer import TieBreak, decide
@@ -15,6 +16,10 @@ from flyingsquid.infer.decide import as_label_array
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.encode import Convention, encode
 from flyingsquid.votes.states import ABSTAIN, Label
+
+
+class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]  # untyped base
+    """Both errors at once. It lives here because ``exceptions`` does not import scikit-learn."""
 
 
 class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -89,7 +94,7 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def _read(self, data: Any) -> Votes:
         """Votes of the fitted sources and classes, or an error that says what differs."""
         if not hasattr(self, "_classes"):
-            raise NotFittedError(
+            raise _NotFittedError(
                 f"this {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first"
             )
         votes = as_votes(data, self._classes)

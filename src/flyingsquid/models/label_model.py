@@ -127,13 +127,13 @@ class LabelModel(VoteEstimator):
         :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on.
         """
         self._check_options()
-        if not hasattr(self, "moments_"):
-            total = Moments.of(as_votes(votes), sample_weight=sample_weight)
-        else:
-            total = self.moments_ + Moments.of(self._read(votes), sample_weight=sample_weight)
+        before: Moments | None = getattr(self, "moments_", None)
+        chunk = as_votes(votes, None if before is None else before.classes)
+        total = Moments.of(chunk, sample_weight=sample_weight)
+        if before is not None:
+            total = before + total
         _require_binary(total)
         self.moments_ = total
-        self._remember(total.classes, total.names, total.source_names)
         self._solve(total)
         return self
 

@@ -225,14 +225,14 @@ def _check_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
 
 def _count_missing(votes: Votes, weights: NDArray[Any] | None) -> NDArray[np.float64]:
     """Refused, unparseable and failed votes of each source, shape (m, 3)."""
-    codes = votes.codes
+    codes: Any = votes.codes
     missing = np.zeros((votes.n_sources, len(REASONS) - 1))
     if votes.is_sparse:
         row = np.repeat(np.arange(votes.n_items), np.diff(codes.indptr))
         column, values = codes.indices, codes.data
+    elif codes.min() >= -1:
+        return missing
     else:
-        if codes.min() >= -1:
-            return missing
         row, column = np.nonzero(codes < -1)
         values = codes[row, column]
     stated = values < -1

@@ -83,8 +83,9 @@ def encode(
     classes : tuple of K labels; code k stands for ``classes[k]``
     """
     if isinstance(labels, np.ma.MaskedArray):
-        mask, data = np.ma.getmaskarray(labels), np.asarray(labels.data, object)
-        return encode(np.where(mask, None, data), convention, names)
+        values = np.array(labels.data, object)
+        values[np.ma.getmaskarray(labels)] = None
+        return encode(values, convention, names)
     kind = labels.dtype.kind
     if kind in "iu":
         if convention.is_plain:

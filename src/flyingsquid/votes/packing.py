@@ -56,10 +56,12 @@ def all_patterns(n_sources: int, n_classes: int) -> NDArray[np.int8]:
     >>> all_patterns(1, 2)[:, 0].tolist()
     [-1, 0, 1]
     """
-    radix = n_classes + 1
-    numbers = np.arange(n_patterns(n_sources, n_classes))
-    powers = radix ** np.arange(n_sources)
-    return (numbers[:, None] // powers % radix - 1).astype(np.int8)
+    radix, size = n_classes + 1, n_patterns(n_sources, n_classes)
+    patterns = np.empty((size, n_sources), np.int8)
+    digit = np.arange(-1, n_classes, dtype=np.int8)[:, None]
+    for j in range(n_sources):
+        patterns[:, j].reshape(-1, radix, radix**j)[...] = digit
+    return patterns
 
 
 def packed_words(codes: NDArray[Any], n_classes: int) -> NDArray[np.intp]:

@@ -256,7 +256,7 @@ class Votes:
             if rows.ndim != 1:
                 raise VotesError("votes are indexed by a slice, a mask or a list of rows")
         items = None if self.items is None else self.items[rows]
-        return replace(self, codes=cast(Codes, self.codes[rows]), items=items)
+        return replace(self, codes=self.codes[rows], items=items)
 
     def to_dense(self) -> Votes:
         """The same votes with dense codes."""
@@ -292,7 +292,7 @@ class Votes:
             require_same("sources", set(self.names), set(names))
             position = {name: j for j, name in enumerate(self.names)}
             order = np.array([position[name] for name in names])
-            result = replace(result, codes=cast(Codes, result.codes[:, order]), names=names)
+            result = replace(result, codes=result.codes[:, order], names=names)
         return result
 
     def _with_classes(self, classes: tuple[Label, ...]) -> Votes:

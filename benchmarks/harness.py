@@ -1,0 +1,87 @@
+"""Alternating repeats of two or more contenders, and where the results go."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from threadpoolctl import threadpool_info
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("flyingsquid", "numpy", "scipy", "scikit-learn")
+
+
+def alternate(contenders: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, list[float]]:
+    """Seconds of each call, a round at a time, so that a noisy moment hits all contenders alike."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for call in contenders.values():
+        call()
+    for _ in range(repeats):
+        for name, call in contenders.items():
+            start = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def ratio(seconds: Mapping[str, list[float]], name: str, baseline: str) -> dict[str, float]:
+    """Median over the rounds of one contender's time by another's, with the quartiles."""
+    ratios = np.array(seconds[name]) / np.array(seconds[baseline])
+    low, middle, high = np.percentile(ratios, [25, 50, 75])
+    return {
+        "ratio": round(float(middle), 3),
+        "low": round(float(low), 3),
+        "high": round(float(high), 3),
+        "seconds": float(np.median(seconds[name])),
+        "baseline_seconds": float(np.median(seconds[baseline])),
+    }
+
+
+def peak_megabytes(call: Callable[[], Any]) -> float:
+    """Most memory that a call holds at once beyond what was there, in megabytes."""
+    tracemalloc.start()
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    call()
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    return round(peak / 1e6, 1)
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "blas": [
+            f"{i['internal_api']} {i['version']}, {i['num_threads']} threads" for i in threadpool_info()
+        ],
+    }
+
+
+def save(name: str, results: Any) -> Path:
+    """Write results beside the machine they were measured on."""
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"machine": machine(), "results": results}, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")

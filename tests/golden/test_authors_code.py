@@ -1,0 +1,98 @@
+"""Numbers recorded from the authors' 2020 code, where they are right.
+
+The folder named by FLYINGSQUID_GOLDEN holds them. Trusted are runs with a uniform class balance
+and nothing degenerate; with any other balance that code lets the prior enter twice, so there only
+the accuracies are compared. It averages over every triplet, so screening is off.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.estimate import triplets
+from flyingsquid.estimate.signed import SignedMoments
+
+FOLDER = os.environ.get("FLYINGSQUID_GOLDEN")
+pytestmark = pytest.mark.skipif(FOLDER is None, reason="FLYINGSQUID_GOLDEN is not set")
+TRUSTED = ["ind_abst_mean", "ind_abst_median", "ind_noabst_mean", "ind_noabst_mean_disallow"]
+ACCURACIES_ONLY = ["ind_cb_given", "ind_cb_given_noflip_noclamp", "ind_Y_dev"]
+
+
+def load(name: str):
+    data = np.load(Path(str(FOLDER)) / f"{name}.npz")
+    arguments = json.loads(str(data["args"]))["fit"]
+    method = arguments.get("solve_method", "triplet_mean")
+    return data, fs.Votes.from_signed(data["L"]), method
+
+
+@pytest.mark.parametrize("name", TRUSTED)
+def test_trusted_runs_are_reproduced(name):
+    data, votes, method = load(name)
+    model = fs.LabelModel(method=method, screen=0).fit(votes)
+    expectations = model.coverage_ * (2 * model.accuracies_ - 1)
+    np.testing.assert_allclose(expectations, data["expectation_values"], atol=1e-6)
+    # That code's probabilities count abstains as not right: P(λ = Y), not P(λ = Y | votes).
+    np.testing.assert_allclose(model.coverage_ * model.accuracies_, data["probability_values"], atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(votes), data["predict_proba"], atol=1e-6)
+    marginal = data["predict_proba_marginalized"].ravel()
+    np.testing.assert_allclose(model.predict_proba(votes)[:, 1], marginal, atol=1e-6)
+    np.testing.assert_array_equal(model.predict(votes), data["predict"].ravel())
+
+
+@pytest.mark.parametrize("name", ACCURACIES_ONLY)
+def test_accuracies_do_not_depend_on_the_balance(name):
+    """Source 5 is where clamps act: its recorded E[λY] of .697 exceeds its vote rate of .685, which
+    no source can. Ours stops at the vote rate."""
+    data, votes, method = load(name)
+    model = fs.LabelModel(method=method, screen=0, class_balance=[0.8, 0.2]).fit(votes)
+    ours, theirs = model.coverage_ * (2 * model.accuracies_ - 1), data["expectation_values"]
+    np.testing.assert_allclose(ours[:5], theirs[:5], atol=1e-6)
+    assert theirs[5] > model.coverage_[5] == pytest.approx(ours[5])
+
+
+@pytest.mark.parametrize("name", TRUSTED)
+def test_no_clamp_acts_on_the_trusted_runs(name):
+    """|E[λY]| stays below the vote rate there, so formulas are compared, not clamps."""
+    data, _, _ = load(name)
+    coverage = (data["L"] != 0).mean(axis=0)
+    assert (data["expectation_values"] < coverage - 1e-9).all()
+
+
+def test_the_prior_enters_once_where_it_entered_twice():
+    """With P(Y=1) = .2 the recorded odds are ours times the prior odds (algorithm and bug apart)."""
+    data, votes, _ = load("ind_cb_given_noflip_noclamp")
+    model = fs.LabelModel(screen=0, class_balance=[0.8, 0.2]).fit(votes)
+    ours, theirs = model.predict_proba(votes), data["predict_proba"]
+    usable = ((theirs > 1e-6) & (theirs < 1 - 1e-6)).all(axis=1) & _unclipped(model, votes)
+    assert usable.sum() > 20
+    ratio = (theirs[usable, 1] / theirs[usable, 0]) / (ours[usable, 1] / ours[usable, 0])
+    np.testing.assert_allclose(ratio, 0.25, rtol=1e-6)
+
+
+def _unclipped(model: fs.LabelModel, votes: fs.Votes) -> np.ndarray:
+    """Items on which no source votes whose table had a cell below zero, clipped here, kept there."""
+    a = model.coverage_ * (2 * model.accuracies_ - 1)
+    rates = model.moments_.vote_counts / model.moments_.n_items
+    e, c = model.class_balance_[1] - model.class_balance_[0], model.coverage_
+    wanted = np.column_stack([(e * c - a) / 2, (e * c + a) / 2])
+    clipped = (np.abs(wanted) > rates - 1 / model.moments_.n_items).any(axis=1)
+    return ~((votes.codes >= 0) & clipped).any(axis=1)
+
+
+@pytest.mark.parametrize("name", ["ind_abst_single", "ind_noabst_single_disallow"])
+def test_single_triplet_runs_used_one_of_our_triplets(name):
+    """That code chose its triplets at random and did not record them; each value is one of ours."""
+    data, votes, _ = load(name)
+    signed = SignedMoments.of(fs.Moments.of(votes))
+    pairs = triplets.Pairs.of(signed, signed.overlap > 0, 0.0)
+    for i, recorded in enumerate(2 * data["probability_values"] - signed.coverage):
+        partners = itertools.combinations([j for j in range(votes.n_sources) if j != i], 2)
+        values = [triplets.given_triplets(pairs, [(i, j, k)]).values[i] for j, k in partners]
+        assert np.abs(np.array(values) - recorded).min() < 1e-6

@@ -1,0 +1,120 @@
+"""A module may import only from layers below its own, and layers only the packages they may."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src" / "flyingsquid"
+LAYERS = {
+    "_version": 0,
+    "exceptions": 0,
+    "votes": 1,
+    "moments": 2,
+    "estimate": 3,
+    "infer": 3,
+    "analysis": 4,
+    "models": 5,
+    "datasets": 6,
+    "cli": 7,
+}
+NUMERIC = {"numpy", "scipy"}
+MAY_IMPORT = {
+    "votes": NUMERIC | {"narwhals"},
+    "moments": NUMERIC,
+    "estimate": NUMERIC,
+    "infer": NUMERIC,
+    "analysis": NUMERIC,
+    "models": NUMERIC | {"sklearn"},
+    "datasets": NUMERIC | {"sklearn"},
+    "cli": {"numpy", "click", "rich", "sklearn"},
+}
+OPTIONAL = [
+    "torch", "pandas", "polars", "pyarrow", "dask", "pyspark", "matplotlib", "numba", "networkx",
+]  # fmt: skip
+MODULES = sorted(path for path in SRC.rglob("*.py") if path.parent != SRC or path.stem in LAYERS)
+
+
+def package_of(path: Path) -> str:
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names if node.module == "flyingsquid" else {node.module or ""}
+    return found
+
+
+def test_every_package_has_a_layer():
+    present = {package_of(path) for path in SRC.rglob("*.py")}
+    assert present - {"__init__", "__main__"} == set(LAYERS)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
+def test_imports_point_downwards(path):
+    ours = package_of(path)
+    for name in imports_of(path):
+        parts = name.split(".")
+        if parts[0] == "flyingsquid":
+            other = parts[1]
+            assert other == ours or LAYERS[other] < LAYERS[ours], f"{ours} imports {other}"
+        else:
+            third_party = parts[0] not in sys.stdlib_module_names
+            assert not third_party or parts[0] in MAY_IMPORT.get(ours, set()), f"{ours} imports {name}"
+
+
+def test_importing_the_package_imports_nothing_optional():
+    names = [*OPTIONAL, "sklearn", "click", "rich"]  # scikit-learn imports pandas where it can
+    code = f"import sys, flyingsquid; print([m for m in {names} if m in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_the_package_works_where_nothing_optional_is_installed():
+    """Block every optional package, then fit, predict and run the command line."""
+    code = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {OPTIONAL}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+import numpy as np, flyingsquid as fs
+from flyingsquid.cli.main import main
+votes = fs.datasets.load_breast_cancer().votes
+print(fs.LabelModel().fit(votes).predict_proba(votes).shape)
+main(["--version"], standalone_mode=False)
+"""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["(569,", "2)", "flyingsquid,", "version", version()]
+
+
+def version() -> str:
+    import flyingsquid
+
+    return flyingsquid.__version__
+
+
+def test_the_architecture_page_names_every_package_and_module():
+    page = (ROOT / "docs" / "design" / "architecture.md").read_text(encoding="utf-8")
+    for path in SRC.rglob("*.py"):
+        if path.stem not in ("__init__", "__main__"):
+            assert path.name in page, f"docs/design/architecture.md does not mention {path.name}"
+
+
+def test_the_library_never_prints():
+    for path in MODULES:
+        if package_of(path) != "cli":
+            calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+            assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path

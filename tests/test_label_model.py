@@ -1,0 +1,466 @@
+"""The label model: exact on exact moments, lawful, and clear about bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.model_selection import GridSearchCV
+
+import flyingsquid as fs
+from flyingsquid.exceptions import (
+    IncompatibleError,
+    NotFittedError,
+    NotIdentifiableError,
+    OptionError,
+    SourceWarning,
+    VotesError,
+)
+from tests.oracle.star import Star
+from tests.strategies import fittable_votes
+
+TRIPLET_METHODS = ["triplet_mean", "triplet_median", "triplet"]
+EXACT = 1e12
+"""Exact tests feed every vote pattern with its probability times this as its weight."""
+
+
+def fit_exactly(star: Star, **options) -> fs.LabelModel:
+    weights = star.joint().sum(axis=1) * EXACT
+    return fs.LabelModel(class_balance=star.balance, **options).fit(star.patterns(), sample_weight=weights)
+
+
+# ---------------------------------------------------------------------- oracle
+
+
+@pytest.mark.parametrize("method", ["auto", *TRIPLET_METHODS])
+@pytest.mark.parametrize("p", [0.05, 0.2, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("adversarial", [0, 1])
+def test_exact_moments_give_exact_parameters(method, p, adversarial):
+    for seed in range(3):
+        star = Star.random(np.random.default_rng(seed), 5, adversarial=adversarial)
+        star = Star(star.accuracies, star.coverage, p)
+        model = fit_exactly(star, method=method)
+        np.testing.assert_allclose(model.accuracies_, star.accuracies, atol=1e-10)
+        np.testing.assert_allclose(model.coverage_, star.coverage, atol=1e-10)
+        right = star.coverage * star.accuracies
+        expected = np.stack([right, star.coverage - right], axis=1)
+        np.testing.assert_allclose(model.confusion_[:, 0, :2], expected, atol=1e-10)
+        np.testing.assert_allclose(model.confusion_[:, 1, 1::-1], expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("p", [0.05, 0.2, 0.8, 0.95])
+def test_independencies_are_exact_too(p):
+    star = Star(np.array([0.9, 0.3]), np.array([0.5, 1.0]), p)
+    model = fit_exactly(star, method="independencies")
+    np.testing.assert_allclose(model.accuracies_, star.accuracies, atol=1e-10)
+
+
+def test_fitted_posteriors_equal_enumeration_on_200_random_models():
+    """From exact moments to labels: the whole path, prior included once."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        star = Star.random(rng, int(rng.integers(3, 6)))
+        posterior = fit_exactly(star).predict_proba(star.patterns())
+        np.testing.assert_allclose(posterior, star.posterior(), atol=1e-12)
+
+
+def test_given_triplets_by_name_or_position():
+    star = Star.random(np.random.default_rng(0), 4)
+    for triplets in ([(0, 1, 2), (1, 2, 3)], [("source 0", 1, "source 2"), (1, 2, 3)]):
+        model = fit_exactly(star, method="triplet", triplets=triplets)
+        np.testing.assert_allclose(model.accuracies_, star.accuracies, atol=1e-10)
+
+
+# ---------------------------------------------------------------------- laws
+
+seeds = st.integers(0, 200)
+lawful = settings(max_examples=30, deadline=None)
+
+
+def fit(votes, **options) -> fs.LabelModel:
+    return fs.LabelModel(**options).fit(votes)
+
+
+@pytest.mark.parametrize("method", TRIPLET_METHODS)
+@lawful
+@given(seed=seeds)
+def test_order_of_rows_changes_nothing(method, seed):
+    votes = fittable_votes(seed)
+    shuffled = votes[np.random.default_rng(seed).permutation(len(votes))]
+    np.testing.assert_array_equal(
+        fit(votes, method=method).predict_proba(votes), fit(shuffled, method=method).predict_proba(votes)
+    )
+
+
+@pytest.mark.parametrize("method", TRIPLET_METHODS)
+@lawful
+@given(seed=seeds)
+def test_order_of_sources_only_orders_the_estimates(method, seed):
+    votes = fittable_votes(seed)
+    order = np.random.default_rng(seed).permutation(votes.shape[1])
+    a, b = fit(votes, method=method), fit(votes[:, order], method=method)
+    np.testing.assert_allclose(b.accuracies_, a.accuracies_[order], rtol=1e-9)
+    np.testing.assert_allclose(b.predict_proba(votes[:, order]), a.predict_proba(votes), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", TRIPLET_METHODS)
+@lawful
+@given(seed=seeds)
+def test_relabelled_classes_only_relabel_the_answer(method, seed):
+    votes = fittable_votes(seed)
+    swapped = np.where(votes >= 0, 1 - votes, -1)
+    a = fit(votes, method=method, class_balance=[0.4, 0.6])
+    b = fit(swapped, method=method, class_balance=[0.6, 0.4])
+    np.testing.assert_allclose(b.accuracies_, a.accuracies_, rtol=1e-9)
+    np.testing.assert_allclose(b.predict_proba(swapped)[:, ::-1], a.predict_proba(votes), atol=1e-9)
+    texts = np.array(["no", "yes"], object)[votes]
+    texts[votes == -1] = None
+    named = fit(texts, method=method, class_balance=[0.4, 0.6])
+    np.testing.assert_array_equal(named.predict_proba(texts), a.predict_proba(votes))
+    assert set(named.predict(texts)) <= {"no", "yes"}
+
+
+@pytest.mark.parametrize("method", TRIPLET_METHODS)
+@lawful
+@given(seed=seeds, copies=st.integers(2, 5))
+def test_duplicated_data_gives_the_same_point_estimates(method, seed, copies):
+    votes = fittable_votes(seed)
+    a = fit(votes, method=method, screen=0)
+    b = fit(np.tile(votes, (copies, 1)), method=method, screen=0)
+    np.testing.assert_allclose(b.accuracies_, a.accuracies_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", TRIPLET_METHODS)
+@lawful
+@given(seed=seeds, at=st.integers(0, 5))
+def test_a_source_that_never_votes_changes_nothing(method, seed, at):
+    votes = fittable_votes(seed)
+    padded = np.insert(votes, at, -1, axis=1)
+    with pytest.warns(SourceWarning, match=f"never vote, so weigh nothing: source {at}"):
+        with_silent = fit(padded, method=method)
+    np.testing.assert_allclose(
+        with_silent.predict_proba(padded), fit(votes, method=method).predict_proba(votes), atol=1e-12
+    )
+    assert with_silent.accuracies_[at] == 0.5
+
+
+@pytest.mark.parametrize("method", TRIPLET_METHODS)
+@lawful
+@given(seed=seeds)
+def test_all_votes_flipped_with_a_flipped_anchor_flips_the_signs(method, seed):
+    """Flipping every vote negates every E[λY]; an anchor tells the two worlds apart."""
+    votes = fittable_votes(seed)
+    flipped = np.where(votes >= 0, 1 - votes, -1)
+    a = fit(votes, method=method, signs={0: 1})
+    b = fit(flipped, method=method, signs={0: -1})
+    np.testing.assert_allclose(b.accuracies_, 1 - a.accuracies_, atol=1e-9)
+    np.testing.assert_allclose(b.predict_proba(flipped), a.predict_proba(votes), atol=1e-9)
+
+
+@lawful
+@given(seed=seeds, cuts=st.lists(st.integers(1, 399), max_size=4))
+def test_split_counted_and_merged_is_the_batch_fit(seed, cuts):
+    votes = fittable_votes(seed)
+    parts = np.split(votes, sorted(cuts))
+    batch = fit(votes)
+    merged = fs.LabelModel().fit_moments(sum(fs.Moments.of(part) for part in parts if len(part)))
+    assert merged.moments_ == batch.moments_
+    np.testing.assert_array_equal(merged.predict_proba(votes), batch.predict_proba(votes))
+
+
+@lawful
+@given(seed=seeds)
+def test_partial_fit_adds_up_to_fit(seed):
+    votes = fittable_votes(seed)
+    model = fs.LabelModel()
+    for part in np.array_split(votes, 4):
+        with contextlib.suppress(NotIdentifiableError):  # a part may not determine the signs yet
+            model.partial_fit(part)
+    assert model.moments_ == fs.Moments.of(votes)
+    np.testing.assert_array_equal(model.predict_proba(votes), fit(votes).predict_proba(votes))
+
+
+def test_sparse_and_dense_votes_give_the_same_model():
+    votes = fittable_votes(0)
+    sparse = fs.Votes.from_sparse(csr_array(votes + 1))
+    dense, other = fit(votes), fit(sparse)
+    np.testing.assert_allclose(other.predict_proba(sparse), dense.predict_proba(votes), atol=1e-14)
+
+
+def test_signed_votes_give_the_same_model():
+    votes = fittable_votes(0)
+    signed = fs.Votes.from_signed(np.where(votes == -1, 0, 2 * votes - 1))
+    model = fit(signed)
+    np.testing.assert_array_equal(model.predict_proba(signed), fit(votes).predict_proba(votes))
+    assert set(model.predict(signed)) == {-1, 1}
+    with pytest.raises(VotesError, match="from_signed"):
+        model.predict_proba(votes)
+
+
+# ---------------------------------------------------------------------- hard sources
+
+
+def test_a_source_may_abstain_later_that_never_did_in_training():
+    votes = fs.datasets.simulate(1_000, [0.9, 0.8, 0.7], rng=np.random.default_rng(0)).votes
+    p = fit(votes).predict_proba([[1, -1, 1], [-1, -1, 0]])
+    assert np.isfinite(p).all()
+    assert p[0, 1] > 0.9 > p[1, 0] > 0.5
+
+
+def test_identical_columns_are_flagged_and_do_not_lift_each_other():
+    sample = fs.datasets.simulate(5_000, [0.7, 0.8, 0.65, 0.75], rng=np.random.default_rng(0))
+    votes = np.column_stack([sample.votes.codes, sample.votes.codes[:, 0]])
+    with pytest.warns(SourceWarning, match="vote alike on every item.*source 0, source 4"):
+        model = fit(votes)
+    assert model.diagnostics_.identical == (("source 0", "source 4"),)
+    np.testing.assert_allclose(model.accuracies_[[0, 4]], 0.7, atol=0.03)
+
+
+@pytest.mark.parametrize("p", [0.3, 0.5, 0.8])
+def test_an_always_yes_source_does_not_take_over(p):
+    sample = fs.datasets.simulate(
+        5_000, [0.8, 0.75, 0.7, 0.8, 0.7], class_balance=[1 - p, p], rng=np.random.default_rng(0)
+    )
+    votes = sample.votes.codes
+    yes = np.column_stack([votes, np.ones(5_000, np.int8)])
+    for balance in (None, [1 - p, p]):
+        with pytest.warns(SourceWarning, match="one class only: source 5"):
+            with_yes = fit(yes, class_balance=balance)
+        change = with_yes.score(yes, sample.y) - fit(votes, class_balance=balance).score(votes, sample.y)
+        assert abs(change) < 0.01
+
+
+def test_a_source_that_meets_no_other_gets_the_average_and_is_named():
+    votes = fittable_votes(0)
+    alone = np.full((50, 6), -1)
+    alone[:, 5] = np.arange(50) % 2
+    votes = np.vstack([np.column_stack([votes, np.full(400, -1)]), alone])
+    with pytest.warns(SourceWarning, match="overlap too little to be judged.*source 5"):
+        model = fit(votes)
+    assert model.diagnostics_.unidentified == ("source 5",)
+    assert 0.55 < model.accuracies_[5] < 0.95
+    assert model.predict_proba(alone[:1])[0, 0] > 0.55
+
+
+def test_three_perfect_sources_are_taken_at_their_word():
+    y = np.arange(100) % 2
+    with pytest.warns(SourceWarning, match="vote alike"):
+        model = fit(np.column_stack([y, y, y]))
+    np.testing.assert_allclose(model.accuracies_, 1)
+    assert 0.999 < model.predict_proba([[1, 1, 1]])[0, 1] < 1
+
+
+# ---------------------------------------------------------------------- bad input
+
+GOOD = fittable_votes(0)
+
+BAD_FITS = [
+    (np.empty((0, 3)), {}, VotesError, "empty"),
+    (np.empty((3, 0)), {}, VotesError, "no columns"),
+    (np.zeros(3), {}, VotesError, "1 dimension"),
+    ([[0, 1, 2]] * 5, {}, IncompatibleError, r"3 classes: 0 \(5 votes\).*MajorityVote"),
+    ([[0, 1, 0.5]], {}, VotesError, "fractional"),
+    ([[0, 1, np.inf]], {}, VotesError, "infinite"),
+    (np.full((9, 3), -1), {}, NotIdentifiableError, "no source votes"),
+    (GOOD[:, :2], {}, NotIdentifiableError, "only 2 of 2 vote.*MajorityVote"),
+    (np.column_stack([GOOD[:, :2], np.full(400, -1)]), {}, NotIdentifiableError, "only 2 of 3 vote"),
+    ([[0, -1, -1], [-1, 1, -1], [-1, -1, 0]], {}, NotIdentifiableError, "no triplet"),
+    (GOOD, {"class_balance": [0.5, 0.6]}, OptionError, "sums to 1.1"),
+    (GOOD, {"class_balance": [0.0, 1.0]}, OptionError, "not above 0"),
+    (GOOD, {"class_balance": [0.5, np.nan]}, OptionError, "not above 0"),
+    (GOOD, {"class_balance": [0.2, 0.3, 0.5]}, OptionError, r"shape \(3,\)"),
+    (GOOD, {"class_balance": 0.3}, OptionError, "one probability for each of the classes 0, 1"),
+    (GOOD, {"class_balance": object()}, OptionError, "cannot be read"),
+    (GOOD, {"method": "magic"}, OptionError, "method='magic' is unknown; one of auto, triplet_mean"),
+    (GOOD, {"screen": -1}, OptionError, "screen=-1"),
+    (GOOD, {"screen": "high"}, OptionError, "screen='high'"),
+    (GOOD, {"triplets": [(0, 1, 2)]}, OptionError, "method='triplet' only"),
+    (GOOD, {"method": "triplet", "triplets": [(0, 1)]}, OptionError, "three sources"),
+    (GOOD, {"method": "triplet", "triplets": [(0, 1, 1)]}, OptionError, "twice"),
+    (GOOD, {"method": "triplet", "triplets": [(0, 1, 9)]}, OptionError, "there are 5"),
+    (GOOD, {"method": "triplet", "triplets": []}, OptionError, "empty"),
+    (GOOD, {"method": "triplet", "triplets": 5}, OptionError, "no sequence"),
+    (GOOD, {"method": "triplet", "triplets": [(0, 1, 2)]}, NotIdentifiableError, "'source 3' is in none"),
+    (GOOD, {"method": "independencies"}, NotIdentifiableError, "too close to 0"),
+    (
+        GOOD,
+        {"method": "independencies", "class_balance": [0.3, 0.7], "signs": {0: 1}},
+        OptionError,
+        "carry their sign",
+    ),
+]
+
+
+@pytest.mark.parametrize(("votes", "options", "error", "message"), BAD_FITS, ids=range(len(BAD_FITS)))
+def test_bad_input_is_refused_with_what_where_and_what_to_do(votes, options, error, message):
+    with pytest.raises(error, match=message) as caught:
+        fs.LabelModel(**options).fit(votes)
+    assert isinstance(caught.value, fs.FlyingSquidError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_class_balance_that_cannot_be_used():
+    """Counts of pairs do not determine the balance, so "estimate" is refused, not ignored."""
+    for train in (lambda m: m.fit(GOOD), lambda m: m.fit_moments(fs.Moments.of(GOOD))):
+        with pytest.raises(OptionError, match="class_balance='estimate' is unknown; pass 'uniform'"):
+            train(fs.LabelModel(class_balance="estimate"))
+
+
+def test_predict_refuses_other_sources():
+    model = fit(fs.Votes.from_classes(GOOD, names=list("abcde")))
+    with pytest.raises(IncompatibleError, match=r"4 sources; the model was fitted with 5 \(a, b"):
+        model.predict(GOOD[:, :4])
+    with pytest.raises(IncompatibleError, match="not expected 'z'; expected but absent 'e'"):
+        model.predict(fs.Votes.from_classes(GOOD, names=list("abcdz")))
+    with pytest.raises(VotesError, match="row 0, source 2: the vote 2 is outside"):
+        model.predict_proba([[0, 1, 2, 0, 1]])
+    with pytest.raises(IncompatibleError, match="classes differ"):
+        model.predict_proba(fs.Votes.from_classes([["x", "y", "x", "x", "x"]]))
+
+
+def test_predict_before_fit_is_scikit_learns_error_and_ours():
+    for error in (NotFittedError, SklearnNotFittedError, fs.FlyingSquidError, AttributeError):
+        with pytest.raises(error, match="not fitted yet"):
+            fs.LabelModel().predict(GOOD)
+
+
+def test_fit_moments_takes_moments():
+    with pytest.raises(OptionError, match="votes go to fit"):
+        fs.LabelModel().fit_moments(GOOD)
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was():
+    model = fit(GOOD)
+    before = model.predict_proba(GOOD)
+    with pytest.raises(NotIdentifiableError):
+        model.fit(np.full((9, 5), -1))
+    np.testing.assert_array_equal(model.predict_proba(GOOD), before)
+
+
+def test_partial_fit_keeps_counts_that_do_not_suffice_yet():
+    model = fs.LabelModel()
+    with pytest.raises(NotIdentifiableError):
+        model.partial_fit([[0, -1, -1]])
+    with pytest.raises(NotFittedError):
+        model.predict_proba([[0, 0, 0]])
+    model.partial_fit(fs.datasets.simulate(500, [0.9, 0.8, 0.7], rng=np.random.default_rng(0)).votes)
+    assert model.moments_.n_items == 501
+
+
+def test_partial_fit_refuses_other_classes_and_keeps_what_it_had():
+    model = fit(GOOD)
+    with pytest.raises(VotesError, match="the vote 2 is outside"):
+        model.partial_fit([[0, 1, 2, 0, 1]])
+    assert model.moments_.n_items == 400
+
+
+# ---------------------------------------------------------------------- answers
+
+
+def test_ties_follow_the_stated_policy():
+    model = fs.MajorityVote().fit([[0, 1]])
+    tied = [[0, 1], [1, 1], [-1, -1]]
+    assert model.predict(tied).tolist() == [0, 1, 0]
+    assert model.predict(tied, tie_break="abstain").tolist() == [-1, 1, -1]
+    drawn = model.predict(np.tile([[0, 1]], (400, 1)), tie_break="random", rng=np.random.default_rng(0))
+    assert 150 < drawn.sum() < 250
+    with pytest.raises(OptionError, match="tie_break='best' is unknown"):
+        model.predict(tied, tie_break="best")
+    with pytest.raises(OptionError, match="needs rng="):
+        model.predict(tied, tie_break="random")
+
+
+def test_no_label_is_never_a_class():
+    signed = fs.Votes.from_signed([[1, -1], [1, 1]])
+    assert fs.MajorityVote().fit(signed).predict(signed, tie_break="abstain").tolist() == [0, 1]
+    texts = [["a", "b"], ["b", "b"]]
+    assert fs.MajorityVote().fit(texts).predict(texts, tie_break="abstain").tolist() == [None, "b"]
+
+
+def test_equal_evidence_is_a_tie_in_any_order_of_summation():
+    votes = fs.datasets.simulate(500, [0.8, 0.8, 0.8, 0.8], rng=np.random.default_rng(0)).votes.codes
+    balanced = np.vstack([np.roll(votes, shift, axis=1) for shift in range(4)])
+    balanced = np.vstack([balanced, 1 - balanced])
+    model = fit(balanced)
+    assert model.predict([[0, 1, 1, 0], [1, 0, 0, 1]], tie_break="abstain").tolist() == [-1, -1]
+
+
+def test_score_counts_items_whose_truth_is_known():
+    sample = fs.datasets.simulate(300, [0.9, 0.9, 0.8], rng=np.random.default_rng(0))
+    model = fit(sample.votes)
+    whole = model.score(sample.votes, sample.y)
+    assert whole == np.mean(model.predict(sample.votes) == sample.y)
+    some = sample.y.astype(float)
+    some[100:] = np.nan
+    for gold in (some, np.where(np.isnan(some), -1, some), [None if np.isnan(v) else int(v) for v in some]):
+        assert model.score(sample.votes, gold) == model.score(sample.votes[:100], sample.y[:100])
+    assert model.score(sample.votes, sample.y, sample_weight=np.ones(300)) == pytest.approx(whole)
+    with pytest.raises(VotesError, match="no known class"):
+        model.score(sample.votes, np.full(300, -1))
+    with pytest.raises(VotesError, match="one label for each of 300"):
+        model.score(sample.votes, sample.y[:5])
+    with pytest.raises(VotesError, match="source 'y'"):
+        model.score(sample.votes, np.full(300, 7))
+
+
+def test_diagnostics_say_what_was_done():
+    model = fit(GOOD)
+    assert model.diagnostics_.method == "triplet_mean"
+    assert "mean over all triplets" in model.diagnostics_.reason
+    assert fit(GOOD, method="triplet").diagnostics_.reason == ""
+    used, skipped = model.diagnostics_.triplets_used, model.diagnostics_.triplets_skipped
+    np.testing.assert_array_equal(used + skipped, 6)  # 4 choose 2
+
+
+# ---------------------------------------------------------------------- scikit-learn
+
+
+def test_scikit_learn_conventions_hold():
+    model = fs.LabelModel(method="triplet_median", class_balance=[0.3, 0.7])
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(screen=2.0).screen == 2.0
+    assert not [name for name in vars(model) if name.endswith("_")]
+    copy = pickle.loads(pickle.dumps(model.fit(GOOD)))  # our own bytes
+    np.testing.assert_array_equal(copy.predict_proba(GOOD), model.predict_proba(GOOD))
+    assert model.classes_.tolist() == [0, 1]
+    assert model.n_features_in_ == 5
+
+
+def test_a_grid_search_over_the_method_runs():
+    sample = fs.datasets.simulate(300, [0.9, 0.8, 0.7, 0.8], rng=np.random.default_rng(0))
+    search = GridSearchCV(fs.LabelModel(), {"method": TRIPLET_METHODS}, cv=3)
+    search.fit(sample.votes.codes, sample.y)
+    assert search.best_params_["method"] in TRIPLET_METHODS
+    assert search.best_score_ > 0.85
+
+
+def test_fitting_does_not_touch_the_votes_or_the_global_generator():
+    votes, before = GOOD.copy(), np.random.get_state()[1].copy()  # noqa: NPY002  # what must not change
+    votes.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(votes).predict(votes)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+# ---------------------------------------------------------------------- majority vote
+
+
+def test_majority_vote_has_the_same_methods():
+    votes = fs.Votes.from_classes([["a", "c", "c"], ["b", None, None]], names=["x", "y", "z"])
+    model = fs.MajorityVote().fit(votes)
+    assert model.predict(votes).tolist() == ["c", "b"]
+    assert model.score(votes, ["c", "a"]) == 0.5
+    same = fs.MajorityVote().fit_moments(fs.Moments.of(votes))
+    np.testing.assert_array_equal(same.predict_proba(votes), model.predict_proba(votes))
+    assert fs.MajorityVote().partial_fit(votes).partial_fit(votes).n_features_in_ == 3
+    with pytest.raises(NotFittedError):
+        fs.MajorityVote().predict(votes)

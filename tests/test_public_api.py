@@ -1,0 +1,79 @@
+"""The public names. Adding one is a decision; removing one breaks users."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import flyingsquid as fs
+
+TOP = [
+    "ABSTAIN",
+    "FlyingSquidError",
+    "LabelModel",
+    "MajorityVote",
+    "Moments",
+    "Votes",
+    "__version__",
+    "datasets",
+    "exceptions",
+]
+MEMBERS = {
+    fs.LabelModel: {
+        "fit", "fit_moments", "partial_fit", "predict", "predict_proba", "score",
+        "get_params", "set_params", "set_fit_request", "set_score_request", "get_metadata_routing",
+        "set_predict_request", "set_partial_fit_request", "set_predict_proba_request",
+    },
+    fs.Moments: {
+        "of", "n_items", "n_sources", "n_classes", "pair_counts", "vote_counts", "coverage", "missing",
+        "missing_counts", "classes", "names", "source_names", "is_exact", "aligned_to",
+    },
+    fs.Votes: {
+        "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "codes", "classes",
+        "names", "items", "shape", "n_items", "n_sources", "n_classes", "n_votes", "is_sparse",
+        "source_names", "missing_counts", "to_dense", "distinct", "matched_to",
+    },
+}  # fmt: skip
+ERRORS = {
+    "FlyingSquidError", "VotesError", "OptionError", "NotIdentifiableError", "IncompatibleError",
+    "NotFittedError",
+}  # fmt: skip
+
+
+def test_top_level_names():
+    assert sorted(fs.__all__) == TOP
+    assert all(hasattr(fs, name) for name in TOP)
+
+
+@pytest.mark.parametrize("owner", MEMBERS, ids=lambda c: c.__name__)
+def test_members(owner):
+    public = {name for name in dir(owner) if not name.startswith("_")}
+    requests = {name for name in MEMBERS[owner] if name.endswith("_request")}
+    assert public - requests == MEMBERS[owner] - requests
+
+
+def test_majority_vote_has_the_methods_of_label_model():
+    public = {n for n in dir(fs.LabelModel) if not n.startswith("_") and not n.endswith("_request")}
+    assert public <= set(dir(fs.MajorityVote))
+
+
+def test_label_model_signature():
+    assert str(inspect.signature(fs.LabelModel.__init__).replace(return_annotation=None)).count("*, method")
+    assert list(inspect.signature(fs.LabelModel).parameters) == [
+        "method", "class_balance", "signs", "screen", "triplets",
+    ]  # fmt: skip
+    assert list(inspect.signature(fs.LabelModel.fit).parameters) == ["self", "votes", "y", "sample_weight"]
+
+
+def test_error_tree():
+    errors = {n for n, c in vars(fs.exceptions).items() if inspect.isclass(c) and n.endswith("Error")}
+    assert {n for n in errors if not n.startswith("_")} == ERRORS
+    for name in ERRORS:
+        assert issubclass(getattr(fs.exceptions, name), fs.FlyingSquidError)
+        assert name in (fs.exceptions.__doc__ or "")
+    assert issubclass(fs.FlyingSquidError, ValueError)
+
+
+def test_abstain_is_minus_one():
+    assert fs.ABSTAIN == -1

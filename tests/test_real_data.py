@@ -1,0 +1,59 @@
+"""Real vote matrices: nothing crashes, nothing is NaN, and the model is worth having."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+
+FOLDER = os.environ.get("FLYINGSQUID_DATA")
+pytestmark = pytest.mark.skipif(FOLDER is None, reason="FLYINGSQUID_DATA is not set")
+BINARY = [
+    "basketball", "breast_cancer", "cardio", "census", "commercial", "crowd_bluebird", "crowd_rte",
+    "crowd_sp_amt", "crowd_trec", "imdb", "llm_civilcomments", "llm_rewardbench2_pairs",
+    "prompted_youtube", "seq_laptopreview", "sms", "spouse", "tennis", "weather", "yelp", "youtube",
+]  # fmt: skip
+SIGNS_OPEN = {("basketball", "triplet")}
+"""Four sources of which three are one-sided: too little to tell the signs by."""
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    with np.load(Path(str(FOLDER)) / name / f"{name}.npz") as data:
+        for split in ("_train", "", "_test"):
+            if f"L{split}" in data:
+                return data[f"L{split}"], data[f"Y{split}"]
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("method", ["triplet_mean", "triplet_median", "triplet"])
+@pytest.mark.parametrize("name", BINARY)
+def test_real_votes_are_labelled_or_refused_with_a_reason(name, method):
+    votes, y = load(name)
+    if votes.max() > 1:
+        pytest.fail(f"{name} is not binary")
+    model = fs.LabelModel(method=method)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
+        if (name, method) in SIGNS_OPEN:
+            with pytest.raises(fs.exceptions.NotIdentifiableError, match=r"signs of .* signs=\{'source 0'"):
+                model.fit(votes)
+            model.set_params(signs={0: 1})  # what the message advises
+        model.fit(votes)
+    posterior = model.predict_proba(votes)
+    assert np.isfinite(posterior).all()
+    np.testing.assert_allclose(posterior.sum(axis=1), 1)
+    np.testing.assert_allclose(posterior[(votes == -1).all(axis=1)], 0.5)
+    assert 0 <= model.score(votes, y) <= 1
+
+
+@pytest.mark.parametrize("name", ["crowd_bluebird", "llm_civilcomments"])
+def test_unequal_sources_are_weighed_better_than_by_majority(name):
+    """Dense panels of people and of judges, where a label model has something to find."""
+    votes, y = load(name)
+    ours, majority = fs.LabelModel().fit(votes), fs.MajorityVote().fit(votes)
+    assert ours.score(votes, y) > majority.score(votes, y) + 0.01
