@@ -114,6 +114,6 @@ def _by_sparse_product(codes: csr_array, n_classes: int, weights: NDArray[Any] |
         part = one_hot[start:stop]
         right = part if weights is None else part.multiply(weights[start:stop, None]).tocsr()
         product = (part.T @ right).tocoo()
-        counts[product.coords] += product.data
+        counts[product.row, product.col] += product.data
         start = stop
     return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)

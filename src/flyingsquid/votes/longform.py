@@ -59,9 +59,7 @@ def read_sparse(
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise VotesError(f"votes are empty or not a matrix: shape {matrix.shape}")
     triples = matrix.tocoo()
-    row, column = (
-        (np.asarray(x) for x in triples.coords) if hasattr(triples, "coords") else (triples.row, triples.col)
-    )
+    row, column = triples.row, triples.col
     values = triples.data
     if values.dtype.kind not in "iufb":
         raise VotesError(f"sparse votes of type {values.dtype} cannot be read; entries are class + 1")
