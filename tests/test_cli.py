@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -37,6 +38,13 @@ def test_demo_prints_its_tables():
 def test_demo_is_the_same_every_time_and_differs_by_seed():
     first, again, other = (CliRunner().invoke(main, ["demo", "--seed", s]).output for s in "001")
     assert first == again != other
+
+
+def test_demo_runs_on_a_terminal_without_unicode():
+    command = [sys.executable, "-m", "flyingsquid", "demo"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert "####" in answer.stdout
 
 
 def test_version_and_help():

@@ -23,12 +23,14 @@ def test_silent_one_sided_and_identical_sources_are_found():
     assert flags.identical == ((1, 7, 8),)
 
 
-def test_copies_are_not_evidence_for_each_other_while_three_others_remain():
+def test_copies_and_mirrors_are_not_evidence_for_each_other():
     votes = fittable_votes(0)
-    signed = signed_of(np.column_stack([votes, votes[:, 0]]))
-    assert not comparable_pairs(signed, flag_sources(signed))[0, 5]
-    three_copies = signed_of(votes[:, [0, 0, 0]])
-    assert comparable_pairs(three_copies, flag_sources(three_copies))[0, 1]
+    mirror = np.where(votes[:, 1] >= 0, 1 - votes[:, 1], -1)
+    signed = signed_of(np.column_stack([votes, votes[:, 0], mirror]))
+    allowed = comparable_pairs(signed, flag_sources(signed))
+    assert not allowed[0, 5]
+    assert not allowed[1, 6]
+    assert allowed[0, 1]
 
 
 def test_one_sided_sources_are_not_compared_while_three_two_sided_remain():

@@ -45,6 +45,39 @@ def test_categories_and_nullable_integers():
     assert fs.Votes.from_frame(frame).codes.tolist() == [[1], [-1], [0]]
 
 
+def test_columns_named_by_numbers_and_null_integers():
+    frame = pd.DataFrame(np.array([[0, 1, 1], [1, 1, 0]]))
+    assert fs.Votes.from_frame(frame, columns=[2, 0]).names == ("2", "0")
+    assert fs.Votes.from_frame(frame).codes.tolist() == [[0, 1, 1], [1, 1, 0]]
+    big = [2**60, 2**60 + 1]
+    for table in (pd.DataFrame({"a": pd.array([*big, None], "Int64")}), pl.DataFrame({"a": [*big, None]})):
+        assert fs.Votes.from_frame(table, classes=big).codes.tolist() == [[0], [1], [-1]]
+    mixed = pl.DataFrame(
+        {"a": [2**63 + 1, None], "b": [-1, 2**60 + 1]}, schema={"a": pl.UInt64, "b": pl.Int64}
+    )
+    votes = fs.Votes.from_frame(mixed, classes=[2**63 + 1, 2**60 + 1])
+    assert votes.codes.tolist() == [[0, -1], [-1, 1]]
+
+
+def test_numeric_categories_stand_beside_numbers():
+    frame = pd.DataFrame({"a": pd.Categorical([1, 0]), "b": [0, 1]})
+    assert fs.Votes.from_frame(frame).codes.tolist() == [[1, 0], [0, 1]]
+
+
+def test_nulls_of_pyarrow_dictionaries_are_no_votes():
+    labels = pa.chunked_array([["x", "y", None]]).dictionary_encode()
+    votes = fs.Votes.from_long([1, 2, 3], ["a", "a", "a"], labels)
+    assert votes.to_dense().codes.tolist() == [[0], [1], [-1]]
+
+
+def test_tables_that_are_no_tables_yet():
+    with pytest.raises(VotesError, match=r"\.collect\(\)"):
+        fs.Votes.from_frame(pl.DataFrame({"a": [1]}).lazy())
+    twice = pd.DataFrame([[0, 1]], columns=["a", "a"])
+    with pytest.raises(VotesError, match=r"differ|cannot be read"):
+        fs.Votes.from_frame(twice)
+
+
 def test_reasons_in_a_frame():
     frame = pl.DataFrame({"judge": ["yes", "no", "n/a"]})
     votes = fs.Votes.from_frame(frame, reasons={"n/a": "refused"})
@@ -57,6 +90,7 @@ def test_reasons_in_a_frame():
         ({"a": [1], "b": ["x"]}, {}, "column 'a' holds numbers and column 'b' texts"),
         ({"a": [1]}, {"columns": ["z"]}, "no column 'z'; the table has a"),
         ({"a": [1]}, {"columns": "a"}, "pass a list"),
+        ({"a": [1]}, {"columns": 3}, "pass a list"),
         ({"a": []}, {}, "empty"),
         ({}, {}, "no columns"),
         ({"a": [0.5]}, {}, "row 0, source 'a': .* fractional"),

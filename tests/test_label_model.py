@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pickle
 import warnings
 
@@ -25,7 +26,7 @@ from flyingsquid.exceptions import (
     VotesError,
 )
 from tests.oracle.star import Star
-from tests.strategies import fittable_votes
+from tests.strategies import fittable_votes, vote_matrices
 
 TRIPLET_METHODS = ["triplet_mean", "triplet_median", "triplet"]
 EXACT = 1e12
@@ -159,10 +160,51 @@ def test_all_votes_flipped_with_a_flipped_anchor_flips_the_signs(method, seed):
     """Flipping every vote negates every E[λY]; an anchor tells the two worlds apart."""
     votes = fittable_votes(seed)
     flipped = np.where(votes >= 0, 1 - votes, -1)
-    a = fit(votes, method=method, signs={0: 1})
-    b = fit(flipped, method=method, signs={0: -1})
+    a = fit(votes, method=method, signs=dict.fromkeys(range(5), 1))
+    b = fit(flipped, method=method, signs=dict.fromkeys(range(5), -1))
     np.testing.assert_allclose(b.accuracies_, 1 - a.accuracies_, atol=1e-9)
     np.testing.assert_allclose(b.predict_proba(flipped), a.predict_proba(votes), atol=1e-9)
+
+
+def outcome(votes, **options):
+    """The posterior on every pattern, or the kind of refusal."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SourceWarning)
+        try:
+            return fs.LabelModel(**options).fit(votes).predict_proba(ALL_ROWS[:, : votes.shape[1]])
+        except fs.FlyingSquidError as error:
+            return type(error)
+
+
+ALL_ROWS = np.array(list(itertools.product([-1, 0, 1], repeat=4)))
+
+
+def same(a, b) -> bool:
+    if isinstance(a, type) or isinstance(b, type):
+        return a is b
+    return bool(np.allclose(a, b, atol=1e-9))
+
+
+@pytest.mark.parametrize("method", [*TRIPLET_METHODS, "independencies"])
+@settings(max_examples=150, deadline=None)
+@given(votes=vote_matrices(), seed=st.integers(0, 99))
+def test_laws_hold_on_any_votes_answer_for_answer_and_refusal_for_refusal(method, votes, seed):
+    options = {"method": method, "class_balance": [0.3, 0.7]}
+    swapped = {"method": method, "class_balance": [0.7, 0.3]}
+    votes = fs.Votes(votes, (0, 1))
+    expected = outcome(votes, **options)
+    if not isinstance(expected, type):
+        assert np.isfinite(expected).all()
+        np.testing.assert_allclose(expected.sum(axis=1), 1)
+        np.testing.assert_allclose(expected[0], [0.3, 0.7])
+    order = np.random.default_rng(seed).permutation(len(votes))
+    assert same(outcome(votes[order], **options), expected)
+    flipped = outcome(fs.Votes(np.where(votes.codes >= 0, 1 - votes.codes, -1), (0, 1)), **swapped)
+    if not isinstance(flipped, type):
+        mirror = np.where(ALL_ROWS >= 0, 1 - ALL_ROWS, -1)
+        at = [int(np.flatnonzero((row == ALL_ROWS).all(axis=1))[0]) for row in mirror]
+        flipped = flipped[at][:, ::-1]
+    assert same(flipped, expected)
 
 
 @lawful
@@ -182,7 +224,8 @@ def test_partial_fit_adds_up_to_fit(seed):
     votes = fittable_votes(seed)
     model = fs.LabelModel()
     for part in np.array_split(votes, 4):
-        with contextlib.suppress(NotIdentifiableError):  # a part may not determine the signs yet
+        with contextlib.suppress(NotIdentifiableError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", SourceWarning)  # a part may not determine much yet
             model.partial_fit(part)
     assert model.moments_ == fs.Moments.of(votes)
     np.testing.assert_array_equal(model.predict_proba(votes), fit(votes).predict_proba(votes))
@@ -243,19 +286,84 @@ def test_a_source_that_meets_no_other_gets_the_average_and_is_named():
     alone = np.full((50, 6), -1)
     alone[:, 5] = np.arange(50) % 2
     votes = np.vstack([np.column_stack([votes, np.full(400, -1)]), alone])
-    with pytest.warns(SourceWarning, match="overlap too little to be judged.*source 5"):
+    with pytest.warns(SourceWarning, match="agree with too few others.*source 5"):
         model = fit(votes)
     assert model.diagnostics_.unidentified == ("source 5",)
     assert 0.55 < model.accuracies_[5] < 0.95
     assert model.predict_proba(alone[:1])[0, 0] > 0.55
 
 
-def test_three_perfect_sources_are_taken_at_their_word():
+def test_copies_and_perfect_sources_cannot_be_told_apart():
     y = np.arange(100) % 2
+    with pytest.raises(NotIdentifiableError, match=r"only 1 different ones of 3 vote.*vote alike"):
+        fit(np.column_stack([y, y, y]))
+    with pytest.raises(NotIdentifiableError, match="only 2 different ones"):
+        fit(GOOD[:, [0, 0, 1]])
+
+
+def test_a_mirrored_column_is_a_copy_too():
+    sample = fs.datasets.simulate(5_000, [0.7, 0.8, 0.65, 0.75], rng=np.random.default_rng(0))
+    votes = np.column_stack([sample.votes.codes, 1 - sample.votes.codes[:, 0]])
     with pytest.warns(SourceWarning, match="vote alike"):
-        model = fit(np.column_stack([y, y, y]))
-    np.testing.assert_allclose(model.accuracies_, 1)
-    assert 0.999 < model.predict_proba([[1, 1, 1]])[0, 1] < 1
+        model = fit(votes)
+    np.testing.assert_allclose(model.accuracies_, [0.7, 0.8, 0.65, 0.75, 0.3], atol=0.03)
+
+
+def test_posteriors_follow_from_the_published_tables_on_sampled_votes():
+    """Prior times the product of confusion_ over the votes cast, whatever was clipped."""
+    for seed, p in ((0, 0.5), (1, 0.1), (2, 0.95)):
+        rng = np.random.default_rng(seed)
+        votes = fs.datasets.simulate(
+            300, rng.uniform(0.6, 0.95, 6), coverage=0.7, class_balance=[1 - p, p], rng=rng
+        ).votes.codes
+        for balance in (None, [1 - p, p]):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SourceWarning)
+                model = fit(votes, class_balance=balance)
+            np.testing.assert_allclose(model.confusion_.sum(axis=2), 1, atol=1e-9)
+            joint = np.tile(model.class_balance_, (300, 1))
+            for i in range(6):
+                cast = votes[:, i] >= 0
+                joint[cast] *= model.confusion_[i][:, votes[cast, i]].T
+            expected = joint / joint.sum(axis=1, keepdims=True)
+            np.testing.assert_allclose(model.predict_proba(votes), expected, atol=1e-12)
+
+
+def test_tables_are_probabilities_when_items_are_few_and_classes_lopsided():
+    for n, balance in ((15, [0.05, 0.95]), (500, [0.001, 0.999])):
+        votes = fs.datasets.simulate(
+            n, [0.9, 0.8, 0.8, 0.9], class_balance=balance, rng=np.random.default_rng(1)
+        ).votes
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SourceWarning)
+            model = fit(votes, class_balance=balance, signs=dict.fromkeys(range(4), 1), screen=0)
+        np.testing.assert_allclose(model.confusion_.sum(axis=2), 1, atol=1e-9)
+        assert (model.confusion_ >= 0).all()
+
+
+def test_two_good_sources_and_noise_are_refused_not_averaged():
+    sample = fs.datasets.simulate(5_000, [0.9, 0.9, 0.5], rng=np.random.default_rng(1))
+    with pytest.raises(NotIdentifiableError, match="only 1 of 3 sources could be judged"):
+        fit(sample.votes)
+
+
+def test_votes_that_do_not_fit_the_balance_are_pointed_out():
+    sample = fs.datasets.simulate(
+        5_000, [0.95, 0.9, 0.9, 0.85], class_balance=[0.9, 0.1], rng=np.random.default_rng(0)
+    )
+    with pytest.warns(SourceWarning, match="do not fit the class balance.*pass class_balance="):
+        fit(sample.votes)
+    assert fit(sample.votes, class_balance=[0.9, 0.1]).score(sample.votes, sample.y) > 0.97
+
+
+def test_estimates_stay_below_the_vote_rate():
+    """Noise carries a raw estimate past what any source can have."""
+    star = Star(np.array([1.0, 0.6, 0.6, 0.6]), np.array([0.3, 1.0, 1.0, 1.0]), 0.5)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        votes = fs.datasets.simulate(500, star.accuracies, coverage=star.coverage, rng=rng).votes
+        with contextlib.suppress(NotIdentifiableError):
+            assert fit(votes, screen=0).accuracies_.max() <= 1
 
 
 # ---------------------------------------------------------------------- bad input
@@ -266,13 +374,23 @@ BAD_FITS = [
     (np.empty((0, 3)), {}, VotesError, "empty"),
     (np.empty((3, 0)), {}, VotesError, "no columns"),
     (np.zeros(3), {}, VotesError, "1 dimension"),
-    ([[0, 1, 2]] * 5, {}, IncompatibleError, r"3 classes: 0 \(5 votes\).*MajorityVote"),
+    ([[0, 1, 2]] * 5, {}, IncompatibleError, "3 classes: 0, 1, 2.*MajorityVote"),
     ([[0, 1, 0.5]], {}, VotesError, "fractional"),
     ([[0, 1, np.inf]], {}, VotesError, "infinite"),
     (np.full((9, 3), -1), {}, NotIdentifiableError, "no source votes"),
-    (GOOD[:, :2], {}, NotIdentifiableError, "only 2 of 2 vote.*MajorityVote"),
-    (np.column_stack([GOOD[:, :2], np.full(400, -1)]), {}, NotIdentifiableError, "only 2 of 3 vote"),
-    ([[0, -1, -1], [-1, 1, -1], [-1, -1, 0]], {}, NotIdentifiableError, "no triplet"),
+    (GOOD[:, :2], {}, NotIdentifiableError, "only 2 different ones of 2 vote.*MajorityVote"),
+    (
+        np.column_stack([GOOD[:, :2], np.full(400, -1)]),
+        {},
+        NotIdentifiableError,
+        "only 2 different ones of 3 vote",
+    ),
+    (
+        [[0, -1, -1], [-1, 1, -1], [-1, -1, 0]],
+        {},
+        NotIdentifiableError,
+        "only 0 of 3 sources could be judged",
+    ),
     (GOOD, {"class_balance": [0.5, 0.6]}, OptionError, "sums to 1.1"),
     (GOOD, {"class_balance": [0.0, 1.0]}, OptionError, "not above 0"),
     (GOOD, {"class_balance": [0.5, np.nan]}, OptionError, "not above 0"),
@@ -281,7 +399,17 @@ BAD_FITS = [
     (GOOD, {"class_balance": object()}, OptionError, "cannot be read"),
     (GOOD, {"method": "magic"}, OptionError, "method='magic' is unknown; one of auto, triplet_mean"),
     (GOOD, {"screen": -1}, OptionError, "screen=-1"),
-    (GOOD, {"screen": "high"}, OptionError, "screen='high'"),
+    (GOOD, {"screen": "1.0"}, OptionError, "screen='1.0'"),
+    (GOOD, {"screen": 10**400}, OptionError, "screen=1000"),
+    (GOOD, {"method": "triplet", "triplets": np.array(0)}, OptionError, "no sequence"),
+    (np.where(GOOD >= 0, 1, -1), {}, NotIdentifiableError, "same class.*from_signed"),
+    ([[0, 1, 19_900]] * 4, {}, IncompatibleError, "19901 classes"),
+    (
+        GOOD,
+        {"method": "independencies", "class_balance": [0.3, 0.7], "screen": 2},
+        OptionError,
+        "screen= has no part",
+    ),
     (GOOD, {"triplets": [(0, 1, 2)]}, OptionError, "method='triplet' only"),
     (GOOD, {"method": "triplet", "triplets": [(0, 1)]}, OptionError, "three sources"),
     (GOOD, {"method": "triplet", "triplets": [(0, 1, 1)]}, OptionError, "twice"),
@@ -355,6 +483,33 @@ def test_partial_fit_keeps_counts_that_do_not_suffice_yet():
     assert model.moments_.n_items == 501
 
 
+def test_partial_fit_does_not_count_twice_after_a_wrong_option():
+    model = fs.LabelModel(signs={"nobody": 1})
+    with pytest.raises(OptionError):
+        model.partial_fit(GOOD)
+    assert model.set_params(signs="average").partial_fit(GOOD).moments_.n_items == 400
+
+
+def test_counts_of_nothing_are_refused():
+    counts = fs.Moments.of(GOOD)
+    for model in (fs.LabelModel(), fs.MajorityVote()):
+        with pytest.raises(NotIdentifiableError, match="no items"):
+            model.fit_moments(counts - counts)
+        with pytest.raises(OptionError, match="takes Moments"):
+            model.fit_moments(GOOD)
+
+
+def test_the_warning_points_at_the_caller():
+    silent = np.column_stack([GOOD, np.full(400, -1)])
+    for train in (fs.LabelModel().fit, fs.LabelModel().partial_fit):
+        with pytest.warns(SourceWarning) as caught:
+            train(silent)
+        assert caught[0].filename == __file__
+    with pytest.warns(SourceWarning) as caught:
+        fs.LabelModel().fit_moments(fs.Moments.of(silent))
+    assert caught[0].filename == __file__
+
+
 def test_partial_fit_refuses_other_classes_and_keeps_what_it_had():
     model = fit(GOOD)
     with pytest.raises(VotesError, match="the vote 2 is outside"):
@@ -405,10 +560,13 @@ def test_score_counts_items_whose_truth_is_known():
     assert model.score(sample.votes, sample.y, sample_weight=np.ones(300)) == pytest.approx(whole)
     with pytest.raises(VotesError, match="no known class"):
         model.score(sample.votes, np.full(300, -1))
-    with pytest.raises(VotesError, match="one label for each of 300"):
+    with pytest.raises(VotesError, match="one for each of 300"):
         model.score(sample.votes, sample.y[:5])
-    with pytest.raises(VotesError, match="source 'y'"):
+    with pytest.raises(VotesError, match=r"y\[0\]: the vote 7 is outside the classes"):
         model.score(sample.votes, np.full(300, 7))
+    for weights in (np.zeros(300), np.ones(5), np.full(300, np.nan), "heavy"):
+        with pytest.raises(VotesError, match="sample_weight"):
+            model.score(sample.votes, sample.y, sample_weight=weights)
 
 
 def test_diagnostics_say_what_was_done():
@@ -437,9 +595,10 @@ def test_scikit_learn_conventions_hold():
 def test_a_grid_search_over_the_method_runs():
     sample = fs.datasets.simulate(300, [0.9, 0.8, 0.7, 0.8], rng=np.random.default_rng(0))
     search = GridSearchCV(fs.LabelModel(), {"method": TRIPLET_METHODS}, cv=3)
-    search.fit(sample.votes.codes, sample.y)
-    assert search.best_params_["method"] in TRIPLET_METHODS
-    assert search.best_score_ > 0.85
+    for votes in (sample.votes.codes, sample.votes, fs.Votes.from_sparse(csr_array(sample.votes.codes + 1))):
+        search.fit(votes, sample.y)
+        assert search.best_params_["method"] in TRIPLET_METHODS
+        assert search.best_score_ > 0.85
 
 
 def test_fitting_does_not_touch_the_votes_or_the_global_generator():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -113,6 +116,60 @@ def test_what_is_no_part_cannot_be_subtracted():
         fs.Moments.of([[0, 0]]) - fs.Moments.of([[1, 1]])
 
 
+def test_a_part_that_only_abstained_is_noticed():
+    with pytest.raises(IncompatibleError, match="no part of the left"):
+        fs.Moments.of([[1, 1, 1]] * 2) - fs.Moments.of([[-1, -1, -1]])
+    with pytest.raises(IncompatibleError, match="no part of the left"):
+        fs.Moments.of([[1, -1], [-1, 1]]) - fs.Moments.of([[-1, -1]])
+
+
+def test_float_rounding_is_forgiven_and_more_is_not():
+    whole = fs.Moments.of([[0, 1]] * 4, sample_weight=np.full(4, 1.0))
+    almost = fs.Moments.of([[0, 1]] * 4, sample_weight=np.full(4, 1.0 + 1e-12))
+    assert (whole - almost).n_items == 0
+    with pytest.raises(IncompatibleError, match="no part of the left"):
+        whole - fs.Moments.of([[0, 1]] * 4, sample_weight=np.full(4, 1.0 + 1e-6))
+
+
+def test_copies_are_read_only_too():
+    moments = fs.Moments.of([[0, 1]])
+    for copied in (pickle.loads(pickle.dumps(moments)), copy.deepcopy(moments)):  # our own bytes
+        assert copied == moments
+        assert not copied.pair_counts.flags.writeable
+
+
+def test_more_items_than_can_be_counted_are_refused():
+    moments = fs.Moments.of([[0, 1]], sample_weight=2**52)
+    with pytest.raises(IncompatibleError, match=r"2\*\*53"):
+        moments + moments
+
+
+def test_known_names_are_adopted():
+    named = fs.Moments.of(fs.Votes.from_classes([[0, 1]], names=["x", "y"]))
+    plain = fs.Moments.of([[0, 1]])
+    assert named + plain == plain + named
+
+
+def test_chunks_are_bounded_in_rows_and_bytes(monkeypatch):
+    """A chunk must stay below 2**24 rows, where float32 stops counting, and below its buffer."""
+    assert counting._CHUNK_ROWS < 2**24
+    seen = []
+    monkeypatch.setattr(
+        counting.np,
+        "empty",
+        lambda shape, dtype=float: seen.append((shape, dtype)) or REAL_EMPTY(shape, dtype),
+    )
+    counting._by_gram(np.zeros((3_000, 700), np.int8), 2, None)
+    (rows, k, m), dtype = seen[0]
+    assert rows * k * m * np.dtype(dtype).itemsize <= counting._BUFFER_BYTES
+    monkeypatch.setattr(counting, "_BUFFER_BYTES", 10_000)
+    counting._by_gram(np.zeros((3_000, 700), np.int8), 2, None)
+    assert seen[1][0][0] == 10_000 // (2 * 700 * 4)
+
+
+REAL_EMPTY = np.empty
+
+
 def test_named_sources_are_aligned():
     codes = np.random.default_rng(0).integers(-4, 2, (50, 3), dtype=np.int8)
     a = fs.Moments.of(fs.Votes(codes, (0, 1), ("x", "y", "z")))
@@ -174,6 +231,9 @@ def test_reasons_survive_counting():
         ([1.0, -1.0], r"sample_weight\[1\] is -1.0"),
         ([1.0, np.nan], r"sample_weight\[1\] is nan"),
         ([0.0, 0.0], "sums to 0"),
+        ([0.5, 0.5], "Multiply probabilities by the number of items"),
+        (np.ma.masked_array([1.0, 2.0], [True, False]), "masked"),
+        ([[1.0], 2.0], "no sequence of numbers"),
         ([1e16, 1.0], "2\\*\\*53"),
         (["a", "b"], "numbers are needed"),
     ],

@@ -26,8 +26,8 @@ MEMBERS = {
         "set_predict_request", "set_partial_fit_request", "set_predict_proba_request",
     },
     fs.Moments: {
-        "of", "n_items", "n_sources", "n_classes", "pair_counts", "vote_counts", "coverage", "missing",
-        "missing_counts", "classes", "names", "source_names", "is_exact", "aligned_to",
+        "of", "n_items", "n_sources", "n_classes", "pair_counts", "pair_rates", "vote_counts", "coverage",
+        "missing", "missing_counts", "classes", "names", "source_names", "is_exact", "aligned_to",
     },
     fs.Votes: {
         "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "codes", "classes",

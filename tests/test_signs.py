@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+
 import numpy as np
 import pytest
 
@@ -75,10 +78,12 @@ def test_sources_that_only_ever_disagree_are_not_taken_for_adversaries():
     codes = sample.votes.codes.copy()
     codes[:, :4][codes[:, :4] == 0] = -1
     codes[:, 4:][codes[:, 4:] == 1] = -1
-    with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
-        model = fs.LabelModel().fit(codes)
-    assert (model.accuracies_ > 0.5).all()
-    assert model.score(codes, sample.y) > 0.85
+    for votes in (codes, np.column_stack([codes, sample.votes.codes[:, ::-1]])):
+        with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
+            model = fs.LabelModel().fit(votes)
+        assert (model.confusion_[:4, 1, 1] > model.confusion_[:4, 0, 1]).all()
+        assert (model.confusion_[4:8, 0, 0] > model.confusion_[4:8, 1, 0]).all()
+        assert model.score(votes, sample.y) > 0.85
 
 
 def test_groups_that_never_meet_get_their_signs_apart():
@@ -92,12 +97,68 @@ def test_groups_that_never_meet_get_their_signs_apart():
 
 def test_one_misleading_link_is_outvoted():
     truth = np.array([1, 1, -1, 1, -1, 1])
-    z = 4.0 * np.outer(truth, truth)
-    z[0, 1] = z[1, 0] = -9.0  # strongest, and wrong
-    np.fill_diagonal(z, 0)
-    signs, group = relative_signs(z, z != 0)
+    agreement = 0.1 * np.outer(truth, truth)
+    agreement[0, 1] = agreement[1, 0] = -0.3  # strongest, and wrong
+    off_diagonal = ~np.eye(6, dtype=bool)
+    signs, group = relative_signs(agreement, np.ones((6, 6)), 1_000, off_diagonal)
     assert abs(signs @ truth) == 6
-    assert (group == group[0]).all()
+    assert (group == 0).all()
+
+
+@pytest.mark.parametrize("shared", [1, 3, 10])
+def test_noise_does_not_tie_groups_together(shared):
+    """Too few shared items to say how two groups relate: each is decided on its own."""
+    for seed in range(30):
+        votes = draw([0.75] * 8, n=4_000, seed=seed).votes.codes.copy()
+        votes[2_000 + shared :, :5], votes[:2_000, 5:] = -1, -1
+        # A refusal is an answer, "could not be judged" is one too; a wrong sign is not.
+        with contextlib.suppress(NotIdentifiableError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
+            assert (fs.LabelModel().fit(votes).accuracies_ > 0.5).all()
+
+
+def test_groups_are_joined_by_evidence_pooled_over_their_pairs():
+    truth = np.array([1, 1, 1, -1, -1, -1])
+    agreement = 0.5 * np.outer(truth, truth)
+    agreement[:3, 3:] = agreement[3:, :3] = -0.09
+    overlap = np.ones((6, 6))
+    off_diagonal = ~np.eye(6, dtype=bool)
+    for n, n_groups in ((300, 2), (600, 1)):
+        signs, group = relative_signs(agreement, overlap, n, off_diagonal)
+        assert len(set(group)) == n_groups
+        if n_groups == 1:
+            assert abs(signs @ truth) == 6
+
+
+@pytest.mark.parametrize("p", [0.7, 0.9])
+def test_batches_that_share_few_items_keep_their_signs(p):
+    """Abstaining depends on the batch, so covariances between batches are negative; agreement is not."""
+    sample = draw([0.8] * 8, n=6_000, class_balance=[1 - p, p])
+    votes = sample.votes.codes.copy()
+    votes[4_000:, :5], votes[:3_900, 5:] = -1, -1
+    model = fs.LabelModel(class_balance=[1 - p, p]).fit(votes)
+    assert (model.accuracies_ > 0.6).all()
+
+
+@pytest.mark.parametrize(("n", "p"), [(100_000, 0.001), (2_000, 0.05)])
+def test_lopsided_classes_keep_their_signs(n, p):
+    for seed in range(10):
+        sample = draw([0.9, 0.85, 0.8, 0.75, 0.7, 0.65], n=n, seed=seed, class_balance=[1 - p, p])
+        model = fs.LabelModel(class_balance=[1 - p, p]).fit(sample.votes)
+        assert (model.accuracies_ > 0.5).all()
+
+
+def test_a_one_sided_source_may_be_right_less_than_half_of_the_time():
+    """It fires on 30% of the positives and 5% of the negatives, which are nine times as many."""
+    rng, n = np.random.default_rng(0), 200_000
+    y = rng.random(n) < 0.1
+    right = rng.random((n, 4)) < 0.8
+    votes = np.where(right, y[:, None], ~y[:, None]).astype(np.int8)
+    rule = np.where(rng.random(n) < np.where(y, 0.3, 0.05), 1, -1)
+    with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
+        model = fs.LabelModel(class_balance=[0.9, 0.1]).fit(np.column_stack([votes, rule]))
+    assert model.accuracies_[4] < 0.5  # 0.4 in truth
+    np.testing.assert_allclose(model.accuracies_[:4], 0.8, atol=0.02)
 
 
 @pytest.mark.slow
@@ -110,5 +171,6 @@ def test_standard_error_of_the_sum_is_calibrated(accuracies, n):
         pairs = triplets.Pairs.of(signed, comparable_pairs(signed, flag_sources(signed)), 1.0)
         estimate = np.minimum(triplets.all_triplets_mean(pairs).values, signed.coverage)
         sums.append(estimate.sum())
-        errors.append(standard_error_of_sum(estimate, signed, pairs))
+        weights = pairs.comparable / np.maximum(n * pairs.standard_error**2, 0.01)
+        errors.append(standard_error_of_sum(estimate, weights, signed.coverage, n))
     assert np.mean(errors) == pytest.approx(np.std(sums), rel=0.2)

@@ -31,6 +31,9 @@ def test_the_same_generator_draws_the_same_votes():
     [
         ({"n_items": 0}, "at least one item"),
         ({"accuracies": [1.2]}, "accuracies must be probabilities"),
+        ({"coverage": [0.5, 0.5]}, "coverage has shape"),
+        ({"rng": 3}, "numpy.random.Generator"),
+        ({"n_items": 2.5}, "at least one item"),
         ({"coverage": -0.1}, "coverage must be probabilities"),
         ({"class_balance": [0.5]}, "class_balance has shape"),
     ],

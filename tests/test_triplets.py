@@ -81,6 +81,16 @@ def test_the_strongest_triplet_is_the_one_with_the_least_noise():
     assert triplets.all_triplets_mean(pairs).values[0] > 0.9
 
 
+def test_equally_strong_triplets_are_averaged_so_that_order_decides_nothing():
+    second = np.outer([0.8, 0.6, 0.6, 0.6], [0.8, 0.6, 0.6, 0.6])
+    second[1, 2] = second[2, 1] = 0.3
+    error = np.abs(second) / 10
+    off_diagonal = ~np.eye(4, dtype=bool)
+    pairs = triplets.Pairs(second, error, off_diagonal, off_diagonal)
+    expected = np.mean([np.sqrt(0.48**2 / 0.3), 0.8, 0.8])
+    assert triplets.strongest_triplet(pairs).values[0] == pytest.approx(expected)
+
+
 def test_given_triplets_are_solved_for_their_three_sources_and_averaged():
     second = np.outer([0.8, 0.6, 0.5, 0.7], [0.8, 0.6, 0.5, 0.7])
     second[2, 3] = second[3, 2] = 0.2

@@ -98,12 +98,14 @@ BAD_MATRICES = [
     ([[0.0, 0.5]], "row 0, source 1: the vote .*0.5.* is fractional"),
     ([[0.0, np.inf]], "row 0, source 1: the vote .*inf.* is infinite"),
     ([[0, 10**9]], "1,000,000,001 classes; pass classes="),
-    ([["a", 1]], "mix the types int, str"),
+    ([["a", 1]], "row 0, source 1: the vote 1 has type int, and others str"),
     ([["a", ""], ["b", "a"]], "looks like a missing vote; pass abstain=''"),
     ([["a", None]], "only one label occurs"),
     (np.array([[{}, 1]], object), "row 0, source 0: a vote of type dict"),
     (np.array([[1 + 2j]]), "type complex128 cannot be read"),
     (csr_array([[1, 2]]), "from_sparse"),
+    (np.array([[0.5, None], [1, 0]], object), "row 0, source 0: the vote 0.5 is fractional"),
+    (np.array([[b"a", b"b"]], object), "has type bytes"),
 ]
 
 
@@ -116,7 +118,7 @@ def test_a_bad_matrix_is_refused_with_what_where_and_what_to_do(labels, message)
 def test_a_vote_outside_declared_classes_names_row_source_and_classes():
     with pytest.raises(VotesError, match=r"row 1, source 'links': the vote 2 is outside .*classes are 0, 1"):
         fs.Votes.from_classes([[0, 1], [2, 0]], classes=[0, 1], names=["links", "short"])
-    with pytest.raises(VotesError, match=r"the vote 'egg' is outside the classes \(1 more cells"):
+    with pytest.raises(VotesError, match=r"the vote 'egg' is outside the classes \(1 more likewise"):
         fs.Votes.from_classes([["ham", "egg"], ["egg", "spam"]], classes=["ham", "spam"])
 
 
@@ -124,6 +126,10 @@ def test_a_vote_outside_declared_classes_names_row_source_and_classes():
     ("options", "message"),
     [
         ({"classes": [0]}, "at least two classes"),
+        ({"classes": 5}, "no sequence of class labels"),
+        ({"classes": [[0], [1]]}, "no sequence of class labels"),
+        ({"classes": "ab"}, "one text"),
+        ({"reasons": ["x"]}, "no mapping"),
         ({"classes": [0, 0]}, "twice"),
         ({"classes": [-1, 1]}, "from_signed"),
         ({"reasons": {"x": "bored"}}, "unknown reason 'bored'"),
@@ -134,9 +140,87 @@ def test_bad_options_are_refused(options, message):
         fs.Votes.from_classes([[0, 1]], **options)
 
 
+def test_declared_values_for_no_vote_are_no_classes():
+    assert fs.Votes.from_classes([[0, 1, 9]], abstain=9).classes == (0, 1)
+    assert fs.Votes.from_classes([[0, 1, -99]], abstain=-99).codes.tolist() == [[0, 1, -1]]
+    assert fs.Votes.from_classes([[1, 2, 0]], abstain=0).classes == (1, 2)
+    refused = fs.Votes.from_classes([[0, 1, -9, 99]], reasons={-9: "refused", 99: "failed"})
+    assert (refused.classes, refused.codes.tolist()) == ((0, 1), [[0, 1, -2, -4]])
+    default = fs.Votes.from_classes([[0, 1, -1, None]], reasons={-1: "refused", None: "failed"})
+    assert default.codes.tolist() == [[0, 1, -2, -4]]
+
+
+def test_missing_texts_of_every_kind_are_missing():
+    labels = np.array([["a", np.nan], ["b", "a"]], np.dtypes.StringDType(na_object=np.nan))
+    assert fs.Votes.from_classes(labels).codes.tolist() == [[0, -1], [1, 0]]
+    masked = np.ma.masked_array([1, 0, 1], [False, False, True])
+    votes = fs.Votes.from_long([1, 2, 3], ["a", "a", "a"], masked)
+    assert votes.to_dense().codes.tolist() == [[1], [0], [-1]]
+
+
+@pytest.mark.parametrize("n_classes", [126, 127, 128, 129, 200])
+def test_many_classes_survive_every_representation(n_classes):
+    labels = np.column_stack([np.arange(n_classes), np.arange(n_classes)[::-1]]).repeat(9, axis=0)
+    dense = fs.Votes.from_classes(labels)
+    sparse = fs.Votes.from_sparse(csr_array(labels + 1))
+    np.testing.assert_array_equal(sparse.to_dense().codes, labels)
+    rows = dense.distinct()
+    np.testing.assert_array_equal(rows.votes.codes[rows.inverse], labels)
+    assert fs.Moments.of(dense) == fs.Moments.of(sparse)
+    assert fs.Moments.of(dense[:, ...]).vote_counts.sum() == 2 * 9 * n_classes
+    backwards = tuple(range(n_classes))[::-1]
+    for votes in (dense, sparse):
+        turned = votes.matched_to(backwards, None).to_dense().codes
+        np.testing.assert_array_equal(turned, n_classes - 1 - labels)
+
+
+def test_large_integers_stay_apart():
+    huge = np.array([[2**64 - 1, 2**64 - 2]], np.uint64)
+    assert fs.Votes.from_classes(huge, classes=[2**64 - 1, 2**64 - 2]).codes.tolist() == [[0, 1]]
+
+
+def test_votes_with_reasons_can_be_matched():
+    votes = fs.Votes.from_classes([["x", "y", "??"]], reasons={"??": "unparseable"})
+    assert votes.matched_to(("y", "x"), None).codes.tolist() == [[1, 0, -3]]
+
+
+def test_sources_that_did_not_vote_here_can_be_declared():
+    votes = fs.Votes.from_long([1, 1], ["bob", "dan"], [1, 0], names=["ann", "bob", "dan"])
+    assert (votes.names, votes.to_dense().codes.tolist()) == (("ann", "bob", "dan"), [[-1, 1, 0]])
+    with pytest.raises(VotesError, match="source 'dan' votes and is not in names="):
+        fs.Votes.from_long([1, 1], ["bob", "dan"], [1, 0], names=["ann", "bob"])
+
+
+def test_minus_one_may_be_a_declared_class_where_nothing_else_means_no_vote():
+    assert fs.Votes.from_sparse(csr_array([[1, 2, 0]]), classes=(-1, 1)).classes == (-1, 1)
+    votes = fs.Votes.from_long([1, 1], ["a", "b"], [-1, 1], classes=[-1, 1])
+    assert votes.to_dense().codes.tolist() == [[0, 1]]
+
+
+def test_codes_out_of_range_are_refused():
+    with pytest.raises(VotesError, match="codes run from 0 to 5; with 2 classes"):
+        fs.Votes(np.array([[0, 5]], np.int8), (0, 1))
+    with pytest.raises(VotesError, match="type float64"):
+        fs.Votes(np.zeros((1, 1)), (0, 1))
+
+
+def test_votes_are_indexed_by_items():
+    votes = fs.Votes.from_classes([[0, 1], [1, 1]])
+    assert len(votes[[]]) == 0
+    assert len(votes[[]].distinct().votes) == 0
+    for bad in ((slice(None), 0), [[0]], ["a"]):
+        with pytest.raises(VotesError, match="indexed"):
+            votes[bad]
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(["a"], "1 names for 2"), (["a", "a"], "more than once: a"), ([1, 2], "must be texts")],
+    [
+        (5, "no sequence"),
+        (["a"], "1 names for 2"),
+        (["a", "a"], "more than once: a"),
+        ([1, 2], "must be texts"),
+    ],
 )
 def test_bad_names_are_refused(names, message):
     with pytest.raises(VotesError, match=message):
@@ -179,7 +263,11 @@ def test_majority_of_duplicates_takes_the_earliest_on_a_tie_and_ignores_abstains
         (([1, 1], [0, 0], [1, 0]), "source '0' votes more than once on item 1"),
         (([1, 2], [0], [1, 0]), "2, 1 and 2 entries"),
         (([], [], []), "no triples"),
-        (([1, None], [0, 1], [1, 0]), "missing identifier"),
+        (([1, None], [0, 1], [1, 0]), "items hold a missing identifier at entry 1"),
+        ((np.ma.masked_array([1, 2], [True, False]), [0, 1], [1, 0]), "at entry 0"),
+        ((np.array(["2020", "NaT"], "M8[D]"), [0, 1], [1, 0]), "at entry 1"),
+        (([1, 2], ["a", "b"], [0, -7]), "entry 1, item 2, source 'b': the vote -7"),
+        (([1, [2]], [0, 1], [1, 0]), "not one flat sequence"),
         (([1.0, np.nan], [0, 1], [1, 0]), "missing identifier"),
         (([[1, 2]], [0, 1], [1, 0]), "one flat sequence"),
         ((np.array([1, "a"], object), [0, 1], [1, 0]), "cannot be sorted"),
@@ -208,6 +296,7 @@ def test_sparse_entries_are_class_plus_one():
         (csr_array((0, 3)), "empty"),
         (csr_array(np.array([[-1, 0]])), "row 0, source 0: the entry -1 is no vote"),
         (csr_array(np.array([[1.5, 0]])), "the entry 1.5 is no vote"),
+        (csr_array(np.array([[1, 0], [0, 9_999_999]])), "row 1, source 1: the entry 9999999"),
         (coo_array(([1, 1], ([0, 0], [0, 0])), shape=(1, 2)), "more than once"),
     ],
 )

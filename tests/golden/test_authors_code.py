@@ -35,7 +35,7 @@ def load(name: str):
 @pytest.mark.parametrize("name", TRUSTED)
 def test_trusted_runs_are_reproduced(name):
     data, votes, method = load(name)
-    model = fs.LabelModel(method=method, screen=0).fit(votes)
+    model = fs.LabelModel(method=method, screen=0, signs=dict.fromkeys(range(6), 1)).fit(votes)
     expectations = model.coverage_ * (2 * model.accuracies_ - 1)
     np.testing.assert_allclose(expectations, data["expectation_values"], atol=1e-6)
     # That code's probabilities count abstains as not right: P(λ = Y), not P(λ = Y | votes).
@@ -51,7 +51,9 @@ def test_accuracies_do_not_depend_on_the_balance(name):
     """Source 5 is where clamps act: its recorded E[λY] of .697 exceeds its vote rate of .685, which
     no source can. Ours stops at the vote rate."""
     data, votes, method = load(name)
-    model = fs.LabelModel(method=method, screen=0, class_balance=[0.8, 0.2]).fit(votes)
+    model = fs.LabelModel(
+        method=method, screen=0, class_balance=[0.8, 0.2], signs=dict.fromkeys(range(6), 1)
+    ).fit(votes)
     ours, theirs = model.coverage_ * (2 * model.accuracies_ - 1), data["expectation_values"]
     np.testing.assert_allclose(ours[:5], theirs[:5], atol=1e-6)
     assert theirs[5] > model.coverage_[5] == pytest.approx(ours[5])
@@ -68,7 +70,7 @@ def test_no_clamp_acts_on_the_trusted_runs(name):
 def test_the_prior_enters_once_where_it_entered_twice():
     """With P(Y=1) = .2 the recorded odds are ours times the prior odds (algorithm and bug apart)."""
     data, votes, _ = load("ind_cb_given_noflip_noclamp")
-    model = fs.LabelModel(screen=0, class_balance=[0.8, 0.2]).fit(votes)
+    model = fs.LabelModel(screen=0, class_balance=[0.8, 0.2], signs=dict.fromkeys(range(6), 1)).fit(votes)
     ours, theirs = model.predict_proba(votes), data["predict_proba"]
     usable = ((theirs > 1e-6) & (theirs < 1 - 1e-6)).all(axis=1) & _unclipped(model, votes)
     assert usable.sum() > 20
@@ -81,8 +83,12 @@ def _unclipped(model: fs.LabelModel, votes: fs.Votes) -> np.ndarray:
     a = model.coverage_ * (2 * model.accuracies_ - 1)
     rates = model.moments_.vote_counts / model.moments_.n_items
     e, c = model.class_balance_[1] - model.class_balance_[0], model.coverage_
-    wanted = np.column_stack([(e * c - a) / 2, (e * c + a) / 2])
-    clipped = (np.abs(wanted) > rates - 1 / model.moments_.n_items).any(axis=1)
+    wanted = (
+        rates[:, None, :]
+        + np.stack([-1, 1])[:, None] * ((e * c)[:, None] + a[:, None] * [-1, 1])[:, None] / 2
+    ) / 2
+    used = model.confusion_[:, :, :2] * model.class_balance_[:, None]
+    clipped = (np.abs(wanted - used) > 1e-12).any(axis=(1, 2))
     return ~((votes.codes >= 0) & clipped).any(axis=1)
 
 

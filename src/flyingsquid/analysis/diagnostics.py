@@ -20,8 +20,9 @@ class Diagnostics:
     reason : why, when ``method="auto"`` chose it; otherwise empty
     silent : sources that never vote; they weigh nothing
     one_sided : sources that vote for one class only
-    identical : groups of sources that vote alike on every item
+    identical : groups of sources that vote alike, or opposite, on every item
     unidentified : sources that no triplet could judge; they got the average accuracy
+    clipped : sources whose vote rates do not fit the class balance and their accuracy
     triplets_used, triplets_skipped : integer arrays of shape (m,)
         Triplets that entered each source's estimate, and those left out for a weak denominator.
     """
@@ -32,6 +33,7 @@ class Diagnostics:
     one_sided: tuple[str, ...]
     identical: tuple[tuple[str, ...], ...]
     unidentified: tuple[str, ...]
+    clipped: tuple[str, ...]
     triplets_used: NDArray[np.int64]
     triplets_skipped: NDArray[np.int64]
 
@@ -47,7 +49,13 @@ class Diagnostics:
             found.append(f"vote for one class only: {_listed(self.one_sided)}")
         if self.unidentified:
             found.append(
-                f"overlap too little to be judged, so got the average accuracy: {_listed(self.unidentified)}"
+                "agree with too few others to be judged, so got the average accuracy: "
+                f"{_listed(self.unidentified)}"
+            )
+        if 2 * len(self.clipped) > len(self.triplets_used):
+            found.append(
+                f"vote at rates that do not fit the class balance: {_listed(self.clipped)} (pass "
+                "class_balance= if it is not the one used)"
             )
         return ". ".join(f"Sources that {sentence}" for sentence in found)
 
@@ -66,6 +74,7 @@ def diagnose(fit: BinaryFit, method: str, reason: str, names: tuple[str, ...]) -
         named(fit.flags.one_sided),
         identical,
         named(fit.unidentified),
+        named(fit.clipped & ~fit.flags.one_sided),
         fit.triplets_used,
         fit.triplets_skipped,
     )

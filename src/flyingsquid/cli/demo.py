@@ -13,6 +13,9 @@ from flyingsquid.models import LabelModel, MajorityVote
 
 _HELD_OUT = 0.3
 _BAR = 24
+# Full, empty, and the mark of the truth.
+_BLOCKS = ("█", "·", "┃")
+_ASCII = ("#", ".", "|")
 
 
 @click.command()
@@ -33,12 +36,14 @@ def demo(seed: int) -> None:
     train, held_out = order[cut:], order[:cut]
     model = LabelModel().fit(data.votes[train])
     console = Console()
+    glyphs = _ASCII if console.options.ascii_only else _BLOCKS
     console.print(
         f"\n[bold]{len(train)}[/] biopsies, [bold]{data.votes.n_sources}[/] hand-written rules that may "
         f"abstain, [bold]0[/] gold labels. What is each rule worth?\n"
     )
-    console.print(_source_table(model, data, train))
-    console.print("[dim]█ estimated from votes alone, [/][bold green]┃[/][dim] true[/]", justify="left")
+    console.print(_source_table(model, data, train, glyphs))
+    full, _, mark = glyphs
+    console.print(f"[dim]{full} estimated from votes alone,[/] [bold green]{mark}[/] [dim]true[/]")
     console.print(f"\nAnd on [bold]{len(held_out)}[/] biopsies that nothing has seen:\n")
     console.print(_result_table(model, data, train, held_out))
     console.print(
@@ -48,7 +53,9 @@ def demo(seed: int) -> None:
     )
 
 
-def _source_table(model: LabelModel, data: BreastCancer, train: NDArray[np.intp]) -> Table:
+def _source_table(
+    model: LabelModel, data: BreastCancer, train: NDArray[np.intp], glyphs: tuple[str, str, str]
+) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("rule")
     for name in ("votes on", "estimated", "true"):
@@ -64,19 +71,20 @@ def _source_table(model: LabelModel, data: BreastCancer, train: NDArray[np.intp]
             f"{model.coverage_[j]:.0%}",
             f"{estimate:.1%}",
             f"{right:.1%}",
-            _bar(estimate, right),
+            _bar(estimate, right, glyphs),
         )
     return table
 
 
-def _bar(estimate: float, truth: float) -> str:
+def _bar(estimate: float, truth: float, glyphs: tuple[str, str, str]) -> str:
     """A bar for the estimate from 50% to 100%, with a mark where the truth is."""
 
     def cell(value: float) -> int:
         return round(min(max((value - 0.5) * 2, 0), 1) * (_BAR - 1))
 
-    cells = ["█" if c <= cell(estimate) else "·" for c in range(_BAR)]
-    cells[cell(truth)] = "[bold green]┃[/]"
+    full, empty, mark = glyphs
+    cells = [full if c <= cell(estimate) else empty for c in range(_BAR)]
+    cells[cell(truth)] = f"[bold green]{mark}[/]"
     return "".join(cells)
 
 

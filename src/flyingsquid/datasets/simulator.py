@@ -60,10 +60,17 @@ def simulate(
     >>> sample.votes
     Votes(1,000 items x 3 sources, classes 0, 1, 50% voted, dense int8)
     """
-    if n_items < 1:
+    if not isinstance(n_items, (int, np.integer)) or n_items < 1:
         raise OptionError(f"n_items={n_items}; at least one item is needed")
+    if not isinstance(rng, np.random.Generator):
+        raise OptionError("rng must be a numpy.random.Generator, as numpy.random.default_rng(0) makes")
     right = np.atleast_1d(np.asarray(accuracies, np.float64))
-    votes_at = np.broadcast_to(np.asarray(coverage, np.float64), right.shape).copy()
+    votes_at = np.asarray(coverage, np.float64)
+    votes_at = np.full(right.shape, votes_at) if votes_at.ndim == 0 else votes_at
+    if votes_at.shape != right.shape:
+        raise OptionError(
+            f"coverage has shape {votes_at.shape}; one number, or one for each of {len(right)} sources"
+        )
     for name, values in (("accuracies", right), ("coverage", votes_at)):
         if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
             raise OptionError(f"{name} must be probabilities, one a source")

@@ -25,7 +25,8 @@ class SourceFlags:
     one_sided : mask of shape (m,)
         Votes, but for one class only.
     copies : integer array of shape (m,)
-        Sources with equal numbers vote alike on every item; silent sources stand alone.
+        Sources with equal numbers vote alike on every item, or opposite on every item; silent
+        sources stand alone.
     """
 
     silent: Mask
@@ -34,7 +35,7 @@ class SourceFlags:
 
     @property
     def identical(self) -> tuple[tuple[int, ...], ...]:
-        """Groups of two or more sources whose columns are identical."""
+        """Groups of two or more sources whose columns are identical, or each other's negation."""
         sizes = np.bincount(self.copies)
         members = [np.flatnonzero(self.copies == g) for g in np.flatnonzero(sizes > 1)]
         return tuple(tuple(int(i) for i in group) for group in members)
@@ -45,11 +46,11 @@ def flag_sources(signed: SignedMoments) -> SourceFlags:
     coverage = signed.coverage
     silent = coverage == 0
     one_sided = (signed.rates == 0).any(axis=1) & ~silent
-    # Identical: they vote on the same items, and agree on each. The tolerance is for
+    # Identical: they vote on the same items, and agree on each, or on none. The tolerance is for
     # float counts; it is far below one vote for any integer count.
-    slack = 1e-12 * coverage[:, None]
-    agree_always = (signed.agreement >= coverage[:, None] - slack) & ~silent[:, None]
-    same = agree_always & agree_always.T
+    least = coverage[:, None] * (1 - 1e-12)
+    always = (signed.agreement >= least) | (signed.overlap - signed.agreement >= least)
+    same = always & always.T & ~silent[:, None]
     if same.any():
         _, copies = connected_components(csr_array(same), directed=False)
     else:
@@ -60,15 +61,11 @@ def flag_sources(signed: SignedMoments) -> SourceFlags:
 def comparable_pairs(signed: SignedMoments, flags: SourceFlags) -> Mask:
     """Pairs of sources whose agreement says something about their accuracies, shape (m, m).
 
-    Left out: a source with itself; pairs that never vote together; identical columns, as long as
-    three different ones remain; pairs of one-sided sources, as long as three two-sided ones
-    remain. The last rule holds because E[λᵢλⱼ] = aᵢaⱼ needs one side with symmetric errors:
-    two sources that only ever say yes agree always, whatever they are worth.
+    Left out: a source with itself; pairs that never vote together; identical columns, which agree
+    always, whatever they are worth; pairs of one-sided sources, as long as three two-sided ones
+    remain. The last rule holds because E[λᵢλⱼ] = aᵢaⱼ needs one side with symmetric errors.
     """
-    comparable: Mask = signed.overlap > 0
-    voting = ~flags.silent
-    if flags.identical and len(np.unique(flags.copies[voting])) >= 3:
-        comparable &= flags.copies[:, None] != flags.copies[None, :]
-    if flags.one_sided.any() and (voting & ~flags.one_sided).sum() >= 3:
+    comparable: Mask = (signed.overlap > 0) & (flags.copies[:, None] != flags.copies[None, :])
+    if flags.one_sided.any() and (~flags.silent & ~flags.one_sided).sum() >= 3:
         comparable &= ~np.outer(flags.one_sided, flags.one_sided)
     return comparable

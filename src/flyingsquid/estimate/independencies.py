@@ -1,7 +1,9 @@
 """Accuracies from the class balance: aᵢ = E[λᵢ] / E[Y] (Fu et al. 2020, appendix C.2).
 
-Holds when a source's errors are symmetric, and needs neither triplets nor other sources. It
-divides by E[Y], so it is only as good as the class balance is lopsided and known.
+Holds when a source's errors are symmetric, and needs neither triplets nor a third source. It
+divides by E[Y], so it is only as good as the class balance is lopsided and known. One source is
+solved that way, the one whose mean stands farthest from 0; the others also follow from it by
+aᵢ = E[λᵢλᵣ]/aᵣ, and the two estimates are pooled by their precision.
 """
 
 from __future__ import annotations
@@ -12,30 +14,51 @@ from numpy.typing import NDArray
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.exceptions import NotIdentifiableError
 
-# E[Y] must stand this many standard errors of E[λᵢ] away from 0.
+Array = NDArray[np.float64]
+# E[Y] must stand this many standard errors of E[λ] away from 0.
 _NEEDED_ERRORS = 3.0
 
 
 def accuracies_from_balance(
-    signed: SignedMoments, balance: NDArray[np.float64], names: tuple[str, ...]
-) -> NDArray[np.float64]:
-    """E[λᵢY] with its sign, shape (m,), for ``balance`` = (P(Y=-1), P(Y=+1)).
+    signed: SignedMoments, balance: Array, names: tuple[str, ...]
+) -> tuple[Array, Array]:
+    """E[λᵢY] with its sign and its standard error, shape (m,) each, for ``balance`` (P(Y=-1), P(Y=+1)).
 
     Raises
     ------
     NotIdentifiableError
-        If E[Y] is too close to 0 for the number of items.
+        If E[Y] is too close to 0 for the number of items, or the best source's accuracy is not
+        known to be different from 0.
     """
     expected = float(balance[1] - balance[0])
-    mean, coverage = signed.mean, signed.coverage
-    errors = np.sqrt(np.maximum(coverage - mean**2, 0) / signed.n_items)
-    weak = np.flatnonzero(abs(expected) < _NEEDED_ERRORS * errors)
-    if expected == 0 or len(weak):
-        source = names[weak[0]] if len(weak) else names[0]
+    mean, coverage, n = signed.mean, signed.coverage, signed.n_items
+    noise = np.sqrt(np.maximum(coverage - mean**2, 0) / n)
+    reference = int(np.argmax(np.abs(mean) / np.maximum(noise, 1e-150)))
+    if abs(expected) < _NEEDED_ERRORS * noise[reference] or expected == 0:
         raise NotIdentifiableError(
-            f"method='independencies' divides by E[Y] = {expected:.3g}, which is too close to 0 for "
-            f"{source!r} at {signed.n_items:,.0f} items. Pass the true class_balance if it is "
-            "lopsided, or use a triplet method, which needs three sources and no balance"
+            f"method='independencies' divides by E[Y] = {expected:.3g}, which is too close to 0 at "
+            f"{n:,.0f} items. Pass the true class_balance if it is lopsided, or use a triplet method, "
+            "which needs three sources and no balance"
         )
+    direct, error = mean / expected, noise / abs(expected)
+    if abs(direct[reference]) <= error[reference]:
+        raise NotIdentifiableError(
+            f"no source's mean vote differs from 0 by more than its noise; the best, {names[reference]!r}, "
+            f"has {mean[reference]:.3g} ± {noise[reference]:.2g}. Add items, or sources for a triplet method"
+        )
+    accuracies, error = _pool(direct, error, signed, reference)
     # Sampling noise can carry an estimate past the bound that every |E[λY]| obeys.
-    return np.clip(mean / expected, -coverage, coverage)
+    return np.clip(accuracies, -coverage, coverage), error
+
+
+def _pool(direct: Array, error: Array, signed: SignedMoments, reference: int) -> tuple[Array, Array]:
+    """Add what the products with the reference source say; delta-method errors."""
+    base, base_error = direct[reference], error[reference]
+    product = signed.second[reference]
+    by_product = product / base
+    product_error = np.hypot(signed.standard_error[reference] / base, by_product * base_error / base)
+    usable = (signed.overlap[reference] > 0) & (product_error > 0) & (error > 0)
+    precision = np.where(usable, 1 / np.maximum(product_error, 1e-150) ** 2, 0.0)
+    own = np.where(usable, 1 / np.maximum(error, 1e-150) ** 2, 1.0)
+    pooled = (own * direct + precision * by_product) / (own + precision)
+    return pooled, np.where(usable, np.sqrt(1 / (own + precision)), error)

@@ -40,9 +40,9 @@ class SignedMoments:
 
     @classmethod
     def of(cls, moments: Moments) -> SignedMoments:
-        counts, n = moments.pair_counts, float(moments.n_items)
-        agreement = (counts[0, 0] + counts[1, 1]) / n
-        conflict = (counts[0, 1] + counts[1, 0]) / n
+        n = float(moments.n_items)
+        agreement = moments.pair_rates(0, 0) + moments.pair_rates(1, 1)
+        conflict = moments.pair_rates(0, 1) + moments.pair_rates(1, 0)
         for table in (agreement, conflict):
             np.fill_diagonal(table, 0.0)
         rates = np.asarray(moments.vote_counts / n, np.float64)
@@ -62,16 +62,3 @@ class SignedMoments:
     def standard_error(self) -> Array:
         """Standard error of ``second``, shape (m, m)."""
         return np.asarray(np.sqrt(np.maximum(self.overlap - self.second**2, 0) / self.n_items))
-
-    @property
-    def correlation_z(self) -> Array:
-        """√n times the correlation of each pair of votes, shape (m, m), diagonal 0.
-
-        The z-score of the covariance against "unrelated"; 0 for a source without variance.
-        """
-        mean = self.mean
-        spread = np.sqrt(np.maximum(self.coverage - mean**2, 0))
-        inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
-        z = (self.second - np.outer(mean, mean)) * np.outer(inverse, inverse)
-        np.fill_diagonal(z, 0.0)
-        return np.asarray(z * np.sqrt(self.n_items))

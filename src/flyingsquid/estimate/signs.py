@@ -1,36 +1,42 @@
 """ResolveSigns: which sources are better than chance, and which worse.
 
-Triplets give |aᵢ|. The sign of the covariance of two sources says whether both are on the same
-side of chance. For symmetric sources it is the sign of aᵢaⱼ, as the sign of E[λᵢλⱼ] is; it stays
-right for one-sided sources, where the latter does not (a source that only says yes and one
-that only says no always disagree). What is left is one global sign for each group of connected
-sources, decided by an anchor or by "better than random on average" (Fu et al. 2020, appendix
-C.1.5).
+Triplets give |aᵢ|. The sign of E[λᵢλⱼ] is the sign of aᵢaⱼ, so it says whether two sources are on the
+same side of chance. What is left is one global sign for each group of connected sources, decided by
+an anchor or by "better than random on average" (Fu et al. 2020, appendix C.1.5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate.signed import SignedMoments
-from flyingsquid.estimate.triplets import Pairs
 from flyingsquid.exceptions import NotIdentifiableError
 
 Array = NDArray[np.float64]
-# The sum of accuracies must stand this many standard errors away from 0.
+# Evidence below this many standard errors does not connect two groups, and does not orient one.
 _NEEDED_ERRORS = 2.0
+# A single pair needs more, because many pairs are looked at.
+_NEEDED_FOR_A_LINK = 3.0
+# Anchors of which more than this share (by strength of the source) contradict the rest are refused.
+_CONTRADICTION = 0.4
+# Groups whose sign stays open may hold at most this share of all accuracy.
+_MOST_OPEN = 0.1
 
 
-def relative_signs(z: Array, comparable: NDArray[np.bool_]) -> tuple[Array, NDArray[np.intp]]:
+def relative_signs(
+    agreement: Array, overlap: Array, n_items: float, comparable: NDArray[np.bool_]
+) -> tuple[Array, NDArray[np.intp]]:
     """Signs up to one flip for each group of connected sources.
 
     Parameters
     ----------
-    z : array of shape (m, m)
-        Symmetric evidence that two sources are on the same side of chance.
+    agreement : array of shape (m, m)
+        E[λᵢλⱼ], or another moment whose sign is that of aᵢaⱼ.
+    overlap : array of shape (m, m)
+        Its mean square, so that √n times the ratio of agreement to √overlap is a z-score.
     comparable : mask of shape (m, m)
         Pairs whose evidence counts.
 
@@ -38,20 +44,35 @@ def relative_signs(z: Array, comparable: NDArray[np.bool_]) -> tuple[Array, NDAr
     -------
     signs : array of shape (m,), entries ±1
     group : integer array of shape (m,)
-        Sources with equal numbers are connected by evidence.
+        Sources with equal numbers are connected by evidence that is not noise.
 
     Notes
     -----
-    Every source first takes its sign along the tree of strongest links, then sources whose
-    links outvote their sign are flipped, worst first. Each flip raises Σ sᵢsⱼzᵢⱼ, so this ends.
+    Every source takes its sign along the tree of strongest links, as long as they are significant.
+    Groups are then joined while their pooled agreement is significant, counting an item that all of
+    them vote on once. Last, sources whose links outvote their sign are flipped, worst first.
     """
-    links = np.where(comparable, z, 0.0)
-    strength = np.abs(links)
+    agreement, overlap = np.where(comparable, agreement, 0.0), np.where(comparable, overlap, 0.0)
+    links = _z_score(agreement, overlap, overlap, n_items)
+    signs, group = _grow_trees(links)
+    signs, group = _join_groups(signs, group, agreement, overlap, n_items)
+    return _outvote(signs, np.where(group[:, None] == group, links, 0.0)), group
+
+
+def _z_score(agreement: Array, overlap: Array, items: Array, n_items: float) -> Array:
+    """Mean agreement of the votes on shared items, in standard errors for that many items."""
+    mean = np.divide(agreement, overlap, out=np.zeros_like(agreement), where=overlap > 0)
+    return np.asarray(mean * np.sqrt(n_items * items))
+
+
+def _grow_trees(links: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Prim's algorithm on significant links, strongest first."""
+    strength = np.where(np.abs(links) >= _NEEDED_FOR_A_LINK, np.abs(links), 0.0)
     m = len(links)
     signs, group = np.ones(m), np.zeros(m, np.intp)
     waiting, reach, parent = np.ones(m, np.bool_), np.zeros(m), np.zeros(m, np.intp)
     n_groups = 0
-    for _ in range(m):  # Prim's algorithm for the strongest tree, one source at a time
+    for _ in range(m):
         i = int(np.argmax(np.where(waiting, reach, -1.0)))
         if reach[i] > 0:
             signs[i] = signs[parent[i]] * np.sign(links[i, parent[i]])
@@ -60,15 +81,42 @@ def relative_signs(z: Array, comparable: NDArray[np.bool_]) -> tuple[Array, NDAr
         group[i], waiting[i] = n_groups, False
         nearer = strength[i] > reach
         parent[nearer], reach[nearer] = i, strength[i][nearer]
+    return signs, group - 1
+
+
+def _join_groups(
+    signs: Array, group: NDArray[np.intp], agreement: Array, overlap: Array, n_items: float
+) -> tuple[Array, NDArray[np.intp]]:
+    """Join groups, strongest evidence first, while the evidence between them is significant."""
+    signs, group = signs.copy(), group.copy()
+    while (n_groups := int(group.max()) + 1) > 1:
+        member = (group[:, None] == np.arange(n_groups)).astype(np.float64)
+        signed = member * signs[:, None]
+        shared = np.zeros((n_groups, n_groups))
+        np.maximum.at(shared, (group[:, None], group[None, :]), overlap)
+        z = _z_score(signed.T @ agreement @ signed, member.T @ overlap @ member, shared, n_items)
+        np.fill_diagonal(z, 0.0)
+        a, b = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
+        if abs(z[a, b]) < _NEEDED_ERRORS:
+            break
+        signs[group == b] *= np.sign(z[a, b])
+        group[group == b] = a
+        group = np.unique(group, return_inverse=True)[1]
+    return signs, group
+
+
+def _outvote(signs: Array, links: Array) -> Array:
+    """Flip sources whose links outvote their sign; each flip raises Σ sᵢsⱼzᵢⱼ, so this ends."""
+    signs = signs.copy()
     support = signs * (links @ signs)
-    for _ in range(10 * m):
+    for _ in range(10 * len(signs)):
         worst = int(np.argmin(support))
         if support[worst] >= 0:
             break
         signs[worst] *= -1
         support += 2 * signs * links[:, worst] * signs[worst]
         support[worst] *= -1
-    return signs, group
+    return signs
 
 
 def orient(
@@ -77,17 +125,19 @@ def orient(
     magnitudes: Array,
     identified: NDArray[np.bool_],
     anchors: Mapping[int, int],
-    signed: SignedMoments,
-    pairs: Pairs,
+    standard_error: Callable[[Array], float],
     names: tuple[str, ...],
 ) -> Array:
-    """Settle the one sign that is left for each group; shape (m,), entries ±1.
+    """Settle the one sign that is left for each group; shape (m,), entries ±1, or 0 where open.
+
+    ``standard_error`` gives the error of the sum of accuracies, zero for sources not in the sum.
+    The sign of a small group may stay open; it must not stop the fit of all others.
 
     Raises
     ------
     NotIdentifiableError
-        If a group has no anchor and its accuracies sum to 0 within two standard errors, or if
-        its anchors contradict each other.
+        If the accuracies of groups that hold more than a tenth of all accuracy sum to 0 within two
+        standard errors and have no anchor, or if anchors contradict each other.
     """
     result = signs.copy()
     for g in np.unique(group):
@@ -99,10 +149,29 @@ def orient(
             # No triplet inside: nothing but "better than random" is known of them.
             result[members] = 1.0
         else:
-            result[members] *= _turn_by_average(signs, members, magnitudes, signed, pairs, names)
+            accuracies = np.zeros_like(magnitudes)
+            accuracies[members] = signs[members] * magnitudes[members]
+            total = float(accuracies.sum())
+            is_clear = abs(total) > _NEEDED_ERRORS * standard_error(accuracies)
+            result[members] *= np.sign(total) if is_clear else 0.0
         for i in anchored:
             result[i] = anchors[i]
+    open_ = result == 0
+    if magnitudes[open_].sum() > _MOST_OPEN * magnitudes.sum():
+        _refuse_open_signs(signs * magnitudes * open_, standard_error, names)
     return result
+
+
+def _refuse_open_signs(
+    accuracies: Array, standard_error: Callable[[Array], float], names: tuple[str, ...]
+) -> NoReturn:
+    members = np.flatnonzero(accuracies)
+    raise NotIdentifiableError(
+        f"the signs of {len(members)} sources are not determined: their accuracies sum to "
+        f"{accuracies.sum():.3g} ± {standard_error(accuracies):.2g}, so 'better than random on average' "
+        f"does not say which are right. Name one source that you trust, as in "
+        f"signs={{{names[members[0]]!r}: +1}}, or add items"
+    )
 
 
 def _turn_by_anchors(
@@ -112,64 +181,54 @@ def _turn_by_anchors(
     anchored: list[int],
     names: tuple[str, ...],
 ) -> float:
-    # A strong source carries its group; a weak one may have its sign by chance.
-    votes = np.array([anchors[i] * signs[i] * (magnitudes[i] + 1e-12) for i in anchored])
-    if abs(votes.sum()) < 0.2 * np.abs(votes).sum():
-        listed = ", ".join(f"{names[i]!r}: {anchors[i]:+d}" for i in anchored)
+    # A strong source carries its group; a weak one may have its sign by chance. A single anchor
+    # on a source of no accuracy at all still decides.
+    strength = magnitudes[anchored] + 1e-12
+    agree = np.array([anchors[i] * signs[i] > 0 for i in anchored])
+    share = float(strength[agree].sum() / strength.sum())
+    if _CONTRADICTION < share < 1 - _CONTRADICTION:
+        shown = ", ".join(f"{names[i]!r}: {anchors[i]:+d}" for i in anchored)
         raise NotIdentifiableError(
-            f"the anchors {{{listed}}} contradict each other: the votes of these sources do not "
+            f"the anchors {{{shown}}} contradict each other: the votes of these sources do not "
             "agree and disagree as the anchors say. Keep only the signs that you are sure of"
         )
-    return float(np.sign(votes.sum()))
+    return 1.0 if share > 0.5 else -1.0
 
 
-def _turn_by_average(
-    signs: Array,
-    members: NDArray[np.intp],
-    magnitudes: Array,
-    signed: SignedMoments,
-    pairs: Pairs,
-    names: tuple[str, ...],
-) -> float:
-    accuracies = np.zeros_like(magnitudes)
-    accuracies[members] = signs[members] * magnitudes[members]
-    total = float(accuracies.sum())
-    error = standard_error_of_sum(accuracies, signed, pairs)
-    if abs(total) <= _NEEDED_ERRORS * error:
-        some = names[members[0]]
-        raise NotIdentifiableError(
-            f"the signs of {len(members)} sources are not determined: their accuracies sum to "
-            f"{total:.3g} ± {error:.2g}, so 'better than random on average' does not say which "
-            f"are right. Name one source that you trust, as in signs={{{some!r}: +1}}, or add items"
-        )
-    return 1.0 if total > 0 else -1.0
-
-
-def standard_error_of_sum(accuracies: Array, signed: SignedMoments, pairs: Pairs) -> float:
+def standard_error_of_sum(accuracies: Array, weights: Array, variance: Array, n_items: float) -> float:
     """Standard error of Σᵢ aᵢ over the sources with aᵢ ≠ 0, as far as the data can tell.
 
-    That is the error of the best-weighted fit of E[λᵢλⱼ] = aᵢaⱼ to all pairs at once, whatever the
+    That is the error of the best-weighted fit of Mᵢⱼ = aᵢaⱼ to all pairs at once, whatever the
     method: a mean over triplets may be noisier, but the sign may rest on all the evidence.
+
+    Parameters
+    ----------
+    accuracies : array of shape (m,)
+    weights : array of shape (m, m)
+        Precision of Mᵢⱼ for one item; 0 for pairs that are not compared.
+    variance : array of shape (m,)
+        Mean square of the scores whose products are Mᵢⱼ.
 
     Notes
     -----
     Minimising Σ Wᵢⱼ(Mᵢⱼ - aᵢaⱼ)² moves Σaᵢ by Σᵢ<ⱼ Gᵢⱼ dMᵢⱼ with Gᵢⱼ = Wᵢⱼ(gᵢaⱼ + gⱼaᵢ), where g
-    solves A g = 1, Aᵢᵢ = Σⱼ Wᵢⱼaⱼ², Aᵢⱼ = Wᵢⱼaᵢaⱼ. With λᵢY = aᵢ + Uᵢ and U independent, Mᵢⱼ varies as
-    aᵢUⱼ + aⱼUᵢ + UᵢUⱼ, so the variance is Σᵢ vᵢ(Σⱼ Gᵢⱼaⱼ)² + Σᵢ<ⱼ Gᵢⱼ²vᵢvⱼ, over n, vᵢ = cᵢ - aᵢ².
+    solves A g = 1, Aᵢᵢ = Σⱼ Wᵢⱼaⱼ², Aᵢⱼ = Wᵢⱼaᵢaⱼ. With scores aᵢ + Uᵢ and U independent, Mᵢⱼ varies as
+    aᵢUⱼ + aⱼUᵢ + UᵢUⱼ, so the variance is Σᵢ vᵢ(Σⱼ Gᵢⱼaⱼ)² + Σᵢ<ⱼ Gᵢⱼ²vᵢvⱼ, over n, with vᵢ = Var(Uᵢ).
+    Infinite where the pairs do not determine the sum.
     """
     inside = np.flatnonzero(accuracies)
-    block = np.ix_(inside, inside)
-    a = accuracies[inside]
-    # The floor of a hundredth keeps pairs that always agree from taking all the weight.
-    weights = pairs.comparable[block] / (np.maximum(signed.n_items * pairs.standard_error[block] ** 2, 0.01))
-    system = weights * np.outer(a, a)
-    # The ridge is far below any real evidence; without it sources that form no triangle would
-    # make the system singular, with it they make the error large, as it is.
-    evidence = weights @ a**2
-    np.fill_diagonal(system, evidence + 1e-10 * evidence.mean())
-    pull = np.linalg.solve(system, np.ones(len(a)))
-    gradient = weights * (np.outer(pull, a) + np.outer(a, pull))
-    spread = np.maximum(signed.coverage[inside] - a**2, 0)
+    a, pairs = accuracies[inside], weights[np.ix_(inside, inside)]
+    system = pairs * np.outer(a, a)
+    # The ridge is far below any real evidence; sources that form no triangle make the system
+    # nearly singular and the error large, as it is.
+    evidence = pairs @ a**2
+    np.fill_diagonal(system, evidence + 1e-10 * evidence.max(initial=0.0))
+    try:
+        pull = np.linalg.solve(system, np.ones(len(a)))
+    except np.linalg.LinAlgError:
+        return np.inf
+    gradient = pairs * (np.outer(pull, a) + np.outer(a, pull))
+    spread = np.maximum(variance[inside] - a**2, 0)
     linear = spread @ (gradient @ a) ** 2
     quadratic = spread @ np.triu(gradient, 1) ** 2 @ spread
-    return float(np.sqrt((linear + quadratic) / signed.n_items))
+    return float(np.sqrt((linear + quadratic) / n_items))

@@ -7,9 +7,15 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 _ROUNDS = 3
+# A vote weighs at most this many times the odds of its source's accuracy.
+_MOST_TIMES_ODDS = 2.0
+# A shift below this share of the source's votes is sampling noise.
+_WORTH_SAYING = 0.1
 
 
-def vote_tables(accuracies: Array, rates: Array, balance: Array, n_items: float) -> Array:
+def vote_tables(
+    accuracies: Array, rates: Array, balance: Array, n_items: float
+) -> tuple[Array, NDArray[np.bool_]]:
     """P(vote = v | Y = k), shape (m, 2, 3); columns class 0, class 1, no vote.
 
     Parameters
@@ -21,55 +27,74 @@ def vote_tables(accuracies: Array, rates: Array, balance: Array, n_items: float)
     balance : array of shape (2,)
         P(Y = -1), P(Y = +1).
 
+    Returns
+    -------
+    tables : array of shape (m, 2, 3)
+    clipped : mask of shape (m,)
+        Sources whose rates and accuracy do not fit the balance, so that a cell had to give.
+
     Notes
     -----
     The solution of the paper's A₁μ = r (equation 2): P(Y=y, λ=l) = (P(λ=l) + y hₗ)/2 with
     h₊ + h₋ = e c, h₊ - h₋ = a, h₀ = e q₀, where e = E[Y], c the coverage and q₀ = 1 - c. Both
     observed margins, the vote rates and the class balance, are kept.
     """
-    e = balance[1] - balance[0]
+    e = float(balance[1] - balance[0])
     coverage = rates.sum(axis=1)
-    observed = np.column_stack([rates, 1 - coverage])
-    latent = np.column_stack(
-        [(e * coverage - accuracies) / 2, (e * coverage + accuracies) / 2, e * (1 - coverage)]
-    )
-    # No error rate can be seen to be below half a vote, so no cell of a vote is smaller.
-    bound = np.maximum(observed - np.array([1, 1, 0]) / n_items, 0)
-    latent = clip_and_restore(latent, bound, e)
-    joint = np.stack([observed - latent, observed + latent], axis=1) / 2
-    return np.asarray(joint / balance[None, :, None])
+    silence = np.maximum(1 - coverage, 0)
+    observed = np.column_stack([rates, silence])
+    latent = np.column_stack([(e * coverage - accuracies) / 2, (e * coverage + accuracies) / 2, e * silence])
+    low, high = _bounds(accuracies, observed, balance, n_items)
+    cells = clip_and_restore(latent, low, high, e)
+    joint = np.stack([observed - cells, observed + cells], axis=1) / 2
+    clipped = (np.abs(cells - latent) > _WORTH_SAYING * coverage[:, None]).any(axis=1)
+    return np.maximum(joint / balance[None, :, None], 0), clipped
 
 
-def clip_and_restore(latent: Array, bound: Array, total: float) -> Array:
-    """Bring ``|latent| <= bound`` about while the cells of each row still sum to ``total``.
+def _bounds(accuracies: Array, observed: Array, balance: Array, n_items: float) -> tuple[Array, Array]:
+    """Limits of E[1{vote} Y] for each cell, shape (m, 3) each; they always admit "says nothing".
+
+    A cell cannot be negative, nor below half a vote, because no error rate can be seen to be
+    smaller. And a vote's likelihood ratio stays within twice the odds of its source's accuracy: under
+    the model both votes have exactly those odds, and a clipped cell would otherwise let one rare vote
+    decide every item.
+    """
+    e, coverage = float(balance[1] - balance[0]), observed[:, :2].sum(axis=1)
+    nothing = e * observed
+    half_a_vote = np.maximum(observed - np.array([1, 1, 0]) / n_items, np.abs(nothing))
+    size = np.minimum(np.abs(accuracies), coverage)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.where(size < coverage, (coverage + size) / (coverage - size), np.inf)
+        limits = []
+        for ratio in (1 / (_MOST_TIMES_ODDS * odds), _MOST_TIMES_ODDS * odds):
+            # P(l | Y=1)/P(l | Y=0) = ratio, solved for h with P(l) fixed.
+            posterior = 1 / (1 + balance[0] / (balance[1] * ratio))
+            limits.append(observed * (2 * posterior - 1)[:, None])
+    low, high = limits
+    # Abstaining says nothing under the model; restoring may move it, within what is possible.
+    low[:, 2], high[:, 2] = -observed[:, 2], observed[:, 2]
+    return np.maximum(low, -half_a_vote), np.minimum(high, half_a_vote)
+
+
+def clip_and_restore(latent: Array, low: Array, high: Array, total: float) -> Array:
+    """Bring ``low <= latent <= high`` about while the cells of each row still sum to ``total``.
 
     Clipping alone would change the class balance that a table implies; rescaling would change
-    the observed vote rates. The shift goes to the cells that are not at their bound.
+    the observed vote rates. The shift goes to the cells that have room, as often as there are cells.
     """
-    cells = np.clip(latent, -bound, bound)
+    cells = np.clip(latent, low, high)
     for _ in range(_ROUNDS):
         excess = total - cells.sum(axis=1)
-        room = np.where(excess[:, None] > 0, cells < bound, cells > -bound)
+        room = np.where(excess[:, None] > 0, cells < high, cells > low)
         free = room.sum(axis=1)
         step = np.divide(excess, free, out=np.zeros_like(excess), where=free > 0)
-        cells = np.clip(cells + step[:, None] * room, -bound, bound)
+        cells = np.clip(cells + step[:, None] * room, low, high)
     return np.asarray(cells)
 
 
-def vote_weights(tables: Array, accuracies: Array, coverage: Array) -> Array:
-    """log P(v | Y=1) - log P(v | Y=0) for the two votes, shape (m, 2).
-
-    A vote that never occurred weighs 0. No vote counts more than twice the odds that the
-    source's accuracy gives: under the model both votes have exactly those odds, and a table
-    whose cell was clipped would otherwise let one rare vote decide every item.
-    """
+def vote_weights(tables: Array) -> Array:
+    """log P(v | Y=1) - log P(v | Y=0) for the two votes, shape (m, 2); 0 for one that never occurred."""
     cells = tables[:, :, :2]
     seen = (cells > 0).all(axis=1)
     ratio = np.divide(cells[:, 1], cells[:, 0], out=np.ones_like(cells[:, 0]), where=seen)
-    size = np.minimum(np.abs(accuracies), coverage)
-    with np.errstate(divide="ignore"):
-        odds = np.divide(
-            coverage + size, coverage - size, out=np.full_like(size, np.inf), where=size < coverage
-        )
-        limit = np.log(2 * odds)[:, None]
-    return np.clip(np.log(ratio), -limit, limit)
+    return np.asarray(np.log(ratio))

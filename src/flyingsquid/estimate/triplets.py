@@ -110,9 +110,11 @@ def strongest_triplet(pairs: Pairs) -> Magnitudes:
     values = np.full(m, np.nan)
     for i in range(m):
         cost = as_denominator + noise[i][:, None] + noise[i][None, :]
-        j, k = np.unravel_index(np.argmin(cost), cost.shape)
-        if np.isfinite(cost[j, k]):
-            values[i] = root[i, j] * root[i, k] * inverse[j, k]
+        least = cost.min()
+        if np.isfinite(least):
+            # Equally good triplets are averaged, so that the order of sources decides nothing.
+            j, k = np.nonzero(cost <= least * (1 + 1e-9))
+            values[i] = np.mean(root[i, j] * root[i, k] * inverse[j, k])
     used = np.isfinite(values).astype(np.int64)
     possible = _count_triplets(pairs.comparable, pairs.comparable)
     return Magnitudes(values, used, np.where(used > 0, 0, possible))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.votes.states import Codes
+from flyingsquid.votes.states import Codes, rows_of_entries
 
 _CHUNK_CELLS = 1 << 18
 
@@ -39,6 +39,6 @@ def _count(codes: NDArray[Any], n_classes: int) -> NDArray[np.float64]:
 def _count_sparse(codes: csr_array, n_classes: int) -> NDArray[np.float64]:
     n = codes.shape[0]
     voted = codes.data > 0
-    row = np.repeat(np.arange(n), np.diff(codes.indptr))[voted]
+    row = rows_of_entries(codes)[voted]
     cell = row * n_classes + codes.data[voted].astype(np.intp) - 1
     return np.bincount(cell, minlength=n * n_classes).reshape(n, n_classes).astype(np.float64)

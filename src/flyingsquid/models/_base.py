@@ -14,8 +14,9 @@ from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
 from flyingsquid.infer import TieBreak, decide
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.encode import Convention, encode
+from flyingsquid.votes.encode import Convention, as_column, encode
 from flyingsquid.votes.states import ABSTAIN, Label
+from flyingsquid.votes.weights import read_weights
 
 
 class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]  # untyped base
@@ -23,7 +24,7 @@ class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[mi
 
 
 class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Base of the estimators. Subclasses set ``_sources`` and give :meth:`_posterior`."""
+    """Base of the estimators. Subclasses call :meth:`_remember` and give :meth:`_posterior`."""
 
     classes_: NDArray[Any]
     source_names_: tuple[str, ...]
@@ -75,9 +76,11 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         known = truth >= 0
         if not known.any():
             raise VotesError("y holds no known class, so there is nothing to score")
-        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)[known]
+        weights = np.ones(len(truth)) if sample_weight is None else read_weights(sample_weight, len(truth))
+        if not weights[known].sum() > 0:
+            raise VotesError("sample_weight is 0 on every item whose class is known")
         answers = decide(posterior[known], tuple(range(len(self._classes))), "first", None)
-        return float(np.average(answers == truth[known], weights=weights))
+        return float(np.average(answers == truth[known], weights=weights[known]))
 
     @abstractmethod
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
@@ -107,11 +110,10 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _read_gold(self, y: ArrayLike, n_items: int) -> NDArray[Any]:
         """Codes of known labels, shape (n,), negative where unknown."""
-        gold = np.asanyarray(y)
-        if isinstance(y, (list, tuple)) and gold.dtype.kind in "US":
-            gold = np.array(y, dtype=object)
-        if gold.shape != (n_items,):
-            raise VotesError(f"y has shape {gold.shape}; one label for each of {n_items} items is needed")
+        gold = as_column(y, "true classes y")
+        if len(gold) != n_items:
+            raise VotesError(f"y has {len(gold)} labels; one for each of {n_items} items is needed")
         unknown = None if ABSTAIN in self._classes else ABSTAIN
-        codes, _ = encode(gold[:, None], Convention(unknown, self._classes), ("y",))
+        convention = Convention(unknown, self._classes, advice="y holds true classes, as the votes have them")
+        codes, _ = encode(gold[:, None], convention, lambda row, _: f"y[{row}]")
         return np.asarray(codes[:, 0])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from flyingsquid.exceptions import OptionError
+import numpy as np
+
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.moments import Moments
+
+# Beyond, no denominator of any data could pass.
+_MOST_ERRORS = 1e6
 
 
 def position_of(source: Any, names: tuple[str, ...], option: str) -> int:
@@ -44,8 +49,10 @@ def read_triplets(triplets: Any, names: tuple[str, ...]) -> list[tuple[int, int,
     """Given triplets by position."""
     if triplets is None:
         return None
-    if not isinstance(triplets, Sequence) and not hasattr(triplets, "__array__"):
-        raise OptionError(f"triplets={triplets!r} is no sequence of three sources each")
+    try:
+        triplets = list(triplets)
+    except TypeError as error:
+        raise OptionError(f"triplets={triplets!r} is no sequence of three sources each") from error
     result = []
     for triplet in triplets:
         try:
@@ -64,9 +71,14 @@ def read_triplets(triplets: Any, names: tuple[str, ...]) -> list[tuple[int, int,
 
 def check_screen(screen: Any) -> None:
     """Refuse a screen that is not a finite number of standard errors."""
-    try:
-        number = float(screen)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (math.isfinite(number) and number >= 0):
+    is_number = isinstance(screen, (int, float, np.integer, np.floating)) and not isinstance(screen, bool)
+    if not is_number or not 0 <= screen <= _MOST_ERRORS:
         raise OptionError(f"screen={screen!r} is no number of standard errors, 0 or more")
+
+
+def require_moments(moments: Any) -> None:
+    """Refuse what is not counts, or counts of nothing."""
+    if not isinstance(moments, Moments):
+        raise OptionError(f"fit_moments takes Moments, not {type(moments).__name__}; votes go to fit")
+    if not moments.n_items > 0:
+        raise NotIdentifiableError("the counts hold no items; there is nothing to learn from")

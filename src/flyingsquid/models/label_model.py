@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.analysis import Diagnostics, diagnose
 from flyingsquid.estimate import METHODS, BinaryFit, fit_binary, resolve_balance
-from flyingsquid.exceptions import IncompatibleError, OptionError, SourceWarning
+from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.infer import binary_posterior
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes.states import listed
 
 Method: TypeAlias = Literal["auto", "triplet_mean", "triplet_median", "triplet", "independencies"]
 Source: TypeAlias = int | str
@@ -55,7 +56,7 @@ class LabelModel(VoteEstimator):
     coverage_ : array of shape (m,)
         P(source votes).
     confusion_ : array of shape (m, K, K + 1)
-        P(vote = v | Y = k), no vote last.
+        P(vote = v | Y = k), no vote last. With ``class_balance_`` it gives every posterior.
     moments_ : Moments
         The counts that were fitted.
     diagnostics_ : Diagnostics
@@ -110,13 +111,16 @@ class LabelModel(VoteEstimator):
             How often each item counts.
         """
         self._check_options()
-        return self.fit_moments(Moments.of(as_votes(votes), sample_weight=sample_weight))
+        read = as_votes(votes)
+        _require_binary(read)
+        self._solve(Moments.of(read, sample_weight=sample_weight))
+        return self
 
     def fit_moments(self, moments: Moments) -> Self:
         """Solve from counts alone, wherever they were gathered."""
         self._check_options()
-        if not isinstance(moments, Moments):
-            raise OptionError(f"fit_moments takes Moments, not {type(moments).__name__}; votes go to fit")
+        _options.require_moments(moments)
+        _require_binary(moments)
         self._solve(moments)
         return self
 
@@ -129,16 +133,18 @@ class LabelModel(VoteEstimator):
         self._check_options()
         before: Moments | None = getattr(self, "moments_", None)
         chunk = as_votes(votes, None if before is None else before.classes)
+        _require_binary(chunk)
         total = Moments.of(chunk, sample_weight=sample_weight)
         if before is not None:
             total = before + total
-        _require_binary(total)
-        self.moments_ = total
-        self._solve(total)
+        try:
+            self._solve(total)
+        except NotIdentifiableError:
+            self.moments_ = total
+            raise
         return self
 
     def _solve(self, moments: Moments) -> None:
-        _require_binary(moments)
         names = moments.source_names
         method, reason = self.method, ""
         if method == "auto":
@@ -152,10 +158,10 @@ class LabelModel(VoteEstimator):
             screen=self.screen,
             triplets=_options.read_triplets(self.triplets, names),
         )
-        diagnostics = diagnose(fit, method, reason, names)
-        self._keep(moments, balance, fit, diagnostics)
-        concerns = diagnostics.concerns()
+        self._keep(moments, balance, fit, diagnose(fit, method, reason, names))
+        concerns = self.diagnostics_.concerns()
         if concerns:
+            # Two frames up is the caller of fit, fit_moments or partial_fit.
             warnings.warn(f"{concerns}. See diagnostics_", SourceWarning, stacklevel=3)
 
     def _keep(
@@ -164,14 +170,14 @@ class LabelModel(VoteEstimator):
         self._remember(moments.classes, moments.names, moments.source_names)
         self.moments_ = moments
         self.class_balance_ = balance
-        self.coverage_ = moments.coverage
+        self.coverage_ = np.minimum(moments.coverage, 1.0)
         share = np.divide(
             fit.mean_parameters,
             self.coverage_,
-            out=np.zeros_like(balance, shape=self.coverage_.shape),
+            out=np.zeros_like(fit.mean_parameters),
             where=self.coverage_ > 0,
         )
-        self.accuracies_ = (1 + share) / 2
+        self.accuracies_ = np.clip((1 + share) / 2, 0.0, 1.0)
         self.confusion_ = fit.tables
         self.diagnostics_ = diagnostics
         self._weights = fit.weights
@@ -189,15 +195,14 @@ class LabelModel(VoteEstimator):
             raise OptionError(
                 "signs= has no part in method='independencies', whose estimates carry their sign"
             )
+        if self.method == "independencies" and self.screen != 1.0:
+            raise OptionError("screen= has no part in method='independencies', which uses no triplets")
 
 
-def _require_binary(moments: Moments) -> None:
-    if moments.n_classes == 2:
+def _require_binary(data: Votes | Moments) -> None:
+    if data.n_classes == 2:
         return
-    counts = moments.vote_counts.sum(axis=0)
-    listed = ", ".join(f"{c!r} ({int(v):,} votes)" for c, v in zip(moments.classes[:6], counts, strict=False))
     raise IncompatibleError(
-        f"the votes have {moments.n_classes} classes: {listed}{', ...' if moments.n_classes > 6 else ''}. "
-        "LabelModel fits two; name them with Votes.from_classes(..., classes=[a, b]) if the others "
-        "cannot occur, or use MajorityVote"
+        f"the votes have {data.n_classes} classes: {listed(data.classes)}. LabelModel fits two; name them "
+        "with Votes.from_classes(..., classes=[a, b]) if the others cannot occur, or use MajorityVote"
     )

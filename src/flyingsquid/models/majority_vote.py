@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.infer import vote_shares
 from flyingsquid.models._base import VoteEstimator
+from flyingsquid.models._options import require_moments
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
 
@@ -41,10 +42,11 @@ class MajorityVote(VoteEstimator):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Note the classes and sources of counts."""
+        require_moments(moments)
         self._remember(moments.classes, moments.names, moments.source_names)
         return self
 
-    def partial_fit(self, votes: Any, y: object = None) -> Self:
+    def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
         """Check that further votes are of the same classes and sources."""
         if not hasattr(self, "_classes"):
             return self.fit(votes)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
-from flyingsquid.votes.states import Codes
+from flyingsquid.votes.states import Codes, rows_of_entries
 
 # Above this many patterns a histogram no longer stays in the cache.
 _HISTOGRAM_PATTERNS = 1 << 17
@@ -101,7 +101,7 @@ def _by_gram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) 
 def _by_sparse_product(codes: csr_array, n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
     n, m = codes.shape
     votes = codes.data > 0
-    row = np.repeat(np.arange(n), np.diff(codes.indptr))[votes]
+    row = rows_of_entries(codes)[votes]
     column = (codes.data[votes].astype(np.int64) - 1) * m + codes.indices[votes]
     one_hot = csr_array((np.ones(len(row)), (row, column)), shape=(n, n_classes * m))
     counts = np.zeros((n_classes * m, n_classes * m))

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.moments.counting import count_pairs
 from flyingsquid.votes import REASONS, Votes, as_votes
-from flyingsquid.votes.states import Label
-from flyingsquid.votes.votes import require_same
+from flyingsquid.votes.states import Label, listed, require_same, rows_of_entries, shown_names
+from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
 
 # Float counts may fall below zero by this share of all items when parts are subtracted.
 _ROUNDING = 1e-9
-_LARGEST_COUNT = 2.0**53
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -71,7 +70,9 @@ class Moments:
             weights give integer counts, float weights give float counts.
         """
         votes = as_votes(votes)
-        weights = None if sample_weight is None else _check_weights(sample_weight, votes.n_items)
+        weights = None if sample_weight is None else read_weights(sample_weight, votes.n_items)
+        if weights is not None:
+            _check_frequencies(weights)
         counts: NDArray[Any] = count_pairs(votes.codes, votes.n_classes, weights)
         missing: NDArray[Any] = _count_missing(votes, weights)
         total: int | float = votes.n_items if weights is None else weights.sum().item()
@@ -97,7 +98,11 @@ class Moments:
     @property
     def source_names(self) -> tuple[str, ...]:
         """The names, or ``source 0``, ``source 1``, ... where there are none."""
-        return self.names or tuple(f"source {j}" for j in range(self.n_sources))
+        return shown_names(self.names, self.n_sources)
+
+    def pair_rates(self, a: int, b: int) -> NDArray[np.float64]:
+        """P(source i votes a and source j votes b), shape (m, m). Estimators read pairs through this."""
+        return np.asarray(self.pair_counts[a, b] / self.n_items, np.float64)
 
     @property
     def vote_counts(self) -> NDArray[Any]:
@@ -122,11 +127,14 @@ class Moments:
         if not isinstance(other, Moments):
             return NotImplemented
         other = other.aligned_to(self)
+        if self.n_items + other.n_items >= LARGEST_COUNT:
+            raise IncompatibleError("cannot add: more than 2**53 items cannot be counted exactly")
         return replace(
             self,
             n_items=self.n_items + other.n_items,
             pair_counts=self.pair_counts + other.pair_counts,
             missing=self.missing + other.missing,
+            names=self.names or other.names,
         )
 
     def __radd__(self, other: object) -> Moments:
@@ -137,19 +145,36 @@ class Moments:
         if not isinstance(other, Moments):
             return NotImplemented
         other = other.aligned_to(self)
-        counts, missing = self.pair_counts - other.pair_counts, self.missing - other.missing
-        n_items = self.n_items - other.n_items
-        lowest = min(counts.min(), missing.min(), n_items)
-        if lowest < -(_ROUNDING * self.n_items if counts.dtype.kind == "f" else 0):
+        rest = replace(
+            self,
+            n_items=self.n_items - other.n_items,
+            pair_counts=self.pair_counts - other.pair_counts,
+            missing=self.missing - other.missing,
+        )
+        lowest = rest._lowest_count()
+        if lowest < (0 if rest.is_exact else -_ROUNDING * self.n_items):
             raise IncompatibleError(
                 f"cannot subtract: a count would be {lowest:g}; the right side is no part of the left"
             )
         return replace(
-            self,
-            n_items=max(n_items, 0),
-            pair_counts=np.maximum(counts, 0),
-            missing=np.maximum(missing, 0),
+            rest,
+            n_items=max(rest.n_items, 0),
+            pair_counts=np.maximum(rest.pair_counts, 0),
+            missing=np.maximum(rest.missing, 0),
         )
+
+    def _lowest_count(self) -> float:
+        """The smallest count of any pair of states, missing ones included."""
+        votes = self.vote_counts
+        missing = self.n_items - votes.sum(axis=1)
+        one_missing = votes.T[:, None, :] - self.pair_counts.sum(axis=0)  # i missing, j votes b
+        both_missing = missing[:, None] - one_missing.sum(axis=0)
+        np.fill_diagonal(both_missing, missing)
+        for table in one_missing:
+            np.fill_diagonal(table, 0)
+        reasons = missing - self.missing.sum(axis=1)
+        parts = (self.pair_counts, self.missing, one_missing, both_missing, reasons)
+        return float(min(self.n_items, *(part.min() for part in parts)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Moments):
@@ -162,14 +187,17 @@ class Moments:
             and np.array_equal(self.missing, other.missing)
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Through the constructor, so that a copy is read-only too.
+        return Moments, (self.n_items, self.pair_counts, self.missing, self.classes, self.names)
+
     __hash__ = None  # type: ignore[assignment]  # arrays inside
 
     def __repr__(self) -> str:
-        labels = ", ".join(repr(c) for c in self.classes[:6])
-        labels += ", ..." if self.n_classes > 6 else ""
         kind = "integer" if self.is_exact else "float"
         return (
-            f"Moments({self.n_items:,} items x {self.n_sources:,} sources, classes {labels}, {kind} counts)"
+            f"Moments({self.n_items:,} items x {self.n_sources:,} sources, "
+            f"classes {listed(self.classes)}, {kind} counts)"
         )
 
     def aligned_to(self, other: Moments) -> Moments:
@@ -199,28 +227,13 @@ class Moments:
         return result
 
 
-def _check_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
-    weights = np.asarray(sample_weight)
-    if weights.dtype.kind not in "iufb":
-        raise VotesError(f"sample_weight has type {weights.dtype}; numbers are needed")
-    weights = weights.astype(np.float64 if weights.dtype.kind == "f" else np.int64)
-    if weights.ndim == 0:
-        weights = np.full(n_items, weights)
-    if weights.shape != (n_items,):
-        raise VotesError(f"sample_weight has shape {weights.shape}; one weight an item needs ({n_items},)")
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        at = int(np.flatnonzero(bad)[0])
+def _check_frequencies(weights: NDArray[Any]) -> None:
+    total = float(weights.sum())
+    if weights.dtype.kind == "f" and len(weights) > 1 and total < 1 + 1e-6:
         raise VotesError(
-            f"sample_weight[{at}] is {weights[at].item()!r}; a weight says how often an item counts, "
-            "so it is finite and not negative"
+            f"sample_weight sums to {total:g} over {len(weights)} items; the sum is the number of items "
+            "that every standard error divides by. Multiply probabilities by the number of items first"
         )
-    if not 0 < weights.sum(dtype=np.float64) < _LARGEST_COUNT:
-        raise VotesError(
-            f"sample_weight sums to {weights.sum(dtype=np.float64):g}; the sum is the number of "
-            "items, so it must be above 0 and below 2**53"
-        )
-    return weights
 
 
 def _count_missing(votes: Votes, weights: NDArray[Any] | None) -> NDArray[np.float64]:
@@ -228,7 +241,7 @@ def _count_missing(votes: Votes, weights: NDArray[Any] | None) -> NDArray[np.flo
     codes: Any = votes.codes
     missing = np.zeros((votes.n_sources, len(REASONS) - 1))
     if votes.is_sparse:
-        row = np.repeat(np.arange(votes.n_items), np.diff(codes.indptr))
+        row = rows_of_entries(codes)
         column, values = codes.indices, codes.data
     elif codes.min() >= -1:
         return missing

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, packed_words
-from flyingsquid.votes.states import smallest_dtype
 
 if TYPE_CHECKING:
     from flyingsquid.votes.votes import Votes
@@ -66,5 +65,4 @@ def _by_table(
     present = np.flatnonzero(histogram)
     rank = np.empty(size, np.intp)
     rank[present] = np.arange(len(present))
-    patterns = all_patterns(m, n_classes)[present].astype(smallest_dtype(n_classes), copy=False)
-    return patterns, histogram[present], rank[numbers]
+    return all_patterns(m, n_classes)[present], histogram[present], rank[numbers]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.states import ABSTAIN, REASONS, Label, code_of_reason, smallest_dtype
+from flyingsquid.votes.states import ABSTAIN, REASONS, Label, code_of_reason, listed, smallest_dtype
+
+Locate = Callable[[int, int], str]
+"""Where the cell (row, column) stands, in words for a message."""
 
 # Integer labels whose range is at most this wide are translated by a lookup table.
 _LOOKUP_RANGE = 1 << 16
@@ -28,32 +31,36 @@ class Convention:
     abstain : the raw value that means "no vote"; None, NaN and masked cells always do
     classes : the class labels in order; None infers them (integers: 0..max, texts: sorted)
     reasons : raw values that mean a vote is missing for a reason of :data:`REASONS`
+    advice : what to do about a value outside the classes
     """
 
     abstain: Any = ABSTAIN
-    classes: Sequence[Label] | None = None
+    classes: tuple[Label, ...] | None = None
     reasons: Mapping[Label, str] = field(default_factory=dict)
+    advice: str = "Pass classes=, abstain= or reasons= if it has a meaning"
 
-    def __post_init__(self) -> None:
-        for value, reason in self.reasons.items():
+    @classmethod
+    def read(
+        cls, abstain: Any, classes: Iterable[Label] | None, reasons: Mapping[Label, str] | None, **more: str
+    ) -> Convention:
+        """Check what a user passed."""
+        if reasons is not None and not isinstance(reasons, Mapping):
+            raise OptionError(f"reasons={reasons!r} is no mapping from a value to a reason")
+        for value, reason in (reasons or {}).items():
             if reason not in REASONS:
-                raise OptionError(
-                    f"unknown reason {reason!r} for the value {value!r}; known: {', '.join(REASONS)}"
-                )
-        if self.classes is None:
-            return
-        classes = list(self.classes)
-        if len(classes) < 2:
-            raise OptionError(f"classes={classes!r}: at least two classes are needed")
-        if len(set(classes)) < len(classes):
-            raise OptionError(f"classes={classes!r} names a class twice")
-        for value in (self.abstain, *self.reasons):
-            if value is not None and value in classes:
-                raise OptionError(
-                    f"{value!r} is one of the classes {classes!r} and also means 'no vote'. "
-                    "Votes of -1, 0 and +1 where 0 abstains are read by Votes.from_signed; "
-                    "otherwise pass abstain= another value"
-                )
+                known = ", ".join(REASONS)
+                raise OptionError(f"unknown reason {reason!r} for the value {value!r}; known: {known}")
+        return cls(abstain, _read_classes(classes, abstain, reasons or {}), reasons or {}, **more)
+
+    @classmethod
+    def declared(
+        cls, classes: Iterable[Label] | None, reasons: Mapping[Label, str] | None = None
+    ) -> Convention:
+        """Where no ``abstain`` can be said: -1 means no vote, unless it is declared to be a class."""
+        classes = None if classes is None else _as_tuple(classes)
+        abstain = None if classes is not None and ABSTAIN in classes else ABSTAIN
+        advice = "Pass classes= or reasons= if it has a meaning"
+        return cls.read(abstain, classes, reasons, advice=advice)
 
     @property
     def is_plain(self) -> bool:
@@ -61,18 +68,52 @@ class Convention:
         if self.reasons or not _is_integer(self.abstain) or self.abstain != ABSTAIN:
             return False
         return self.classes is None or (
-            all(_is_integer(c) for c in self.classes) and list(self.classes) == list(range(len(self.classes)))
+            all(_is_integer(c) for c in self.classes) and self.classes == tuple(range(len(self.classes)))
         )
 
+    def missing_code(self, value: Any) -> int | None:
+        """The negative code of a value that is no vote, or None."""
+        missing = is_null(value)
+        reason = self.reasons.get(None if missing else value)
+        if reason is not None:
+            return code_of_reason(reason)
+        if missing or (value == self.abstain and not isinstance(value, bool)):
+            return ABSTAIN
+        return None
 
-def place(row: int, column: int, names: Sequence[str] | None) -> str:
-    """Where a value stands, for messages."""
-    source = f"source {names[column]!r}" if names is not None else f"source {column}"
-    return f"row {row}, {source}"
+
+def in_column(names: Sequence[str] | None) -> Locate:
+    """Locations in a matrix whose columns are sources."""
+
+    def locate(row: int, column: int) -> str:
+        source = f"source {names[column]!r}" if names is not None else f"source {column}"
+        return f"row {row}, {source}"
+
+    return locate
+
+
+def undo_text_coercion(values: Any, array: NDArray[Any]) -> NDArray[Any]:
+    """``array``, or the objects of a list whose numbers and None NumPy turned into texts."""
+    if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
+        return np.array(values, dtype=object)
+    return array
+
+
+def as_column(values: Any, what: str) -> NDArray[Any]:
+    """A flat sequence of labels or identifiers, shape (n,), missing ones as None, NaN or masked."""
+    if hasattr(values, "to_pylist"):  # pyarrow; its NumPy conversion loses nulls of dictionaries
+        values = values.to_pylist()
+    try:
+        array = undo_text_coercion(values, np.asanyarray(values))
+    except ValueError as error:
+        raise VotesError(f"{what} are not one flat sequence: {error}") from error
+    if array.ndim != 1:
+        raise VotesError(f"{what} have shape {array.shape}; one flat sequence is needed")
+    return array
 
 
 def encode(
-    labels: NDArray[Any], convention: Convention, names: Sequence[str] | None = None
+    labels: NDArray[Any], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
     """Translate raw ``labels`` of shape (n, m) to codes.
 
@@ -85,21 +126,16 @@ def encode(
     if isinstance(labels, np.ma.MaskedArray):
         values = np.array(labels.data, object)
         values[np.ma.getmaskarray(labels)] = None
-        return encode(values, convention, names)
+        return encode(values, convention, locate)
     kind = labels.dtype.kind
-    if kind in "iu":
-        if convention.is_plain:
-            return _check_plain(labels, convention, names)
-        return _translate(labels, convention, names)
+    if kind in "iu" and convention.is_plain:
+        return _check_plain(labels, convention, locate)
     if kind == "f":
-        return _encode_floats(labels, convention, names)
-    if kind == "b":
-        booleans = convention
-        if convention.classes is None:
-            booleans = Convention(convention.abstain, (False, True), convention.reasons)
-        return _translate(labels, booleans, names)
-    if kind in "USOT":
-        return _translate(labels, convention, names)
+        return _encode_floats(labels.astype(np.float64, copy=False), convention, locate)
+    if kind == "T":
+        labels = labels.astype(object)
+    if kind in "iubUSOT":
+        return _translate(labels, convention, locate)
     raise VotesError(
         f"votes of type {labels.dtype} cannot be read; use integers, floats with NaN for "
         "no vote, texts, booleans or Python objects"
@@ -107,82 +143,83 @@ def encode(
 
 
 def _check_plain(
-    labels: NDArray[Any], convention: Convention, names: Sequence[str] | None
+    labels: NDArray[Any], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
     lowest, highest = int(labels.min()), int(labels.max())
     n_classes = max(2, highest + 1) if convention.classes is None else len(convention.classes)
     if lowest < ABSTAIN:
-        _refuse(labels, labels < ABSTAIN, convention, names)
+        _refuse(labels, labels < ABSTAIN, convention, locate)
     if convention.classes is not None and highest >= n_classes:
-        _refuse(labels, labels >= n_classes, convention, names)
+        _refuse(labels, labels >= n_classes, convention, locate)
     if n_classes > _MOST_CLASSES:
         raise VotesError(
             f"the largest vote is {highest}, which would mean {n_classes:,} classes; "
             "pass classes= with the labels that really occur"
         )
-    dtype = smallest_dtype(n_classes)
-    return labels.astype(dtype, copy=False), tuple(range(n_classes))
+    return labels.astype(smallest_dtype(n_classes), copy=False), tuple(range(n_classes))
 
 
 def _encode_floats(
-    labels: NDArray[Any], convention: Convention, names: Sequence[str] | None
+    labels: NDArray[Any], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
     missing = np.isnan(labels)
-    if convention.classes is None:
-        for bad, what in ((np.isinf(labels), "infinite"), (labels != np.rint(labels), "fractional")):
-            if (bad & ~missing).any():
-                row, column = np.argwhere(bad & ~missing)[0]
-                raise VotesError(
-                    f"{place(row, column, names)}: the vote {labels[row, column]!r} is {what}; "
-                    "votes are class numbers 0, 1, ... with -1 or NaN for no vote"
-                )
-        if convention.is_plain:
-            whole = np.where(missing, ABSTAIN, labels)
-            if np.abs(whole).max() < 2**53:  # beyond, float64 skips integers
-                return _check_plain(whole.astype(np.int64), convention, names)
-    return _translate(labels, convention, names)
+    if convention.classes is None or convention.is_plain:
+        _refuse_fractions(labels, missing, locate)
+        whole = np.where(missing, ABSTAIN, labels)
+        if convention.is_plain and np.abs(whole).max() < 2**53:  # beyond, float64 skips integers
+            return _check_plain(whole.astype(np.int64), convention, locate)
+    return _translate(labels, convention, locate)
+
+
+def _refuse_fractions(labels: NDArray[Any], missing: NDArray[np.bool_], locate: Locate) -> None:
+    for bad, what in ((np.isinf(labels), "infinite"), (labels != np.rint(labels), "fractional")):
+        found = np.argwhere(bad & ~missing)
+        if len(found):
+            row, column = (int(x) for x in found[0])
+            raise VotesError(
+                f"{locate(row, column)}: the vote {labels[row, column].item()!r} is {what}; "
+                "votes are class numbers 0, 1, ... with -1 or NaN for no vote"
+            )
 
 
 def _translate(
-    labels: NDArray[Any], convention: Convention, names: Sequence[str] | None
+    labels: NDArray[Any], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
     """Translate each distinct value once, then every cell by lookup."""
-    values, index = _factorize(labels, names)
-    votes = [v for v in values if _missing_code(v, convention) is None]
-    classes = tuple(_infer_classes(votes) if convention.classes is None else convention.classes)
+    values, index = _factorize(labels, locate)
+    missing = [convention.missing_code(v) for v in values]
+    if convention.classes is None:
+        votes = [at for at, code in enumerate(missing) if code is None]
+        classes = tuple(_infer_classes(values, votes, index, convention, locate))
+    else:
+        classes = convention.classes
     position = {label: k for k, label in enumerate(classes)}
     table = np.empty(len(values), smallest_dtype(len(classes)))
-    for at, value in enumerate(values):
-        code = _missing_code(value, convention)
-        if code is None:
-            code = position.get(value)
-        if code is None:
-            # A lookup table spans values that never occur; only those that do are an error.
-            found = index == at
-            if found.any():
-                _refuse(labels, found, Convention(convention.abstain, classes), names)
-            code = ABSTAIN
-        table[at] = code
+    for at, (value, code) in enumerate(zip(values, missing, strict=True)):
+        found = position.get(value) if code is None else code
+        if found is None:
+            known = Convention(convention.abstain, classes, advice=convention.advice)
+            _refuse(labels, index == at, known, locate)
+        table[at] = found
     return table[index], classes
 
 
-def _factorize(labels: NDArray[Any], names: Sequence[str] | None) -> tuple[list[Any], NDArray[np.intp]]:
+def _factorize(labels: NDArray[Any], locate: Locate) -> tuple[list[Any], NDArray[np.intp]]:
     """The distinct values as Python objects, and for each cell the position of its value."""
-    if labels.dtype.kind in "iub":
-        low, high = int(labels.min()), int(labels.max())
-        if high - low < _LOOKUP_RANGE:
-            kind = bool if labels.dtype.kind == "b" else int
-            index = labels.astype(np.intp) - low
-            return [kind(v) for v in range(low, high + 1)], index
     if labels.dtype.kind == "O":
-        return _factorize_objects(labels, names)
+        return _factorize_objects(labels, locate)
+    if labels.dtype.kind in "iu" and int(labels.max()) - int(labels.min()) < _LOOKUP_RANGE:
+        # No sort: mark what occurs, number it, look every cell up.
+        offset = (labels - labels.min()).astype(np.intp)
+        present = np.flatnonzero(np.bincount(offset.ravel()))
+        rank = np.zeros(int(present[-1]) + 1, np.intp)
+        rank[present] = np.arange(len(present))
+        return [int(labels.min()) + int(v) for v in present], rank[offset]
     values, index = np.unique(labels, return_inverse=True)
     return values.tolist(), index.reshape(labels.shape)
 
 
-def _factorize_objects(
-    labels: NDArray[Any], names: Sequence[str] | None
-) -> tuple[list[Any], NDArray[np.intp]]:
+def _factorize_objects(labels: NDArray[Any], locate: Locate) -> tuple[list[Any], NDArray[np.intp]]:
     seen: dict[Any, int] = {}
     index = np.empty(labels.size, np.intp)
     for at, value in enumerate(labels.flat):
@@ -190,71 +227,109 @@ def _factorize_objects(
         try:
             index[at] = seen.setdefault(plain, len(seen))
         except TypeError:
-            row, column = divmod(at, labels.shape[1])
             raise VotesError(
-                f"{place(row, column, names)}: a vote of type {type(value).__name__} cannot be a "
+                f"{locate(*divmod(at, labels.shape[1]))}: a vote of type {type(value).__name__} cannot be a "
                 "class; votes are numbers, texts or booleans, one a cell"
             ) from None
     return list(seen), index.reshape(labels.shape)
 
 
-def _missing_code(value: Any, convention: Convention) -> int | None:
-    if is_null(value) or (value == convention.abstain and type(value) is not bool):
-        return ABSTAIN
-    reason = convention.reasons.get(value)
-    return None if reason is None else code_of_reason(reason)
-
-
-def _infer_classes(votes: list[Any]) -> list[Label]:
-    """Class labels for values without a declared list of classes."""
-    if all(isinstance(v, bool) for v in votes) and votes:
+def _infer_classes(
+    values: list[Any], votes: list[int], index: NDArray[np.intp], convention: Convention, locate: Locate
+) -> list[Label]:
+    """Class labels for values without a declared list of classes; ``votes`` are those that vote."""
+    labels = [values[at] for at in votes]
+    if labels and all(isinstance(v, bool) for v in labels):
         return [False, True]
-    if all(_is_integer(v) or (isinstance(v, float) and v.is_integer()) for v in votes):
-        lowest, highest = min(votes, default=0), max(votes, default=0)
-        if lowest < 0 or highest >= _MOST_CLASSES:
-            raise VotesError(
-                f"votes run from {lowest} to {highest}; integer classes are 0, 1, ... unless "
-                "classes= lists them"
-            )
-        return list(range(max(2, int(highest) + 1)))
-    if all(isinstance(v, str) for v in votes):
-        doubtful = sorted(v for v in votes if v.strip().lower() in _SUSPICIOUS_CLASSES)
-        if doubtful:
-            raise VotesError(
-                f"the label {doubtful[0]!r} looks like a missing vote; pass abstain={doubtful[0]!r} "
-                "if it is, or list it in classes= if it is a class"
-            )
-        if len(votes) < 2:
-            raise VotesError(
-                f"only one label occurs ({votes[0]!r}), so the other classes are unknown; "
-                "pass classes= with all of them"
-            )
-        return sorted(votes)
-    kinds = ", ".join(sorted({type(v).__name__ for v in votes}))
-    raise VotesError(f"votes mix the types {kinds}; convert them to one type or pass classes=")
+    if all(_is_number(v) for v in labels):
+        return _infer_numbers(values, votes, index, convention, locate)
+    if all(isinstance(v, str) for v in labels):
+        return _infer_texts(labels)
+    odd = next((at for at in votes if type(values[at]) is not type(labels[0])), votes[0])
+    row, column = (int(x) for x in np.argwhere(index == odd)[0])
+    raise VotesError(
+        f"{locate(row, column)}: the vote {values[odd]!r} has type {type(values[odd]).__name__}, and others "
+        f"{type(labels[0]).__name__}; convert them to one type of number or text, or pass classes="
+    )
 
 
-def _refuse(
-    labels: NDArray[Any],
-    bad: NDArray[np.bool_],
-    convention: Convention,
-    names: Sequence[str] | None,
-) -> None:
+def _infer_numbers(
+    values: list[Any], votes: list[int], index: NDArray[np.intp], convention: Convention, locate: Locate
+) -> list[Label]:
+    numbers = np.array([float(values[at]) for at in votes])
+    odd = votes[int(np.argmax(numbers != np.rint(numbers)))] if len(votes) else None
+    if odd is not None and not float(values[odd]).is_integer():
+        cells = np.where(index == odd, float(values[odd]), 0.0)
+        _refuse_fractions(cells, np.isnan(cells), locate)
+    if len(votes) and (numbers.min() < 0 or numbers.max() >= _MOST_CLASSES):
+        outside = (numbers < 0) | (numbers >= _MOST_CLASSES)
+        row, column = (int(x) for x in np.argwhere(index == votes[int(np.argmax(outside))])[0])
+        raise VotesError(
+            f"{locate(row, column)}: the vote {values[index[row, column]]!r} is outside the classes; integer "
+            f"classes are 0, 1, ... unless classes= lists them. {convention.advice}"
+        )
+    highest = int(numbers.max(initial=1))
+    return [k for k in range(max(2, highest + 1)) if convention.missing_code(k) is None]
+
+
+def _infer_texts(labels: list[str]) -> list[Label]:
+    doubtful = sorted(v for v in labels if v.strip().lower() in _SUSPICIOUS_CLASSES)
+    if doubtful:
+        raise VotesError(
+            f"the label {doubtful[0]!r} looks like a missing vote; pass abstain={doubtful[0]!r} "
+            "if it is, or list it in classes= if it is a class"
+        )
+    if len(labels) < 2:
+        raise VotesError(
+            f"only one label occurs ({labels[0]!r}), so the other classes are unknown; "
+            "pass classes= with all of them"
+        )
+    return [*sorted(labels)]
+
+
+def _refuse(labels: NDArray[Any], bad: NDArray[np.bool_], convention: Convention, locate: Locate) -> NoReturn:
     row, column = (int(x) for x in np.argwhere(bad)[0])
     value = labels[row, column]
     value = value.item() if isinstance(value, np.generic) else value
     more = int(bad.sum()) - 1
-    tail = f" ({more:,} more cells likewise)" if more else ""
-    if convention.classes is None:
-        known = f"classes are 0, 1, ... and {convention.abstain!r} means no vote"
-    else:
-        listed = ", ".join(repr(c) for c in list(convention.classes)[:8])
-        listed += ", ..." if len(convention.classes) > 8 else ""
-        known = f"the classes are {listed}; {convention.abstain!r} means no vote"
+    tail = f" ({more:,} more likewise)" if more else ""
+    none = "" if convention.abstain is None else f"; {convention.abstain!r} means no vote"
+    known = "0, 1, ..." if convention.classes is None else listed(convention.classes)
     raise VotesError(
-        f"{place(row, column, names)}: the vote {value!r} is outside the classes{tail}; {known}. "
-        "Pass classes=, abstain= or reasons= if it has a meaning"
+        f"{locate(row, column)}: the vote {value!r} is outside the classes{tail}; the classes are "
+        f"{known}{none}. {convention.advice}"
     )
+
+
+def _read_classes(
+    classes: Iterable[Label] | None, abstain: Any, reasons: Mapping[Label, str]
+) -> tuple[Label, ...] | None:
+    if classes is None:
+        return None
+    labels = _as_tuple(classes)
+    if len(labels) < 2:
+        raise OptionError(f"classes={list(labels)!r}: at least two classes are needed")
+    if len(set(labels)) < len(labels):
+        raise OptionError(f"classes={list(labels)!r} names a class twice")
+    for value in (abstain, *reasons):
+        if value is not None and value in labels:
+            raise OptionError(
+                f"{value!r} is one of the classes {list(labels)!r} and also means 'no vote'. "
+                "Votes of -1, 0 and +1 where 0 abstains are read by Votes.from_signed; "
+                "otherwise pass abstain= another value, or abstain=None"
+            )
+    return labels
+
+
+def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
+    try:
+        labels = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
+        hash(labels)
+    except TypeError as error:
+        raise OptionError(f"classes={classes!r} is no sequence of class labels: {error}") from error
+    if isinstance(classes, str):
+        raise OptionError(f"classes={classes!r} is one text; pass a list of labels")
+    return labels
 
 
 def is_null(value: Any) -> bool:
@@ -270,3 +345,7 @@ def is_null(value: Any) -> bool:
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))

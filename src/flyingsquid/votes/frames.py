@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import VotesError
-from flyingsquid.votes.encode import Convention, encode
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.encode import Convention, encode, in_column
+from flyingsquid.votes.states import ABSTAIN, Label
 
 
 def is_frame(data: Any) -> bool:
@@ -23,59 +23,76 @@ def read(
     frame: Any, columns: Sequence[str] | None, convention: Convention
 ) -> tuple[NDArray[Any], tuple[Label, ...], tuple[str, ...]]:
     """Codes (n, m), classes and column names of a table."""
+    if nw.dependencies.is_polars_lazyframe(frame):
+        raise VotesError("a lazy table is not read yet; pass frame.collect()")
     if not is_frame(frame):
         raise VotesError(
             f"a pandas, polars or pyarrow table is needed, not {type(frame).__name__}; "
             "arrays are read by Votes.from_classes"
         )
-    table = nw.from_native(frame, eager_only=True)
-    names = _pick(table.columns, columns)
+    try:
+        table = nw.from_native(frame, eager_only=True)
+        present = list(table.columns)
+    except nw.exceptions.NarwhalsError as error:
+        raise VotesError(f"the table cannot be read: {error}") from error
+    if len({str(name) for name in present}) < len(present):
+        raise VotesError(f"column names must differ; the table has {', '.join(map(str, present))}")
+    at = _pick(present, columns)
+    names = tuple(str(present[j]) for j in at)
     if not names:
         raise VotesError("the table has no columns; one column a source is needed")
     if not len(table):
         raise VotesError(f"votes are empty: 0 items x {len(names)} sources")
-    series = [table[name] for name in names]
+    every = list(table.iter_columns())  # by position: pandas names columns with numbers too
+    series = [every[j] for j in at]
     numeric = [s.dtype.is_numeric() or s.dtype == nw.Boolean for s in series]
-    texts = [s.dtype in (nw.String, nw.Categorical, nw.Enum) for s in series]
+    texts = [s.dtype == nw.String for s in series]
     if any(numeric) and any(texts):
         one, other = names[numeric.index(True)], names[texts.index(True)]
         raise VotesError(
             f"column {one!r} holds numbers and column {other!r} texts; pass columns= to pick the "
             "sources, or convert them to one type"
         )
-    # A column of Python objects (pandas' booleans with None) may stand beside either kind.
+    # Categories, and Python objects such as pandas' booleans with None, may stand beside either kind.
     labels = _numbers(series) if all(numeric) else np.stack([_objects(s) for s in series], axis=1)
-    codes, classes = encode(labels, convention, names)
+    codes, classes = encode(labels, convention, in_column(names))
     return codes, classes, names
 
 
-def _pick(present: list[Any], columns: Sequence[str] | None) -> tuple[str, ...]:
+def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:
+    """Positions of the chosen columns."""
     if columns is None:
-        return tuple(str(name) for name in present)
-    if isinstance(columns, str):
-        raise VotesError(f"columns={columns!r} is one text; pass a list of column names")
+        return list(range(len(present)))
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise VotesError(f"columns={columns!r} is not a list of column names; pass a list")
+    columns = list(columns)
     absent = [name for name in columns if name not in present]
     if absent:
         raise VotesError(f"no column {absent[0]!r}; the table has {', '.join(map(str, present))}")
-    return tuple(columns)
+    return [present.index(name) for name in columns]
 
 
 def _numbers(series: list[Any]) -> NDArray[Any]:
-    """Numeric columns as one matrix: integers where no cell is null, floats with NaN otherwise."""
+    """Numeric columns as one matrix. Null integers become -1: a cast to floats would merge large ones."""
     if all(s.dtype == nw.Boolean for s in series) and not any(s.null_count() for s in series):
         return np.stack([s.to_numpy().astype(bool) for s in series], axis=1)
     arrays = []
-    for s in series:
-        plain = s.dtype.is_integer() or s.dtype == nw.Boolean
-        if s.null_count():
-            array = s.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+    for column in series:
+        s = column.cast(nw.Int8) if column.dtype == nw.Boolean else column
+        if s.dtype.is_integer():
+            s = s.fill_null(ABSTAIN) if s.null_count() and not _is_unsigned(s) else s
+            array = _objects(s) if s.null_count() else s.to_numpy()
         else:
-            array = s.to_numpy()
-            array = array.astype(np.int8 if s.dtype == nw.Boolean else array.dtype, copy=False)
-            if not plain:
-                array = array.astype(np.float64, copy=False)
+            array = s.to_numpy().astype(np.float64, copy=False)
         arrays.append(array)
+    if len({a.dtype.kind for a in arrays} & {"i", "u"}) == 2:
+        # NumPy would meet signed and unsigned in floats; objects keep every digit.
+        arrays = [a.astype(object) for a in arrays]
     return np.stack(arrays, axis=1)
+
+
+def _is_unsigned(series: Any) -> bool:
+    return series.dtype in (nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64)
 
 
 def _objects(series: Any) -> NDArray[Any]:

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.encode import Convention, encode, is_null, place
-from flyingsquid.votes.states import ABSTAIN, Label, smallest_dtype
+from flyingsquid.votes.encode import Convention, as_column, encode, in_column, is_null
+from flyingsquid.votes.states import ABSTAIN, Label, listed, shown_names, smallest_dtype
 
 _POLICIES = ("error", "first", "last", "majority")
 
@@ -22,61 +22,65 @@ def read(
     labels: ArrayLike,
     duplicates: str,
     convention: Convention,
+    declared: list[Any] | None = None,
 ) -> tuple[csr_array, tuple[Label, ...], tuple[str, ...], NDArray[Any]]:
     """Triples to sparse codes, classes, source names and item identifiers."""
     if duplicates not in _POLICIES:
         raise OptionError(f"duplicates={duplicates!r} is unknown; one of {', '.join(_POLICIES)}")
-    columns = [
-        _as_column(x, what) for x, what in ((items, "items"), (sources, "sources"), (labels, "labels"))
-    ]
-    lengths = [len(column) for column in columns]
-    if len(set(lengths)) > 1:
+    item, source, label = (
+        as_column(x, what) for x, what in ((items, "items"), (sources, "sources"), (labels, "labels"))
+    )
+    if not len(item) == len(source) == len(label):
         raise VotesError(
-            f"items, sources and labels have {lengths[0]}, {lengths[1]} and {lengths[2]} entries; "
+            f"items, sources and labels have {len(item)}, {len(source)} and {len(label)} entries; "
             "they need one of each a vote"
         )
-    if not lengths[0]:
+    if not len(item):
         raise VotesError("votes are empty: no triples were given")
-    item_ids, row = _identify(columns[0], "items")
-    source_ids, column = _identify(columns[1], "sources")
+    item_ids, row = _identify(item, "items")
+    source_ids, column = _identify(source, "sources")
     names = tuple(str(s) for s in source_ids)
-    codes, classes = encode(columns[2][:, None], convention)
+    if declared is not None:
+        names, column = _declared_sources(names, column, declared)
+
+    def locate(entry: int, _: int) -> str:
+        return f"entry {entry}, item {_plain(item[entry])!r}, source {names[column[entry]]!r}"
+
+    codes, classes = encode(label[:, None], convention, locate)
     keep = _without_duplicates(row, column, codes[:, 0], duplicates, item_ids, names)
-    return (
-        _build(row[keep], column[keep], codes[keep, 0], classes, (len(item_ids), len(names))),
-        classes,
-        names,
-        item_ids,
-    )
+    shape = (len(item_ids), len(names))
+    return _build(row[keep], column[keep], codes[keep, 0], classes, shape), classes, names, item_ids
 
 
-def read_sparse(
-    matrix: Any, convention: Convention, names: Sequence[str] | None
-) -> tuple[csr_array, tuple[Label, ...]]:
-    """A scipy matrix whose entries are class + 1 to sparse codes and classes."""
+def check_sparse(matrix: Any) -> None:
+    """Refuse what is no sparse matrix with at least one cell."""
     if not issparse(matrix):
         raise VotesError(f"a scipy sparse matrix is needed, not {type(matrix).__name__}")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise VotesError(f"votes are empty or not a matrix: shape {matrix.shape}")
+
+
+def read_sparse(
+    matrix: Any, convention: Convention, names: tuple[str, ...] | None
+) -> tuple[csr_array, tuple[Label, ...]]:
+    """A scipy matrix whose entries are class + 1 to sparse codes and classes."""
     triples = matrix.tocoo()
-    row, column = triples.row, triples.col
-    values = triples.data
+    row, column, values = triples.row, triples.col, triples.data
     if values.dtype.kind not in "iufb":
         raise VotesError(f"sparse votes of type {values.dtype} cannot be read; entries are class + 1")
-    bad = ~((values >= 0) & (values == np.rint(values)) & (values < np.iinfo(np.int16).max))
+    most = np.iinfo(np.int16).max if convention.classes is None else len(convention.classes)
+    bad = ~((values >= 0) & (values == np.rint(values)) & (values <= most))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
+        limit = "" if convention.classes is None else f" for the classes {listed(convention.classes)}"
         raise VotesError(
-            f"{place(int(row[at]), int(column[at]), names)}: the entry {values[at].item()!r} is no "
-            "vote; an entry of a sparse matrix is class + 1, so 1, 2, ..."
+            f"{in_column(names)(int(row[at]), int(column[at]))}: the entry {values[at].item()!r} is no "
+            f"vote; an entry of a sparse matrix is class + 1, so 1, 2, ...{limit}"
         )
     codes = values.astype(np.int64) - 1
-    plain = Convention(ABSTAIN, None if convention.classes is None else range(len(convention.classes)))
-    _, numbers = encode(codes[:, None], plain) if len(codes) else (codes, plain.classes or (0, 1))
-    classes = tuple(numbers if convention.classes is None else convention.classes)
-    ids = np.arange(matrix.shape[0])
-    shown = names or tuple(str(j) for j in range(matrix.shape[1]))
-    keep = _without_duplicates(row, column, codes, "error", ids, shown)
+    classes = convention.classes or tuple(range(max(2, int(codes.max(initial=0)) + 1)))
+    shown = shown_names(names, matrix.shape[1])
+    keep = _without_duplicates(row, column, codes, "error", np.arange(matrix.shape[0]), shown)
     return _build(row[keep], column[keep], codes[keep], classes, matrix.shape), classes
 
 
@@ -96,26 +100,34 @@ def _build(
     return matrix
 
 
-def _as_column(values: ArrayLike, what: str) -> NDArray[Any]:
-    array = np.asarray(values)
-    if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
-        array = np.array(values, dtype=object)
-    if array.ndim != 1:
-        raise VotesError(f"{what} have shape {array.shape}; one flat sequence is needed")
-    return array
-
-
 def _identify(values: NDArray[Any], what: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Sorted distinct identifiers, and for each entry the position of its own."""
-    if values.dtype.kind == "O" and any(is_null(v) for v in values):
-        raise VotesError(f"{what} hold a missing identifier; every vote needs one")
-    if values.dtype.kind == "f" and np.isnan(values).any():
-        raise VotesError(f"{what} hold a missing identifier (NaN); every vote needs one")
+    missing = np.zeros(len(values), np.bool_)
+    if isinstance(values, np.ma.MaskedArray):
+        missing, values = np.ma.getmaskarray(values), np.asarray(values.data)
+    if values.dtype.kind in "fmM":
+        missing = missing | np.isnan(values)
+    elif values.dtype.kind in "OT":
+        missing = missing | np.array([is_null(v) for v in values])
+    if missing.any():
+        at = int(np.flatnonzero(missing)[0])
+        raise VotesError(f"{what} hold a missing identifier at entry {at}; every vote needs one")
     try:
-        distinct, index = np.unique(values, return_inverse=True)
+        return np.unique(values, return_inverse=True)
     except TypeError as error:
         raise VotesError(f"{what} mix types that cannot be sorted together: {error}") from error
-    return distinct, index
+
+
+def _declared_sources(
+    present: tuple[str, ...], column: NDArray[np.intp], declared: list[Any]
+) -> tuple[tuple[str, ...], NDArray[np.intp]]:
+    """The declared sources, and for each entry the position of its source among them."""
+    names = tuple(str(name) for name in declared)
+    position = {name: j for j, name in enumerate(names)}
+    unknown = [name for name in present if name not in position]
+    if unknown:
+        raise VotesError(f"source {unknown[0]!r} votes and is not in names= ({len(unknown)} such sources)")
+    return names, np.array([position[name] for name in present])[column]
 
 
 def _without_duplicates(
@@ -129,24 +141,24 @@ def _without_duplicates(
     """Positions of the triples to keep, at most one for each (item, source)."""
     cell = row.astype(np.int64) * len(names) + column
     order = np.argsort(cell, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(cell[order]) != 0]) if len(cell) else np.empty(0, np.intp)
+    starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
     if len(starts) == len(cell):
         return order
-    ends = np.r_[starts[1:], len(cell)]
+    ends = np.append(starts[1:], len(cell))
+    several = np.flatnonzero(ends - starts > 1)
     if policy == "error":
-        at = order[starts[np.flatnonzero(ends - starts > 1)[0]]]
-        item = item_ids[row[at]]
-        item = item.item() if isinstance(item, np.generic) else item
+        at = order[starts[several[0]]]
         raise VotesError(
-            f"source {names[column[at]]!r} votes more than once on item {item!r} "
-            f"({int((ends - starts > 1).sum()):,} such cells); pass duplicates='first', 'last' or 'majority'"
+            f"source {names[column[at]]!r} votes more than once on item {_plain(item_ids[row[at]])!r} "
+            f"({len(several):,} such cells); pass duplicates='first', 'last' or 'majority'"
         )
-    if policy == "first":
-        return order[starts]
     if policy == "last":
         return order[ends - 1]
-    kept = [_most_frequent(order[s:e], codes) for s, e in zip(starts, ends, strict=True)]
-    return np.array(kept, np.intp)
+    kept = order[starts]
+    if policy == "majority":
+        for at in several:
+            kept[at] = _most_frequent(order[starts[at] : ends[at]], codes)
+    return kept
 
 
 def _most_frequent(positions: NDArray[np.intp], codes: NDArray[Any]) -> np.intp:
@@ -156,3 +168,7 @@ def _most_frequent(positions: NDArray[np.intp], codes: NDArray[Any]) -> np.intp:
     _, first, counts = np.unique(codes[votes], return_index=True, return_counts=True)
     best = np.lexsort((first, -counts))[0]
     return votes[first[best]]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.votes.states import ABSTAIN
+from flyingsquid.votes.states import ABSTAIN, smallest_dtype
 
 # Float arithmetic does the packing because only floats go through BLAS; both types are
 # exact below their own power of two.
@@ -40,7 +40,7 @@ def packed_chunks(codes: NDArray[Any], n_classes: int) -> Iterator[tuple[slice, 
     dtype = np.float32 if n_patterns(m, n_classes) < _EXACT_FLOAT32 else np.float64
     powers = (float(radix) ** np.arange(m)).astype(dtype)
     offset = powers.sum(dtype=np.float64)
-    rows = min(n, max(1, _CHUNK_CELLS // m))
+    rows = max(1, min(n, _CHUNK_CELLS // m))
     digits = np.empty((rows, m), dtype)
     for start in range(0, n, rows):
         chunk = codes[start : start + rows]
@@ -50,15 +50,15 @@ def packed_chunks(codes: NDArray[Any], n_classes: int) -> Iterator[tuple[slice, 
         yield slice(start, start + len(chunk)), (part @ powers + offset).astype(np.intp)
 
 
-def all_patterns(n_sources: int, n_classes: int) -> NDArray[np.int8]:
+def all_patterns(n_sources: int, n_classes: int) -> NDArray[Any]:
     """Every possible row of codes, shape (n_patterns, m); row r packs to the number r.
 
     >>> all_patterns(1, 2)[:, 0].tolist()
     [-1, 0, 1]
     """
     radix, size = n_classes + 1, n_patterns(n_sources, n_classes)
-    patterns = np.empty((size, n_sources), np.int8)
-    digit = np.arange(-1, n_classes, dtype=np.int8)[:, None]
+    patterns = np.empty((size, n_sources), smallest_dtype(n_classes))
+    digit = np.arange(-1, n_classes)[:, None]
     for j in range(n_sources):
         patterns[:, j].reshape(-1, radix, radix**j)[...] = digit
     return patterns

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
+
+from flyingsquid.exceptions import IncompatibleError
 
 ABSTAIN = -1
 REASONS = ("abstained", "refused", "unparseable", "failed")
@@ -30,3 +32,34 @@ def code_of_reason(reason: str) -> int:
 def smallest_dtype(n_classes: int) -> DTypeLike:
     """The smallest signed integer type that holds the codes of ``n_classes`` classes."""
     return np.min_scalar_type(-max(n_classes, len(REASONS)))
+
+
+def listed(labels: Sequence[Label], most: int = 6) -> str:
+    """Labels for a message, the rest of a long list left out.
+
+    >>> listed(("ham", "spam"))
+    "'ham', 'spam'"
+    """
+    return ", ".join(repr(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
+
+
+def shown_names(names: tuple[str, ...] | None, n_sources: int) -> tuple[str, ...]:
+    """The names, or ``source 0``, ``source 1``, ... where there are none."""
+    return names or tuple(f"source {j}" for j in range(n_sources))
+
+
+def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
+    """Refuse two different sets of sources or classes, and say how they differ."""
+    if ours == theirs:
+        return
+    unknown = ", ".join(sorted(map(repr, ours - theirs))) or "none"
+    absent = ", ".join(sorted(map(repr, theirs - ours))) or "none"
+    raise IncompatibleError(
+        f"the {what} differ: not expected {unknown}; expected but absent {absent}. "
+        f"Use the same {what} on both sides"
+    )
+
+
+def rows_of_entries(matrix: csr_array) -> NDArray[np.intp]:
+    """The row of each stored entry of a sparse matrix."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

@@ -10,11 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid.exceptions import IncompatibleError, VotesError
+from flyingsquid.exceptions import VotesError
 from flyingsquid.votes import frames, longform
 from flyingsquid.votes.distinct import DistinctRows, distinct_codes
-from flyingsquid.votes.encode import Convention, encode
-from flyingsquid.votes.states import ABSTAIN, REASONS, Codes, Label, smallest_dtype
+from flyingsquid.votes.encode import Convention, encode, in_column, undo_text_coercion
+from flyingsquid.votes.states import (
+    ABSTAIN,
+    REASONS,
+    Codes,
+    Label,
+    listed,
+    require_same,
+    shown_names,
+    smallest_dtype,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -57,9 +66,10 @@ class Votes:
         if m == 0:
             raise VotesError("votes have no columns; at least one source is needed")
         if self.names is not None:
-            _check_names(self.names, m)
+            _read_names(self.names, m)
         if self.items is not None and len(self.items) != n:
             raise VotesError(f"{len(self.items)} item identifiers for {n} items")
+        _check_codes(self.codes, len(self.classes))
 
     # ------------------------------------------------------------------ constructors
 
@@ -98,12 +108,13 @@ class Votes:
         >>> judges.missing_counts()["refused"]
         array([0, 1])
         """
-        names = None if names is None else tuple(names)
         if issparse(labels):
             raise VotesError("a sparse matrix is read by Votes.from_sparse")
         array = _as_matrix(labels)
-        codes, found = encode(array, Convention(abstain, classes, reasons or {}), names)
-        return cls(codes, found, names)
+        read_names = _read_names(names, array.shape[1])
+        convention = Convention.read(abstain, classes, reasons)
+        codes, found = encode(array, convention, in_column(read_names))
+        return cls(codes, found, read_names)
 
     @classmethod
     def from_signed(cls, labels: ArrayLike, names: Iterable[str] | None = None) -> Votes:
@@ -128,7 +139,7 @@ class Votes:
         Null, NaN and None are missing votes, and -1 in numeric columns. ``columns`` picks
         and orders the sources; default all.
         """
-        codes, found, names = frames.read(frame, columns, Convention(ABSTAIN, classes, reasons or {}))
+        codes, found, names = frames.read(frame, columns, Convention.declared(classes, reasons))
         return cls(codes, found, names)
 
     @classmethod
@@ -140,6 +151,7 @@ class Votes:
         duplicates: Literal["error", "first", "last", "majority"] = "error",
         *,
         classes: Sequence[Label] | None = None,
+        names: Iterable[Any] | None = None,
         reasons: Mapping[Label, str] | None = None,
     ) -> Votes:
         """Read crowdsourcing triples (item, source, label), kept sparse.
@@ -151,6 +163,9 @@ class Votes:
             see :attr:`items` and :attr:`names`.
         duplicates : what to do when a source labels an item twice
             ``"majority"`` takes the most frequent label, the earliest on a tie.
+        names : sequence, optional
+            All sources, in order, some of which may not have voted here: the sources of a model that
+            was fitted on other items.
 
         Examples
         --------
@@ -160,8 +175,9 @@ class Votes:
         >>> votes.items.tolist(), votes.names
         (['a', 'b'], ('ann', 'bob'))
         """
-        convention = Convention(ABSTAIN, classes, reasons or {})
-        return cls(*longform.read(items, sources, labels, duplicates, convention))
+        convention = Convention.declared(classes, reasons)
+        declared = None if names is None else list(names)
+        return cls(*longform.read(items, sources, labels, duplicates, convention, declared))
 
     @classmethod
     def from_sparse(
@@ -178,9 +194,10 @@ class Votes:
         array([[ 1, -1],
                [ 0,  0]], dtype=int8)
         """
-        names = None if names is None else tuple(names)
-        codes, found = longform.read_sparse(matrix, Convention(ABSTAIN, classes), names)
-        return cls(codes, found, names)
+        longform.check_sparse(matrix)
+        read_names = _read_names(names, matrix.shape[1])
+        codes, found = longform.read_sparse(matrix, Convention.declared(classes), read_names)
+        return cls(codes, found, read_names)
 
     # ------------------------------------------------------------------ facts
 
@@ -209,7 +226,7 @@ class Votes:
     @property
     def source_names(self) -> tuple[str, ...]:
         """The names, or ``source 0``, ``source 1``, ... where there are none."""
-        return self.names or tuple(f"source {j}" for j in range(self.n_sources))
+        return shown_names(self.names, self.n_sources)
 
     @property
     def n_votes(self) -> int:
@@ -238,22 +255,26 @@ class Votes:
         return self.n_items
 
     def __repr__(self) -> str:
-        labels = ", ".join(repr(c) for c in self.classes[:6])
-        labels += ", ..." if self.n_classes > 6 else ""
         share = self.n_votes / max(1, self.n_items * self.n_sources)
         kind = "sparse" if self.is_sparse else f"dense {self.codes.dtype}"
         return (
-            f"Votes({self.n_items:,} items x {self.n_sources:,} sources, classes {labels}, "
-            f"{share:.0%} voted, {kind})"
+            f"Votes({self.n_items:,} items x {self.n_sources:,} sources, "
+            f"classes {listed(self.classes)}, {share:.0%} voted, {kind})"
         )
 
     # ------------------------------------------------------------------ other views
 
-    def __getitem__(self, rows: slice | NDArray[Any] | Sequence[int]) -> Votes:
+    def __getitem__(self, rows: Any) -> Votes:
         """The votes on some items; slices of dense votes share memory."""
+        if isinstance(rows, tuple):
+            # scikit-learn's cross-validation asks for votes[rows, ...].
+            if len(rows) != 2 or rows[1] not in (Ellipsis, slice(None)):
+                raise VotesError("votes are indexed by items only; sources are picked by matched_to")
+            rows = rows[0]
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
-            if rows.ndim != 1:
+            rows = rows.astype(np.intp) if not rows.size else rows
+            if rows.ndim != 1 or rows.dtype.kind not in "iub":
                 raise VotesError("votes are indexed by a slice, a mask or a list of rows")
         items = None if self.items is None else self.items[rows]
         return replace(self, codes=self.codes[rows], items=items)
@@ -262,9 +283,10 @@ class Votes:
         """The same votes with dense codes."""
         if not isinstance(self.codes, csr_array):
             return self
-        full = self.codes.toarray().astype(smallest_dtype(self.n_classes), copy=False)
+        full = self.codes.toarray()
         # A vote is stored as class + 1, no entry reads 0, and a reason is already its code.
-        return replace(self, codes=np.where(full >= 0, full - 1, full))
+        codes = np.where(full >= 0, full - 1, full).astype(smallest_dtype(self.n_classes), copy=False)
+        return replace(self, codes=codes)
 
     def distinct(self) -> DistinctRows:
         """The distinct rows with their counts.
@@ -301,22 +323,10 @@ class Votes:
         if isinstance(self.codes, csr_array):
             codes = self.codes.copy()
             voted = codes.data > 0
-            codes.data[voted] = to[codes.data[voted] - 1] + 1
+            codes.data[voted] = to[codes.data[voted] - 1].astype(codes.dtype) + 1
             return replace(self, codes=codes, classes=classes)
-        moved = np.where(self.codes >= 0, to[self.codes], self.codes)
+        moved = np.where(self.codes >= 0, to[np.maximum(self.codes, 0)], self.codes)
         return replace(self, codes=moved, classes=classes)
-
-
-def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
-    """Refuse two different sets of sources or classes, and say how they differ."""
-    if ours == theirs:
-        return
-    unknown = ", ".join(sorted(map(repr, ours - theirs))) or "none"
-    absent = ", ".join(sorted(map(repr, theirs - ours))) or "none"
-    raise IncompatibleError(
-        f"the {what} differ: not expected {unknown}; expected but absent {absent}. "
-        f"Use the same {what} on both sides"
-    )
 
 
 def _as_matrix(labels: ArrayLike) -> NDArray[Any]:
@@ -324,9 +334,7 @@ def _as_matrix(labels: ArrayLike) -> NDArray[Any]:
         array = np.asanyarray(labels)
     except ValueError as error:
         raise VotesError(f"votes are not a rectangular matrix: {error}") from error
-    if isinstance(labels, (list, tuple)) and array.dtype.kind in "US":
-        # A list that mixes numbers, None and texts must not be turned into texts by NumPy.
-        array = np.array(labels, dtype=object)
+    array = undo_text_coercion(labels, array)
     if array.ndim != 2:
         raise VotesError(
             f"votes have {array.ndim} dimension(s), shape {array.shape}; a matrix with one row an "
@@ -340,11 +348,32 @@ def _as_matrix(labels: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def _check_names(names: tuple[str, ...], n_sources: int) -> None:
-    if len(names) != n_sources:
-        raise VotesError(f"{len(names)} names for {n_sources} sources")
-    if not all(isinstance(name, str) for name in names):
+def _check_codes(codes: Codes, n_classes: int) -> None:
+    """Whoever builds Votes from codes directly gets no lookup beyond the end of a table."""
+    sparse = isinstance(codes, csr_array)
+    values: Any = codes.data if sparse else codes
+    if values.dtype.kind != "i":
+        raise VotesError(f"codes have type {values.dtype}; raw votes are read by Votes.from_classes")
+    highest = n_classes if sparse else n_classes - 1
+    if values.size and not (-len(REASONS) <= values.min() and values.max() <= highest):
+        raise VotesError(
+            f"codes run from {values.min()} to {values.max()}; with {n_classes} classes they lie between "
+            f"-{len(REASONS)} and {highest}. Raw votes are read by Votes.from_classes"
+        )
+
+
+def _read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    try:
+        read = tuple(names)
+    except TypeError as error:
+        raise VotesError(f"names={names!r} is no sequence of source names") from error
+    if len(read) != n_sources:
+        raise VotesError(f"{len(read)} names for {n_sources} sources")
+    if not all(isinstance(name, str) for name in read):
         raise VotesError("source names must be texts")
-    if len(set(names)) < n_sources:
-        twice = sorted({name for name in names if names.count(name) > 1})
+    if len(set(read)) < n_sources:
+        twice = sorted({name for name in read if read.count(name) > 1})
         raise VotesError(f"source names must differ; more than once: {', '.join(twice)}")
+    return read
