@@ -89,20 +89,28 @@ def _join_groups(
 ) -> tuple[Array, NDArray[np.intp]]:
     """Join groups, strongest evidence first, while the evidence between them is significant."""
     signs, group = signs.copy(), group.copy()
-    while (n_groups := int(group.max()) + 1) > 1:
-        member = (group[:, None] == np.arange(n_groups)).astype(np.float64)
-        signed = member * signs[:, None]
-        shared = np.zeros((n_groups, n_groups))
-        np.maximum.at(shared, (group[:, None], group[None, :]), overlap)
-        z = _z_score(signed.T @ agreement @ signed, member.T @ overlap @ member, shared, n_items)
-        np.fill_diagonal(z, 0.0)
+    n_groups = int(group.max()) + 1
+    member = (group[:, None] == np.arange(n_groups)).astype(np.float64)
+    signed = member * signs[:, None]
+    agree, meet = signed.T @ agreement @ signed, member.T @ overlap @ member
+    shared = np.zeros((n_groups, n_groups))
+    np.maximum.at(shared, (group[:, None], group[None, :]), overlap)
+    for _ in range(n_groups - 1):
+        z = np.triu(_z_score(agree, meet, shared, n_items), 1)
         a, b = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
         if abs(z[a, b]) < _NEEDED_ERRORS:
             break
-        signs[group == b] *= np.sign(z[a, b])
+        turn = np.sign(z[a, b])
+        signs[group == b] *= turn
         group[group == b] = a
-        group = np.unique(group, return_inverse=True)[1]
-    return signs, group
+        for table, merged in (
+            (agree, agree[a] + turn * agree[b]),
+            (meet, meet[a] + meet[b]),
+            (shared, np.maximum(shared[a], shared[b])),
+        ):
+            table[a], table[:, a] = merged, merged
+            table[b], table[:, b] = 0.0, 0.0
+    return signs, np.unique(group, return_inverse=True)[1]
 
 
 def _outvote(signs: Array, links: Array) -> Array:
