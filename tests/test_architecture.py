@@ -15,6 +15,7 @@ LAYERS = {
     "_version": 0,
     "exceptions": 0,
     "votes": 1,
+    "io": 1,
     "moments": 2,
     "estimate": 3,
     "infer": 3,
@@ -26,6 +27,7 @@ LAYERS = {
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
     "votes": NUMERIC | {"narwhals"},
+    "io": {"numpy"},
     "moments": NUMERIC,
     "estimate": NUMERIC,
     "infer": NUMERIC,

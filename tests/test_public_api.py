@@ -37,7 +37,7 @@ MEMBERS = {
 }  # fmt: skip
 ERRORS = {
     "FlyingSquidError", "VotesError", "OptionError", "NotIdentifiableError", "IncompatibleError",
-    "NotFittedError",
+    "ModelFileError", "NotFittedError",
 }  # fmt: skip
 
 

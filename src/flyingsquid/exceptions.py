@@ -5,6 +5,7 @@ FlyingSquidError(ValueError)
 ├── OptionError            an option has an unknown value, or the method cannot honour it
 ├── NotIdentifiableError   the votes do not determine a parameter
 ├── IncompatibleError      two values describe different sources or classes
+├── ModelFileError         a file cannot be read, or a value cannot be kept in one
 └── NotFittedError         a fitted model is needed (scikit-learn's NotFittedError too)
 
 SourceWarning(UserWarning)  a fit went well, but some sources deserve a look
@@ -29,6 +30,10 @@ class NotIdentifiableError(FlyingSquidError):
 
 class IncompatibleError(FlyingSquidError):
     """Two values describe different sources or classes."""
+
+
+class ModelFileError(FlyingSquidError):
+    """A model file is damaged, foreign or too new, or a value cannot be kept in one."""
 
 
 class NotFittedError(FlyingSquidError, AttributeError):
