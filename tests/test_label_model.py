@@ -436,10 +436,17 @@ def test_bad_input_is_refused_with_what_where_and_what_to_do(votes, options, err
 
 
 def test_class_balance_that_cannot_be_used():
-    """Counts of pairs do not determine the balance, so "estimate" is refused, not ignored."""
-    for train in (lambda m: m.fit(GOOD), lambda m: m.fit_moments(fs.Moments.of(GOOD))):
-        with pytest.raises(OptionError, match="class_balance='estimate' is unknown; pass 'uniform'"):
-            train(fs.LabelModel(class_balance="estimate"))
+    """Counts of pairs do not determine the balance, so "estimate" is refused there, not ignored."""
+    counts = fs.Moments.of(GOOD)
+    for method in ("auto", "covariance"):
+        model = fs.LabelModel(class_balance="estimate", method=method)
+        with pytest.raises(OptionError, match=r"needs the votes.*fit\(votes\)"):
+            model.fit_moments(counts)
+        with pytest.raises(OptionError, match="needs the votes"):
+            model.partial_fit(GOOD)
+        assert "estimated from votes" in model.fit(GOOD).diagnostics_.class_balance
+    with pytest.raises(OptionError, match="class_balance='guess' is unknown; pass 'uniform', 'estimate'"):
+        fs.LabelModel(class_balance="guess").fit(GOOD)
 
 
 def test_predict_refuses_other_sources():

@@ -18,6 +18,7 @@ class Diagnostics:
     ----------
     method : the method that was used
     reason : why, when ``method="auto"`` chose it; otherwise empty
+    class_balance : where the class balance comes from, in words
     silent : sources that never vote; they weigh nothing
     one_sided : sources that vote for one class only
     identical : groups of sources that vote alike, or opposite, on every item
@@ -29,6 +30,7 @@ class Diagnostics:
 
     method: str
     reason: str
+    class_balance: str
     silent: tuple[str, ...]
     one_sided: tuple[str, ...]
     identical: tuple[tuple[str, ...], ...]
@@ -70,6 +72,7 @@ def diagnose(fit: BinaryFit, method: str, reason: str, names: tuple[str, ...]) -
     return Diagnostics(
         method,
         reason,
+        fit.balance_note,
         named(fit.flags.silent),
         named(fit.flags.one_sided),
         identical,

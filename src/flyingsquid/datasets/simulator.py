@@ -74,7 +74,9 @@ def simulate(
     for name, values in (("accuracies", right), ("coverage", votes_at)):
         if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
             raise OptionError(f"{name} must be probabilities, one a source")
-    balance = resolve_balance(class_balance, (0, 1))
+    balance = resolve_balance("uniform" if class_balance is None else class_balance, (0, 1))
+    if not isinstance(balance, np.ndarray):
+        raise OptionError("class_balance must be known to draw from it")
     y = (rng.random(n_items) < balance[1]).astype(np.int8)
     shape = (n_items, len(right))
     votes = np.where(rng.random(shape) < right, y[:, None], 1 - y[:, None])

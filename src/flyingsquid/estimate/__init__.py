@@ -1,6 +1,6 @@
 """Counts to parameters. Pure functions on arrays."""
 
 from flyingsquid.estimate.balance import resolve_balance
-from flyingsquid.estimate.binary import METHODS, BinaryFit, fit_binary
+from flyingsquid.estimate.binary import METHODS, BinaryFit, Evidence, fit_binary
 
-__all__ = ["METHODS", "BinaryFit", "fit_binary", "resolve_balance"]
+__all__ = ["METHODS", "BinaryFit", "Evidence", "fit_binary", "resolve_balance"]

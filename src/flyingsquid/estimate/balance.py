@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,22 @@ from flyingsquid.votes.states import Label
 _SUM_TOLERANCE = 1e-3
 
 
-def resolve_balance(class_balance: Any, classes: tuple[Label, ...]) -> NDArray[np.float64]:
-    """P(Y = k), shape (K,), from what the option holds: None, ``"uniform"`` or K numbers."""
+def resolve_balance(
+    class_balance: Any, classes: tuple[Label, ...]
+) -> NDArray[np.float64] | Literal["estimate"] | None:
+    """P(Y = k), shape (K,), from ``"uniform"`` or K numbers; ``"estimate"`` and None as they are."""
     n_classes = len(classes)
-    if class_balance is None or (isinstance(class_balance, str) and class_balance == "uniform"):
+    if class_balance is None:
+        return None
+    if isinstance(class_balance, str) and class_balance == "estimate":
+        return "estimate"
+    if isinstance(class_balance, str) and class_balance == "uniform":
         return np.full(n_classes, 1 / n_classes)
     wanted = f"one probability for each of the classes {', '.join(map(repr, classes[:8]))}"
     if isinstance(class_balance, str):
-        raise OptionError(f"class_balance={class_balance!r} is unknown; pass 'uniform', or {wanted}")
+        raise OptionError(
+            f"class_balance={class_balance!r} is unknown; pass 'uniform', 'estimate', or {wanted}"
+        )
     try:
         balance = np.asarray(class_balance, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -45,9 +45,26 @@ def vote_tables(
     observed = np.column_stack([rates, silence])
     latent = np.column_stack([(e * coverage - accuracies) / 2, (e * coverage + accuracies) / 2, e * silence])
     low, high = _bounds(accuracies, observed, balance, n_items)
-    cells = clip_and_restore(latent, low, high, e)
+    return _tables(latent, low, high, observed, balance)
+
+
+def conditional_tables(
+    latent: Array, rates: Array, balance: Array, n_items: float
+) -> tuple[Array, NDArray[np.bool_]]:
+    """The same for class-conditional sources, from ``latent`` E[1{vote} Y] of shape (m, 3)."""
+    observed = np.column_stack([rates, np.maximum(1 - rates.sum(axis=1), 0)])
+    nothing = np.abs(balance[1] - balance[0]) * observed
+    bound = np.maximum(observed - 1 / n_items, nothing)  # half a vote, as in _bounds
+    return _tables(latent, -bound, bound, observed, balance)
+
+
+def _tables(
+    latent: Array, low: Array, high: Array, observed: Array, balance: Array
+) -> tuple[Array, NDArray[np.bool_]]:
+    cells = clip_and_restore(latent, low, high, float(balance[1] - balance[0]))
     joint = np.stack([observed - cells, observed + cells], axis=1) / 2
-    clipped = (np.abs(cells - latent) > _WORTH_SAYING * coverage[:, None]).any(axis=1)
+    votes = observed[:, :2].sum(axis=1, keepdims=True)
+    clipped = (np.abs(cells - latent) > _WORTH_SAYING * votes).any(axis=1)
     return np.maximum(joint / balance[None, :, None], 0), clipped
 
 
@@ -92,9 +109,14 @@ def clip_and_restore(latent: Array, low: Array, high: Array, total: float) -> Ar
     return np.asarray(cells)
 
 
-def vote_weights(tables: Array) -> Array:
-    """log P(v | Y=1) - log P(v | Y=0) for the two votes, shape (m, 2); 0 for one that never occurred."""
-    cells = tables[:, :, :2]
-    seen = (cells > 0).all(axis=1)
-    ratio = np.divide(cells[:, 1], cells[:, 0], out=np.ones_like(cells[:, 0]), where=seen)
-    return np.asarray(np.log(ratio))
+def vote_weights(tables: Array, *, absence_counts: bool) -> Array:
+    """log P(v | Y=1) - log P(v | Y=0) for both votes and for no vote, shape (m, 3).
+
+    What never occurred weighs 0, and no vote weighs 0 unless ``absence_counts``.
+    """
+    seen = (tables > 0).all(axis=1)
+    ratio = np.divide(tables[:, 1], tables[:, 0], out=np.ones_like(tables[:, 0]), where=seen)
+    weights = np.log(ratio)
+    if not absence_counts:
+        weights[:, 2] = 0.0
+    return np.asarray(weights)

@@ -27,11 +27,13 @@ def binary_posterior(codes: Codes, prior: Array, weights: Array) -> Array:
     codes : dense (n, m) or sparse codes of two classes
     prior : array of shape (2,)
         P(Y = k). It enters once.
-    weights : array of shape (m, 2)
-        log P(vote v | Y=1) - log P(vote v | Y=0). A missing vote adds nothing, so an item
-        without votes gets the prior.
+    weights : array of shape (m, 3)
+        log P(vote v | Y=1) - log P(vote v | Y=0) for both votes, and for no vote. Where the last is
+        0, a missing vote adds nothing, and an item without votes gets the prior.
     """
-    offset = float(np.log(prior[1]) - np.log(prior[0]))
+    absence = weights[:, 2]
+    offset = float(np.log(prior[1]) - np.log(prior[0]) + absence.sum())
+    weights = weights[:, :2] - absence[:, None]
     if isinstance(codes, csr_array):
         return _probabilities(offset + _sparse_evidence(codes, weights))
     n, m = codes.shape

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.analysis import Diagnostics, diagnose
-from flyingsquid.estimate import METHODS, BinaryFit, fit_binary, resolve_balance
+from flyingsquid.estimate import METHODS, BinaryFit, Evidence, fit_binary, resolve_balance
 from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.infer import binary_posterior
 from flyingsquid.models import _options
@@ -18,26 +18,33 @@ from flyingsquid.models._base import VoteEstimator
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.states import listed
+from flyingsquid.votes.weights import read_weights
 
-Method: TypeAlias = Literal["auto", "triplet_mean", "triplet_median", "triplet", "independencies"]
+Method: TypeAlias = Literal[
+    "auto", "triplet_mean", "triplet_median", "triplet", "independencies", "covariance", "quadratic"
+]
 Source: TypeAlias = int | str
 
 
 class LabelModel(VoteEstimator):
     """Combine noisy votes into probabilistic labels, in closed form and without gold labels.
 
-    For one binary task whose sources err independently given the truth, equally often on both
-    classes, and may abstain.
+    For one binary task whose sources err independently given the truth, and may abstain.
 
     Parameters
     ----------
-    method : {"auto", "triplet_mean", "triplet_median", "triplet", "independencies"}
-        How accuracies are found. ``"triplet_mean"`` and ``"triplet_median"`` average over all
-        triplets of sources; ``"triplet"`` uses the strongest one for each source, or those in
-        ``triplets``; ``"independencies"`` divides by a known, lopsided class balance and needs no
-        triplets. ``"auto"`` is ``"triplet_mean"``.
-    class_balance : None, "uniform" or array of K numbers
-        P(Y = k) in the order of ``classes_``. None means uniform.
+    method : text
+        How sources are judged. For sources that err and abstain equally often on both classes:
+        ``"triplet_mean"`` and ``"triplet_median"`` average over all triplets of sources; ``"triplet"``
+        uses the strongest one for each source, or those in ``triplets``; ``"independencies"`` divides by
+        a known, lopsided class balance and needs no triplets. For sources of any kind:
+        ``"covariance"`` fits all pairs at once; ``"quadratic"`` averages triplets vote by vote.
+        ``"auto"`` is ``"triplet_mean"``.
+    class_balance : None, "uniform", "estimate" or array of K numbers
+        P(Y = k) in the order of ``classes_``. ``"estimate"`` reads it off triples of votes, and keeps
+        an even balance where those say too little (a standard error of P above 0.075). None is the
+        method's own choice: even for symmetric methods; for ``"covariance"`` and ``"quadratic"``
+        estimated by ``fit``, even in ``fit_moments`` and ``partial_fit``, which see no triples.
     signs : "average" or mapping {source: +1 | -1}
         ``"average"`` takes the sources to be better than random on average. Anchors name sources
         known to be better (+1) or worse (-1) than random, by name or position.
@@ -113,7 +120,8 @@ class LabelModel(VoteEstimator):
         self._check_options()
         read = as_votes(votes)
         _require_binary(read)
-        self._solve(Moments.of(read, sample_weight=sample_weight))
+        weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
+        self._solve(Evidence(Moments.of(read, sample_weight=weights), read, weights))
         return self
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -121,7 +129,7 @@ class LabelModel(VoteEstimator):
         self._check_options()
         _options.require_moments(moments)
         _require_binary(moments)
-        self._solve(moments)
+        self._solve(Evidence(moments))
         return self
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
@@ -138,38 +146,36 @@ class LabelModel(VoteEstimator):
         if before is not None:
             total = before + total
         try:
-            self._solve(total)
+            self._solve(Evidence(total))
         except NotIdentifiableError:
             self.moments_ = total
             raise
         return self
 
-    def _solve(self, moments: Moments) -> None:
+    def _solve(self, evidence: Evidence) -> None:
+        moments = evidence.moments
         names = moments.source_names
         method, reason = self.method, ""
         if method == "auto":
             method, reason = "triplet_mean", "the mean over all triplets, with the class balance as given"
-        balance = resolve_balance(self.class_balance, moments.classes)
         fit = fit_binary(
-            moments,
-            balance,
+            evidence,
+            resolve_balance(self.class_balance, moments.classes),
             method=method,
             anchors=_options.read_anchors(self.signs, names),
             screen=self.screen,
             triplets=_options.read_triplets(self.triplets, names),
         )
-        self._keep(moments, balance, fit, diagnose(fit, method, reason, names))
+        self._keep(moments, fit, diagnose(fit, method, reason, names))
         concerns = self.diagnostics_.concerns()
         if concerns:
             # Two frames up is the caller of fit, fit_moments or partial_fit.
             warnings.warn(f"{concerns}. See diagnostics_", SourceWarning, stacklevel=3)
 
-    def _keep(
-        self, moments: Moments, balance: NDArray[np.float64], fit: BinaryFit, diagnostics: Diagnostics
-    ) -> None:
+    def _keep(self, moments: Moments, fit: BinaryFit, diagnostics: Diagnostics) -> None:
         self._remember(moments.classes, moments.names, moments.source_names)
         self.moments_ = moments
-        self.class_balance_ = balance
+        self.class_balance_ = fit.balance
         self.coverage_ = np.minimum(moments.coverage, 1.0)
         share = np.divide(
             fit.mean_parameters,

@@ -1,0 +1,121 @@
+"""The class balance from votes alone: a lopsided truth leaves its mark on triples of votes.
+
+With cᵢ the centred vote of source i, E[cᵢcⱼcₖ] = κ bᵢbⱼbₖ for sources independent given Y, where
+κ = -2e/√(1-e²) is the skewness of Y and e = E[Y]. Hence e = -κ/√(4+κ²), in closed form. All triples
+are pooled in O(nm): a sum over triples of products is a polynomial in power sums (Newton).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimate.conditional import ConditionalFit
+from flyingsquid.estimate.rank_one import curvature
+from flyingsquid.votes import Votes
+
+Array = NDArray[np.float64]
+# Residual variance below this share of a source's variance is not believed: the weight of a
+# seemingly perfect source would drown all others.
+_RESIDUAL_FLOOR = 0.05
+# An estimate of E[Y] with a larger standard error says too little to be used.
+_TOO_WIDE = 0.15
+# A balance is not believed beyond 1 in 1000.
+_MOST_LOPSIDED = 0.998
+_CHUNK_CELLS = 1 << 20
+# The standard error needs no more rows than this.
+_ROWS_FOR_ERROR = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceEstimate:
+    """E[Y] from third moments.
+
+    Attributes
+    ----------
+    expected : float
+        e = E[Y] = P(class 1) - P(class 0).
+    error : float
+        Its standard error.
+    """
+
+    expected: float
+    error: float
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the estimate says anything: a standard error of E[Y] of at most 0.15."""
+        return bool(np.isfinite(self.expected) and self.error <= _TOO_WIDE)
+
+    @property
+    def balance(self) -> Array:
+        """P(class 0), P(class 1)."""
+        return np.array([1 - self.expected, 1 + self.expected]) / 2
+
+
+def estimate_balance(votes: Votes, weights: NDArray[Any] | None, fit: ConditionalFit) -> BalanceEstimate:
+    """Pool all triples of sources, in one more pass over the votes.
+
+    ``weights`` say how often each item counts, shape (n,).
+    """
+    b, centered = fit.strength, fit.centered
+    floor = _RESIDUAL_FLOOR * centered.variance
+    residual = np.maximum(centered.variance - b**2, floor)
+    score = np.divide(b, residual, out=np.zeros_like(b), where=residual > 0)
+    scale = float(_triples((b * score)[None, :])[0])
+    if not scale > 0:
+        return BalanceEstimate(0.0, np.inf)
+    skewness = _mean_triple(votes, weights, centered.mean, score) / scale
+    expected = -skewness / np.sqrt(4 + skewness**2)
+    slope = 4 / (4 + skewness**2) ** 1.5
+    at = np.unique(np.linspace(0, votes.n_items - 1, _ROWS_FOR_ERROR).astype(np.intp))
+    rows = centred_rows(votes[at], centered.mean)
+    moves = (_triples(rows * score) / scale - skewness) + _correction(rows, fit, score, scale, skewness)
+    counts = np.ones(len(at)) if weights is None else weights[at].astype(np.float64)
+    mean = counts @ moves / counts.sum()
+    variance = float(counts @ (moves - mean) ** 2 / counts.sum())
+    error = slope * np.sqrt(variance / centered.n_items)
+    return BalanceEstimate(float(np.clip(expected, -_MOST_LOPSIDED, _MOST_LOPSIDED)), float(error))
+
+
+def centred_rows(votes: Votes, mean: Array) -> Array:
+    """Signed votes less their means, shape (n, m)."""
+    codes = votes.to_dense().codes
+    return np.asarray(np.where(codes < 0, 0.0, 2.0 * codes - 1.0) - mean)
+
+
+def rank_one_influence(rows: Array, fit: ConditionalFit) -> Array:
+    """How much each row moves b, shape (n, m): the error of b is the mean of these over items."""
+    b, weights = fit.strength, fit.weights
+    moves = rows * (rows @ (weights * b).T) - b * (weights @ b**2)
+    return np.asarray(np.linalg.solve(curvature(fit.centered.covariance, weights, b), moves.T).T)
+
+
+def _mean_triple(votes: Votes, weights: NDArray[Any] | None, mean: Array, score: Array) -> float:
+    total, rows = 0.0, max(1, _CHUNK_CELLS // votes.n_sources)
+    for start in range(0, votes.n_items, rows):
+        part = slice(start, start + rows)
+        values = _triples(centred_rows(votes[part], mean) * score)
+        total += float(values.sum() if weights is None else weights[part] @ values)
+    return total / float(votes.n_items if weights is None else weights.sum())
+
+
+def _correction(rows: Array, fit: ConditionalFit, score: Array, scale: float, skewness: float) -> Array:
+    """What the estimated means and b add to a row's influence on the skewness, shape (n,)."""
+    b = fit.strength
+    ratio = b * score
+    rest = ratio.sum() - ratio
+    pairs = (ratio.sum() ** 2 - (ratio**2).sum()) / 2 - ratio * rest  # pairs without source i
+    by_mean = -(rows @ (score * pairs)) / scale
+    share = np.divide(ratio * pairs, b, out=np.zeros_like(b), where=b != 0) / scale
+    by_fit = -skewness * (rank_one_influence(rows, fit) @ share)
+    return np.asarray(by_mean + by_fit)
+
+
+def _triples(values: Array) -> Array:
+    """Σ over i<j<k of the product of three entries of each row, shape (n,)."""
+    p1, p2, p3 = (np.sum(values**k, axis=1) for k in (1, 2, 3))
+    return np.asarray((p1**3 - 3 * p1 * p2 + 2 * p3) / 6)
