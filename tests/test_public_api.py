@@ -21,7 +21,7 @@ TOP = [
 ]
 MEMBERS = {
     fs.LabelModel: {
-        "fit", "fit_moments", "partial_fit", "predict", "predict_proba", "score",
+        "accuracies_interval_", "fit", "fit_moments", "partial_fit", "predict", "predict_proba", "score",
         "get_params", "set_params", "set_fit_request", "set_score_request", "get_metadata_routing",
         "set_predict_request", "set_partial_fit_request", "set_predict_proba_request",
     },
@@ -54,7 +54,7 @@ def test_members(owner):
 
 
 def test_majority_vote_has_the_methods_of_label_model():
-    public = {n for n in dir(fs.LabelModel) if not n.startswith("_") and not n.endswith("_request")}
+    public = {n for n in dir(fs.LabelModel) if not n.startswith("_") and not n.endswith(("_request", "_"))}
     assert public <= set(dir(fs.MajorityVote))
 
 

@@ -2,5 +2,6 @@
 
 from flyingsquid.estimate.balance import resolve_balance
 from flyingsquid.estimate.binary import METHODS, BinaryFit, Evidence, fit_binary
+from flyingsquid.estimate.intervals import accuracy_errors
 
-__all__ = ["METHODS", "BinaryFit", "Evidence", "fit_binary", "resolve_balance"]
+__all__ = ["METHODS", "BinaryFit", "Evidence", "accuracy_errors", "fit_binary", "resolve_balance"]

@@ -61,24 +61,34 @@ def estimate_balance(votes: Votes, weights: NDArray[Any] | None, fit: Conditiona
 
     ``weights`` say how often each item counts, shape (n,).
     """
-    b, centered = fit.strength, fit.centered
-    floor = _RESIDUAL_FLOOR * centered.variance
-    residual = np.maximum(centered.variance - b**2, floor)
-    score = np.divide(b, residual, out=np.zeros_like(b), where=residual > 0)
-    scale = float(_triples((b * score)[None, :])[0])
+    score, scale = _scores(fit)
     if not scale > 0:
         return BalanceEstimate(0.0, np.inf)
-    skewness = _mean_triple(votes, weights, centered.mean, score) / scale
+    skewness = _mean_triple(votes, weights, fit.centered.mean, score) / scale
     expected = -skewness / np.sqrt(4 + skewness**2)
-    slope = 4 / (4 + skewness**2) ** 1.5
     at = np.unique(np.linspace(0, votes.n_items - 1, _ROWS_FOR_ERROR).astype(np.intp))
-    rows = centred_rows(votes[at], centered.mean)
-    moves = (_triples(rows * score) / scale - skewness) + _correction(rows, fit, score, scale, skewness)
+    moves = skewness_influence(centred_rows(votes[at], fit.centered.mean), fit, skewness)
     counts = np.ones(len(at)) if weights is None else weights[at].astype(np.float64)
     mean = counts @ moves / counts.sum()
     variance = float(counts @ (moves - mean) ** 2 / counts.sum())
-    error = slope * np.sqrt(variance / centered.n_items)
-    return BalanceEstimate(float(np.clip(expected, -_MOST_LOPSIDED, _MOST_LOPSIDED)), float(error))
+    error = float(np.sqrt(variance / fit.centered.n_items))
+    return BalanceEstimate(float(np.clip(expected, -_MOST_LOPSIDED, _MOST_LOPSIDED)), error)
+
+
+def skewness_influence(rows: Array, fit: ConditionalFit, skewness: float) -> Array:
+    """How much each centred row moves the estimate of E[Y], shape (n,)."""
+    score, scale = _scores(fit)
+    moves = _triples(rows * score) / scale - skewness
+    moves += _correction(rows, fit, score, scale, skewness)
+    return np.asarray(-4 / (4 + skewness**2) ** 1.5 * moves)
+
+
+def _scores(fit: ConditionalFit) -> tuple[Array, float]:
+    """The weight of each source in a triple, and the sum over triples of what it multiplies κ by."""
+    b, variance = fit.strength, fit.centered.variance
+    residual = np.maximum(variance - b**2, _RESIDUAL_FLOOR * variance)
+    score = np.divide(b, residual, out=np.zeros_like(b), where=residual > 0)
+    return score, float(_triples((b * score)[None, :])[0])
 
 
 def centred_rows(votes: Votes, mean: Array) -> Array:

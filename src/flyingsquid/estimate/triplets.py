@@ -99,25 +99,40 @@ def all_triplets_median(pairs: Pairs) -> Magnitudes:
 def strongest_triplet(pairs: Pairs) -> Magnitudes:
     """One triplet a source: the one whose estimate has the smallest predicted error.
 
-    To first order the relative variance of aᵢ² is the sum of those of the three moments.
+    Equally good triplets are averaged, so that the order of sources decides nothing.
     """
     m = len(pairs.second)
     root, inverse = roots(pairs)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        noise = (pairs.standard_error / pairs.second) ** 2
-    noise = np.where(pairs.comparable & np.isfinite(noise), noise, np.inf)
-    as_denominator = np.where(pairs.denominator, noise, np.inf)
     values = np.full(m, np.nan)
     for i in range(m):
-        cost = as_denominator + noise[i][:, None] + noise[i][None, :]
-        least = cost.min()
-        if np.isfinite(least):
-            # Equally good triplets are averaged, so that the order of sources decides nothing.
+        cost = _predicted_error(pairs, i)
+        if np.isfinite(least := cost.min()):
             j, k = np.nonzero(cost <= least * (1 + 1e-9))
             values[i] = np.mean(root[i, j] * root[i, k] * inverse[j, k])
     used = np.isfinite(values).astype(np.int64)
     possible = _count_triplets(pairs.comparable, pairs.comparable)
     return Magnitudes(values, used, np.where(used > 0, 0, possible))
+
+
+def strongest_partners(pairs: Pairs) -> NDArray[np.intp]:
+    """The two partners of each source's strongest triplet, shape (m, 2); -1 where there is none."""
+    partners = np.full((len(pairs.second), 2), -1, np.intp)
+    for i in range(len(partners)):
+        cost = _predicted_error(pairs, i)
+        if np.isfinite(cost.min()):
+            partners[i] = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    return partners
+
+
+def _predicted_error(pairs: Pairs, i: int) -> Array:
+    """Relative variance of aᵢ² for each pair of partners, shape (m, m); infinite where unusable.
+
+    To first order it is the sum of the relative variances of the three moments.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        noise = (pairs.standard_error / pairs.second) ** 2
+    noise = np.where(pairs.comparable & np.isfinite(noise), noise, np.inf)
+    return np.asarray(np.where(pairs.denominator, noise, np.inf) + noise[i][:, None] + noise[i])
 
 
 def given_triplets(pairs: Pairs, triplets: Sequence[tuple[int, int, int]]) -> Magnitudes:

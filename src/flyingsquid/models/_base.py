@@ -94,12 +94,15 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.source_names_ = shown
         self.n_features_in_ = len(shown)
 
-    def _read(self, data: Any) -> Votes:
-        """Votes of the fitted sources and classes, or an error that says what differs."""
+    def _require_fitted(self) -> None:
         if not hasattr(self, "_classes"):
             raise _NotFittedError(
                 f"this {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first"
             )
+
+    def _read(self, data: Any) -> Votes:
+        """Votes of the fitted sources and classes, or an error that says what differs."""
+        self._require_fitted()
         votes = as_votes(data, self._classes)
         if votes.n_sources != self.n_features_in_:
             raise IncompatibleError(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.analysis import Diagnostics, diagnose
-from flyingsquid.estimate import METHODS, BinaryFit, Evidence, fit_binary, resolve_balance
+from flyingsquid.estimate import METHODS, BinaryFit, Evidence, accuracy_errors, fit_binary, resolve_balance
 from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.infer import binary_posterior
 from flyingsquid.models import _options
@@ -24,6 +24,7 @@ Method: TypeAlias = Literal[
     "auto", "triplet_mean", "triplet_median", "triplet", "independencies", "covariance", "quadratic"
 ]
 Source: TypeAlias = int | str
+_NORMAL_95 = 1.959963984540054
 
 
 class LabelModel(VoteEstimator):
@@ -60,6 +61,8 @@ class LabelModel(VoteEstimator):
     class_balance_ : array of shape (K,)
     accuracies_ : array of shape (m,)
         P(vote is right | source votes); 0.5 for a source that never votes.
+    accuracies_interval_ : array of shape (m, 2)
+        95% intervals of ``accuracies_``; NaN where there is none (see the docs). Computed when asked.
     coverage_ : array of shape (m,)
         P(source votes).
     confusion_ : array of shape (m, K, K + 1)
@@ -187,6 +190,27 @@ class LabelModel(VoteEstimator):
         self.confusion_ = fit.tables
         self.diagnostics_ = diagnostics
         self._weights = fit.weights
+        self._fit = fit
+        self._interval: NDArray[np.float64] | None = None
+        # Options may be set anew after the fit; what belongs to the fit is kept with it.
+        self._fitted_with: dict[str, Any] = {"screen": self.screen, "triplets": self.triplets}
+
+    @property
+    def accuracies_interval_(self) -> NDArray[np.float64]:
+        """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula."""
+        self._require_fitted()
+        if self._interval is None:
+            by_hand = self._fitted_with["triplets"] is not None
+            errors = accuracy_errors(
+                self.moments_,
+                self._fit,
+                method=self.diagnostics_.method,
+                screen=self._fitted_with["screen"],
+                by_hand=by_hand,
+            )
+            reach = _NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
+            self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
+        return self._interval
 
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
         return binary_posterior(votes.codes, self.class_balance_, self._weights)
