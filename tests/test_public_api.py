@@ -63,7 +63,13 @@ def test_label_model_signature():
     assert list(inspect.signature(fs.LabelModel).parameters) == [
         "method", "class_balance", "signs", "screen", "triplets",
     ]  # fmt: skip
-    assert list(inspect.signature(fs.LabelModel.fit).parameters) == ["self", "votes", "y", "sample_weight"]
+    assert list(inspect.signature(fs.LabelModel.fit).parameters) == [
+        "self",
+        "votes",
+        "y",
+        "gold",
+        "sample_weight",
+    ]
 
 
 def test_error_tree():

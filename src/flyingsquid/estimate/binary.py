@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimate.conditional import CONDITIONAL, ConditionalFit, fit_conditional
 from flyingsquid.estimate.flags import SourceFlags, flag_sources
+from flyingsquid.estimate.gold import GoldCounts
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.symmetric import SYMMETRIC, fit_symmetric
 from flyingsquid.estimate.tables import conditional_tables, vote_tables, vote_weights
@@ -34,11 +36,20 @@ class Evidence:
     moments : Moments of two classes
     votes : Votes of shape (n, m), or None when only counts are known
     sample_weight : array of shape (n,), or None
+    gold : GoldCounts, or None when no class is known
     """
 
     moments: Moments
     votes: Votes | None = None
     sample_weight: NDArray[Any] | None = None
+    gold: GoldCounts | None = None
+
+    @property
+    def preference(self) -> Callable[[Array], float] | None:
+        """How much the known labels prefer given signs of accuracies to their opposite."""
+        if self.gold is None:
+            return None
+        return partial(self.gold.preference, coverage=self.moments.coverage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,7 @@ class BinaryFit:
         Sources whose vote rates and accuracy do not fit the class balance.
     triplets_used, triplets_skipped : integer arrays of shape (m,)
     conditional : ConditionalFit, or None for a symmetric method
+    errors : standard errors of accuracies where known labels changed them, or None
     """
 
     balance: Array
@@ -78,6 +90,7 @@ class BinaryFit:
     triplets_used: NDArray[np.int64]
     triplets_skipped: NDArray[np.int64]
     conditional: ConditionalFit | None
+    errors: Array | None = None
 
 
 def fit_binary(
@@ -102,12 +115,13 @@ def fit_binary(
     signed = SignedMoments.of(evidence.moments)
     flags = flag_sources(signed)
     _require_votes(signed, flags)
-    if balance is None and method in SYMMETRIC:
+    if balance is None and method in SYMMETRIC and evidence.gold is None:
         balance = np.array([0.5, 0.5])
     conditional = None
     if method in CONDITIONAL or not isinstance(balance, np.ndarray):
         route = method if method in CONDITIONAL else "covariance"
-        conditional = fit_conditional(evidence.moments, flags, method=route, anchors=anchors, screen=screen)
+        needed = method in CONDITIONAL
+        conditional = _try_conditional(evidence, flags, route, anchors, screen, needed=needed)
     settled, estimate, note = _settle_balance(balance, evidence, conditional)
     if conditional is not None and method in CONDITIONAL:
         return _finish_conditional(conditional, signed, flags, settled, estimate, note)
@@ -120,6 +134,7 @@ def fit_binary(
         screen=screen,
         triplets=triplets,
         names=evidence.moments.source_names,
+        preference=evidence.preference,
     )
     tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items)
     # A one-sided source has no symmetric errors, so its accuracy is what its table implies.
@@ -138,6 +153,31 @@ def fit_binary(
         fit.triplets_skipped,
         None,
     )
+
+
+def _try_conditional(
+    evidence: Evidence,
+    flags: SourceFlags,
+    method: str,
+    anchors: Mapping[int, int],
+    screen: float,
+    *,
+    needed: bool,
+) -> ConditionalFit | None:
+    """The class-conditional fit; None where it was wanted for the balance only and cannot be had."""
+    try:
+        return fit_conditional(
+            evidence.moments,
+            flags,
+            method=method,
+            anchors=anchors,
+            screen=screen,
+            preference=evidence.preference,
+        )
+    except NotIdentifiableError:
+        if needed:
+            raise
+        return None
 
 
 def _finish_conditional(
@@ -180,12 +220,18 @@ def _settle_balance(
             "class_balance='estimate' needs the votes: counts of pairs do not determine the balance. Call "
             "fit(votes), or pass the balance"
         )
-    estimate = None if fit is None else estimate_balance(evidence.votes, evidence.sample_weight, fit)
-    if estimate is None or not estimate.is_usable:
-        error = np.inf if estimate is None else estimate.error / 2
-        return even, estimate, f"even, because the votes leave it open (P ± {error:.2g})"
+    estimate = BalanceEstimate(0.0, np.inf)
+    if fit is not None:
+        estimate = estimate_balance(evidence.votes, evidence.sample_weight, fit)
+    origin = "estimated from votes"
+    if evidence.gold is not None:
+        own = estimate if estimate.is_usable else BalanceEstimate(0.0, np.inf)
+        estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error))
+        origin = "estimated from votes and known labels" if own.is_usable else "estimated from known labels"
+    elif not estimate.is_usable:
+        return even, estimate, f"even, because the votes leave it open (P ± {estimate.error / 2:.2g})"
     p, error = float(estimate.balance[1]), estimate.error / 2
-    return estimate.balance, estimate, f"estimated from votes: {p:.3f} ± {error:.2g} for the second class"
+    return estimate.balance, estimate, f"{origin}: {p:.3f} ± {error:.2g} for the second class"
 
 
 def _implied(tables: Array, balance: Array) -> Array:

@@ -11,7 +11,7 @@ Two routes to the same parameters γᵢᵥ = Cov(1{i votes v}, Y)/√Var(Y):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -74,6 +74,7 @@ def fit_conditional(
     method: str,
     anchors: Mapping[int, int],
     screen: float,
+    preference: Callable[[Array], float] | None = None,
 ) -> ConditionalFit:
     """Solve for γ by ``method`` ``"covariance"`` or ``"quadratic"``."""
     centered = CenteredMoments.of(moments)
@@ -101,7 +102,7 @@ def fit_conditional(
     error = partial(
         standard_error_of_sum, weights=weights, variance=centered.variance, n_items=centered.n_items
     )
-    signs = orient(signs, group, size, size > 0, anchors, error, moments.source_names)
+    signs = orient(signs, group, size, size > 0, anchors, error, moments.source_names, preference)
     strength = signs * size
     cells = np.stack([_regress(centered.cross[v], weights, strength) for v in (0, 1)], axis=1)
     known = np.isfinite(by_triplets)

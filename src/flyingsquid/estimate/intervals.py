@@ -33,6 +33,8 @@ def accuracy_errors(moments: Moments, fit: BinaryFit, *, method: str, screen: fl
     NaN for a source that never votes or could not be judged, and for methods without a formula: a
     median, triplets chosen ``by_hand``, and the quadratic route.
     """
+    if fit.errors is not None:
+        return fit.errors
     if method == "covariance" and fit.conditional is not None:
         estimated = fit.balance_estimate is not None and fit.balance_estimate.is_usable
         errors = conditional_errors(fit.conditional, fit.tables, fit.balance, fit.mean_parameters, estimated)

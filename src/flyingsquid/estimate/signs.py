@@ -22,6 +22,8 @@ _NEEDED_ERRORS = 2.0
 _NEEDED_FOR_A_LINK = 3.0
 # Anchors of which more than this share (by strength of the source) contradict the rest are refused.
 _CONTRADICTION = 0.4
+# Known labels decide a sign when they make it e² times likelier than its opposite.
+_CLEAR_PREFERENCE = 2.0
 # Groups whose sign stays open may hold at most this share of all accuracy.
 _MOST_OPEN = 0.1
 
@@ -135,11 +137,13 @@ def orient(
     anchors: Mapping[int, int],
     standard_error: Callable[[Array], float],
     names: tuple[str, ...],
+    preference: Callable[[Array], float] | None = None,
 ) -> Array:
     """Settle the one sign that is left for each group; shape (m,), entries ±1, or 0 where open.
 
     ``standard_error`` gives the error of the sum of accuracies, zero for sources not in the sum.
-    The sign of a small group may stay open; it must not stop the fit of all others.
+    The sign of a small group may stay open; it must not stop the fit of all others. ``preference`` says
+    how much known labels prefer given accuracies to their opposite, as a log likelihood ratio.
 
     Raises
     ------
@@ -151,14 +155,17 @@ def orient(
     for g in np.unique(group):
         members = np.flatnonzero(group == g)
         anchored = [i for i in members.tolist() if i in anchors]
+        accuracies = np.zeros_like(magnitudes)
+        accuracies[members] = signs[members] * magnitudes[members]
+        wish = 0.0 if preference is None else preference(accuracies)
         if anchored:
             result[members] *= _turn_by_anchors(signs, magnitudes, anchors, anchored, names)
+        elif abs(wish) >= _CLEAR_PREFERENCE:
+            result[members] *= np.sign(wish)
         elif identified[members].sum() < 3:
             # No triplet inside: nothing but "better than random" is known of them.
             result[members] = 1.0
         else:
-            accuracies = np.zeros_like(magnitudes)
-            accuracies[members] = signs[members] * magnitudes[members]
             total = float(accuracies.sum())
             is_clear = abs(total) > _NEEDED_ERRORS * standard_error(accuracies)
             result[members] *= np.sign(total) if is_clear else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
@@ -51,6 +51,7 @@ def fit_symmetric(
     screen: float,
     triplets: Sequence[tuple[int, int, int]] | None,
     names: tuple[str, ...],
+    preference: Callable[[Array], float] | None = None,
 ) -> SymmetricFit:
     """Solve for E[λᵢY] by one of :data:`SYMMETRIC`."""
     none = np.zeros(len(names), np.int64)
@@ -64,7 +65,7 @@ def fit_symmetric(
     unidentified = ~identified & ~flags.silent
     _require_triplets(magnitudes, unidentified, triplets, names)
     sizes = _complete(magnitudes.values, signed.coverage)
-    signs = _signs(sizes, identified, anchors, signed, pairs, flags, names)
+    signs = _signs(sizes, identified, anchors, signed, pairs, flags, names, preference)
     # A source whose sign stays open is one more that could not be judged.
     unidentified |= (signs == 0) & ~flags.silent
     average = _complete(np.where(signs == 0, np.nan, sizes), signed.coverage)
@@ -80,6 +81,7 @@ def _signs(
     pairs: solve.Pairs,
     flags: SourceFlags,
     names: tuple[str, ...],
+    preference: Callable[[Array], float] | None,
 ) -> Array:
     """The sign of each source, shape (m,); 0 where it stays open."""
     # Two one-sided sources are not asked about each other's sign: one that only says yes and one
@@ -94,7 +96,7 @@ def _signs(
         variance=signed.coverage,
         n_items=signed.n_items,
     )
-    return orient(signs, group, sizes, identified, anchors, error, names)
+    return orient(signs, group, sizes, identified, anchors, error, names, preference)
 
 
 def _solve_triplets(

@@ -72,7 +72,7 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         sample_weight : array of shape (n,), optional
         """
         posterior = self.predict_proba(votes)
-        truth = self._read_gold(y, len(posterior))
+        truth = read_gold(y, self._classes, len(posterior), "y")
         known = truth >= 0
         if not known.any():
             raise VotesError("y holds no known class, so there is nothing to score")
@@ -111,12 +111,13 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             )
         return votes.matched_to(self._classes, self._names)
 
-    def _read_gold(self, y: ArrayLike, n_items: int) -> NDArray[Any]:
-        """Codes of known labels, shape (n,), negative where unknown."""
-        gold = as_column(y, "true classes y")
-        if len(gold) != n_items:
-            raise VotesError(f"y has {len(gold)} labels; one for each of {n_items} items is needed")
-        unknown = None if ABSTAIN in self._classes else ABSTAIN
-        convention = Convention(unknown, self._classes, advice="y holds true classes, as the votes have them")
-        codes, _ = encode(gold[:, None], convention, lambda row, _: f"y[{row}]")
-        return np.asarray(codes[:, 0])
+
+def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:
+    """Codes of known labels, shape (n,), negative where unknown."""
+    gold = as_column(y, f"true classes {what}")
+    if len(gold) != n_items:
+        raise VotesError(f"{what} has {len(gold)} labels; one for each of {n_items} items is needed")
+    unknown = None if ABSTAIN in classes else ABSTAIN
+    convention = Convention(unknown, classes, advice=f"{what} holds true classes, as the votes have them")
+    codes, _ = encode(gold[:, None], convention, lambda row, _: f"{what}[{row}]")
+    return np.asarray(codes[:, 0])

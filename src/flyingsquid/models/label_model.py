@@ -10,11 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.analysis import Diagnostics, diagnose
-from flyingsquid.estimate import METHODS, BinaryFit, Evidence, accuracy_errors, fit_binary, resolve_balance
+from flyingsquid.estimate import (
+    METHODS,
+    BinaryFit,
+    Evidence,
+    GoldCounts,
+    accuracy_errors,
+    fit_binary,
+    resolve_balance,
+    with_gold,
+)
 from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.infer import binary_posterior
 from flyingsquid.models import _options
-from flyingsquid.models._base import VoteEstimator
+from flyingsquid.models._base import VoteEstimator, read_gold
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.states import listed
@@ -108,7 +117,9 @@ class LabelModel(VoteEstimator):
         self.screen = screen
         self.triplets = triplets
 
-    def fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Count the votes, then solve.
 
         Parameters
@@ -117,6 +128,10 @@ class LabelModel(VoteEstimator):
             Keep items that nobody votes on: dropping them biases every rate.
         y : ignored
             For scikit-learn's signature.
+        gold : sequence of n labels, optional
+            Known classes of some items; None, NaN and masked where unknown, and -1 unless it is a class.
+            They settle signs, join the estimate of the class balance unless it was given, and correct
+            the sources by their weight. They should be a random sample of the items.
         sample_weight : array of shape (n,) or number, optional
             How often each item counts.
         """
@@ -124,7 +139,11 @@ class LabelModel(VoteEstimator):
         read = as_votes(votes)
         _require_binary(read)
         weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
-        self._solve(Evidence(Moments.of(read, sample_weight=weights), read, weights))
+        known = None if gold is None else read_gold(gold, read.classes, read.n_items, "gold")
+        counts = None
+        if known is not None and (known >= 0).any():
+            counts = GoldCounts.of(read, known)
+        self._solve(Evidence(Moments.of(read, sample_weight=weights), read, weights, counts))
         return self
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -169,6 +188,8 @@ class LabelModel(VoteEstimator):
             screen=self.screen,
             triplets=_options.read_triplets(self.triplets, names),
         )
+        by_hand = self.triplets is not None
+        fit = with_gold(fit, evidence, method=method, screen=self.screen, by_hand=by_hand)
         self._keep(moments, fit, diagnose(fit, method, reason, names))
         concerns = self.diagnostics_.concerns()
         if concerns:
