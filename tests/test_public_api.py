@@ -21,9 +21,10 @@ TOP = [
 ]
 MEMBERS = {
     fs.LabelModel: {
-        "accuracies_interval_", "fit", "fit_moments", "partial_fit", "predict", "predict_proba", "score",
-        "get_params", "set_params", "set_fit_request", "set_score_request", "get_metadata_routing",
-        "set_predict_request", "set_partial_fit_request", "set_predict_proba_request",
+        "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "partial_fit", "predict",
+        "predict_proba", "score", "get_params", "set_params", "get_metadata_routing",
+        "set_fit_request", "set_score_request", "set_predict_request", "set_partial_fit_request",
+        "set_predict_proba_request",
     },
     fs.Moments: {
         "of", "n_items", "n_sources", "n_classes", "pair_counts", "pair_rates", "vote_counts", "coverage",

@@ -101,7 +101,7 @@ def conditional_errors(
 ) -> Array:
     """Standard errors of accuracies of class-conditional sources, shape (m,)."""
     centered, e = fit.centered, float(balance[1] - balance[0])
-    rows = _draw(tables, balance) - centered.mean
+    rows = draw_votes(tables, balance)[0] - centered.mean
     scale = np.sqrt(1 - e**2)
     moves = scale * rank_one_influence(rows, fit) + e * rows
     if balance_estimated:
@@ -113,12 +113,13 @@ def conditional_errors(
         return np.sqrt(np.var(moves, axis=0) / centered.n_items) / (2 * coverage)
 
 
-def _draw(tables: Array, balance: Array) -> Array:
-    """Signed votes of items drawn from the tables, shape (rows, m)."""
+def draw_votes(tables: Array, balance: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Signed votes of items drawn from the tables, shape (rows, m), and their classes, shape (rows,)."""
     # A fixed seed: the same fit has the same intervals.
     rng = np.random.default_rng(0)
     n = int(np.clip(_DRAWN_CELLS // len(tables), 2_000, _DRAWN_ROWS))
     y = (rng.random(n) < balance[1]).astype(np.intp)
     first = tables[:, y, 0].T
     drawn = rng.random(first.shape)
-    return np.where(drawn < first, -1.0, np.where(drawn < first + tables[:, y, 1].T, 1.0, 0.0))
+    votes = np.where(drawn < first, -1.0, np.where(drawn < first + tables[:, y, 1].T, 1.0, 0.0))
+    return votes, y

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid.analysis import Diagnostics, diagnose
+from flyingsquid.analysis import Diagnostics, concerns, diagnose
 from flyingsquid.estimate import (
     METHODS,
     BinaryFit,
@@ -79,7 +79,8 @@ class LabelModel(VoteEstimator):
     moments_ : Moments
         The counts that were fitted.
     diagnostics_ : Diagnostics
-        Sources that deserve a look, and the triplets behind each estimate.
+        Sources that deserve a look, a test of independence, and a verdict beside majority vote. Computed
+        when asked.
 
     Examples
     --------
@@ -100,7 +101,6 @@ class LabelModel(VoteEstimator):
     accuracies_: NDArray[np.float64]
     coverage_: NDArray[np.float64]
     confusion_: NDArray[np.float64]
-    diagnostics_: Diagnostics
 
     def __init__(
         self,
@@ -190,13 +190,13 @@ class LabelModel(VoteEstimator):
         )
         by_hand = self.triplets is not None
         fit = with_gold(fit, evidence, method=method, screen=self.screen, by_hand=by_hand)
-        self._keep(moments, fit, diagnose(fit, method, reason, names))
-        concerns = self.diagnostics_.concerns()
-        if concerns:
+        self._keep(moments, fit, method, reason)
+        worth_a_look = concerns(fit, names)
+        if worth_a_look:
             # Two frames up is the caller of fit, fit_moments or partial_fit.
-            warnings.warn(f"{concerns}. See diagnostics_", SourceWarning, stacklevel=3)
+            warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=3)
 
-    def _keep(self, moments: Moments, fit: BinaryFit, diagnostics: Diagnostics) -> None:
+    def _keep(self, moments: Moments, fit: BinaryFit, method: str, reason: str) -> None:
         self._remember(moments.classes, moments.names, moments.source_names)
         self.moments_ = moments
         self.class_balance_ = fit.balance
@@ -209,29 +209,50 @@ class LabelModel(VoteEstimator):
         )
         self.accuracies_ = np.clip((1 + share) / 2, 0.0, 1.0)
         self.confusion_ = fit.tables
-        self.diagnostics_ = diagnostics
         self._weights = fit.weights
         self._fit = fit
         self._interval: NDArray[np.float64] | None = None
+        self._diagnostics: Diagnostics | None = None
         # Options may be set anew after the fit; what belongs to the fit is kept with it.
-        self._fitted_with: dict[str, Any] = {"screen": self.screen, "triplets": self.triplets}
+        self._fitted_with: dict[str, Any] = {
+            "method": method,
+            "reason": reason,
+            "screen": self.screen,
+            "by_hand": self.triplets is not None,
+        }
 
     @property
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula."""
         self._require_fitted()
         if self._interval is None:
-            by_hand = self._fitted_with["triplets"] is not None
+            used = self._fitted_with
             errors = accuracy_errors(
                 self.moments_,
                 self._fit,
-                method=self.diagnostics_.method,
-                screen=self._fitted_with["screen"],
-                by_hand=by_hand,
+                method=used["method"],
+                screen=used["screen"],
+                by_hand=used["by_hand"],
             )
             reach = _NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
             self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
         return self._interval
+
+    @property
+    def diagnostics_(self) -> Diagnostics:
+        """What the fit noticed; computed when asked."""
+        self._require_fitted()
+        if self._diagnostics is None:
+            used = self._fitted_with
+            self._diagnostics = diagnose(
+                self.moments_,
+                self._fit,
+                self.accuracies_,
+                self.accuracies_interval_,
+                method=used["method"],
+                reason=used["reason"],
+            )
+        return self._diagnostics
 
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
         return binary_posterior(votes.codes, self.class_balance_, self._weights)
