@@ -1,7 +1,26 @@
 """Numbers about a fit; no pictures."""
 
 from flyingsquid.analysis.diagnostics import Diagnostics, concerns, diagnose
+from flyingsquid.analysis.explain import Contribution, Explanation, VoteCount, count_item, explain_item
 from flyingsquid.analysis.fit_test import FitTest
+from flyingsquid.analysis.summary import summarize_sources, summarize_tally
+from flyingsquid.analysis.table import Table
+from flyingsquid.analysis.tally import SourceTally
 from flyingsquid.analysis.verdict import Verdict
 
-__all__ = ["Diagnostics", "FitTest", "Verdict", "concerns", "diagnose"]
+__all__ = [
+    "Contribution",
+    "Diagnostics",
+    "Explanation",
+    "FitTest",
+    "SourceTally",
+    "Table",
+    "Verdict",
+    "VoteCount",
+    "concerns",
+    "count_item",
+    "diagnose",
+    "explain_item",
+    "summarize_sources",
+    "summarize_tally",
+]

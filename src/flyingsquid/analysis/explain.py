@@ -1,0 +1,272 @@
+"""Why this row? What each source said about one item, and what that changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.analysis.table import Scalar, Table, as_scalar
+from flyingsquid.infer import binary_posterior, decide, vote_shares
+from flyingsquid.votes import REASONS
+from flyingsquid.votes.states import Label
+
+Array = NDArray[np.float64]
+# A sentence names this many sources on each side; the table has them all.
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one source said about the item, and what that adds.
+
+    Attributes
+    ----------
+    source : name
+    vote : class label, or None for no vote
+    reason : why there is no vote, such as ``"refused"``; empty for a vote
+    adds : float
+        To the log odds of the predicted class, or, in a majority vote, to the share of the class voted.
+    """
+
+    source: str
+    vote: Label | None
+    reason: str
+    adds: float
+
+    @property
+    def said(self) -> Scalar:
+        """The vote as a cell: the class label, ``"no vote"``, or ``"no vote (refused)"``."""
+        if not self.reason:
+            return as_scalar(self.vote)
+        return "no vote" if self.reason == REASONS[0] else f"no vote ({self.reason})"
+
+
+class _Explained:
+    """What both kinds of explanation share: they are given through a table."""
+
+    __slots__ = ()
+    classes: tuple[Label, ...]
+    predicted: Label
+    probabilities: tuple[float, ...]
+
+    def table(self) -> Table:
+        """The explanation as a table, the sentence below it."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Prediction, classes, probabilities, and ``contributions`` by column; fit for JSON."""
+        return {
+            "predicted": as_scalar(self.predicted),
+            "classes": [as_scalar(label) for label in self.classes],
+            "probabilities": list(self.probabilities),
+            "contributions": self.table().to_dict(),
+        }
+
+    def to_pandas(self) -> Any:
+        """The rows of the table as a ``pandas.DataFrame``."""
+        return self.table().to_pandas()
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def _claim(self) -> str:
+        relation, digits = _rounded(self.probabilities[self.classes.index(self.predicted)])
+        return f"P({as_scalar(self.predicted)}) {relation} {digits}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(_Explained):
+    """Where the probability of one item comes from, source by source.
+
+    All log odds are those of the predicted class against the other one: what is positive speaks for
+    the prediction. The prior and the contributions sum to ``log_odds``.
+
+    Attributes
+    ----------
+    classes : tuple of 2 labels
+    predicted : the more probable label; the first on a tie
+    probabilities : tuple of 2, P(Y = k | votes)
+    prior : tuple of 2, P(Y = k)
+    prior_log_odds : float
+    contributions : tuple of Contribution, strongest first
+        Sources that add nothing are left out.
+    log_odds : float
+    """
+
+    classes: tuple[Label, ...]
+    predicted: Label
+    probabilities: tuple[float, ...]
+    prior: tuple[float, ...]
+    prior_log_odds: float
+    contributions: tuple[Contribution, ...]
+    log_odds: float
+
+    def table(self) -> Table:
+        """The prior, then the sources, strongest first; the column ``adds`` sums to the log odds."""
+        rows = tuple((c.source, c.said, c.adds) for c in self.contributions)
+        return Table(
+            ("source", "vote", "adds"),
+            (("prior", None, self.prior_log_odds), *rows),
+            title=f"log odds of {as_scalar(self.predicted)}: {self.log_odds:+.2f}",
+            footnotes=(self.sentence(),),
+            formats=("", "", "+.2f"),
+        )
+
+    def sentence(self) -> str:
+        """The same in one sentence."""
+        relation, digits = _rounded(self.prior[self.classes.index(self.predicted)])
+        prior = f"prior {digits}" if relation == "=" else f"prior {relation} {digits}"
+        pro = _listed([c for c in self.contributions if c.adds > 0])
+        con = _listed([c for c in self.contributions if c.adds < 0])
+        if pro and con:
+            return f"{self._claim()}: {prior}, then {pro} against {con}"
+        if pro or con:
+            return f"{self._claim()}: {prior}, then {pro or con}"
+        return f"{self._claim()}: {prior}, and no source adds anything"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Prediction, classes, probabilities, prior, both log odds, and ``contributions`` by column."""
+        return {
+            **_Explained.to_dict(self),
+            "prior": list(self.prior),
+            "prior_log_odds": self.prior_log_odds,
+            "log_odds": self.log_odds,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VoteCount(_Explained):
+    """A majority vote on one item. Each contribution is a share of its own class.
+
+    Attributes
+    ----------
+    classes : tuple of K labels
+    predicted : the label with the most votes; the first on a tie
+    probabilities : tuple of K shares
+    contributions : tuple of Contribution
+        Votes for the predicted class first. The shares of a class sum to its probability.
+    """
+
+    classes: tuple[Label, ...]
+    predicted: Label
+    probabilities: tuple[float, ...]
+    contributions: tuple[Contribution, ...]
+
+    def table(self) -> Table:
+        """One row a vote, those for the predicted class first."""
+        rows = tuple((c.source, c.said, c.adds) for c in self.contributions)
+        footnotes = (self.sentence(),)
+        return Table(("source", "vote", "adds"), rows, footnotes=footnotes, formats=("", "", ".2f"))
+
+    def sentence(self) -> str:
+        """The same in one sentence."""
+        if not self.contributions:
+            return f"{self._claim()}: nobody votes, so every class is as probable"
+        votes = sum(c.vote == self.predicted for c in self.contributions)
+        return f"{self._claim()}: {votes} of {len(self.contributions)} votes"
+
+
+def explain_item(
+    codes_row: NDArray[Any],
+    classes: tuple[Label, ...],
+    names: Sequence[str],
+    prior: Array,
+    weights: Array,
+) -> Explanation:
+    """Explain the posterior of one item of a binary task.
+
+    Parameters
+    ----------
+    codes_row : dense codes of shape (m,)
+    classes : tuple of 2 labels
+    names : m names of sources
+    prior : array of shape (2,)
+        P(Y = k).
+    weights : array of shape (m, 3)
+        log P(vote | Y=1) - log P(vote | Y=0) for both votes and for no vote, as in
+        :func:`~flyingsquid.infer.binary_posterior`.
+
+    Examples
+    --------
+    >>> odds = np.array([1.8, 0.9, 0.4])
+    >>> weights = np.column_stack([-odds, odds, 0 * odds])
+    >>> even = np.array([0.5, 0.5])
+    >>> explain_item(np.array([1, 1, 0]), ("ham", "spam"), ["links", "short", "caps"], even, weights)
+    log odds of spam: +2.30
+    source  vote   adds
+    prior         +0.00
+    links   spam  +1.80
+    short   spam  +0.90
+    caps    ham   -0.40
+    P(spam) = 0.91: prior 0.50, then links (+1.8), short (+0.9) against caps (-0.4)
+    """
+    posterior = binary_posterior(codes_row[None, :], prior, weights)[0]
+    best = int(decide(posterior, (0, 1), "first", None)[0])
+    towards = 2 * best - 1
+    # Column 2 of the weights is no vote, whatever its reason.
+    adds = towards * weights[np.arange(len(codes_row)), np.where(codes_row >= 0, codes_row, 2)]
+    strongest = np.argsort(-np.abs(adds), kind="stable")
+    said = tuple(_contribution(names[i], codes_row[i], classes, adds[i]) for i in strongest if adds[i] != 0)
+    # Adding 0 turns the -0.0 of an even prior into 0.
+    start = towards * float(np.log(prior[1]) - np.log(prior[0])) + 0.0
+    total = math.fsum([start, *(c.adds for c in said)])
+    return Explanation(
+        classes, classes[best], tuple(posterior[0].tolist()), tuple(prior.tolist()), start, said, total
+    )
+
+
+def count_item(codes_row: NDArray[Any], classes: tuple[Label, ...], names: Sequence[str]) -> VoteCount:
+    """Explain the majority vote on one item of K classes.
+
+    >>> count_item(np.array([2, 0, -1, 2]), ("a", "b", "c"), ["w", "x", "y", "z"])
+    source  vote  adds
+    w       c     0.33
+    z       c     0.33
+    x       a     0.33
+    P(c) = 0.67: 2 of 3 votes
+    """
+    shares = vote_shares(codes_row[None, :], len(classes))[0]
+    best = int(decide(shares, tuple(range(len(classes))), "first", None)[0])
+    voters = [i for i, code in enumerate(codes_row) if code >= 0]
+    order = sorted(voters, key=lambda i: (codes_row[i] != best, codes_row[i]))
+    said = tuple(_contribution(names[i], codes_row[i], classes, 1 / len(voters)) for i in order)
+    return VoteCount(classes, classes[best], tuple(shares[0].tolist()), said)
+
+
+def _contribution(name: str, code: int, classes: tuple[Label, ...], adds: float) -> Contribution:
+    if code >= 0:
+        return Contribution(name, classes[code], "", float(adds))
+    return Contribution(name, None, REASONS[-1 - code], float(adds))
+
+
+def _listed(contributions: Sequence[Contribution]) -> str:
+    shown = [f"{c.source} ({_brief(c.adds)})" for c in contributions[:_MOST_NAMED]]
+    rest = contributions[_MOST_NAMED:]
+    if rest:
+        shown.append(f"{len(rest)} more ({_brief(math.fsum(c.adds for c in rest))})")
+    return ", ".join(shown)
+
+
+def _rounded(p: float) -> tuple[str, str]:
+    """How a probability relates to what is shown of it: two digits, more where those read 0 or 1."""
+    if 0.005 <= p < 0.995:
+        return "=", f"{p:.2f}"
+    if 0.0005 <= p < 0.9995:
+        return "=", f"{p:.3f}"
+    return ("<", "0.001") if p < 0.5 else (">", "0.999")
+
+
+def _brief(adds: float) -> str:
+    # One decimal, unless that would read as nothing.
+    return f"{adds:+.1f}" if abs(adds) >= 0.05 else f"{adds:+.1g}"

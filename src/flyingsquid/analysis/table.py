@@ -1,0 +1,169 @@
+"""A small table that prints: the form in which summaries and explanations are given."""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from flyingsquid.exceptions import FlyingSquidError
+from flyingsquid.votes.states import Label
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+# In print a longer text loses its end; the data keep it.
+_WIDEST = 48
+# A notebook or a prompt shows this many rows unasked; print shows all.
+_MOST_ROWS = 60
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Table:
+    """Named columns of plain Python values.
+
+    Printed, numbers are rounded for reading, None and NaN are blank, and a column that is blank
+    throughout is left out. :meth:`to_dict` and :meth:`to_pandas` give every column, unrounded.
+
+    Attributes
+    ----------
+    columns : tuple of texts
+    rows : tuple of tuples, one value a column
+    title : text, printed above; may be empty
+    footnotes : tuple of texts, printed below
+    formats : tuple of texts, or empty
+        For each column how its numbers are printed, such as ``".0%"``; ``""`` for four digits.
+
+    Examples
+    --------
+    >>> table = Table(("source", "coverage"), (("links", 0.25), ("short", None)), formats=("", ".0%"))
+    >>> table
+    source  coverage
+    links        25%
+    short
+    >>> table.to_dict()
+    {'source': ['links', 'short'], 'coverage': [0.25, None]}
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Scalar, ...], ...]
+    title: str = ""
+    footnotes: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.columns or len(set(self.columns)) < len(self.columns):
+            raise FlyingSquidError(f"a table has one or more columns, each once, not {self.columns}")
+        wrong = next((row for row in self.rows if len(row) != len(self.columns)), None)
+        if wrong is not None:
+            raise FlyingSquidError(f"the row {wrong} has {len(wrong)} cells for {len(self.columns)} columns")
+        if self.formats and len(self.formats) != len(self.columns):
+            raise FlyingSquidError(f"{len(self.formats)} formats for {len(self.columns)} columns")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        return self._text(len(self.rows))
+
+    def __repr__(self) -> str:
+        return self._text(_MOST_ROWS)
+
+    def _repr_html_(self) -> str:
+        head, body, right = self._cells(_MOST_ROWS)
+        sides = ["right" if numeric else "left" for numeric in right]
+        title = f"<caption>{html.escape(_printable(self.title))}</caption>" if self.title else ""
+        lines = [_html_row("th", head, sides), *(_html_row("td", row, sides) for row in body)]
+        notes = "".join(f"<p>{html.escape(_printable(note))}</p>" for note in self._notes(_MOST_ROWS))
+        return f"<table>{title}{''.join(lines)}</table>{notes}"
+
+    def to_dict(self) -> dict[str, list[Scalar]]:
+        """Each column's values by its name, fit for JSON: NaN is None."""
+        return {
+            column: [None if _is_nan(row[at]) else row[at] for row in self.rows]
+            for at, column in enumerate(self.columns)
+        }
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with one row a row."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            raise ImportError("to_pandas needs pandas, which is not installed: pip install pandas") from error
+        return pandas.DataFrame(self.to_dict(), columns=list(self.columns))
+
+    def _text(self, most: int) -> str:
+        head, body, right = self._cells(most)
+        widths = [max(map(_width, column)) for column in zip(head, *body, strict=True)]
+        lines = [
+            "  ".join(map(_padded, cells, widths, right)).rstrip()  # no spaces at the end of a line
+            for cells in (head, *body)
+        ]
+        above = [_printable(self.title)] if self.title else []
+        return "\n".join([*above, *lines, *map(_printable, self._notes(most))])
+
+    def _cells(self, most: int) -> tuple[list[str], list[list[str]], list[bool]]:
+        """Headings, cells as texts, and which columns hold numbers; blank columns left out."""
+        columns = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
+        kept = [at for at, c in enumerate(columns) if not c or not all(map(_is_blank, c))] or [0]
+        formats = self.formats or ("",) * len(self.columns)
+        head = [_printable(self.columns[at]) for at in kept]
+        body = [[_shown(row[at], formats[at]) for at in kept] for row in self.rows[:most]]
+        right = [not any(isinstance(value, str) for value in columns[at]) for at in kept]
+        return head, body, right
+
+    def _notes(self, most: int) -> tuple[str, ...]:
+        rest = len(self.rows) - most
+        return ((f"... {rest:,} more rows; print() shows them",) if rest > 0 else ()) + self.footnotes
+
+
+def as_scalar(label: Label) -> Scalar:
+    """A class label as a cell: plain values as they are, others as text."""
+    plain = label.item() if isinstance(label, np.generic) else label
+    return plain if isinstance(plain, (str, int, float)) else str(plain)
+
+
+def _is_blank(value: Scalar) -> bool:
+    return value is None or value == "" or _is_nan(value)
+
+
+def _is_nan(value: Scalar) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _shown(value: Scalar, spec: str) -> str:
+    if value is None or _is_blank(value):
+        return ""
+    if isinstance(value, (str, bool)):
+        text = _printable(str(value))
+        return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+    return format(value, spec or ",.4g")
+
+
+def _printable(text: str) -> str:
+    """The text on one line. A name may hold line breaks, or codes that a terminal would obey."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _width(text: str) -> int:
+    """Columns that a terminal takes: Chinese characters take two, accents none."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    space = " " * (width - _width(text))
+    return space + text if right else text + space
+
+
+def _html_row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:
+    inner = "".join(
+        f'<{tag} style="text-align: {side}">{html.escape(cell)}</{tag}>'
+        for cell, side in zip(cells, sides, strict=True)
+    )
+    return f"<tr>{inner}</tr>"

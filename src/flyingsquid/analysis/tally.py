@@ -1,0 +1,109 @@
+"""How often each source voted for what: all that a summary needs to know about votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid.moments import Moments
+from flyingsquid.votes import REASONS, Votes
+from flyingsquid.votes.states import Label, rows_of_entries
+
+_CHUNK_CELLS = 1 << 18
+_N_REASONS = len(REASONS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceTally:
+    """Counts of single sources, without pairs.
+
+    Attributes
+    ----------
+    n_items : int or float
+        Number of items, or the sum of their weights.
+    votes : array of shape (m, K)
+        How often each source voted each class.
+    missing : array of shape (m, 3)
+        Votes that were refused, unparseable and failed.
+    classes : tuple of K labels
+    source_names : tuple of m texts
+    """
+
+    n_items: int | float
+    votes: NDArray[Any]
+    missing: NDArray[Any]
+    classes: tuple[Label, ...]
+    source_names: tuple[str, ...]
+
+    @classmethod
+    def of_moments(cls, moments: Moments) -> SourceTally:
+        """Read the tally off counts of pairs."""
+        return cls(
+            moments.n_items, moments.vote_counts, moments.missing, moments.classes, moments.source_names
+        )
+
+    @classmethod
+    def of_votes(cls, votes: Votes, weights: NDArray[Any] | None = None) -> SourceTally:
+        """Count votes; ``weights`` of shape (n,) say how often each item counts.
+
+        Time O(nm), memory O(mK): pairs are not counted.
+        """
+        m, states = votes.n_sources, votes.n_classes + _N_REASONS
+        if isinstance(votes.codes, csr_array):
+            counts = _count_sparse(votes.codes, states, weights)
+        else:
+            counts = _count_dense(votes.codes, states, weights)
+        if weights is None or weights.dtype.kind == "i":
+            counts = np.rint(counts).astype(np.int64)
+        counts = counts.reshape(m, states)
+        n_items = votes.n_items if weights is None else weights.sum().item()
+        # States count up from the last reason; the one before the classes is a plain abstain.
+        missing = counts[:, _N_REASONS - 2 :: -1]
+        return cls(n_items, counts[:, _N_REASONS:], missing, votes.classes, votes.source_names)
+
+    def __add__(self, other: SourceTally) -> SourceTally:
+        """Both together, for the same sources and classes in the same order."""
+        return replace(
+            self,
+            n_items=self.n_items + other.n_items,
+            votes=self.votes + other.votes,
+            missing=self.missing + other.missing,
+        )
+
+    @property
+    def n_votes(self) -> NDArray[Any]:
+        """How often each source voted, shape (m,)."""
+        return np.asarray(self.votes.sum(axis=1))
+
+    @property
+    def coverage(self) -> NDArray[np.float64]:
+        """P(source votes), shape (m,)."""
+        # Float weights may sum to one more rounding error than they were summed to.
+        return np.minimum(self.n_votes / self.n_items, 1.0)
+
+
+def _count_dense(codes: NDArray[Any], states: int, weights: NDArray[Any] | None) -> NDArray[Any]:
+    """Occurrences of each state of each source, shape (m * states,)."""
+    n, m = codes.shape
+    first = np.arange(m) * states + _N_REASONS
+    # A chunk has at least as many cells as there are counters, or clearing those would cost most.
+    rows = max(1, max(_CHUNK_CELLS, m * states) // m)
+    counts = np.zeros(m * states)
+    for start in range(0, n, rows):
+        cells = (codes[start : start + rows] + first).ravel()
+        each = None if weights is None else np.repeat(weights[start : start + rows], m)
+        counts += np.bincount(cells, each, minlength=m * states)
+    return counts
+
+
+def _count_sparse(codes: csr_array, states: int, weights: NDArray[Any] | None) -> NDArray[Any]:
+    m = codes.shape[1]
+    values = codes.data.astype(np.intp)
+    # A vote is stored as class + 1. Plain abstains are not stored, and nobody asks for their number.
+    state = np.where(values > 0, values - 1, values) + _N_REASONS
+    each = None if weights is None else weights[rows_of_entries(codes)]
+    return np.bincount(codes.indices.astype(np.intp) * states + state, each, minlength=m * states)
