@@ -22,7 +22,7 @@ TOP = [
 MEMBERS = {
     fs.LabelModel: {
         "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "partial_fit", "predict",
-        "predict_proba", "score", "get_params", "set_params", "get_metadata_routing",
+        "predict_proba", "score", "explain", "summary", "get_params", "set_params", "get_metadata_routing",
         "set_fit_request", "set_score_request", "set_predict_request", "set_partial_fit_request",
         "set_predict_proba_request",
     },

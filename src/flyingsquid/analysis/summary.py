@@ -21,6 +21,8 @@ _NOTES = (
     ("silent", "silent"),
     ("one_sided", "one-sided"),
     ("unidentified", "not judged, average accuracy"),
+    ("useless", "no better than a coin, as far as can be told"),
+    ("adversarial", "worse than a coin"),
     ("clipped", "rates do not fit the balance"),
 )
 _MOST_CLASSES = 6

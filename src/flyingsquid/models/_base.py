@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
 from flyingsquid.infer import TieBreak, decide
 from flyingsquid.infer.decide import as_label_array
-from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes import Votes, as_votes, one_row
 from flyingsquid.votes.encode import Convention, as_column, encode
 from flyingsquid.votes.states import ABSTAIN, Label
 from flyingsquid.votes.weights import read_weights
@@ -110,6 +110,17 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 f"({', '.join(self.source_names_[:5])}{', ...' if self.n_features_in_ > 5 else ''})"
             )
         return votes.matched_to(self._classes, self._names)
+
+    def _read_row(self, votes_row: Any) -> NDArray[Any]:
+        """Dense codes of one item, shape (m,), matched as in :meth:`_read`."""
+        self._require_fitted()
+        votes = self._read(one_row(votes_row, self._names))
+        if votes.n_items != 1:
+            raise VotesError(
+                f"one item is explained at a time, and these are votes on {votes.n_items}; pick one, as in "
+                "votes[[0]] or array[0]"
+            )
+        return np.asarray(votes.to_dense().codes[0])
 
 
 def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:

@@ -9,7 +9,15 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid.analysis import Diagnostics, concerns, diagnose
+from flyingsquid.analysis import (
+    Diagnostics,
+    Explanation,
+    Table,
+    concerns,
+    diagnose,
+    explain_item,
+    summarize_sources,
+)
 from flyingsquid.estimate import (
     METHODS,
     BinaryFit,
@@ -173,6 +181,36 @@ class LabelModel(VoteEstimator):
             self.moments_ = total
             raise
         return self
+
+    def explain(self, votes_row: Any) -> Explanation:
+        """Why one item got its label: what each source adds to the log odds, strongest first.
+
+        Parameters
+        ----------
+        votes_row : the votes on one item
+            ``Votes`` or a table with one row, an array of shape (1, m) or (m,), a sequence of m votes,
+            or a mapping or pandas row from names to votes.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = fs.datasets.load_breast_cancer().votes
+        >>> why = fs.LabelModel().fit(votes).explain(votes[[2]])
+        >>> why.predicted, why.contributions[0].source
+        ('malignant', 'large nuclei')
+        """
+        codes = self._read_row(votes_row)
+        return explain_item(codes, self._classes, self.source_names_, self.class_balance_, self._weights)
+
+    def summary(self) -> Table:
+        """What each source is worth, one row a source. Prints; ``.to_dict()``, ``.to_pandas()``.
+
+        The columns are those of :func:`~flyingsquid.analysis.summarize_sources`.
+        """
+        self._require_fitted()
+        return summarize_sources(
+            self.moments_, self.accuracies_, self.accuracies_interval_, self.diagnostics_
+        )
 
     def _solve(self, evidence: Evidence) -> None:
         moments = evidence.moments

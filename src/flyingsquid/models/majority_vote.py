@@ -7,18 +7,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid.analysis import SourceTally, Table, VoteCount, count_item, summarize_tally
 from flyingsquid.infer import vote_shares
 from flyingsquid.models._base import VoteEstimator
 from flyingsquid.models._options import require_moments
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes.weights import read_weights
 
 
 class MajorityVote(VoteEstimator):
     """One source, one vote. Any number of classes.
 
     ``predict_proba`` gives each class's share of the votes, uniform where nobody votes.
-    Fitting only notes the classes and the sources.
+    Fitting only notes the classes and the sources, and how often each one votes for what.
 
     Attributes
     ----------
@@ -34,24 +36,62 @@ class MajorityVote(VoteEstimator):
            [0.5 , 0.5 ]])
     """
 
+    _tally: SourceTally
+
     def fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
-        """Note classes and sources. ``y`` and ``sample_weight`` are accepted and change nothing."""
+        """Note classes, sources and their counts.
+
+        ``y`` is accepted and changes nothing; ``sample_weight`` changes the counts in :meth:`summary` only.
+        """
         read = as_votes(votes)
-        self._remember(read.classes, read.names, read.source_names)
-        return self
+        return self._keep(_count(read, sample_weight), read.names)
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Note the classes and sources of counts."""
+        """Note the classes, sources and counts of counts of pairs."""
         require_moments(moments)
-        self._remember(moments.classes, moments.names, moments.source_names)
-        return self
+        return self._keep(SourceTally.of_moments(moments), moments.names)
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
-        """Check that further votes are of the same classes and sources."""
+        """Check that further votes are of the same classes and sources, and count them too."""
         if not hasattr(self, "_classes"):
-            return self.fit(votes)
-        self._read(votes)
+            return self.fit(votes, sample_weight=sample_weight)
+        self._tally = self._tally + _count(self._read(votes), sample_weight)
+        return self
+
+    def explain(self, votes_row: Any) -> VoteCount:
+        """Who voted for what on one item; ``votes_row`` as in ``LabelModel.explain``.
+
+        >>> MajorityVote().fit([["a", "b", "a"]]).explain(["b", "b", "a"])
+        source    vote  adds
+        source 0  b     0.33
+        source 1  b     0.33
+        source 2  a     0.33
+        P(b) = 0.67: 2 of 3 votes
+        """
+        return count_item(self._read_row(votes_row), self._classes, self.source_names_)
+
+    def summary(self) -> Table:
+        """One row a source: what it votes for, and how often. A majority vote judges nobody's accuracy.
+
+        >>> MajorityVote().fit([[1, 1, 0], [0, -1, 0]]).summary()
+        3 sources, 2 items
+        source    polarity  coverage  votes  note
+        source 0  0, 1        100.0%      2
+        source 1  1            50.0%      1  one-sided
+        source 2  0           100.0%      2  one-sided
+        """
+        self._require_fitted()
+        return summarize_tally(self._tally)
+
+    def _keep(self, tally: SourceTally, names: tuple[str, ...] | None) -> Self:
+        self._remember(tally.classes, names, tally.source_names)
+        self._tally = tally
         return self
 
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
         return vote_shares(votes.codes, votes.n_classes)
+
+
+def _count(votes: Votes, sample_weight: ArrayLike | None) -> SourceTally:
+    weights = None if sample_weight is None else read_weights(sample_weight, votes.n_items)
+    return SourceTally.of_votes(votes, weights)

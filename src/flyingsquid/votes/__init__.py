@@ -1,8 +1,8 @@
 """What the sources said: votes and their constructors."""
 
-from flyingsquid.votes.coerce import as_votes
+from flyingsquid.votes.coerce import as_votes, one_row
 from flyingsquid.votes.distinct import DistinctRows
 from flyingsquid.votes.states import ABSTAIN, REASONS
 from flyingsquid.votes.votes import Votes
 
-__all__ = ["ABSTAIN", "REASONS", "DistinctRows", "Votes", "as_votes"]
+__all__ = ["ABSTAIN", "REASONS", "DistinctRows", "Votes", "as_votes", "one_row"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
 
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes import frames
-from flyingsquid.votes.states import ABSTAIN, Label
+from flyingsquid.votes.encode import undo_text_coercion
+from flyingsquid.votes.states import ABSTAIN, Label, require_same
 from flyingsquid.votes.votes import Votes
 
 
@@ -28,3 +33,30 @@ def as_votes(data: Any, classes: tuple[Label, ...] | None = None) -> Votes:
     if frames.is_frame(data):
         return Votes.from_frame(data, classes=classes)
     return Votes.from_classes(data, classes=classes)
+
+
+def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
+    """The votes on one item in a form that :func:`as_votes` takes.
+
+    ``data`` is that already, or flat: a sequence of m votes in the order of the sources, or a mapping
+    or pandas row from names to votes, which is put into the order of ``names``.
+    """
+    if isinstance(data, Votes) or frames.is_frame(data) or issparse(data):
+        return data
+    by_name = dict(data) if isinstance(data, Mapping) else frames.named_row(data, names)
+    if by_name is not None:
+        if names is not None:
+            require_same("sources", set(by_name), set(names))
+        data = [by_name[name] for name in names or by_name]
+    elif hasattr(data, "to_pylist"):  # pyarrow; its NumPy conversion loses nulls
+        data = data.to_pylist()
+    try:
+        array = np.asanyarray(data)
+    except ValueError as error:
+        raise VotesError(f"the votes on one item are one flat row: {error}") from error
+    if array.ndim not in (1, 2):
+        raise VotesError(
+            f"the votes on one item are needed, one for each source, not {type(data).__name__} of "
+            f"{array.ndim} dimensions"
+        )
+    return undo_text_coercion(data, array)[None, :] if array.ndim == 1 else data

@@ -19,6 +19,16 @@ def is_frame(data: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(data))
 
 
+def named_row(data: Any, names: tuple[str, ...] | None) -> dict[str, Any] | None:
+    """Votes by source, if ``data`` is a row of a pandas table; None if it has only positions."""
+    if not nw.dependencies.is_pandas_series(data):
+        return None
+    keys = [str(key) for key in data.index]
+    # A column's index counts its rows, and is no list of names, unless the sources are named so.
+    counted = not any(isinstance(key, str) for key in data.index) and set(keys) != set(names or ())
+    return None if counted else dict(zip(keys, data.tolist(), strict=True))
+
+
 def read(
     frame: Any, columns: Sequence[str] | None, convention: Convention
 ) -> tuple[NDArray[Any], tuple[Label, ...], tuple[str, ...]]:
