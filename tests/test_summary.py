@@ -48,7 +48,9 @@ def test_one_row_a_source_with_the_numbers_of_the_fit():
     assert columns["coverage"] == model.coverage_.tolist()
     assert columns["votes"] == (votes.codes >= 0).sum(axis=0).tolist()
     assert columns["polarity"] == ["0, 1"] * 5
-    assert columns["accuracy_low"] == columns["accuracy_high"] == [None] * 5
+    np.testing.assert_array_equal(
+        np.column_stack([columns["accuracy_low"], columns["accuracy_high"]]), model.accuracies_interval_
+    )
     assert columns["note"] == [""] * 5
     assert "refused" not in columns
     assert "note" not in str(model.summary())  # blank throughout
@@ -60,7 +62,7 @@ def test_notes_say_what_is_odd_about_a_source():
     assert notes["asleep"] == "silent"
     assert "one-sided" in notes["yes"]
     assert notes["echo"] == "copy of caps"
-    assert notes["contrary"] == "opposite of short"
+    assert notes["contrary"] == "worse than a coin; opposite of short"
     assert notes["caps"] == notes["short"] == ""  # the first of a group is the one to keep
 
 

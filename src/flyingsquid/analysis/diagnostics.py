@@ -85,7 +85,7 @@ def diagnose(
         unidentified=named(fit.unidentified),
         useless=named(judged & (low <= 0.5) & (high >= 0.5)),
         adversarial=named(judged & (high < 0.5)),
-        clipped=named(fit.clipped),
+        clipped=named(fit.clipped & ~fit.flags.one_sided),
         triplets_used=fit.triplets_used,
         triplets_skipped=fit.triplets_skipped,
         fit_test=test,
