@@ -66,9 +66,10 @@ def machine() -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
         "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
-        "blas": [
+        # Sorted because libraries are listed in the order in which they were found, which varies.
+        "blas": sorted(
             f"{i['internal_api']} {i['version']}, {i['num_threads']} threads" for i in threadpool_info()
-        ],
+        ),
     }
 
 
