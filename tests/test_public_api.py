@@ -18,17 +18,19 @@ TOP = [
     "__version__",
     "datasets",
     "exceptions",
+    "load",
 ]
 MEMBERS = {
     fs.LabelModel: {
         "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "partial_fit", "predict",
-        "predict_proba", "score", "explain", "summary", "get_params", "set_params", "get_metadata_routing",
-        "set_fit_request", "set_score_request", "set_predict_request", "set_partial_fit_request",
-        "set_predict_proba_request",
+        "predict_proba", "score", "explain", "summary", "save",
+        "get_params", "set_params", "get_metadata_routing", "set_fit_request", "set_score_request",
+        "set_predict_request", "set_partial_fit_request", "set_predict_proba_request",
     },
     fs.Moments: {
         "of", "n_items", "n_sources", "n_classes", "pair_counts", "pair_rates", "vote_counts", "coverage",
-        "missing", "missing_counts", "classes", "names", "source_names", "is_exact", "aligned_to",
+        "missing", "save", "load", "missing_counts", "classes", "names", "source_names", "is_exact",
+        "aligned_to",
     },
     fs.Votes: {
         "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "codes", "classes",

@@ -19,7 +19,7 @@ from flyingsquid.moments import Moments
 from flyingsquid.votes import ABSTAIN, Votes
 
 if TYPE_CHECKING:
-    from flyingsquid.models import LabelModel, MajorityVote
+    from flyingsquid.models import LabelModel, MajorityVote, load
 
 __all__ = [
     "ABSTAIN",
@@ -31,11 +31,12 @@ __all__ = [
     "__version__",
     "datasets",
     "exceptions",
+    "load",
 ]
 
 # The estimators need scikit-learn, which takes a second to import and imports pandas where it
 # is installed. Counting votes on a worker needs neither.
-_LAZY = {"LabelModel": "flyingsquid.models", "MajorityVote": "flyingsquid.models"}
+_LAZY = dict.fromkeys(("LabelModel", "MajorityVote", "load"), "flyingsquid.models")
 
 
 def __getattr__(name: str) -> Any:

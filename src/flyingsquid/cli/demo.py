@@ -12,7 +12,7 @@ from flyingsquid.datasets import BreastCancer, load_breast_cancer
 from flyingsquid.models import LabelModel, MajorityVote
 
 _HELD_OUT = 0.3
-_BAR = 24
+_BAR = 16
 # Full, empty, and the mark of the truth.
 _BLOCKS = ("█", "·", "┃")
 _ASCII = ("#", ".", "|")
@@ -44,6 +44,7 @@ def demo(seed: int) -> None:
     console.print(_source_table(model, data, train, glyphs))
     full, _, mark = glyphs
     console.print(f"[dim]{full} estimated from votes alone,[/] [bold green]{mark}[/] [dim]true[/]")
+    console.print(f"\n[bold]Verdict.[/] {model.diagnostics_.verdict}")
     console.print(f"\nAnd on [bold]{len(held_out)}[/] biopsies that nothing has seen:\n")
     console.print(_result_table(model, data, train, held_out))
     console.print(
@@ -58,7 +59,7 @@ def _source_table(
 ) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("rule")
-    for name in ("votes on", "estimated", "true"):
+    for name in ("votes on", "estimated", "95% interval", "true"):
         table.add_column(name, justify="right")
     table.add_column("50%" + "100%".rjust(_BAR - 3))
     codes, truth = data.votes.codes[train], data.y[train]
@@ -66,10 +67,12 @@ def _source_table(
         voted = codes[:, j] >= 0
         right = float(np.mean(codes[voted, j] == truth[voted]))
         estimate = float(model.accuracies_[j])
+        low, high = model.accuracies_interval_[j]
         table.add_row(
             model.source_names_[j],
             f"{model.coverage_[j]:.0%}",
             f"{estimate:.1%}",
+            f"{low:.0%} to {high:.0%}",
             f"{right:.1%}",
             _bar(estimate, right, glyphs),
         )

@@ -1,6 +1,7 @@
 """Thin estimators over the statistic, the solvers and the inference."""
 
+from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 
-__all__ = ["LabelModel", "MajorityVote"]
+__all__ = ["LabelModel", "MajorityVote", "load"]

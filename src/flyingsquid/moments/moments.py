@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid.exceptions import IncompatibleError, VotesError
+from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
+from flyingsquid.io import read_state, write_state
+from flyingsquid.moments import files
 from flyingsquid.moments.counting import count_pairs
 from flyingsquid.votes import REASONS, Votes, as_votes
 from flyingsquid.votes.states import Label, listed, require_same, rows_of_entries, shown_names
@@ -120,6 +123,24 @@ class Moments:
         stated = dict(zip(REASONS[1:], self.missing.T, strict=True))
         abstained = self.n_items - self.vote_counts.sum(axis=1) - self.missing.sum(axis=1)
         return {REASONS[0]: abstained, **stated}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the counts to a file, whole or not at all; :meth:`load` and ``fs.load`` read it."""
+        write_state(path, files.to_state(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Moments:
+        """Read counts that :meth:`save` wrote.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is damaged, from a newer version, or holds something else.
+        """
+        state = read_state(path)
+        if state.kind != files.KIND:
+            raise ModelFileError(f"{path}: the file holds a {state.kind}, not counts; fs.load reads it")
+        return cls(**files.fields_of(state))
 
     # ------------------------------------------------------------------ algebra
 
