@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,7 @@ class Contribution:
         return "no vote" if self.reason == REASONS[0] else f"no vote ({self.reason})"
 
 
-class _Explained:
+class _Explained(ABC):
     """What both kinds of explanation share: they are given through a table."""
 
     __slots__ = ()
@@ -54,9 +55,9 @@ class _Explained:
     predicted: Label
     probabilities: tuple[float, ...]
 
+    @abstractmethod
     def table(self) -> Table:
         """The explanation as a table, the sentence below it."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Prediction, classes, probabilities, and ``contributions`` by column; fit for JSON."""

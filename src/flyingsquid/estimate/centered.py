@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimate.signed import VoteRates
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class CenteredMoments:
+class CenteredMoments(VoteRates):
     """Central moments of signed votes λ in {-1, 0, +1}.
 
     For any sources that are independent given Y, Cov(λᵢ, λⱼ) = bᵢbⱼ with bᵢ = Cov(λᵢ, Y)/√Var(Y):
@@ -21,9 +22,7 @@ class CenteredMoments:
 
     Attributes
     ----------
-    n_items : float
-    rates : array of shape (m, 2)
-        P(λ = -1), P(λ = +1).
+    n_items, rates : as in :class:`~flyingsquid.estimate.signed.VoteRates`
     covariance : array of shape (m, m)
         Cov(λᵢ, λⱼ); the diagonal is set to 0, because no estimator may read it.
     noise : array of shape (m, m)
@@ -32,8 +31,6 @@ class CenteredMoments:
         ``cross[v, i, j]`` = Cov(1{source i votes class v}, λⱼ).
     """
 
-    n_items: float
-    rates: Array
     covariance: Array
     noise: Array
     cross: Array
@@ -58,16 +55,6 @@ class CenteredMoments:
         for table in (covariance, noise, *cross):
             np.fill_diagonal(table, 0.0)
         return cls(n, rates, covariance, noise, cross)
-
-    @property
-    def coverage(self) -> Array:
-        """P(source votes), shape (m,)."""
-        return np.asarray(self.rates.sum(axis=1))
-
-    @property
-    def mean(self) -> Array:
-        """E[λ], shape (m,)."""
-        return np.asarray(self.rates[:, 1] - self.rates[:, 0])
 
     @property
     def variance(self) -> Array:

@@ -13,7 +13,32 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class SignedMoments:
+class VoteRates:
+    """How often each source votes for what.
+
+    Attributes
+    ----------
+    n_items : float
+    rates : array of shape (m, 2)
+        P(λ = -1), P(λ = +1).
+    """
+
+    n_items: float
+    rates: Array
+
+    @property
+    def coverage(self) -> Array:
+        """P(source votes), shape (m,)."""
+        return np.asarray(self.rates.sum(axis=1))
+
+    @property
+    def mean(self) -> Array:
+        """E[λ], shape (m,)."""
+        return np.asarray(self.rates[:, 1] - self.rates[:, 0])
+
+
+@dataclass(frozen=True, slots=True)
+class SignedMoments(VoteRates):
     """Observable moments of signed votes λ in {-1, 0, +1}.
 
     No vote counts as 0. The paper draws a coin there instead (its augmentation), which has
@@ -21,9 +46,7 @@ class SignedMoments:
 
     Attributes
     ----------
-    n_items : float
-    rates : array of shape (m, 2)
-        P(λ = -1), P(λ = +1).
+    n_items, rates : as in :class:`VoteRates`
     second : array of shape (m, m)
         E[λᵢ λⱼ]; the diagonal is set to 0, because no estimator may read it.
     overlap : array of shape (m, m)
@@ -32,8 +55,6 @@ class SignedMoments:
         P(both vote and agree), diagonal 0.
     """
 
-    n_items: float
-    rates: Array
     second: Array
     overlap: Array
     agreement: Array
@@ -47,16 +68,6 @@ class SignedMoments:
             np.fill_diagonal(table, 0.0)
         rates = np.asarray(moments.vote_counts / n, np.float64)
         return cls(n, rates, agreement - conflict, agreement + conflict, agreement)
-
-    @property
-    def coverage(self) -> Array:
-        """P(source votes), shape (m,)."""
-        return np.asarray(self.rates.sum(axis=1))
-
-    @property
-    def mean(self) -> Array:
-        """E[λ], shape (m,)."""
-        return np.asarray(self.rates[:, 1] - self.rates[:, 0])
 
     @property
     def standard_error(self) -> Array:
