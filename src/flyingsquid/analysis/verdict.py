@@ -73,9 +73,14 @@ def _reason(accuracies: Array, coverage: Array) -> str:
 def _cautions(fit: BinaryFit, test: FitTest | None) -> list[str]:
     words = []
     if test is not None and test.p_value < _CLEARLY_DEPENDENT:
+        m = len(fit.tables)
+        worth = (
+            f"; {m} sources are worth {test.effective_sources:.1f}"
+            if test.effective_sources < m - 0.1
+            else ""
+        )
         words.append(
-            f"Mind that the sources are not independent given the truth (p = {test.p_value:.1g}; "
-            f"{len(fit.tables)} sources are worth {test.effective_sources:.1f})."
+            f"Mind that the sources are not independent given the truth (p = {test.p_value:.1g}{worth})."
         )
     if 2 * fit.clipped.sum() > len(fit.clipped):
         words.append("Mind that the class balance does not fit the votes.")
