@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.estimate.conditional import fit_conditional
@@ -15,6 +17,7 @@ from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.third_moment import estimate_balance
 from flyingsquid.exceptions import NotIdentifiableError
 from tests.oracle.star import AnyStar
+from tests.strategies import vote_matrices
 
 METHODS = ["covariance", "quadratic"]
 
@@ -96,10 +99,68 @@ def test_fewer_than_three_sources_that_vary_are_refused(method):
             fs.LabelModel(method=method).fit(columns)
 
 
-def test_noise_gives_weak_labels():
-    votes = np.random.default_rng(0).integers(-1, 2, (2_000, 6))
-    posterior = fs.LabelModel(method="covariance", class_balance="uniform").fit(votes).predict_proba(votes)
-    assert np.abs(posterior - 0.5).mean() < 0.15
+@pytest.mark.parametrize("method", METHODS)
+def test_noise_is_refused(method):
+    for seed in range(20):
+        votes = np.random.default_rng(seed).integers(-1, 2, (300, 5))
+        with pytest.raises(NotIdentifiableError, match="no three sources"):
+            fs.LabelModel(method=method).fit(votes)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_order_of_sources_and_names_of_classes_decide_nothing(method):
+    rng, star = np.random.default_rng(0), stars()[1]
+    for n in (200, 1_000):
+        codes, y = star.sample(n, rng)
+        gold = np.where(np.arange(n) < 20, y, -1)
+        order = rng.permutation(5)
+        for options in ({}, {"gold": gold}):
+            a = fs.LabelModel(method=method).fit(fs.Votes(codes, (0, 1)), **options)
+            b = fs.LabelModel(method=method).fit(fs.Votes(codes[:, order], (0, 1)), **options)
+            np.testing.assert_allclose(
+                a.predict_proba(fs.Votes(codes, (0, 1))),
+                b.predict_proba(fs.Votes(codes[:, order], (0, 1))),
+                atol=1e-6,
+            )
+            np.testing.assert_allclose(b.accuracies_interval_, a.accuracies_interval_[order], atol=1e-6)
+        flipped = np.where(codes >= 0, 1 - codes, -1)
+        c = fs.LabelModel(method=method).fit(fs.Votes(flipped, (0, 1)))
+        plain = fs.LabelModel(method=method).fit(fs.Votes(codes, (0, 1)))
+        np.testing.assert_allclose(
+            c.predict_proba(fs.Votes(flipped, (0, 1)))[:, ::-1],
+            plain.predict_proba(fs.Votes(codes, (0, 1))),
+            atol=1e-6,
+        )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=150, deadline=None)
+@given(votes=vote_matrices(n_sources=5, most_items=20), data=st.data())
+def test_any_votes_give_probabilities_or_a_refusal(method, votes, data):
+    gold = data.draw(st.lists(st.integers(-1, 1), min_size=len(votes), max_size=len(votes)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
+        try:
+            model = fs.LabelModel(method=method).fit(fs.Votes(votes, (0, 1)), gold=gold)
+        except fs.FlyingSquidError:
+            return
+    assert (model.confusion_ >= 0).all()
+    assert (model.confusion_ <= 1).all()
+    posterior = model.predict_proba(fs.Votes(votes, (0, 1)))
+    assert np.isfinite(posterior).all()
+    assert str(model.diagnostics_.verdict)
+    assert len(model.summary()) == 5
+
+
+def test_float_weights_and_a_constant_source_do_no_harm():
+    sample = fs.datasets.simulate(500, [0.8, 0.75, 0.7, 0.7], rng=np.random.default_rng(0))
+    votes = np.column_stack([sample.votes.codes, np.zeros(500, np.int8)])
+    for seed in range(40):
+        with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
+            fs.LabelModel(method="quadratic").fit(
+                votes, sample_weight=np.random.default_rng(seed).random(500)
+            )
 
 
 def test_a_balance_that_the_votes_leave_open_stays_even():

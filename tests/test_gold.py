@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
 import flyingsquid as fs
 from flyingsquid.estimate import GoldCounts
-from flyingsquid.exceptions import NotIdentifiableError, SourceWarning, VotesError
+from flyingsquid.exceptions import NotIdentifiableError, VotesError
 from tests.oracle.star import AnyStar
+from tests.test_conditional import panel
 
-METHODS = ["triplet_mean", "triplet_median", "covariance", "quadratic"]
+METHODS = ["triplet_mean", "triplet_median", "triplet", "covariance", "quadratic"]
 
 
 def some_known(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -30,31 +29,36 @@ def test_counts_on_known_items():
     assert (gold.right.tolist(), gold.cast.tolist(), gold.classes.tolist()) == ([2, 0], [3, 2], [1, 2])
 
 
+def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, list[float]]:
+    if kind == "symmetric":
+        p = rng.uniform(0.2, 0.8)
+        sample = fs.datasets.simulate(
+            2_000, rng.uniform(0.55, 0.9, 6), coverage=0.7, class_balance=[1 - p, p], rng=rng
+        )
+        return sample.votes, sample.y, [1 - p, p]
+    star = AnyStar.random(rng, 6) if kind == "any" else panel(kind, rng.choice([0.1, 0.3, 0.5]), rng)
+    codes, y = star.sample(2_000, rng)
+    return fs.Votes(codes, (0, 1)), y, star.balance
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["symmetric", "any"])
-def test_twenty_known_labels_never_hurt_on_average(method, kind):
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+@pytest.mark.parametrize("method", ["triplet_mean", "triplet_median", "covariance", "quadratic"])
+@pytest.mark.parametrize("kind", ["symmetric", "any", "one-sided", "judges"])
+@pytest.mark.parametrize("balance", ["given", "default"])
+def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
     gains = []
     for seed in range(50):
         rng = np.random.default_rng(seed)
-        if kind == "symmetric":
-            p = rng.uniform(0.2, 0.8)
-            sample = fs.datasets.simulate(
-                2_000, rng.uniform(0.55, 0.9, 6), coverage=0.7, class_balance=[1 - p, p], rng=rng
-            )
-            votes, y = sample.votes, sample.y
-        else:
-            codes, y = AnyStar.random(rng, 6).sample(2_000, rng)
-            votes = fs.Votes(codes, (0, 1))
+        votes, y, truth = draw(kind, rng)
         gold = some_known(y, 20, rng)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SourceWarning)
-            try:
-                without = fs.LabelModel(method=method).fit(votes).score(votes, y)
-            except NotIdentifiableError:
-                continue
-            gains.append(fs.LabelModel(method=method).fit(votes, gold=gold).score(votes, y) - without)
-    assert len(gains) > 40
+        options = {"method": method, "class_balance": truth if balance == "given" else None}
+        try:
+            without = fs.LabelModel(**options).fit(votes).score(votes, y)
+        except NotIdentifiableError:
+            continue  # nothing to compare with
+        gains.append(fs.LabelModel(**options).fit(votes, gold=gold).score(votes, y) - without)
+    assert len(gains) >= 40
     assert np.mean(gains) > -0.002
 
 
@@ -141,3 +145,39 @@ def test_gold_of_any_kind_is_read_and_bad_gold_is_located():
         fs.LabelModel().fit(sample.votes, gold=np.where(np.arange(500) == 3, 7, codes))
     with pytest.raises(VotesError, match="gold has 3 labels"):
         fs.LabelModel().fit(sample.votes, gold=[1, 0, 1])
+
+
+def test_weights_count_known_items_too():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], rng=rng)
+    gold = some_known(sample.y, 50, rng)
+    tripled = fs.Votes(np.tile(sample.votes.codes, (3, 1)), (0, 1))
+    a = fs.LabelModel().fit(sample.votes, gold=gold, sample_weight=3)
+    b = fs.LabelModel().fit(tripled, gold=np.tile(gold, 3))
+    np.testing.assert_allclose(a.accuracies_, b.accuracies_, rtol=1e-9)
+
+
+def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], rng=rng)
+    model = fs.LabelModel().fit(sample.votes[:1_000], gold=some_known(sample.y[:1_000], 50, rng))
+    model.save(tmp_path / "m.fsq")
+    for later in (model, fs.load(tmp_path / "m.fsq")):
+        later.partial_fit(sample.votes[1_000:])
+        assert later.score(sample.votes, sample.y) > 0.9
+        assert "known labels" in later.diagnostics_.class_balance
+    fresh = fs.LabelModel().fit(sample.votes)
+    assert fresh.score(sample.votes, sample.y) < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["triplet_mean", "covariance"])
+@pytest.mark.parametrize("n_gold", [50, 300, 1_000])
+def test_intervals_with_known_labels_cover_the_truth(method, n_gold):
+    rng, truth, inside = np.random.default_rng(0), np.array([0.85, 0.8, 0.75, 0.7, 0.65]), []
+    for _ in range(150):
+        sample = fs.datasets.simulate(1_000, truth, rng=rng)
+        model = fs.LabelModel(method=method).fit(sample.votes, gold=some_known(sample.y, n_gold, rng))
+        low, high = model.accuracies_interval_.T
+        inside.append((low <= truth) & (truth <= high))
+    assert np.mean(inside) >= 0.92

@@ -410,12 +410,14 @@ BAD_FITS = [
         OptionError,
         "screen= has no part",
     ),
+    (GOOD, {"method": "covariance", "screen": 2}, OptionError, "screen= has no part in method='covariance'"),
     (GOOD, {"triplets": [(0, 1, 2)]}, OptionError, "method='triplet' only"),
     (GOOD, {"method": "triplet", "triplets": [(0, 1)]}, OptionError, "three sources"),
     (GOOD, {"method": "triplet", "triplets": [(0, 1, 1)]}, OptionError, "twice"),
     (GOOD, {"method": "triplet", "triplets": [(0, 1, 9)]}, OptionError, "there are 5"),
     (GOOD, {"method": "triplet", "triplets": []}, OptionError, "empty"),
     (GOOD, {"method": "triplet", "triplets": 5}, OptionError, "no sequence"),
+    (GOOD, {"method": "triplet", "triplets": iter([(0, 1, 2)])}, OptionError, "read only once"),
     (GOOD, {"method": "triplet", "triplets": [(0, 1, 2)]}, NotIdentifiableError, "'source 3' is in none"),
     (GOOD, {"method": "independencies"}, NotIdentifiableError, "too close to 0"),
     (
@@ -495,6 +497,22 @@ def test_partial_fit_does_not_count_twice_after_a_wrong_option():
     with pytest.raises(OptionError):
         model.partial_fit(GOOD)
     assert model.set_params(signs="average").partial_fit(GOOD).moments_.n_items == 400
+
+
+def test_a_failed_partial_fit_leaves_the_last_fit_whole():
+    model = fit(GOOD)
+    before = (model.moments_, model.accuracies_interval_, str(model.summary()))
+    model.set_params(method="independencies")
+    with pytest.raises(NotIdentifiableError):
+        model.partial_fit(GOOD)
+    assert (model.moments_, str(model.summary())) == (before[0], before[2])
+    np.testing.assert_array_equal(model.accuracies_interval_, before[1])
+    assert model.set_params(method="auto").partial_fit(GOOD).moments_.n_items == 1_200
+
+
+def test_results_cannot_be_changed_by_accident():
+    with pytest.raises(ValueError, match="read-only"):
+        fit(GOOD).accuracies_interval_[0, 0] = 0
 
 
 def test_counts_of_nothing_are_refused():
@@ -579,7 +597,8 @@ def test_score_counts_items_whose_truth_is_known():
 def test_diagnostics_say_what_was_done():
     model = fit(GOOD)
     assert model.diagnostics_.method == "triplet_mean"
-    assert "mean over all triplets" in model.diagnostics_.reason
+    assert model.diagnostics_.reason == "the mean over all triplets"
+    assert model.diagnostics_.class_balance == "even, the default of the method"
     assert fit(GOOD, method="triplet").diagnostics_.reason == ""
     used, skipped = model.diagnostics_.triplets_used, model.diagnostics_.triplets_skipped
     np.testing.assert_array_equal(used + skipped, 6)  # 4 choose 2

@@ -29,8 +29,8 @@ MEMBERS = {
     },
     fs.Moments: {
         "of", "n_items", "n_sources", "n_classes", "pair_counts", "pair_rates", "vote_counts", "coverage",
-        "missing", "save", "load", "missing_counts", "classes", "names", "source_names", "is_exact",
-        "aligned_to",
+        "missing", "save", "load", "from_state", "missing_counts", "classes", "names", "source_names",
+        "is_exact", "aligned_to",
     },
     fs.Votes: {
         "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "codes", "classes",

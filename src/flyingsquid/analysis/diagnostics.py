@@ -11,6 +11,7 @@ from flyingsquid.analysis.fit_test import FitTest, independence_test
 from flyingsquid.analysis.verdict import Verdict, judge
 from flyingsquid.estimate import BinaryFit
 from flyingsquid.estimate.conditional import fit_conditional
+from flyingsquid.estimate.intervals import strength_errors
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 
@@ -19,7 +20,7 @@ Array = NDArray[np.float64]
 _COIN = 0.02
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Diagnostics:
     """What a fit noticed. Sources are given by name.
 
@@ -71,9 +72,7 @@ def diagnose(
     def named(mask: NDArray[np.bool_]) -> tuple[str, ...]:
         return tuple(names[i] for i in np.flatnonzero(mask))
 
-    low, high = _reach(accuracies, interval)
-    # A one-sided source may be right less than half of the time and still be evidence.
-    judged = ~(fit.flags.silent | fit.flags.one_sided | fit.unidentified)
+    useless, adversarial = _judge_sources(fit, accuracies, interval)
     test = _independence(moments, fit)
     return Diagnostics(
         method=method,
@@ -83,8 +82,8 @@ def diagnose(
         one_sided=named(fit.flags.one_sided),
         identical=tuple(tuple(names[i] for i in group) for group in fit.flags.identical),
         unidentified=named(fit.unidentified),
-        useless=named(judged & (low <= 0.5) & (high >= 0.5)),
-        adversarial=named(judged & (high < 0.5)),
+        useless=named(useless),
+        adversarial=named(adversarial),
         clipped=named(fit.clipped & ~fit.flags.one_sided),
         triplets_used=fit.triplets_used,
         triplets_skipped=fit.triplets_skipped,
@@ -93,27 +92,36 @@ def diagnose(
     )
 
 
-def _reach(accuracies: Array, interval: Array) -> tuple[Array, Array]:
+def _judge_sources(
+    fit: BinaryFit, accuracies: Array, interval: Array
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Sources that cannot be told from a coin, and sources that are worse than one.
+
+    For class-conditional sources by their covariance with the truth: how often a vote is right depends on
+    the class balance too. For symmetric ones by their accuracy; one-sided ones are not symmetric.
+    """
+    if fit.conditional is not None:
+        judged = ~(fit.flags.silent | fit.unidentified)
+        strength = fit.conditional.strength
+        reach = 1.96 * strength_errors(fit.conditional, fit.tables, fit.balance)
+        return judged & (np.abs(strength) <= reach), judged & (strength < -reach)
+    judged = ~(fit.flags.silent | fit.flags.one_sided | fit.unidentified)
     known = np.isfinite(interval).all(axis=1)
     low = np.where(known, interval[:, 0], accuracies - _COIN)
-    return low, np.where(known, interval[:, 1], accuracies + _COIN)
+    high = np.where(known, interval[:, 1], accuracies + _COIN)
+    return judged & (low <= 0.5) & (high >= 0.5), judged & (high < 0.5)
 
 
 def _independence(moments: Moments, fit: BinaryFit) -> FitTest | None:
     conditional = fit.conditional
     if conditional is None:
         try:
-            # Signs do not matter to residuals; any anchor will do.
             conditional = fit_conditional(
-                moments,
-                fit.flags,
-                method="covariance",
-                anchors=dict.fromkeys(range(moments.n_sources), 1),
-                screen=0.0,
+                moments, fit.flags, method="covariance", anchors={}, screen=0.0, oriented=False
             )
         except NotIdentifiableError:
             return None
-    return independence_test(conditional)
+    return independence_test(conditional, fit.flags)
 
 
 def concerns(fit: BinaryFit, names: tuple[str, ...]) -> str:

@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 _WORTH_HAVING = 0.005
 _ALIKE = 0.08
 _CLEARLY_DEPENDENT = 1e-3
+# Real votes have never been seen to gain this much.
+_TOO_GOOD = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,10 @@ class Verdict:
     ----------
     words : str
     gain : float
-        Accuracy of the model less that of majority vote on items drawn from the fitted model.
+        Accuracy of the model less that of majority vote on items drawn from the fitted model: its own
+        account, right only as far as its assumptions are.
     use_model : bool
+        Whether the gain is worth having and nothing speaks against the assumptions.
     """
 
     words: str
@@ -45,13 +49,18 @@ def judge(fit: BinaryFit, test: FitTest | None, accuracies: Array, coverage: Arr
     codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
     posterior = binary_posterior(codes, fit.balance, fit.weights)[:, 0, 1]
     shares = vote_shares(codes, 2)[:, 0, 1]
-    gain = _accuracy(posterior, y) - _accuracy(shares, y)
-    use_model = gain >= _WORTH_HAVING
-    if use_model:
-        words = f"Use it: by its own account it labels {100 * gain:.1f} points more right than majority vote."
-    else:
-        words = f"Majority vote is as good here, because {_reason(accuracies, coverage)}."
-    return Verdict(" ".join([words, *_cautions(fit, test)]), float(gain), use_model)
+    gain = float(_accuracy(posterior, y) - _accuracy(shares, y))
+    if gain < _WORTH_HAVING:
+        return Verdict(
+            f"Majority vote is as good here, because {_reason(accuracies, coverage)}.", gain, use_model=False
+        )
+    claim = f"by its own account it labels {100 * gain:.1f} points more right than majority vote"
+    doubts = _doubts(fit, test, gain)
+    if doubts:
+        words = f"Unproven: {claim}, but {' and '.join(doubts)}. Check it on some known labels before use."
+        return Verdict(words, gain, use_model=False)
+    caution = "" if test is not None else " There is too little to test whether the sources are independent."
+    return Verdict(f"Use it: {claim}.{caution}", gain, use_model=True)
 
 
 def _accuracy(score: Array, y: NDArray[np.intp]) -> float:
@@ -70,18 +79,18 @@ def _reason(accuracies: Array, coverage: Array) -> str:
     return "the weights of the sources rarely change which class wins"
 
 
-def _cautions(fit: BinaryFit, test: FitTest | None) -> list[str]:
-    words = []
+def _doubts(fit: BinaryFit, test: FitTest | None, gain: float) -> list[str]:
+    """What speaks against the assumptions that the account rests on."""
+    doubts = []
     if test is not None and test.p_value < _CLEARLY_DEPENDENT:
-        m = len(fit.tables)
-        worth = (
-            f"; {m} sources are worth {test.effective_sources:.1f}"
-            if test.effective_sources < m - 0.1
-            else ""
-        )
-        words.append(
-            f"Mind that the sources are not independent given the truth (p = {test.p_value:.1g}{worth})."
+        voting = int((~fit.flags.silent).sum())
+        few = test.effective_sources < voting - 0.1
+        worth = f"; {voting} of them are worth {test.effective_sources:.1f}" if few else ""
+        doubts.append(f"the sources are not independent given the truth (p = {test.p_value:.1g}{worth})")
+    if gain > _TOO_GOOD:
+        doubts.append(
+            "so large a gain is more often a sign that the good and the bad are taken for each other"
         )
     if 2 * fit.clipped.sum() > len(fit.clipped):
-        words.append("Mind that the class balance does not fit the votes.")
-    return words
+        doubts.append("the class balance does not fit the votes")
+    return doubts

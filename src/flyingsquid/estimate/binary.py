@@ -23,7 +23,7 @@ from flyingsquid.votes import Votes
 
 Array = NDArray[np.float64]
 METHODS: tuple[str, ...] = (*SYMMETRIC, *CONDITIONAL)
-Balance: TypeAlias = Array | Literal["estimate"] | None
+Balance: TypeAlias = Array | Literal["estimate", "even"] | None
 """P(Y = k) as given, "estimate" for a pass over the votes, None for what suits the method."""
 
 
@@ -49,7 +49,8 @@ class Evidence:
         """How much the known labels prefer given signs of accuracies to their opposite."""
         if self.gold is None:
             return None
-        return partial(self.gold.preference, coverage=self.moments.coverage)
+        rates = np.asarray(self.moments.vote_counts / self.moments.n_items, np.float64)
+        return partial(self.gold.preference, rates=rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +117,9 @@ def fit_binary(
     flags = flag_sources(signed)
     _require_votes(signed, flags)
     if balance is None and method in SYMMETRIC and evidence.gold is None:
-        balance = np.array([0.5, 0.5])
+        balance = "even"
     conditional = None
-    if method in CONDITIONAL or not isinstance(balance, np.ndarray):
+    if method in CONDITIONAL or balance is None or (isinstance(balance, str) and balance == "estimate"):
         route = method if method in CONDITIONAL else "covariance"
         needed = method in CONDITIONAL
         conditional = _try_conditional(evidence, flags, route, anchors, screen, needed=needed)
@@ -198,7 +199,7 @@ def _finish_conditional(
         tables,
         vote_weights(tables, absence_counts=True),
         flags,
-        np.zeros(len(clipped), np.bool_),
+        (fit.strength == 0) & (fit.centered.variance > 0),
         clipped,
         fit.triplets_used,
         fit.triplets_skipped,
@@ -213,7 +214,9 @@ def _settle_balance(
     if isinstance(balance, np.ndarray):
         return balance, None, "as given"
     even = np.array([0.5, 0.5])
-    if evidence.votes is None:
+    if balance == "even":
+        return even, None, "even, the default of the method"
+    if evidence.votes is None and evidence.gold is None:
         if balance is None:
             return even, None, "even, because counts of pairs do not determine it"
         raise OptionError(
@@ -221,7 +224,7 @@ def _settle_balance(
             "fit(votes), or pass the balance"
         )
     estimate = BalanceEstimate(0.0, np.inf)
-    if fit is not None:
+    if fit is not None and evidence.votes is not None:
         estimate = estimate_balance(evidence.votes, evidence.sample_weight, fit)
     origin = "estimated from votes"
     if evidence.gold is not None:

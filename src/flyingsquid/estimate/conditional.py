@@ -75,8 +75,13 @@ def fit_conditional(
     anchors: Mapping[int, int],
     screen: float,
     preference: Callable[[Array], float] | None = None,
+    oriented: bool = True,
 ) -> ConditionalFit:
-    """Solve for γ by ``method`` ``"covariance"`` or ``"quadratic"``."""
+    """Solve for γ by ``method`` ``"covariance"`` or ``"quadratic"``.
+
+    ``oriented=False`` leaves open which of two mirror images is the truth, for those who only want
+    to know how well either fits.
+    """
     centered = CenteredMoments.of(moments)
     comparable = _comparable(centered, flags)
     if (comparable.sum(axis=1) >= 2).sum() < 3:
@@ -88,6 +93,11 @@ def fit_conditional(
     noise = np.maximum(centered.noise, _NOISE_FLOOR * product)
     weights = np.divide(1.0, noise, out=np.zeros_like(noise), where=comparable)
     signs, group = relative_signs(centered.covariance, product, centered.n_items, comparable)
+    if np.bincount(group).max() < 3:
+        raise NotIdentifiableError(
+            f"method={method!r} found no three sources that vary together beyond chance at "
+            f"{centered.n_items:,.0f} items. Add items or sources, or use MajorityVote"
+        )
     spread = np.sqrt(centered.variance)
     used = skipped = np.zeros(len(spread), np.int64)
     by_triplets = np.full((len(spread), 2), np.nan)
@@ -102,7 +112,10 @@ def fit_conditional(
     error = partial(
         standard_error_of_sum, weights=weights, variance=centered.variance, n_items=centered.n_items
     )
-    signs = orient(signs, group, size, size > 0, anchors, error, moments.source_names, preference)
+    if oriented:
+        # One fit of all pairs ties all sources together, so there is one sign to settle.
+        one = np.zeros_like(group)
+        signs = orient(signs, one, size, size > 0, anchors, error, moments.source_names, preference)
     strength = signs * size
     cells = np.stack([_regress(centered.cross[v], weights, strength) for v in (0, 1)], axis=1)
     known = np.isfinite(by_triplets)
@@ -141,13 +154,13 @@ def _indicator_triplets(
     moments: Moments, comparable: NDArray[np.bool_], screen: float
 ) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
     """|γᵢᵥ| by the mean over triplets of the indicators of vote v, shape (m, 2); NaN where unknown."""
-    n, rates = float(moments.n_items), moments.vote_counts / moments.n_items
+    n, rates = float(moments.n_items), np.minimum(moments.vote_counts / moments.n_items, 1.0)
     values = np.empty((moments.n_sources, 2))
     used = np.zeros(moments.n_sources, np.int64)
     skipped = used.copy()
     for v in (0, 1):
         q, both = rates[:, v], moments.pair_rates(v, v)
-        occurs = (q > 0) & (q < 1)
+        occurs = (q > 1e-12) & (q < 1 - 1e-12)  # float counts reach 0 and 1 up to rounding
         pairs = _indicator_pairs(q, both, comparable & np.outer(occurs, occurs), n, screen)
         solved = all_triplets_mean(pairs)
         values[:, v] = np.where(occurs, np.minimum(solved.values, np.sqrt(q * (1 - q))), 0.0)

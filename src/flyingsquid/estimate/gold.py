@@ -26,15 +26,19 @@ class GoldCounts:
     votes: Array
 
     @classmethod
-    def of(cls, votes: Votes, gold: NDArray[Any]) -> GoldCounts:
-        """Count ``votes`` on the items whose code in ``gold``, shape (n,), is not negative."""
+    def of(cls, votes: Votes, gold: NDArray[Any], weights: NDArray[Any] | None = None) -> GoldCounts:
+        """Count ``votes`` on the items whose code in ``gold``, shape (n,), is not negative.
+
+        ``weights`` of shape (n,) say how often each item counts.
+        """
         known = np.flatnonzero(gold >= 0)
         codes = np.maximum(votes[known].to_dense().codes, -1)
+        share = np.ones(len(known)) if weights is None else weights[known].astype(np.float64)
         counts = np.zeros((votes.n_sources, 2, 3))
         for y in (0, 1):
-            rows = codes[gold[known] == y]
+            items = gold[known] == y
             for column, vote in enumerate((0, 1, -1)):
-                counts[:, y, column] = (rows == vote).sum(axis=0)
+                counts[:, y, column] = share[items] @ (codes[items] == vote)
         return cls(counts)
 
     @property
@@ -52,12 +56,22 @@ class GoldCounts:
         """Votes of each source, shape (m,)."""
         return np.asarray(self.votes[:, :, :2].sum(axis=(1, 2)))
 
-    def preference(self, accuracies: Array, coverage: Array) -> float:
-        """Log likelihood of the known labels with these signs of accuracies, less that with all flipped."""
-        share = np.divide(accuracies, coverage, out=np.zeros_like(coverage), where=coverage > 0)
-        # No source is taken to be surer than 19 to 1: a few labels must be able to object.
-        odds = 2 * np.arctanh(np.clip(share, -0.9, 0.9))
-        return float(odds @ (2 * self.right - self.cast))
+    def preference(self, accuracies: Array, rates: Array) -> float:
+        """Log likelihood of the votes on known items with these signs, less that with all flipped.
+
+        A source is better than random if it leans to the true class more than it does overall; how often
+        it is right depends on the class balance too. So the votes are taken as aᵢ(Y - E[Y]) plus noise
+        around their mean, for ``accuracies`` a of shape (m,) and observed ``rates`` of shape (m, 2).
+        """
+        mean, coverage = rates[:, 1] - rates[:, 0], rates.sum(axis=1)
+        expected = float((self.classes[1] - self.classes[0]) / (self.classes.sum() + 2))
+        away = np.array([-1.0, 1.0]) - expected  # Y - E[Y] for both classes
+        leaning = (self.votes[:, :, 1] - self.votes[:, :, 0] - mean[:, None] * self.classes) @ away
+        variance = np.maximum(coverage - mean**2, 0)
+        # No source is taken to be so sure that a few labels could not object.
+        noise = np.maximum(variance - accuracies**2, 0.2 * variance)
+        pull = np.divide(accuracies, noise, out=np.zeros_like(noise), where=noise > 0)
+        return float(2 * pull @ leaning)
 
     def balance(self, expected: float, error: float) -> tuple[float, float]:
         """E[Y] and its error, pooled from ``expected`` ± ``error`` and the known items."""

@@ -8,15 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimate.binary import BinaryFit, Evidence
+from flyingsquid.estimate.conditional import CONDITIONAL
+from flyingsquid.estimate.flags import comparable_pairs
 from flyingsquid.estimate.intervals import accuracy_errors
+from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.tables import vote_weights
+from flyingsquid.estimate.triplets import Pairs, all_triplets_mean
+from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 # What an estimate without a standard error is worth, in votes.
 _UNKNOWN_WORTH = 5.0
 
 
-def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float, by_hand: bool) -> BinaryFit:
+def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float) -> BinaryFit:
     """The fit, with every table pulled towards what the source did on known items.
 
     An accuracy with standard error s is worth A(1-A)/s² votes. Its table counts as that many votes,
@@ -26,23 +31,49 @@ def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float,
         return fit
     gold, coverage = evidence.gold, np.maximum(evidence.moments.coverage, 1e-12)
     accuracy = np.clip((1 + fit.mean_parameters / coverage) / 2, 0.0, 1.0)
-    route = {"quadratic": "covariance", "triplet_median": "triplet_mean"}.get(method, method)
-    errors = accuracy_errors(evidence.moments, fit, method=route, screen=screen, by_hand=by_hand)
-    spread = np.maximum(accuracy * (1 - accuracy), 0.25 / evidence.moments.n_items)
-    with np.errstate(divide="ignore"):
-        worth = np.where(np.isfinite(errors), spread / errors**2, _UNKNOWN_WORTH)
-    worth = np.clip(worth, _UNKNOWN_WORTH, evidence.moments.n_items)
+    # Known items are among those that the estimate was made of; their votes count once.
+    unseen = max(1 - float(gold.classes.sum() / evidence.moments.n_items), 0.0)
+    worth = unseen * _worth_in_votes(fit, evidence, accuracy, method, screen)
     items = (worth / coverage)[:, None] * fit.balance  # what a table is worth, in items of each class
     known = gold.votes.sum(axis=2)
-    tables = (fit.tables * items[:, :, None] + gold.votes) / (items + known)[:, :, None]
-    accuracy = (accuracy * worth + gold.right) / (worth + gold.cast)
-    absence = bool((fit.weights[:, 2] != 0).any())
+    total = np.maximum(items + known, 1e-12)[:, :, None]
+    tables = np.where(
+        items[:, :, None] + known[:, :, None] > 0,
+        (fit.tables * items[:, :, None] + gold.votes) / total,
+        fit.tables,
+    )
+    seen = np.maximum(worth + gold.cast, 1e-12)
+    accuracy = np.where(worth + gold.cast > 0, (accuracy * worth + gold.right) / seen, accuracy)
+    weights = vote_weights(tables, absence_counts=method in CONDITIONAL)
+    # The two sides share the known items, so the smaller one adds less than it holds.
+    informed = np.maximum(worth, gold.cast) + unseen**2 * np.minimum(worth, gold.cast)
     return replace(
         fit,
         tables=tables,
-        weights=vote_weights(tables, absence_counts=absence),
+        weights=np.where(fit.flags.silent[:, None], 0.0, weights),
         mean_parameters=(2 * accuracy - 1) * coverage,
-        errors=np.where(
-            fit.flags.silent, np.nan, np.sqrt(accuracy * (1 - accuracy) / (worth + gold.cast + 1))
-        ),
+        errors=np.where(fit.flags.silent, np.nan, np.sqrt(accuracy * (1 - accuracy) / (informed + 1))),
     )
+
+
+def _worth_in_votes(fit: BinaryFit, evidence: Evidence, accuracy: Array, method: str, screen: float) -> Array:
+    """How many votes each estimate is worth, shape (m,).
+
+    Methods without a standard error borrow that of their nearest relative, sources without one that of
+    the others.
+    """
+    route = {"quadratic": "covariance", "triplet_median": "triplet_mean", "triplet": "triplet_mean"}
+    moments = evidence.moments
+    nearest = replace(fit, triplets_used=_all_triplets(fit, moments, screen)) if method == "triplet" else fit
+    errors = accuracy_errors(moments, nearest, method=route.get(method, method), screen=screen, by_hand=False)
+    spread = np.maximum(accuracy * (1 - accuracy), 0.25 / moments.n_items)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = spread / errors**2
+    known = np.isfinite(worth)
+    typical = float(np.median(worth[known])) if known.any() else _UNKNOWN_WORTH
+    return np.clip(np.where(known, worth, typical), _UNKNOWN_WORTH, moments.n_items)
+
+
+def _all_triplets(fit: BinaryFit, moments: Moments, screen: float) -> NDArray[np.int64]:
+    signed = SignedMoments.of(moments)
+    return all_triplets_mean(Pairs.of(signed, comparable_pairs(signed, fit.flags), screen)).used

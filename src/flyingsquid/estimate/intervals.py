@@ -5,7 +5,8 @@ An estimate that moves by Σ Gₚᵩ dMₚᵩ then has n times variance Σₚ v�
 vₚ = Var(Uₚ) = cₚ - aₚ². The accuracy divides by the coverage, which is estimated from the same items.
 
 *Class-conditional sources.* The influence of an item on the rank-one fit, on the balance where it was
-estimated, and on the vote rates, over items drawn from the fitted tables with a fixed seed.
+estimated, and on the vote rates. Its variance is taken over items drawn from the fitted tables with a
+fixed seed, so that counts alone suffice.
 """
 
 from __future__ import annotations
@@ -113,6 +114,12 @@ def conditional_errors(
         return np.sqrt(np.var(moves, axis=0) / centered.n_items) / (2 * coverage)
 
 
+def strength_errors(fit: ConditionalFit, tables: Array, balance: Array) -> Array:
+    """Standard errors of bᵢ = Cov(λᵢ, Y)/√Var(Y), shape (m,)."""
+    rows = draw_votes(tables, balance)[0] - fit.centered.mean
+    return np.asarray(np.std(rank_one_influence(rows, fit), axis=0) / np.sqrt(fit.centered.n_items))
+
+
 def draw_votes(tables: Array, balance: Array) -> tuple[Array, NDArray[np.intp]]:
     """Signed votes of items drawn from the tables, shape (rows, m), and their classes, shape (rows,)."""
     # A fixed seed: the same fit has the same intervals.
@@ -120,6 +127,8 @@ def draw_votes(tables: Array, balance: Array) -> tuple[Array, NDArray[np.intp]]:
     n = int(np.clip(_DRAWN_CELLS // len(tables), 2_000, _DRAWN_ROWS))
     y = (rng.random(n) < balance[1]).astype(np.intp)
     first = tables[:, y, 0].T
-    drawn = rng.random(first.shape)
+    # Drawn in the order of the tables themselves, so that the order of sources decides nothing.
+    drawn = np.empty(first.shape)
+    drawn[:, np.lexsort(tables.reshape(len(tables), -1).T)] = rng.random(first.shape)
     votes = np.where(drawn < first, -1.0, np.where(drawn < first + tables[:, y, 1].T, 1.0, 0.0))
     return votes, y

@@ -39,7 +39,10 @@ def fit_rank_one(covariance: Array, weights: Array, start: Array) -> Array:
         b = (b + update) / 2
     loss = _loss(covariance, weights, b)
     for _ in range(_NEWTON_STEPS):
-        step = np.linalg.solve(curvature(covariance, weights, b), pull @ b - b * (weights @ b**2))
+        try:
+            step = np.linalg.solve(curvature(covariance, weights, b), pull @ b - b * (weights @ b**2))
+        except np.linalg.LinAlgError:  # flat in some direction: no better point to be found there
+            break
         trial = _loss(covariance, weights, b + step)
         if not trial < loss:
             break

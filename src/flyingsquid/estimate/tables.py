@@ -65,7 +65,7 @@ def _tables(
     joint = np.stack([observed - cells, observed + cells], axis=1) / 2
     votes = observed[:, :2].sum(axis=1, keepdims=True)
     clipped = (np.abs(cells - latent) > _WORTH_SAYING * votes).any(axis=1)
-    return np.maximum(joint / balance[None, :, None], 0), clipped
+    return np.clip(joint / balance[None, :, None], 0, 1), clipped
 
 
 def _bounds(accuracies: Array, observed: Array, balance: Array, n_items: float) -> tuple[Array, Array]:

@@ -78,6 +78,8 @@ def estimate_balance(votes: Votes, weights: NDArray[Any] | None, fit: Conditiona
 def skewness_influence(rows: Array, fit: ConditionalFit, skewness: float) -> Array:
     """How much each centred row moves the estimate of E[Y], shape (n,)."""
     score, scale = _scores(fit)
+    if not scale > 0:
+        return np.zeros(len(rows))
     moves = _triples(rows * score) / scale - skewness
     moves += _correction(rows, fit, score, scale, skewness)
     return np.asarray(-4 / (4 + skewness**2) ** 1.5 * moves)
@@ -101,7 +103,8 @@ def rank_one_influence(rows: Array, fit: ConditionalFit) -> Array:
     """How much each row moves b, shape (n, m): the error of b is the mean of these over items."""
     b, weights = fit.strength, fit.weights
     moves = rows * (rows @ (weights * b).T) - b * (weights @ b**2)
-    return np.asarray(np.linalg.solve(curvature(fit.centered.covariance, weights, b), moves.T).T)
+    # The pseudo-inverse: a source that is linked to nothing leaves the system singular.
+    return np.asarray(moves @ np.linalg.pinv(curvature(fit.centered.covariance, weights, b), rcond=1e-13).T)
 
 
 def _mean_triple(votes: Votes, weights: NDArray[Any] | None, mean: Array, score: Array) -> float:

@@ -50,6 +50,8 @@ def read_triplets(triplets: Any, names: tuple[str, ...]) -> list[tuple[int, int,
     if triplets is None:
         return None
     try:
+        if iter(triplets) is triplets:
+            raise OptionError("triplets= is an iterator, which can be read only once; pass a list")
         triplets = list(triplets)
     except TypeError as error:
         raise OptionError(f"triplets={triplets!r} is no sequence of three sources each") from error

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis import Diagnostics, FitTest, SourceTally, Verdict
+from flyingsquid.estimate import GoldCounts
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
+from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments import Moments
 from flyingsquid.moments.files import KIND as MOMENTS
-from flyingsquid.moments.files import fields_of, to_state
+from flyingsquid.moments.files import to_state
 
 _NAMES = ("silent", "one_sided", "unidentified", "useless", "adversarial", "clipped")
 # Arrays of a label model and their shapes, in sources m; a file in which one differs is refused.
@@ -46,7 +48,7 @@ def load(path: str | os.PathLike[str]) -> LabelModel | MajorityVote | Moments:
     state = read_state(path)
     try:
         if state.kind == MOMENTS:
-            return Moments(**fields_of(state))
+            return Moments.from_state(state)
         if state.kind == "LabelModel":
             return _label_model(state)
         if state.kind == "MajorityVote":
@@ -81,12 +83,15 @@ def _label_model_state(model: LabelModel) -> State:
         "triplets_skipped": found.triplets_skipped,
         **counts.arrays,
     }
+    if model._gold is not None:
+        arrays["gold"] = model._gold.votes
     return State("LabelModel", meta, arrays)
 
 
 def _label_model(state: State) -> LabelModel:
-    moments = Moments(**fields_of(State(MOMENTS, state.meta["counts"], state.arrays)))
+    moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
     arrays = {name: _checked(state.arrays[name], name, moments.n_sources) for name in _SHAPES}
+    _check_probabilities(arrays)
     model = LabelModel(**_read_options(state.meta["options"]))
     model._remember(moments.classes, moments.names, moments.source_names)
     model.moments_ = moments
@@ -96,9 +101,24 @@ def _label_model(state: State) -> LabelModel:
     model.confusion_ = arrays["confusion"]
     model._weights = arrays["weights"]
     model._interval = arrays["interval"]
-    model._fitted_with = dict(state.meta["fitted_with"])
-    model._diagnostics = _read_diagnostics(state.meta["diagnostics"], arrays)
+    used = state.meta["fitted_with"]
+    model._fitted_with = {name: used[name] for name in ("method", "reason", "screen", "by_hand")}
+    model._diagnostics = _read_diagnostics(state.meta["diagnostics"], arrays, moments.source_names)
+    gold = state.arrays.get("gold")
+    if gold is not None and (gold.shape != (moments.n_sources, 2, 3) or not (gold >= 0).all()):
+        raise ModelFileError("the counts on known labels do not fit the sources")
+    model._gold = None if gold is None else GoldCounts(gold.astype(np.float64))
     return model
+
+
+def _check_probabilities(arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse a file whose numbers would give posteriors that are none."""
+    balance, tables = arrays["class_balance"], arrays["confusion"]
+    interval = arrays["interval"][np.isfinite(arrays["interval"])]
+    shares = np.concatenate([arrays["accuracies"], arrays["coverage"], tables.ravel(), interval])
+    whole = np.abs(tables.sum(axis=2) - 1).max() < 1e-6 and abs(balance.sum() - 1) < 1e-9
+    if not (whole and (balance > 0).all() and (shares >= 0).all() and (shares <= 1 + 1e-9).all()):
+        raise ModelFileError("probabilities in the file are outside [0, 1], or do not sum to 1")
 
 
 def _checked(array: NDArray[Any], name: str, n_sources: int) -> NDArray[Any]:
@@ -114,9 +134,12 @@ def _checked(array: NDArray[Any], name: str, n_sources: int) -> NDArray[Any]:
 
 
 def _plain_options(model: LabelModel) -> dict[str, Any]:
+    model._check_options()
+    _options.read_anchors(model.signs, model.source_names_)
+    _options.read_triplets(model.triplets, model.source_names_)
     balance, signs, triplets = model.class_balance, model.signs, model.triplets
     return {
-        "method": model.method,
+        "method": str(model.method),
         "class_balance": balance
         if balance is None or isinstance(balance, str)
         else np.asarray(balance).tolist(),
@@ -127,7 +150,7 @@ def _plain_options(model: LabelModel) -> dict[str, Any]:
 
 
 def _source(source: Any) -> str | int:
-    return source if isinstance(source, str) else int(source)
+    return str(source) if isinstance(source, str) else int(source)
 
 
 def _read_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -156,17 +179,28 @@ def _diagnostics_meta(found: Diagnostics) -> dict[str, Any]:
     }
 
 
-def _read_diagnostics(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Diagnostics:
+def _read_diagnostics(
+    meta: dict[str, Any], arrays: dict[str, NDArray[Any]], sources: tuple[str, ...]
+) -> Diagnostics:
+    named = [name for field in _NAMES for name in meta[field]]
+    named += [name for group in meta["identical"] for name in group]
+    if not set(named) <= set(sources):
+        raise ModelFileError("the diagnostics in the file name sources that it does not have")
+    words, gain, use_model = meta["verdict"]
+    test = None
+    if meta["fit_test"] is not None:
+        statistic, degrees, p_value, effective = meta["fit_test"]
+        test = FitTest(float(statistic), int(degrees), float(p_value), float(effective))
     return Diagnostics(
-        method=meta["method"],
-        reason=meta["reason"],
-        class_balance=meta["class_balance"],
+        method=str(meta["method"]),
+        reason=str(meta["reason"]),
+        class_balance=str(meta["class_balance"]),
         **{name: tuple(meta[name]) for name in _NAMES},
         identical=tuple(tuple(group) for group in meta["identical"]),
         triplets_used=arrays["triplets_used"],
         triplets_skipped=arrays["triplets_skipped"],
-        fit_test=None if meta["fit_test"] is None else FitTest(*meta["fit_test"]),
-        verdict=Verdict(*meta["verdict"]),
+        fit_test=test,
+        verdict=Verdict(str(words), float(gain), bool(use_model)),
     )
 
 

@@ -114,7 +114,7 @@ class LabelModel(VoteEstimator):
         self,
         *,
         method: Method = "auto",
-        class_balance: Literal["uniform"] | ArrayLike | None = None,
+        class_balance: Literal["uniform", "estimate"] | ArrayLike | None = None,
         signs: Literal["average"] | Mapping[Source, int] = "average",
         screen: float = 1.0,
         triplets: Sequence[tuple[Source, Source, Source]] | None = None,
@@ -150,7 +150,7 @@ class LabelModel(VoteEstimator):
         known = None if gold is None else read_gold(gold, read.classes, read.n_items, "gold")
         counts = None
         if known is not None and (known >= 0).any():
-            counts = GoldCounts.of(read, known)
+            counts = GoldCounts.of(read, known, weights)
         self._solve(Evidence(Moments.of(read, sample_weight=weights), read, weights, counts))
         return self
 
@@ -166,19 +166,21 @@ class LabelModel(VoteEstimator):
         """Add the votes to the counts of earlier calls, then solve again.
 
         The counts are kept even when they do not determine the accuracies yet and
-        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on.
+        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on. Known
+        labels of an earlier ``fit`` keep their say.
         """
         self._check_options()
-        before: Moments | None = getattr(self, "moments_", None)
+        before: Moments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
         chunk = as_votes(votes, None if before is None else before.classes)
         _require_binary(chunk)
         total = Moments.of(chunk, sample_weight=sample_weight)
         if before is not None:
             total = before + total
         try:
-            self._solve(Evidence(total))
+            self._solve(Evidence(total, gold=getattr(self, "_gold", None)))
         except NotIdentifiableError:
-            self.moments_ = total
+            # Apart from the counts of the last fit, which its parameters belong to.
+            self._pending: Moments | None = total
             raise
         return self
 
@@ -217,7 +219,7 @@ class LabelModel(VoteEstimator):
         names = moments.source_names
         method, reason = self.method, ""
         if method == "auto":
-            method, reason = "triplet_mean", "the mean over all triplets, with the class balance as given"
+            method, reason = "triplet_mean", "the mean over all triplets"
         fit = fit_binary(
             evidence,
             resolve_balance(self.class_balance, moments.classes),
@@ -226,9 +228,8 @@ class LabelModel(VoteEstimator):
             screen=self.screen,
             triplets=_options.read_triplets(self.triplets, names),
         )
-        by_hand = self.triplets is not None
-        fit = with_gold(fit, evidence, method=method, screen=self.screen, by_hand=by_hand)
-        self._keep(moments, fit, method, reason)
+        self._keep(moments, with_gold(fit, evidence, method=method, screen=self.screen), method, reason)
+        self._gold = evidence.gold
         worth_a_look = concerns(fit, names)
         if worth_a_look:
             # Two frames up is the caller of fit, fit_moments or partial_fit.
@@ -237,6 +238,7 @@ class LabelModel(VoteEstimator):
     def _keep(self, moments: Moments, fit: BinaryFit, method: str, reason: str) -> None:
         self._remember(moments.classes, moments.names, moments.source_names)
         self.moments_ = moments
+        self._pending = None
         self.class_balance_ = fit.balance
         self.coverage_ = np.minimum(moments.coverage, 1.0)
         share = np.divide(
@@ -253,9 +255,9 @@ class LabelModel(VoteEstimator):
         self._diagnostics: Diagnostics | None = None
         # Options may be set anew after the fit; what belongs to the fit is kept with it.
         self._fitted_with: dict[str, Any] = {
-            "method": method,
+            "method": str(method),
             "reason": reason,
-            "screen": self.screen,
+            "screen": float(self.screen),
             "by_hand": self.triplets is not None,
         }
 
@@ -274,6 +276,7 @@ class LabelModel(VoteEstimator):
             )
             reach = _NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
             self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
+            self._interval.flags.writeable = False
         return self._interval
 
     @property
@@ -305,8 +308,8 @@ class LabelModel(VoteEstimator):
             raise OptionError(
                 "signs= has no part in method='independencies', whose estimates carry their sign"
             )
-        if self.method == "independencies" and self.screen != 1.0:
-            raise OptionError("screen= has no part in method='independencies', which uses no triplets")
+        if self.method in ("independencies", "covariance") and self.screen != 1.0:
+            raise OptionError(f"screen= has no part in method={self.method!r}, which uses no triplets")
 
 
 def _require_binary(data: Votes | Moments) -> None:

@@ -20,6 +20,11 @@ def to_state(moments: Moments) -> State:
     return State(KIND, meta, {"pair_counts": moments.pair_counts, "missing": moments.missing})
 
 
+def _are_names(names: Any, n_sources: int) -> bool:
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return is_list and len(names) == len(set(names)) == n_sources
+
+
 def fields_of(state: State) -> dict[str, Any]:
     """The fields of :class:`Moments`, checked for agreeing with each other.
 
@@ -45,8 +50,8 @@ def fields_of(state: State) -> dict[str, Any]:
         and str(counts.dtype) == str(missing.dtype)
         and str(counts.dtype) in ("int64", "float64")
         and bool((counts >= 0).all() and (missing >= 0).all())
-        and (names is None or (isinstance(names, list) and len(names) == n_sources))
-        and (names is None or all(isinstance(name, str) for name in names))
+        and len(set(classes)) == n_classes
+        and (names is None or _are_names(names, n_sources))
     )
     if not fits:
         raise ModelFileError("the counts in the file do not agree with each other")

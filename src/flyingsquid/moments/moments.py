@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
-from flyingsquid.io import read_state, write_state
+from flyingsquid.io import State, read_state, write_state
 from flyingsquid.moments import files
 from flyingsquid.moments.counting import count_pairs
 from flyingsquid.votes import REASONS, Votes, as_votes
@@ -140,7 +140,15 @@ class Moments:
         state = read_state(path)
         if state.kind != files.KIND:
             raise ModelFileError(f"{path}: the file holds a {state.kind}, not counts; fs.load reads it")
-        return cls(**files.fields_of(state))
+        return cls.from_state(state)
+
+    @classmethod
+    def from_state(cls, state: State) -> Moments:
+        """Counts from a plain state; refused if they cannot be counts of anything."""
+        moments = cls(**files.fields_of(state))
+        if moments._lowest_count() < (0 if moments.is_exact else -_ROUNDING * moments.n_items):
+            raise ModelFileError("the counts in the file are not counts of any votes")
+        return moments
 
     # ------------------------------------------------------------------ algebra
 
