@@ -44,6 +44,9 @@ def demo(seed: int) -> None:
     console.print(_source_table(model, data, train, glyphs))
     full, _, mark = glyphs
     console.print(f"[dim]{full} estimated from votes alone,[/] [bold green]{mark}[/] [dim]true[/]")
+    console.print(
+        "[dim]The interval is sampling noise only; rules that depend on each other fall outside.[/]"
+    )
     console.print(f"\n[bold]Verdict.[/] {model.diagnostics_.verdict}")
     console.print(f"\nAnd on [bold]{len(held_out)}[/] biopsies that nothing has seen:\n")
     console.print(_result_table(model, data, train, held_out))

@@ -65,8 +65,8 @@ class Pairs:
 def all_triplets_mean(pairs: Pairs) -> Magnitudes:
     """Mean over all triplets, as matrix products: O(m³) flops in BLAS, O(m²) memory.
 
-    The sum over j, k of √|MᵢⱼMᵢₖ/Mⱼₖ| is the quadratic form rᵀQr with r = √|Mᵢ.| and
-    Q = 1/√|M|, zero where a pair may not be used.
+    Every term √|MᵢⱼMᵢₖ/Mⱼₖ| is a product of a factor for (i, j), one for (j, k) and one for (i, k), so the
+    sum over partners is a row of R Q Rᵀ, with zeros for pairs that may not be used.
     """
     root, inverse = roots(pairs)
     total = np.einsum("ij,ij->i", root @ inverse, root)
