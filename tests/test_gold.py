@@ -181,3 +181,13 @@ def test_intervals_with_known_labels_cover_the_truth(method, n_gold):
         low, high = model.accuracies_interval_.T
         inside.append((low <= truth) & (truth <= high))
     assert np.mean(inside) >= 0.92
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_known_labels_on_every_item_leave_good_sources_good(method):
+    sample = fs.datasets.simulate(1_000, [0.95, 0.8, 0.7, 0.99], rng=np.random.default_rng(0))
+    votes = sample.votes.codes.copy()
+    votes[:, 3] = sample.y  # never wrong
+    model = fs.LabelModel(method=method).fit(votes, gold=sample.y)
+    assert model.score(votes, sample.y) > 0.99
+    np.testing.assert_allclose(model.accuracies_, (votes == sample.y[:, None]).mean(axis=0), atol=0.01)

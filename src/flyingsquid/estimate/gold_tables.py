@@ -31,19 +31,14 @@ def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float)
         return fit
     gold, coverage = evidence.gold, np.maximum(evidence.moments.coverage, 1e-12)
     accuracy = np.clip((1 + fit.mean_parameters / coverage) / 2, 0.0, 1.0)
-    # Known items are among those that the estimate was made of; their votes count once.
+    # Known items are among those that the estimate was made of; their votes count once. One vote of the
+    # estimate stays in any case, so that what never happened on known items is rare, not impossible.
     unseen = max(1 - float(gold.classes.sum() / evidence.moments.n_items), 0.0)
-    worth = unseen * _worth_in_votes(fit, evidence, accuracy, method, screen)
+    worth = np.maximum(unseen * _worth_in_votes(fit, evidence, accuracy, method, screen), 1.0)
     items = (worth / coverage)[:, None] * fit.balance  # what a table is worth, in items of each class
     known = gold.votes.sum(axis=2)
-    total = np.maximum(items + known, 1e-12)[:, :, None]
-    tables = np.where(
-        items[:, :, None] + known[:, :, None] > 0,
-        (fit.tables * items[:, :, None] + gold.votes) / total,
-        fit.tables,
-    )
-    seen = np.maximum(worth + gold.cast, 1e-12)
-    accuracy = np.where(worth + gold.cast > 0, (accuracy * worth + gold.right) / seen, accuracy)
+    tables = (fit.tables * items[:, :, None] + gold.votes) / (items + known)[:, :, None]
+    accuracy = (accuracy * worth + gold.right) / (worth + gold.cast)
     weights = vote_weights(tables, absence_counts=method in CONDITIONAL)
     # The two sides share the known items, so the smaller one adds less than it holds.
     informed = np.maximum(worth, gold.cast) + unseen**2 * np.minimum(worth, gold.cast)
