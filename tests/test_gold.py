@@ -43,7 +43,7 @@ def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, lis
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
-@pytest.mark.parametrize("method", ["triplet_mean", "triplet_median", "covariance", "quadratic"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["symmetric", "any", "one-sided", "judges"])
 @pytest.mark.parametrize("balance", ["given", "default"])
 def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):

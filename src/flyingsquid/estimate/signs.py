@@ -24,6 +24,8 @@ _NEEDED_FOR_A_LINK = 3.0
 _CONTRADICTION = 0.4
 # Known labels decide a sign when they make it e² times likelier than its opposite.
 _CLEAR_PREFERENCE = 2.0
+# Of one or two sources that stand alone many are looked at, and most are better than random.
+_OVERWHELMING = 8.0
 # Groups whose sign stays open may hold at most this share of all accuracy.
 _MOST_OPEN = 0.1
 
@@ -160,7 +162,7 @@ def orient(
         wish = 0.0 if preference is None else preference(accuracies)
         if anchored:
             result[members] *= _turn_by_anchors(signs, magnitudes, anchors, anchored, names)
-        elif abs(wish) >= _CLEAR_PREFERENCE:
+        elif abs(wish) >= (_CLEAR_PREFERENCE if identified[members].sum() >= 3 else _OVERWHELMING):
             result[members] *= np.sign(wish)
         elif identified[members].sum() < 3:
             # No triplet inside: nothing but "better than random" is known of them.
