@@ -71,7 +71,9 @@ def test_the_layout_in_memory_does_not_matter(folder):
 
 def test_a_reader_may_write_into_what_it_read(folder):
     write_state(folder / "state", State("X", {}, {"x": np.zeros(3)}))
-    read_state(folder / "state").arrays["x"][:] = 1
+    array = read_state(folder / "state").arrays["x"]
+    array[:] = 1
+    assert array.tolist() == [1, 1, 1]
 
 
 @given(states)

@@ -120,8 +120,8 @@ def fit_binary(
         balance = "even"
     conditional = None
     if method in CONDITIONAL or balance is None or (isinstance(balance, str) and balance == "estimate"):
-        route = method if method in CONDITIONAL else "covariance"
         needed = method in CONDITIONAL
+        route = method if needed else "covariance"
         conditional = _try_conditional(evidence, flags, route, anchors, screen, needed=needed)
     settled, estimate, note = _settle_balance(balance, evidence, conditional)
     if conditional is not None and method in CONDITIONAL:
@@ -141,18 +141,18 @@ def fit_binary(
     # A one-sided source has no symmetric errors, so its accuracy is what its table implies.
     accuracies = np.where(flags.one_sided, _implied(tables, settled), fit.accuracies)
     return BinaryFit(
-        settled,
-        estimate,
-        note,
-        accuracies,
-        tables,
-        vote_weights(tables, absence_counts=False),
-        flags,
-        fit.unidentified,
-        clipped,
-        fit.triplets_used,
-        fit.triplets_skipped,
-        None,
+        balance=settled,
+        balance_estimate=estimate,
+        balance_note=note,
+        mean_parameters=accuracies,
+        tables=tables,
+        weights=vote_weights(tables, absence_counts=False),
+        flags=flags,
+        unidentified=fit.unidentified,
+        clipped=clipped,
+        triplets_used=fit.triplets_used,
+        triplets_skipped=fit.triplets_skipped,
+        conditional=None,
     )
 
 
@@ -192,18 +192,18 @@ def _finish_conditional(
     expected = float(balance[1] - balance[0])
     tables, clipped = conditional_tables(fit.latent(expected), signed.rates, balance, signed.n_items)
     return BinaryFit(
-        balance,
-        estimate,
-        note,
-        _implied(tables, balance),
-        tables,
-        vote_weights(tables, absence_counts=True),
-        flags,
-        (fit.strength == 0) & (fit.centered.variance > 0),
-        clipped,
-        fit.triplets_used,
-        fit.triplets_skipped,
-        fit,
+        balance=balance,
+        balance_estimate=estimate,
+        balance_note=note,
+        mean_parameters=_implied(tables, balance),
+        tables=tables,
+        weights=vote_weights(tables, absence_counts=True),
+        flags=flags,
+        unidentified=(fit.strength == 0) & (fit.centered.variance > 0),
+        clipped=clipped,
+        triplets_used=fit.triplets_used,
+        triplets_skipped=fit.triplets_skipped,
+        conditional=fit,
     )
 
 
