@@ -16,6 +16,7 @@ LAYERS = {
     "exceptions": 0,
     "votes": 1,
     "io": 1,
+    "graph": 1,
     "moments": 2,
     "estimate": 3,
     "infer": 3,
@@ -28,6 +29,7 @@ NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
     "votes": NUMERIC | {"narwhals"},
     "io": {"numpy"},
+    "graph": NUMERIC,
     "moments": NUMERIC,
     "estimate": NUMERIC,
     "infer": NUMERIC,

@@ -39,7 +39,7 @@ MEMBERS = {
     },
 }  # fmt: skip
 ERRORS = {
-    "FlyingSquidError", "VotesError", "OptionError", "NotIdentifiableError", "IncompatibleError",
+    "FlyingSquidError", "VotesError", "OptionError", "GraphError", "NotIdentifiableError", "IncompatibleError",
     "ModelFileError", "NotFittedError",
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 FlyingSquidError(ValueError)
 ├── VotesError             votes that cannot be read: shape, values, names, weights
 ├── OptionError            an option has an unknown value, or the method cannot honour it
+├── GraphError             a dependency graph that is none, cannot be estimated, or fits other votes
 ├── NotIdentifiableError   the votes do not determine a parameter
 ├── IncompatibleError      two values describe different sources or classes
 ├── ModelFileError         a file cannot be read, or a value cannot be kept in one
@@ -22,6 +23,10 @@ class VotesError(FlyingSquidError):
 
 class OptionError(FlyingSquidError):
     """An option has an unknown value, or the chosen method cannot honour it."""
+
+
+class GraphError(FlyingSquidError):
+    """A dependency graph is malformed, too wide, or does not match the votes."""
 
 
 class NotIdentifiableError(FlyingSquidError):

@@ -1,0 +1,5 @@
+"""What depends on what: dependency graphs and junction trees."""
+
+from flyingsquid.graph.junction import JunctionTree
+
+__all__ = ["JunctionTree"]
