@@ -39,8 +39,8 @@ MEMBERS = {
     },
 }  # fmt: skip
 ERRORS = {
-    "FlyingSquidError", "VotesError", "OptionError", "GraphError", "NotIdentifiableError", "IncompatibleError",
-    "ModelFileError", "NotFittedError",
+    "FlyingSquidError", "VotesError", "OptionError", "GraphError", "NotIdentifiableError",
+    "IncompatibleError", "ModelFileError", "NotFittedError",
 }  # fmt: skip
 
 
