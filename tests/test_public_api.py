@@ -10,6 +10,7 @@ import flyingsquid as fs
 
 TOP = [
     "ABSTAIN",
+    "DependencyGraph",
     "FlyingSquidError",
     "LabelModel",
     "MajorityVote",
@@ -21,6 +22,10 @@ TOP = [
     "load",
 ]
 MEMBERS = {
+    fs.DependencyGraph: {
+        "chain", "grid", "is_trivial", "stacked_shape", "sources_of", "neighbours", "groups", "units",
+        "separated_by", "task_tree", "to_dict", "from_dict", "to_json", "from_json",
+    },
     fs.LabelModel: {
         "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "partial_fit", "predict",
         "predict_proba", "score", "explain", "summary", "save",
@@ -73,6 +78,18 @@ def test_label_model_signature():
         "gold",
         "sample_weight",
     ]
+
+
+def test_dependency_graph_signature():
+    assert list(inspect.signature(fs.DependencyGraph).parameters) == [
+        "n_sources", "n_tasks", "source_task", "task_edges", "source_edges",
+    ]  # fmt: skip
+    assert list(inspect.signature(fs.DependencyGraph.chain).parameters) == [
+        "n_tasks", "sources_per_task", "source_edges",
+    ]  # fmt: skip
+    assert list(inspect.signature(fs.DependencyGraph.grid).parameters) == [
+        "height", "width", "sources_per_cell",
+    ]  # fmt: skip
 
 
 def test_error_tree():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flyingsquid import datasets, exceptions
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
+from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import ABSTAIN, Votes
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSTAIN",
+    "DependencyGraph",
     "FlyingSquidError",
     "LabelModel",
     "MajorityVote",

@@ -1,5 +1,6 @@
 """What depends on what: dependency graphs and junction trees."""
 
+from flyingsquid.graph.dependency import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 
-__all__ = ["JunctionTree"]
+__all__ = ["DependencyGraph", "JunctionTree"]

@@ -1,0 +1,325 @@
+"""The dependency graph: which source votes on which truth, and what depends on what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.exceptions import GraphError
+from flyingsquid.graph.edges import adjacency, components, consecutive
+from flyingsquid.graph.junction import JunctionTree, junction_tree
+from flyingsquid.graph.limits import require_narrow, require_small_units
+from flyingsquid.graph.plain import FORMAT, checked_fields
+from flyingsquid.graph.reading import (
+    Edges,
+    read_count,
+    read_counts,
+    read_edges,
+    read_index,
+    read_source_task,
+    require_one_task,
+)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class DependencyGraph:
+    """Which source votes on which task, and what depends on what beyond that.
+
+    A task is one unknown truth: the label of an item, or of one frame, word or pixel of it. Every source
+    votes on one task and depends on its truth. Sources are otherwise independent of each other unless an
+    edge joins them; the truths of tasks are independent unless an edge joins those.
+
+    Parameters
+    ----------
+    n_sources : int
+        The number m of sources, counted over all tasks.
+    n_tasks : int
+        The number D of tasks.
+    source_task : sequence of m ints, optional
+        The task of each source. Default: consecutive blocks of m / D sources.
+    task_edges : pairs of tasks
+        Truths that depend on each other, such as those of neighbouring frames.
+    source_edges : pairs of sources
+        Sources of one task that depend on each other even when the truth is known: two rules on one word, two
+        models with one backbone.
+
+    Attributes
+    ----------
+    n_sources, n_tasks : int
+    source_task : tuple of m ints
+    task_edges, source_edges : tuples of pairs
+        The lower position first, sorted, however they were given.
+
+    Raises
+    ------
+    GraphError
+        If the graph is none, or too wide: more than 4 sources in one clique of the triangulated graph, or
+        tasks of treewidth above 12.
+
+    Examples
+    --------
+    >>> graph = DependencyGraph(5, source_edges=[(1, 0)])
+    >>> graph
+    DependencyGraph(5 sources on 1 task, 1 source edge)
+    >>> graph.groups
+    array([0, 0, 1, 2, 3])
+    >>> DependencyGraph.chain(3, 4)
+    DependencyGraph(12 sources on 3 tasks, 2 task edges)
+    """
+
+    n_sources: int
+    n_tasks: int
+    source_task: tuple[int, ...]
+    task_edges: Edges
+    source_edges: Edges
+
+    def __init__(
+        self,
+        n_sources: int,
+        n_tasks: int = 1,
+        *,
+        source_task: Sequence[int] | None = None,
+        task_edges: Any = (),
+        source_edges: Any = (),
+    ) -> None:
+        m = read_count(n_sources, "n_sources")
+        n_tasks = read_count(n_tasks, "n_tasks")
+        keep = object.__setattr__  # the value is frozen from here on
+        keep(self, "n_sources", m)
+        keep(self, "n_tasks", n_tasks)
+        keep(self, "source_task", read_source_task(source_task, m, n_tasks))
+        keep(self, "task_edges", read_edges(task_edges, "task_edges", "task", n_tasks))
+        keep(self, "source_edges", read_edges(source_edges, "source_edges", "source", m))
+        require_one_task(self.source_edges, self.source_task)
+        require_small_units(self.units, self.source_edges)
+        require_narrow(self.task_tree.width)
+
+    @classmethod
+    def chain(
+        cls, n_tasks: int, sources_per_task: int | Sequence[int], source_edges: Any = ()
+    ) -> DependencyGraph:
+        """Tasks in a row, such as frames or words: each depends on the one before.
+
+        Parameters
+        ----------
+        n_tasks : int
+            The number D of tasks.
+        sources_per_task : int, or sequence of D ints
+            Sources are numbered task by task. With one number s, source i of task d has position d·s + i, so
+            votes of shape (n, D, s) are votes of shape (n, D·s).
+        source_edges : pairs
+            With one number s: pairs of positions within a task, 0 to s - 1, repeated on every task: "detectors
+            0 and 1 share a backbone". With a sequence: pairs of positions among all sources.
+
+        Examples
+        --------
+        >>> DependencyGraph.chain(3, 4, source_edges=[(0, 1)]).source_edges
+        ((0, 1), (4, 5), (8, 9))
+        >>> DependencyGraph.chain(2, [1, 3]).source_task
+        (0, 1, 1, 1)
+        """
+        n_tasks = read_count(n_tasks, "n_tasks")
+        counts = read_counts(sources_per_task, "sources_per_task", n_tasks)
+        if isinstance(sources_per_task, (int, np.integer)):
+            within = read_edges(source_edges, "source_edges", "source within a task", counts[0])
+            source_edges = _repeated(within, n_tasks, counts[0])
+        return cls(
+            sum(counts),
+            n_tasks,
+            source_task=[task for task, count in enumerate(counts) for _ in range(count)],
+            task_edges=[(task, task + 1) for task in range(n_tasks - 1)],
+            source_edges=source_edges,
+        )
+
+    @classmethod
+    def grid(cls, height: int, width: int, sources_per_cell: int) -> DependencyGraph:
+        """Tasks in a rectangle, such as pixels: each depends on those beside, above and below it.
+
+        The cell in row r and column c is task r·width + c. Sources are numbered cell by cell. The shorter
+        side is at most 12 cells; cut larger pictures into tiles.
+
+        >>> DependencyGraph.grid(2, 2, 3).task_edges
+        ((0, 1), (0, 2), (1, 3), (2, 3))
+        """
+        height, width = read_count(height, "height"), read_count(width, "width")
+        each = read_count(sources_per_cell, "sources_per_cell")
+        # The treewidth of a grid is known, and a million cells are not worth triangulating to refuse them.
+        require_narrow(min(height, width) if max(height, width) > 1 else 0)
+        cell = np.arange(height * width).reshape(height, width)
+        across = zip(cell[:, :-1].ravel().tolist(), cell[:, 1:].ravel().tolist(), strict=True)
+        down = zip(cell[:-1].ravel().tolist(), cell[1:].ravel().tolist(), strict=True)
+        return cls(height * width * each, height * width, task_edges=[*across, *down])
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether there is one task and no source edge."""
+        return self.n_tasks == 1 and not self.source_edges
+
+    @cached_property
+    def stacked_shape(self) -> tuple[int, int] | None:
+        """(D, s) if the sources are numbered task by task, s for each, so that votes may be (n, D, s).
+
+        >>> DependencyGraph.chain(3, 4).stacked_shape
+        (3, 4)
+        """
+        each, left_over = divmod(self.n_sources, self.n_tasks)
+        even = not left_over and self.source_task == read_source_task(None, self.n_sources, self.n_tasks)
+        return (self.n_tasks, each) if even else None
+
+    def sources_of(self, task: int) -> tuple[int, ...]:
+        """The sources that vote on a task, ascending."""
+        return self._sources_of[read_index(task, "task", "task", self.n_tasks)]
+
+    def neighbours(self, task: int) -> tuple[int, ...]:
+        """The tasks that an edge joins to this one, ascending."""
+        return tuple(sorted(self._task_adjacency[read_index(task, "task", "task", self.n_tasks)]))
+
+    @cached_property
+    def groups(self) -> NDArray[np.intp]:
+        """The number of each source's group, shape (m,): source edges join the members of a group.
+
+        Groups are numbered by their lowest source; a source without edges is a group of its own.
+        """
+        return _read_only(components(self.source_edges, self.n_sources))
+
+    @cached_property
+    def units(self) -> tuple[JunctionTree, ...]:
+        """A junction tree for each group of two or more sources.
+
+        Variables are sources; the truth of their task belongs to every clique and separator besides.
+
+        >>> DependencyGraph(4, source_edges=[(0, 1), (1, 3)]).units
+        (JunctionTree(cliques=((1, 3), (0, 1)), parents=(-1, 0), separators=((), (1,))),)
+        """
+        members: dict[int, list[int]] = {}
+        for source in sorted({source for edge in self.source_edges for source in edge}):
+            members.setdefault(int(self.groups[source]), []).append(source)
+        edges: dict[int, list[tuple[int, int]]] = {group: [] for group in members}
+        for edge in self.source_edges:
+            edges[int(self.groups[edge[0]])].append(edge)
+        return tuple(_unit(sources, edges[group]) for group, sources in members.items())
+
+    def separated_by(self, task: int) -> NDArray[np.intp]:
+        """Parts into which the graph falls without the truth of ``task``, shape (m,).
+
+        Sources with different numbers are independent of each other once that truth is known. Parts are
+        numbered from 0. Takes O(m + D + edges), and keeps nothing.
+
+        >>> DependencyGraph.chain(3, 2).separated_by(1)
+        array([0, 0, 2, 3, 1, 1])
+        """
+        task = read_index(task, "task", "task", self.n_tasks)
+        edges = self._task_edge_array
+        parts = components(edges[(edges != task).all(axis=1)], self.n_tasks)
+        part = parts[self._task_array]
+        # The sources of the task itself hang together by source edges alone, and those stay on one task.
+        own = self._task_array == task
+        part[own] = parts.max() + 1 + self.groups[own]
+        return consecutive(part)
+
+    @cached_property
+    def task_tree(self) -> JunctionTree:
+        """The junction tree of the tasks; a forest where they fall into independent parts."""
+        return junction_tree(self._task_adjacency)
+
+    # ------------------------------------------------------------------ as text and as plain data
+
+    def __repr__(self) -> str:
+        parts = [f"{_count(self.n_sources, 'source')} on {_count(self.n_tasks, 'task')}"]
+        parts += [_count(len(self.task_edges), "task edge")] * bool(self.task_edges)
+        parts += [_count(len(self.source_edges), "source edge")] * bool(self.source_edges)
+        return f"DependencyGraph({', '.join(parts)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The graph as numbers and lists, for :meth:`from_dict`.
+
+        >>> DependencyGraph(2).to_dict()
+        {'format': 1, 'n_sources': 2, 'n_tasks': 1,
+         'source_task': [0, 0], 'task_edges': [], 'source_edges': []}
+        """
+        return {
+            "format": FORMAT,
+            "n_sources": self.n_sources,
+            "n_tasks": self.n_tasks,
+            "source_task": list(self.source_task),
+            "task_edges": [list(edge) for edge in self.task_edges],
+            "source_edges": [list(edge) for edge in self.source_edges],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DependencyGraph:
+        """The graph that :meth:`to_dict` described; anything else is refused."""
+        return cls(**checked_fields(data))
+
+    def to_json(self) -> str:
+        """The graph as one line of JSON."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> DependencyGraph:
+        """The graph that :meth:`to_json` wrote.
+
+        >>> DependencyGraph.from_json(DependencyGraph.chain(2, 3).to_json())
+        DependencyGraph(6 sources on 2 tasks, 1 task edge)
+        """
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise GraphError(f"no dependency graph in JSON: {error}") from error
+        return cls.from_dict(data)
+
+    # ------------------------------------------------------------------ kept, never part of the value
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is cached is cheap to find again, and would make equal graphs pickle differently.
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    @cached_property
+    def _sources_of(self) -> tuple[tuple[int, ...], ...]:
+        found: list[list[int]] = [[] for _ in range(self.n_tasks)]
+        for source, task in enumerate(self.source_task):
+            found[task].append(source)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def _task_adjacency(self) -> tuple[frozenset[int], ...]:
+        return adjacency(self.task_edges, self.n_tasks)
+
+    @cached_property
+    def _task_array(self) -> NDArray[np.intp]:
+        return _read_only(np.array(self.source_task, np.intp))
+
+    @cached_property
+    def _task_edge_array(self) -> NDArray[np.intp]:
+        return _read_only(np.array(self.task_edges, np.intp).reshape(-1, 2))
+
+
+def _unit(sources: list[int], edges: list[tuple[int, int]]) -> JunctionTree:
+    position = {source: k for k, source in enumerate(sources)}
+    tree = junction_tree(adjacency([(position[a], position[b]) for a, b in edges], len(sources)))
+
+    def named(positions: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sources[k] for k in positions)
+
+    return JunctionTree(tuple(map(named, tree.cliques)), tree.parents, tuple(map(named, tree.separators)))
+
+
+def _repeated(edges: Edges, n_tasks: int, each: int) -> Edges:
+    return tuple((task * each + a, task * each + b) for task in range(n_tasks) for a, b in edges)
+
+
+def _read_only(array: NDArray[np.intp]) -> NDArray[np.intp]:
+    array.flags.writeable = False
+    return array
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
