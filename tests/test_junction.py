@@ -53,6 +53,11 @@ def fit(tasks: Tasks, tree: JunctionTree):
     return tables_from_edges(tree, edges, pairs, np.array([tasks.margin((d,)) for d in range(tasks.d)]))
 
 
+def pair(correlation: float) -> np.ndarray:
+    """P(Y_a, Y_b) of two balanced tasks of two classes."""
+    return np.array([[1 + correlation, 1 - correlation], [1 - correlation, 1 + correlation]]) / 4
+
+
 def assert_proper(tree: JunctionTree, tables) -> None:
     for number, (clique, table) in enumerate(zip(tree.cliques, tables, strict=True)):
         assert (table > 0).all()
@@ -230,22 +235,32 @@ def test_a_long_chain_equals_the_forward_pass():
     np.testing.assert_allclose(posterior[:, -1], last, rtol=1e-9)
 
 
-def test_pairs_that_no_distribution_has_give_a_proper_one():
-    """Three tasks of which any two differ 19 times out of 20: of three, two are always alike."""
-    unlike = np.array([[0.025, 0.475], [0.475, 0.025]])
+@pytest.mark.parametrize("correlation", [0.8, -0.8])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 3), (3, 3), (4, 4)])
+def test_neighbours_on_a_grid_are_as_alike_as_asked(rows, columns, correlation):
+    edges, d = grid(rows, columns), rows * columns
+    tree = small_tree(d, edges)
+    answer = tables_from_edges(tree, edges, np.array([pair(correlation)] * len(edges)), np.full((d, 2), 0.5))
+    assert answer.mismatch < 1e-12
+    assert_proper(tree, answer.tables)
+
+
+@pytest.mark.parametrize("correlation", [-1 / 3, -0.34, -0.9, -0.999999])
+def test_pairs_that_no_distribution_has_give_a_proper_one(correlation):
+    """Of three tasks two are always alike: no three correlations of two classes go below -1/3 together."""
     edges = GRAPHS["triangle"][1]
     tree = small_tree(3, edges)
-    answer = tables_from_edges(tree, edges, np.array([unlike] * 3), np.full((3, 2), 0.5))
+    answer = tables_from_edges(tree, edges, np.array([pair(correlation)] * 3), np.full((3, 2), 0.5))
     assert_proper(tree, answer.tables)
-    for axis in range(3):  # the nearest possible treats the three alike: each pair differs 2 times out of 3
-        pair = answer.tables[0].sum(axis=axis)
-        np.testing.assert_allclose(pair[0, 1] + pair[1, 0], 2 / 3, atol=0.01)
-    assert answer.mismatch == pytest.approx(0.475 - 1 / 3, abs=0.005)
+    for axis in range(3):  # treated alike
+        np.testing.assert_allclose(answer.tables[0].sum(axis=axis), pair(-1 / 3), atol=0.003)
+    assert answer.mismatch > 0
+    assert answer.mismatch == pytest.approx((-1 / 3 - correlation) / 4, abs=0.003)
 
 
 def test_impossible_pairs_leave_the_rest_alone():
     """A triangle that cannot be, joined by one task to a triangle that can."""
-    unlike, alike = np.array([[0.025, 0.475], [0.475, 0.025]]), np.array([[0.35, 0.15], [0.15, 0.35]])
+    unlike, alike = pair(-0.9), pair(0.4)
     edges = ((0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (3, 5), (4, 5))
     tree = small_tree(7, edges)
     balance = np.full((7, 2), 0.5)

@@ -13,12 +13,15 @@ from flyingsquid.graph.junction import JunctionTree
 Array = NDArray[np.float64]
 Edges = tuple[tuple[int, int], ...]
 _CONVERGED = 1e-13
-# Estimates are never this good: a fit that stops here, at the pace of a snail, is a fit.
-_GOOD_ENOUGH = 1e-7
+# Pairs at the edge of what is possible are met ever more slowly. This is well within the sampling error of
+# a million items (5e-4).
+_GOOD_ENOUGH = 1e-4
 _MAX_SWEEPS = 2_000
 # A fit that gains less than this in so many sweeps would not arrive within the cap.
 _PATIENCE, _GAIN = 50, 0.9
 _HALVINGS = 7
+# While impossible pairs are tried, cells may shrink to 0 before the sweeps stop.
+_TINY = 1e-300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +33,8 @@ class TaskTables:
     tables : tuple of arrays, one a clique, each of shape (K,) * len(clique)
         P(Y_C): positive, summing to 1, in agreement with each other on separators.
     mismatch : float
-        The largest absolute difference between a cell of P(Y_a, Y_b) as given and as in ``tables``; above
-        rounding only if no distribution has all pairs as given.
+        The largest absolute difference between a cell of P(Y_a, Y_b) as given and as in ``tables``. It is
+        above 1e-4 only if no distribution, or none but with cells next to 0, has all pairs as given.
     """
 
     tables: tuple[Array, ...]
@@ -59,7 +62,7 @@ def tables_from_edges(tree: JunctionTree, edges: Edges, edge_tables: Array, bala
 
     Pairs estimated from noise may fit no distribution together, as when three tasks all contradict each
     other. In such a part, and only there, all pairs are drawn towards independence, by the least share
-    that makes them possible; ``balance`` is kept.
+    that makes them possible (to 1 in 128); ``balance`` is kept.
 
     Examples
     --------
@@ -77,8 +80,8 @@ def tables_from_edges(tree: JunctionTree, edges: Edges, edge_tables: Array, bala
     inside = _edges_by_clique(tree, edges)
     tables = [_independent(balance, clique) for clique in tree.cliques]
     for block in _blocks(tree):
-        wanted = [edge for clique in block for edge in inside[clique]]
-        if [tree.cliques[clique] for clique in block] == wanted:
+        wanted = [edge for number in block for edge in inside[number]]
+        if [tree.cliques[number] for number in block] == wanted:
             tables[block[0]] = targets[wanted[0]].copy()
         elif wanted:
             _fit_block(tables, tree, block, inside, {edge: targets[edge] for edge in wanted})
@@ -110,7 +113,7 @@ class _Fit:
 
     def apply(self, tables: list[Array]) -> float:
         now = tables[self.clique].sum(axis=self.rest, keepdims=True)
-        tables[self.clique] *= self.target / now
+        tables[self.clique] *= self.target / np.maximum(now, _TINY)
         return float(np.abs(self.target - now).max())
 
 
@@ -126,7 +129,8 @@ class _Pass:
 
     def apply(self, tables: list[Array]) -> float:
         new = tables[self.source].sum(axis=self.source_rest).reshape(self.shape)
-        tables[self.clique] *= new / tables[self.clique].sum(axis=self.rest, keepdims=True)
+        now = tables[self.clique].sum(axis=self.rest, keepdims=True)
+        tables[self.clique] *= new / np.maximum(now, _TINY)
         return 0.0
 
 
@@ -189,9 +193,9 @@ def _fit_block(
         trial = list(tables)
         for number in block:
             trial[number] = start[number].copy()
-        if _sweep(trial, _tour(tree, block, inside, mixed)) > _GOOD_ENOUGH:
-            return None
-        return {number: trial[number] for number in block}
+        change = _sweep(trial, _tour(tree, block, inside, mixed))
+        found = {number: trial[number] for number in block}
+        return found if change < _GOOD_ENOUGH and all((table > 0).all() for table in found.values()) else None
 
     best = attempt(1.0)
     if best is None:
