@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import GraphError
+from flyingsquid.graph.describe import in_one_line, in_words
+from flyingsquid.graph.drawing import to_svg
 from flyingsquid.graph.edges import adjacency, components, consecutive
 from flyingsquid.graph.junction import JunctionTree, junction_tree
 from flyingsquid.graph.limits import require_narrow, require_small_units
@@ -114,8 +116,8 @@ class DependencyGraph:
             Sources are numbered task by task. With one number s, source i of task d has position d·s + i, so
             votes of shape (n, D, s) are votes of shape (n, D·s).
         source_edges : pairs
-            With one number s: pairs of positions within a task, 0 to s - 1, repeated on every task: "detectors
-            0 and 1 share a backbone". With a sequence: pairs of positions among all sources.
+            With one number s: pairs of positions within a task, 0 to s - 1, repeated on every task:
+            "detectors 0 and 1 share a backbone". With a sequence: pairs of positions among all sources.
 
         Examples
         --------
@@ -127,7 +129,7 @@ class DependencyGraph:
         n_tasks = read_count(n_tasks, "n_tasks")
         counts = read_counts(sources_per_task, "sources_per_task", n_tasks)
         if isinstance(sources_per_task, (int, np.integer)):
-            within = read_edges(source_edges, "source_edges", "source within a task", counts[0])
+            within = read_edges(source_edges, "source_edges", "source", counts[0], " within a task")
             source_edges = _repeated(within, n_tasks, counts[0])
         return cls(
             sum(counts),
@@ -230,13 +232,30 @@ class DependencyGraph:
         """The junction tree of the tasks; a forest where they fall into independent parts."""
         return junction_tree(self._task_adjacency)
 
-    # ------------------------------------------------------------------ as text and as plain data
+    # ------------------------------------------------------------------ as text, picture and plain data
 
     def __repr__(self) -> str:
-        parts = [f"{_count(self.n_sources, 'source')} on {_count(self.n_tasks, 'task')}"]
-        parts += [_count(len(self.task_edges), "task edge")] * bool(self.task_edges)
-        parts += [_count(len(self.source_edges), "source edge")] * bool(self.source_edges)
-        return f"DependencyGraph({', '.join(parts)})"
+        return f"DependencyGraph({in_one_line(self)})"
+
+    def describe(self) -> str:
+        """The graph in words, several lines.
+
+        >>> DependencyGraph.chain(2, 3, source_edges=[(0, 2)]).describe().splitlines()
+        ['6 sources on 2 tasks, 1 task edge, 2 source edges',
+         'task 0: sources 0 to 2',
+         'task 1: sources 3 to 5',
+         'task edges: 0-1 (treewidth 1)',
+         'dependent unit of 2: sources 0, 2 (one table)',
+         'dependent unit of 2: sources 3, 5 (one table)']
+        """
+        return in_words(self)
+
+    def to_svg(self) -> str:
+        """The graph as a picture; notebooks show it by themselves."""
+        return to_svg(self)
+
+    def _repr_svg_(self) -> str:
+        return to_svg(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The graph as numbers and lists, for :meth:`from_dict`.
@@ -319,7 +338,3 @@ def _repeated(edges: Edges, n_tasks: int, each: int) -> Edges:
 def _read_only(array: NDArray[np.intp]) -> NDArray[np.intp]:
     array.flags.writeable = False
     return array
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

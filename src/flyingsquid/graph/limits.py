@@ -22,9 +22,9 @@ def require_narrow(width: int) -> None:
     """Refuse tasks of which too many must be summed at once."""
     if width > WIDEST_TASK_TREE:
         raise GraphError(
-            f"task_edges: the tasks have treewidth {width}, so every item needs tables of 2^{width + 1} cells; "
-            f"a treewidth of at most {WIDEST_TASK_TREE} is possible. Use a smaller grid, cut a large one into "
-            "tiles, or give fewer task edges"
+            f"task_edges: the tasks have treewidth {width}, so every item needs tables of 2^{width + 1} "
+            f"cells; a treewidth of at most {WIDEST_TASK_TREE} is possible. Use a smaller grid, cut a large "
+            "one into tiles, or give fewer task edges"
         )
 
 
