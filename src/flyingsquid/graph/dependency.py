@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -86,9 +86,9 @@ class DependencyGraph:
         n_sources: int,
         n_tasks: int = 1,
         *,
-        source_task: Sequence[int] | None = None,
-        task_edges: Any = (),
-        source_edges: Any = (),
+        source_task: Iterable[int] | None = None,
+        task_edges: Iterable[Iterable[int]] = (),
+        source_edges: Iterable[Iterable[int]] = (),
     ) -> None:
         m = read_count(n_sources, "n_sources")
         n_tasks = read_count(n_tasks, "n_tasks")
@@ -104,7 +104,10 @@ class DependencyGraph:
 
     @classmethod
     def chain(
-        cls, n_tasks: int, sources_per_task: int | Sequence[int], source_edges: Any = ()
+        cls,
+        n_tasks: int,
+        sources_per_task: int | Iterable[int],
+        source_edges: Iterable[Iterable[int]] = (),
     ) -> DependencyGraph:
         """Tasks in a row, such as frames or words: each depends on the one before.
 

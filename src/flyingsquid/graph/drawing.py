@@ -18,16 +18,18 @@ WIDEST = 700  # pixels; a larger drawing is shown smaller, never cut
 MOST_LABELS = 60  # more could not be read
 
 # Greys and a red that hold on a white page and on a dark one; nodes bring their own ground.
-STYLE = (
-    ".truth{fill:#1f3a5f;stroke:#8fa6c4;stroke-width:1.5}"
-    ".source{fill:#fff;stroke:#5b6b80;stroke-width:1.5}"
-    ".task-edge{stroke:#5b7ba6;stroke-width:4;fill:none}"
-    ".vote{stroke:#8a96a6;stroke-width:1.2}"
-    ".source-edge{stroke:#d1495b;stroke-width:2.4;fill:none}"
-    "text{font-family:sans-serif;text-anchor:middle;dominant-baseline:central}"
-    ".of-truth{fill:#fff;font-size:14px;font-weight:bold}"
-    ".of-source{fill:#222;font-size:12px}"
-)
+RULES = {
+    ".truth": "fill:#1f3a5f;stroke:#8fa6c4;stroke-width:1.5",
+    ".source": "fill:#fff;stroke:#5b6b80;stroke-width:1.5",
+    ".task-edge": "stroke:#5b7ba6;stroke-width:4;fill:none",
+    ".vote": "stroke:#8a96a6;stroke-width:1.2",
+    ".source-edge": "stroke:#d1495b;stroke-width:2.4;fill:none",
+    "text": "font-family:sans-serif;text-anchor:middle;dominant-baseline:central",
+    ".of-truth": "fill:#fff;font-size:14px;font-weight:bold",
+    ".of-source": "fill:#222;font-size:12px",
+}
+# A style within a picture holds for the whole page that it is put on, hence the name in front.
+STYLE = "".join(f".flyingsquid-graph {mark}{{{rule}}}" for mark, rule in RULES.items())
 
 
 def to_svg(graph: DependencyGraph) -> str:
@@ -39,15 +41,17 @@ def to_svg(graph: DependencyGraph) -> str:
     """
     layout = lay_out(graph)
     curves = {edge: _control(graph, layout, edge) for edge in graph.source_edges}
-    left, top, width, height = _box(layout, [_middle(layout, e, c) for e, c in curves.items()])
+    turns = _turns(graph, layout)
+    bends = [_middle(layout, edge, control) for edge, control in curves.items()]
+    left, top, width, height = _box(layout, bends + [(x, layout.truths[a][1]) for (a, _), x in turns.items()])
     scale = min(1.0, WIDEST / width)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width * scale:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="flyingsquid-graph" role="img" width="{width * scale:.0f}" '
         f'height="{height * scale:.0f}" viewBox="{left:.1f} {top:.1f} {width:.1f} {height:.1f}">',
         f"<title>{escape(repr(graph))}</title>",
         f"<desc>{escape(graph.describe())}</desc>",
         f"<style>{STYLE}</style>",
-        *_task_edges(graph, layout),
+        *_task_edges(graph, layout, turns),
         *_votes(graph, layout),
         *(_curve(layout.sources[a], control, layout.sources[b]) for (a, b), control in curves.items()),
         *_truths(graph, layout),
@@ -57,31 +61,29 @@ def to_svg(graph: DependencyGraph) -> str:
     return "\n".join(lines)
 
 
-def _task_edges(graph: DependencyGraph, layout: Layout) -> list[str]:
+def _task_edges(graph: DependencyGraph, layout: Layout, turns: dict[tuple[int, int], float]) -> list[str]:
     lines = []
-    turns = _turns(graph)
     for edge in graph.task_edges:
         (x1, y1), (x2, y2) = (layout.truths[task] for task in edge)
         if edge in turns:
-            # Where a long chain turns back, the edge goes around the sources below its last truth.
-            out = x1 + turns[edge] * (max(abs(x - x1) for x, _ in _voters(graph, layout, edge[0])) + 50)
-            lines.append(f'<path class="task-edge" d="M{x1:.1f} {y1:.1f}C{out:.1f} {y1:.1f} {out:.1f} {y2:.1f} '
-                         f'{x2:.1f} {y2:.1f}"/>')  # fmt: skip
+            out = turns[edge]
+            bend = f"M{x1:.1f} {y1:.1f}C{out:.1f} {y1:.1f} {out:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+            lines.append(f'<path class="task-edge" d="{bend}"/>')
         else:
             lines.append(_line("task-edge", (x1, y1), (x2, y2)))
     return lines
 
 
-def _turns(graph: DependencyGraph) -> dict[tuple[int, int], int]:
-    """The edges at which a chain that is longer than a line turns back: 1 at its right end, -1 at its left."""
+def _turns(graph: DependencyGraph, layout: Layout) -> dict[tuple[int, int], float]:
+    """Where a long chain turns back, how far to the side its edge reaches: around the last sources."""
     if len(graph.task_edges) != graph.n_tasks - 1 or any(b != a + 1 for a, b in graph.task_edges):
         return {}
-    ends = range(LONGEST_LINE - 1, graph.n_tasks - 1, LONGEST_LINE)
-    return {(end, end + 1): (-1) ** row for row, end in enumerate(ends)}
-
-
-def _voters(graph: DependencyGraph, layout: Layout, task: int) -> list[Point]:
-    return [layout.sources[source] for source in graph.sources_of(task)]
+    reaches = {}
+    for row, end in enumerate(range(LONGEST_LINE - 1, graph.n_tasks - 1, LONGEST_LINE)):
+        x = layout.truths[end][0]
+        reach = max(abs(layout.sources[source][0] - x) for source in graph.sources_of(end)) + 50
+        reaches[end, end + 1] = x + (-1) ** row * reach
+    return reaches
 
 
 def _votes(graph: DependencyGraph, layout: Layout) -> list[str]:

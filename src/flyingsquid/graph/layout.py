@@ -13,6 +13,7 @@ Point = tuple[float, float]
 
 STEP = 42.0  # between neighbouring sources
 DROP = 84.0  # from a truth down to its first row of sources
+GRID_DROP = 46.0  # less in a grid, where they stand beside the edge to the cell below
 WIDEST_ROW = 12  # sources of one task beside each other; more start a second row
 LONGEST_LINE = 8  # tasks of a chain beside each other; more turn back below
 
@@ -33,7 +34,7 @@ def lay_out(graph: DependencyGraph) -> Layout:
     most = max(len(graph.sources_of(task)) for task in range(graph.n_tasks))
     is_grid = columns < graph.n_tasks and not _is_line(graph)
     across = min(most, WIDEST_ROW) * STEP + (40 if graph.n_tasks > 1 else 0) + (30 if is_grid else 0)
-    down = DROP + ceil(most / WIDEST_ROW) * STEP + 34
+    down = (GRID_DROP if is_grid else DROP) + ceil(most / WIDEST_ROW) * STEP + 34
     truths: list[Point] = []
     for task in range(graph.n_tasks):
         row, column = divmod(task, columns)
@@ -76,7 +77,7 @@ def _below(truth: Point, graph: DependencyGraph, task: int, is_grid: bool) -> li
         offset = place - (length - 1) / 2
         left = x + 34 + place * STEP if is_grid else x + offset * STEP
         bend = 0.0 if is_grid else -2.0 * offset**2 * min(1.0, 6 / length)
-        fall = 46.0 if is_grid else DROP
+        fall = GRID_DROP if is_grid else DROP
         points.append((left, y + fall + row * STEP + bend))
     return points
 
