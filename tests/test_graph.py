@@ -291,6 +291,11 @@ def clique(*sources):
     return [(a, b) for k, a in enumerate(sources) for b in sources[k + 1 :]]
 
 
+def random_edges(n, count):
+    ends = np.random.default_rng(0).integers(0, n, (count, 2))
+    return sorted({(int(min(pair)), int(max(pair))) for pair in ends if pair[0] != pair[1]})
+
+
 Wrong: Any = DependencyGraph  # what is passed here has the wrong type on purpose
 BAD = {
     "no source": (lambda: Wrong(0), r"n_sources=0 is too small; at least 1 is needed"),
@@ -361,8 +366,10 @@ BAD = {
         r"sources 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\. all depend.*2·3\^40 cells"),
     "wide tasks": (
         lambda: Wrong(14, 14, task_edges=clique(*range(14))),
-        r"the tasks have treewidth 13, .* at most 12 is possible\. Use a smaller grid.*tiles.*fewer"),
+        r"tasks have treewidth 13, so .* at most 12 is possible\. Use a smaller grid.*tiles.*fewer"),
     "wide grid": (lambda: Wrong.grid(1_000, 2_000, 3), r"treewidth 1000"),
+    "tasks joined at random": (
+        lambda: Wrong(3_000, 3_000, task_edges=random_edges(3_000, 12_000)), r"treewidth \d\d or more, "),
     "grid size": (lambda: Wrong.grid(0, 2, 1), r"height=0 is too small"),
     "grid width": (lambda: Wrong.grid(2, 2.0, 1), r"width=2\.0 is no whole number"),
     "grid sources": (lambda: Wrong.grid(2, 2, 0), r"sources_per_cell=0 is too small"),

@@ -15,8 +15,8 @@ from flyingsquid.exceptions import GraphError
 from flyingsquid.graph.describe import in_one_line, in_words
 from flyingsquid.graph.drawing import to_svg
 from flyingsquid.graph.edges import adjacency, components, consecutive
-from flyingsquid.graph.junction import JunctionTree, junction_tree
-from flyingsquid.graph.limits import require_narrow, require_small_units
+from flyingsquid.graph.junction import JunctionTree, junction_tree, tree_of
+from flyingsquid.graph.limits import HOPELESS_TASK_TREE, require_narrow, require_small_units
 from flyingsquid.graph.plain import FORMAT, checked_fields
 from flyingsquid.graph.reading import (
     Edges,
@@ -27,6 +27,7 @@ from flyingsquid.graph.reading import (
     read_source_task,
     require_one_task,
 )
+from flyingsquid.graph.triangulate import Elimination, narrowest
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -100,7 +101,7 @@ class DependencyGraph:
         keep(self, "source_edges", read_edges(source_edges, "source_edges", "source", m))
         require_one_task(self.source_edges, self.source_task)
         require_small_units(self.units, self.source_edges)
-        require_narrow(self.task_tree.width)
+        require_narrow(self._task_elimination.width)
 
     @classmethod
     def chain(
@@ -233,7 +234,7 @@ class DependencyGraph:
     @cached_property
     def task_tree(self) -> JunctionTree:
         """The junction tree of the tasks; a forest where they fall into independent parts."""
-        return junction_tree(self._task_adjacency)
+        return tree_of(self._task_elimination)
 
     # ------------------------------------------------------------------ as text, picture and plain data
 
@@ -314,6 +315,10 @@ class DependencyGraph:
     @cached_property
     def _task_adjacency(self) -> tuple[frozenset[int], ...]:
         return adjacency(self.task_edges, self.n_tasks)
+
+    @cached_property
+    def _task_elimination(self) -> Elimination:
+        return narrowest(self._task_adjacency, HOPELESS_TASK_TREE)
 
     @cached_property
     def _task_array(self) -> NDArray[np.intp]:

@@ -46,8 +46,9 @@ def to_svg(graph: DependencyGraph) -> str:
     left, top, width, height = _box(layout, bends + [(x, layout.truths[a][1]) for (a, _), x in turns.items()])
     scale = min(1.0, WIDEST / width)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="flyingsquid-graph" role="img" width="{width * scale:.0f}" '
-        f'height="{height * scale:.0f}" viewBox="{left:.1f} {top:.1f} {width:.1f} {height:.1f}">',
+        '<svg xmlns="http://www.w3.org/2000/svg" class="flyingsquid-graph" role="img" '
+        f'width="{width * scale:.0f}" height="{height * scale:.0f}" '
+        f'viewBox="{left:.1f} {top:.1f} {width:.1f} {height:.1f}">',
         f"<title>{escape(repr(graph))}</title>",
         f"<desc>{escape(graph.describe())}</desc>",
         f"<style>{STYLE}</style>",
