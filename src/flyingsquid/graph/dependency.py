@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import GraphError
+from flyingsquid.graph.describe import in_one_line, in_words
+from flyingsquid.graph.drawing import to_svg
 from flyingsquid.graph.edges import adjacency, components, consecutive
-from flyingsquid.graph.junction import JunctionTree, junction_tree
-from flyingsquid.graph.limits import require_narrow, require_small_units
+from flyingsquid.graph.junction import JunctionTree, junction_tree, tree_of
+from flyingsquid.graph.limits import HOPELESS_TASK_TREE, require_narrow, require_small_units
 from flyingsquid.graph.plain import FORMAT, checked_fields
 from flyingsquid.graph.reading import (
     Edges,
@@ -25,6 +27,7 @@ from flyingsquid.graph.reading import (
     read_source_task,
     require_one_task,
 )
+from flyingsquid.graph.triangulate import Elimination, narrowest
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -84,9 +87,9 @@ class DependencyGraph:
         n_sources: int,
         n_tasks: int = 1,
         *,
-        source_task: Sequence[int] | None = None,
-        task_edges: Any = (),
-        source_edges: Any = (),
+        source_task: Iterable[int] | None = None,
+        task_edges: Iterable[Iterable[int]] = (),
+        source_edges: Iterable[Iterable[int]] = (),
     ) -> None:
         m = read_count(n_sources, "n_sources")
         n_tasks = read_count(n_tasks, "n_tasks")
@@ -98,11 +101,14 @@ class DependencyGraph:
         keep(self, "source_edges", read_edges(source_edges, "source_edges", "source", m))
         require_one_task(self.source_edges, self.source_task)
         require_small_units(self.units, self.source_edges)
-        require_narrow(self.task_tree.width)
+        require_narrow(self._task_elimination.width)
 
     @classmethod
     def chain(
-        cls, n_tasks: int, sources_per_task: int | Sequence[int], source_edges: Any = ()
+        cls,
+        n_tasks: int,
+        sources_per_task: int | Iterable[int],
+        source_edges: Iterable[Iterable[int]] = (),
     ) -> DependencyGraph:
         """Tasks in a row, such as frames or words: each depends on the one before.
 
@@ -114,8 +120,8 @@ class DependencyGraph:
             Sources are numbered task by task. With one number s, source i of task d has position d·s + i, so
             votes of shape (n, D, s) are votes of shape (n, D·s).
         source_edges : pairs
-            With one number s: pairs of positions within a task, 0 to s - 1, repeated on every task: "detectors
-            0 and 1 share a backbone". With a sequence: pairs of positions among all sources.
+            With one number s: pairs of positions within a task, 0 to s - 1, repeated on every task:
+            "detectors 0 and 1 share a backbone". With a sequence: pairs of positions among all sources.
 
         Examples
         --------
@@ -127,7 +133,7 @@ class DependencyGraph:
         n_tasks = read_count(n_tasks, "n_tasks")
         counts = read_counts(sources_per_task, "sources_per_task", n_tasks)
         if isinstance(sources_per_task, (int, np.integer)):
-            within = read_edges(source_edges, "source_edges", "source within a task", counts[0])
+            within = read_edges(source_edges, "source_edges", "source", counts[0], " within a task")
             source_edges = _repeated(within, n_tasks, counts[0])
         return cls(
             sum(counts),
@@ -228,15 +234,32 @@ class DependencyGraph:
     @cached_property
     def task_tree(self) -> JunctionTree:
         """The junction tree of the tasks; a forest where they fall into independent parts."""
-        return junction_tree(self._task_adjacency)
+        return tree_of(self._task_elimination)
 
-    # ------------------------------------------------------------------ as text and as plain data
+    # ------------------------------------------------------------------ as text, picture and plain data
 
     def __repr__(self) -> str:
-        parts = [f"{_count(self.n_sources, 'source')} on {_count(self.n_tasks, 'task')}"]
-        parts += [_count(len(self.task_edges), "task edge")] * bool(self.task_edges)
-        parts += [_count(len(self.source_edges), "source edge")] * bool(self.source_edges)
-        return f"DependencyGraph({', '.join(parts)})"
+        return f"DependencyGraph({in_one_line(self)})"
+
+    def describe(self) -> str:
+        """The graph in words, several lines.
+
+        >>> DependencyGraph.chain(2, 3, source_edges=[(0, 2)]).describe().splitlines()
+        ['6 sources on 2 tasks, 1 task edge, 2 source edges',
+         'task 0: sources 0 to 2',
+         'task 1: sources 3 to 5',
+         'task edges: 0-1 (treewidth 1)',
+         'dependent unit of 2: sources 0, 2 (one table)',
+         'dependent unit of 2: sources 3, 5 (one table)']
+        """
+        return in_words(self)
+
+    def to_svg(self) -> str:
+        """The graph as a picture; notebooks show it by themselves."""
+        return to_svg(self)
+
+    def _repr_svg_(self) -> str:
+        return to_svg(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The graph as numbers and lists, for :meth:`from_dict`.
@@ -294,6 +317,10 @@ class DependencyGraph:
         return adjacency(self.task_edges, self.n_tasks)
 
     @cached_property
+    def _task_elimination(self) -> Elimination:
+        return narrowest(self._task_adjacency, HOPELESS_TASK_TREE)
+
+    @cached_property
     def _task_array(self) -> NDArray[np.intp]:
         return _read_only(np.array(self.source_task, np.intp))
 
@@ -319,7 +346,3 @@ def _repeated(edges: Edges, n_tasks: int, each: int) -> Edges:
 def _read_only(array: NDArray[np.intp]) -> NDArray[np.intp]:
     array.flags.writeable = False
     return array
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -8,6 +8,7 @@ from flyingsquid.graph.reading import Edges
 
 MOST_SOURCES_IN_A_UNIT = 4
 WIDEST_TASK_TREE = 12
+HOPELESS_TASK_TREE = 4 * WIDEST_TASK_TREE  # beyond it the exact width is not worth the search
 
 
 def require_small_units(units: tuple[JunctionTree, ...], source_edges: Edges) -> None:
@@ -21,10 +22,11 @@ def require_small_units(units: tuple[JunctionTree, ...], source_edges: Edges) ->
 def require_narrow(width: int) -> None:
     """Refuse tasks of which too many must be summed at once."""
     if width > WIDEST_TASK_TREE:
+        or_more = " or more" if width > HOPELESS_TASK_TREE else ""
         raise GraphError(
-            f"task_edges: the tasks have treewidth {width}, so every item needs tables of 2^{width + 1} cells; "
-            f"a treewidth of at most {WIDEST_TASK_TREE} is possible. Use a smaller grid, cut a large one into "
-            "tiles, or give fewer task edges"
+            f"task_edges: the triangulated tasks have treewidth {width}{or_more}, so every item needs tables "
+            f"of 2^{width + 1} cells; a treewidth of at most {WIDEST_TASK_TREE} is possible. Use a smaller "
+            "grid, cut a large one into tiles, or give fewer task edges"
         )
 
 

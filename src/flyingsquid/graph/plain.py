@@ -19,8 +19,8 @@ def checked_fields(data: Any) -> dict[str, Any]:
     for what, keys in (("lacks", known - set(data)), ("has unknown", set(data) - known)):
         if keys:
             raise GraphError(
-                f"the description of a dependency graph {what} {', '.join(sorted(map(repr, keys)))}; it holds "
-                f"format, {', '.join(FIELDS)}"
+                f"the description of a dependency graph {what} {', '.join(sorted(map(repr, keys)))}; it "
+                f"holds format, {', '.join(FIELDS)}"
             )
     if type(data["format"]) is not int or data["format"] != FORMAT:
         raise GraphError(

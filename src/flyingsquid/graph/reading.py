@@ -32,14 +32,14 @@ def read_counts(values: Any, name: str, length: int) -> tuple[int, ...]:
     return tuple(read_count(value, f"{name}[{d}]") for d, value in enumerate(read))
 
 
-def read_index(value: Any, name: str, noun: str, length: int) -> int:
-    """A position among ``length`` sources or tasks."""
+def read_index(value: Any, name: str, noun: str, length: int, scope: str = "") -> int:
+    """A position among ``length`` sources or tasks; ``scope``: where they are counted."""
     if not _is_whole(value):
         raise GraphError(f"{name}: {value!r} is no whole number; {noun}s are given by position, from 0")
     if not 0 <= value < length:
+        have = f"{length} {noun}{'s' * (length > 1)}{scope}"
         raise GraphError(
-            f"{name}: there is no {noun} {value}; with {length} {noun}{'s' * (length > 1)} the positions "
-            f"are {_span(length)}"
+            f"{name}: there is no {noun} {value}{scope}; with {have} positions are {_span(length)}"
         )
     return int(value)
 
@@ -73,11 +73,11 @@ def read_source_task(source_task: Any, n_sources: int, n_tasks: int) -> tuple[in
     return tasks
 
 
-def read_edges(edges: Any, name: str, noun: str, length: int) -> Edges:
+def read_edges(edges: Any, name: str, noun: str, length: int, scope: str = "") -> Edges:
     """Pairs of positions, the lower one first, sorted."""
     places: dict[tuple[int, int], int] = {}
     for place, edge in enumerate(_listed(edges, name)):
-        pair = _pair(edge, name, place, noun, length)
+        pair = _pair(edge, name, place, noun, length, scope)
         if pair in places:
             raise GraphError(
                 f"{name}[{place}] repeats {name}[{places[pair]}], the edge between {noun}s {pair[0]} and "
@@ -93,26 +93,26 @@ def require_one_task(source_edges: Edges, source_task: tuple[int, ...]) -> None:
         if source_task[a] != source_task[b]:
             raise GraphError(
                 f"source_edges: sources {a} and {b} vote on different tasks, {source_task[a]} and "
-                f"{source_task[b]}. Such an edge breaks the method when tasks are biased, that is when one class "
-                "is more frequent than the other. Declare both sources on one task, or drop the edge"
+                f"{source_task[b]}. Such an edge breaks the method when tasks are biased, that is when one "
+                "class is more frequent than the other. Declare both sources on one task, or drop the edge"
             )
 
 
 def _one_task(entry: Any, source: int, n_tasks: int) -> int:
     if isinstance(entry, Iterable) and not isinstance(entry, str):
         raise GraphError(
-            f"source_task[{source}]={entry!r}: a source votes on exactly one task. Add a source that votes on "
-            "two of them twice, as two columns"
+            f"source_task[{source}]={entry!r}: a source votes on exactly one task. Add one that votes on two "
+            "tasks twice, as two columns"
         )
     return read_index(entry, f"source_task[{source}]", "task", n_tasks)
 
 
-def _pair(edge: Any, name: str, place: int, noun: str, length: int) -> tuple[int, int]:
+def _pair(edge: Any, name: str, place: int, noun: str, length: int, scope: str) -> tuple[int, int]:
     where = f"{name}[{place}]"
     ends = tuple(edge) if isinstance(edge, Iterable) and not isinstance(edge, (str, Mapping)) else ()
     if len(ends) != 2:
         raise GraphError(f"{where}={edge!r} is no pair of {noun}s; write {name}=[(0, 1), ...]")
-    a, b = (read_index(end, f"{where}={_shown(ends)}", noun, length) for end in ends)
+    a, b = (read_index(end, f"{where}={_shown(ends)}", noun, length, scope) for end in ends)
     if a == b:
         raise GraphError(f"{where} joins {noun} {a} to itself; an edge joins two different {noun}s")
     return (a, b) if a < b else (b, a)

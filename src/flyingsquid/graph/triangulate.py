@@ -21,7 +21,7 @@ class Elimination:
     Attributes
     ----------
     order : tuple of int
-        Every variable once.
+        Every variable once; fewer where the search was given up.
     later : tuple of tuples of int
         ``later[v]``: the neighbours of v, filled edges included, that come after v in the order, ascending.
         With v itself they are a clique of the filled graph, and every maximal clique is one of these.
@@ -36,15 +36,15 @@ class Elimination:
         return max(map(len, self.later), default=-1)
 
 
-def narrowest(adjacency: Sequence[AbstractSet[int]]) -> Elimination:
-    """By min-fill, or by a sweep where that is narrower.
+def narrowest(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None) -> Elimination:
+    """By min-fill, or by a sweep where that is narrower. Min-fill stops where it is wider than ``give_up``.
 
     >>> grid = [{v + d for d, edge in ((-1, 0), (1, 6)) if v % 7 != edge} for v in range(49)]
     >>> grid = [row | {u for u in (v - 7, v + 7) if 0 <= u < 49} for v, row in enumerate(grid)]
     >>> eliminate(grid).width, narrowest(grid).width
     (8, 7)
     """
-    by_fill = eliminate(adjacency)
+    by_fill = eliminate(adjacency, give_up)
     if by_fill.width <= SMALL_WIDTH:
         return by_fill
     order = _sweep(adjacency, by_fill.width)
@@ -54,13 +54,15 @@ def narrowest(adjacency: Sequence[AbstractSet[int]]) -> Elimination:
     return swept if swept.width < by_fill.width else by_fill
 
 
-def eliminate(adjacency: Sequence[AbstractSet[int]]) -> Elimination:
+def eliminate(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None) -> Elimination:
     """Eliminate first the variable whose neighbours lack the fewest edges among themselves.
 
     Parameters
     ----------
     adjacency : sequence of sets
         ``adjacency[v]`` holds the neighbours of v; symmetric, without loops.
+    give_up : int, optional
+        Stop after a variable with more neighbours than this. Minutes may lie between that point and the end.
 
     Notes
     -----
@@ -83,6 +85,8 @@ def eliminate(adjacency: Sequence[AbstractSet[int]]) -> Elimination:
         v = remaining.next()
         later[v] = remaining.remove(v)
         order.append(v)
+        if give_up is not None and len(later[v]) > give_up:
+            break
     return Elimination(tuple(order), tuple(later))
 
 

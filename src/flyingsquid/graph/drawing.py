@@ -1,0 +1,149 @@
+"""A dependency graph as a picture: scalable, without any further package."""
+
+from __future__ import annotations
+
+from html import escape
+from math import ceil, hypot
+from typing import TYPE_CHECKING
+
+from flyingsquid.graph.layout import LONGEST_LINE, Layout, Point, lay_out
+
+if TYPE_CHECKING:
+    from flyingsquid.graph.dependency import DependencyGraph
+
+TRUTH_RADIUS = 19.0
+SOURCE_RADIUS = 15.0
+MARGIN = 14.0
+WIDEST = 700  # pixels; a larger drawing is shown smaller, never cut
+MOST_LABELS = 60  # more could not be read
+
+# Greys and a red that hold on a white page and on a dark one; nodes bring their own ground.
+RULES = {
+    ".truth": "fill:#1f3a5f;stroke:#8fa6c4;stroke-width:1.5",
+    ".source": "fill:#fff;stroke:#5b6b80;stroke-width:1.5",
+    ".task-edge": "stroke:#5b7ba6;stroke-width:4;fill:none",
+    ".vote": "stroke:#8a96a6;stroke-width:1.2",
+    ".source-edge": "stroke:#d1495b;stroke-width:2.4;fill:none",
+    "text": "font-family:sans-serif;text-anchor:middle;dominant-baseline:central",
+    ".of-truth": "fill:#fff;font-size:14px;font-weight:bold",
+    ".of-source": "fill:#222;font-size:12px",
+}
+# A style within a picture holds for the whole page that it is put on, hence the name in front.
+STYLE = "".join(f".flyingsquid-graph {mark}{{{rule}}}" for mark, rule in RULES.items())
+
+
+def to_svg(graph: DependencyGraph) -> str:
+    """Truths filled, sources open; task edges thick, source edges curved and red.
+
+    >>> from flyingsquid.graph import DependencyGraph
+    >>> to_svg(DependencyGraph(3)).startswith("<svg ")
+    True
+    """
+    layout = lay_out(graph)
+    curves = {edge: _control(graph, layout, edge) for edge in graph.source_edges}
+    turns = _turns(graph, layout)
+    bends = [_middle(layout, edge, control) for edge, control in curves.items()]
+    left, top, width, height = _box(layout, bends + [(x, layout.truths[a][1]) for (a, _), x in turns.items()])
+    scale = min(1.0, WIDEST / width)
+    lines = [
+        '<svg xmlns="http://www.w3.org/2000/svg" class="flyingsquid-graph" role="img" '
+        f'width="{width * scale:.0f}" height="{height * scale:.0f}" '
+        f'viewBox="{left:.1f} {top:.1f} {width:.1f} {height:.1f}">',
+        f"<title>{escape(repr(graph))}</title>",
+        f"<desc>{escape(graph.describe())}</desc>",
+        f"<style>{STYLE}</style>",
+        *_task_edges(graph, layout, turns),
+        *_votes(graph, layout),
+        *(_curve(layout.sources[a], control, layout.sources[b]) for (a, b), control in curves.items()),
+        *_truths(graph, layout),
+        *_sources(graph, layout),
+        "</svg>",
+    ]
+    return "\n".join(lines)
+
+
+def _task_edges(graph: DependencyGraph, layout: Layout, turns: dict[tuple[int, int], float]) -> list[str]:
+    lines = []
+    for edge in graph.task_edges:
+        (x1, y1), (x2, y2) = (layout.truths[task] for task in edge)
+        if edge in turns:
+            out = turns[edge]
+            bend = f"M{x1:.1f} {y1:.1f}C{out:.1f} {y1:.1f} {out:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+            lines.append(f'<path class="task-edge" d="{bend}"/>')
+        else:
+            lines.append(_line("task-edge", (x1, y1), (x2, y2)))
+    return lines
+
+
+def _turns(graph: DependencyGraph, layout: Layout) -> dict[tuple[int, int], float]:
+    """Where a long chain turns back, how far to the side its edge reaches: around the last sources."""
+    if len(graph.task_edges) != graph.n_tasks - 1 or any(b != a + 1 for a, b in graph.task_edges):
+        return {}
+    reaches = {}
+    for row, end in enumerate(range(LONGEST_LINE - 1, graph.n_tasks - 1, LONGEST_LINE)):
+        x = layout.truths[end][0]
+        reach = max(abs(layout.sources[source][0] - x) for source in graph.sources_of(end)) + 50
+        reaches[end, end + 1] = x + (-1) ** row * reach
+    return reaches
+
+
+def _votes(graph: DependencyGraph, layout: Layout) -> list[str]:
+    pairs = zip(graph.source_task, layout.sources, strict=True)
+    return [_line("vote", layout.truths[task], point) for task, point in pairs]
+
+
+def _truths(graph: DependencyGraph, layout: Layout) -> list[str]:
+    names = ["Y"] if graph.n_tasks == 1 else [f"Y{task}" for task in range(graph.n_tasks)]
+    every = ceil(graph.n_tasks / MOST_LABELS)
+    return [
+        _node("truth", point, TRUTH_RADIUS, name, task % every == 0)
+        for task, (point, name) in enumerate(zip(layout.truths, names, strict=True))
+    ]
+
+
+def _sources(graph: DependencyGraph, layout: Layout) -> list[str]:
+    labelled = graph.n_sources <= MOST_LABELS
+    return [_node("source", p, SOURCE_RADIUS, f"λ{i}", labelled) for i, p in enumerate(layout.sources)]
+
+
+def _node(kind: str, point: Point, radius: float, name: str, labelled: bool) -> str:
+    x, y = point
+    # The title shows when the pointer rests on the node, also where there is no room for labels.
+    circle = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"><title>{name}</title></circle>'
+    text = f'<text class="of-{kind}" x="{x:.1f}" y="{y:.1f}">{name}</text>'
+    return circle + text * labelled
+
+
+def _line(kind: str, start: Point, end: Point) -> str:
+    (x1, y1), (x2, y2) = start, end
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _curve(start: Point, control: Point, end: Point) -> str:
+    (x1, y1), (cx, cy), (x2, y2) = start, control, end
+    return f'<path class="source-edge" d="M{x1:.1f} {y1:.1f}Q{cx:.1f} {cy:.1f} {x2:.1f} {y2:.1f}"/>'
+
+
+def _control(graph: DependencyGraph, layout: Layout, edge: tuple[int, int]) -> Point:
+    """Where a source edge is drawn to: away from the truth, so that it crosses no vote."""
+    (x1, y1), (x2, y2) = (layout.sources[source] for source in edge)
+    tx, ty = layout.truths[graph.source_task[edge[0]]]
+    length = hypot(x2 - x1, y2 - y1)
+    across, along = (y1 - y2) / length, (x2 - x1) / length
+    middle = (x1 + x2) / 2, (y1 + y2) / 2
+    side = 1 if across * (middle[0] - tx) + along * (middle[1] - ty) >= 0 else -1
+    bulge = side * (24 + 0.42 * length)
+    return middle[0] + across * bulge, middle[1] + along * bulge
+
+
+def _middle(layout: Layout, edge: tuple[int, int], control: Point) -> Point:
+    (x1, y1), (x2, y2) = (layout.sources[source] for source in edge)
+    return (x1 + x2) / 4 + control[0] / 2, (y1 + y2) / 4 + control[1] / 2
+
+
+def _box(layout: Layout, curves: list[Point]) -> tuple[float, float, float, float]:
+    points = [*layout.truths, *layout.sources, *curves]
+    room = TRUTH_RADIUS + MARGIN
+    left, right = min(x for x, _ in points) - room, max(x for x, _ in points) + room
+    top, bottom = min(y for _, y in points) - room, max(y for _, y in points) + room
+    return left, top, right - left, bottom - top
