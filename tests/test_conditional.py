@@ -13,6 +13,7 @@ import flyingsquid as fs
 from flyingsquid.estimate.conditional import fit_conditional
 from flyingsquid.estimate.flags import flag_sources
 from flyingsquid.estimate.rank_one import fit_rank_one
+from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.third_moment import estimate_balance
 from flyingsquid.exceptions import NotIdentifiableError
@@ -211,7 +212,14 @@ def test_the_standard_error_of_the_balance_is_calibrated():
             votes = fs.Votes(star.sample(2_000, rng)[0], (0, 1))
             moments = fs.Moments.of(votes)
             flags = flag_sources(SignedMoments.of(moments))
-            fit = fit_conditional(moments, flags, method="covariance", anchors={}, screen=1.0)
+            fit = fit_conditional(
+                moments,
+                flags,
+                method="covariance",
+                anchors={},
+                screen=1.0,
+                separation=Separation.independent(star.m),
+            )
             estimate = estimate_balance(votes, None, fit)
             inside.append(abs(estimate.expected - (2 * star.p - 1)) < 1.96 * estimate.error)
     assert 0.92 <= np.mean(inside) <= 0.98

@@ -28,12 +28,17 @@ def count_by_loop(codes: np.ndarray, n_classes: int) -> np.ndarray:
     return counts
 
 
+def by_histogram(codes: np.ndarray, n_classes: int, weights: np.ndarray | None) -> np.ndarray:
+    histogram = counting._histogram(codes, n_classes, weights)
+    return counting._pairs_of_histogram(histogram, codes.shape[1], n_classes)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 @pytest.mark.parametrize("m", [1, 2, 5])
 def test_counts_equal_a_loop_over_rows(n_classes, m):
     codes = np.random.default_rng(m).integers(-4, n_classes, (150, m), dtype=np.int8)
     expected = count_by_loop(codes, n_classes)
-    for kernel in (counting._by_histogram, counting._by_gram, counting.count_pairs):
+    for kernel in (by_histogram, counting._by_gram, counting.count_pairs):
         np.testing.assert_array_equal(kernel(codes, n_classes, None), expected)
 
 
@@ -46,7 +51,7 @@ def test_kernels_work_in_chunks(monkeypatch):
     sparse = fs.Votes.from_sparse(csr_array(codes + 1)).codes
     for counts in (
         counting._by_gram(codes, 2, None),
-        counting._by_histogram(codes, 2, None),
+        by_histogram(codes, 2, None),
         counting._by_sparse_product(sparse, 2, None),
     ):
         np.testing.assert_array_equal(counts, expected)

@@ -1,7 +1,15 @@
 """Numbers about a fit; no pictures."""
 
 from flyingsquid.analysis.diagnostics import Diagnostics, concerns, diagnose
-from flyingsquid.analysis.explain import Contribution, Explanation, VoteCount, count_item, explain_item
+from flyingsquid.analysis.emissions import emissions_of
+from flyingsquid.analysis.explain import (
+    Contribution,
+    Explanation,
+    VoteCount,
+    count_item,
+    explain_item,
+    explain_on_graph,
+)
 from flyingsquid.analysis.fit_test import FitTest
 from flyingsquid.analysis.summary import summarize_sources, summarize_tally
 from flyingsquid.analysis.table import Table
@@ -20,7 +28,9 @@ __all__ = [
     "concerns",
     "count_item",
     "diagnose",
+    "emissions_of",
     "explain_item",
+    "explain_on_graph",
     "summarize_sources",
     "summarize_tally",
 ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from flyingsquid.analysis.fit_test import FitTest, independence_test
 from flyingsquid.analysis.verdict import Verdict, judge
-from flyingsquid.estimate import BinaryFit
+from flyingsquid.estimate import BinaryFit, GraphFit
 from flyingsquid.estimate.conditional import fit_conditional
 from flyingsquid.estimate.intervals import strength_errors
 from flyingsquid.exceptions import NotIdentifiableError
@@ -18,6 +20,8 @@ from flyingsquid.moments import Moments
 Array = NDArray[np.float64]
 # Without an interval, an accuracy this close to one half is as good as a coin.
 _COIN = 0.02
+# Pairs of tasks that were moved by more than this did not fit together.
+_IMPOSSIBLE_PAIRS = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +65,7 @@ class Diagnostics:
 
 
 def diagnose(
-    moments: Moments, fit: BinaryFit, accuracies: Array, interval: Array, *, method: str, reason: str
+    moments: Moments, fit: GraphFit, accuracies: Array, interval: Array, *, method: str, reason: str
 ) -> Diagnostics:
     """Name the sources that a fit flagged, test its assumption, and judge it.
 
@@ -72,24 +76,60 @@ def diagnose(
     def named(mask: NDArray[np.bool_]) -> tuple[str, ...]:
         return tuple(names[i] for i in np.flatnonzero(mask))
 
-    useless, adversarial = _judge_sources(fit, accuracies, interval)
-    test = _independence(moments, fit)
+    fits = [task.fit for task in fit.tasks]
+    judged = [
+        _judge_sources(task.fit, accuracies[list(task.columns)], interval[list(task.columns)])
+        for task in fit.tasks
+    ]
+    one_sided = fit.gather([task.flags.one_sided for task in fits])
+    test = _combined([_independence(moments, fit, task) for task in range(len(fits))])
     return Diagnostics(
         method=method,
-        reason=reason,
-        class_balance=fit.balance_note,
-        silent=named(fit.flags.silent),
-        one_sided=named(fit.flags.one_sided),
-        identical=tuple(tuple(names[i] for i in group) for group in fit.flags.identical),
-        unidentified=named(fit.unidentified),
-        useless=named(useless),
-        adversarial=named(adversarial),
-        clipped=named(fit.clipped & ~fit.flags.one_sided),
-        triplets_used=fit.triplets_used,
-        triplets_skipped=fit.triplets_skipped,
+        reason=_reasons(fit, reason),
+        class_balance=_balance_note(fits),
+        silent=named(fit.gather([task.flags.silent for task in fits])),
+        one_sided=named(one_sided),
+        identical=tuple(tuple(names[i] for i in group) for group in identical_sources(fit)),
+        unidentified=named(fit.gather([task.unidentified for task in fits])),
+        useless=named(fit.gather([useless for useless, _ in judged])),
+        adversarial=named(fit.gather([adversarial for _, adversarial in judged])),
+        clipped=named(fit.gather([task.clipped for task in fits]) & ~one_sided),
+        triplets_used=fit.gather([task.triplets_used for task in fits]),
+        triplets_skipped=fit.gather([task.triplets_skipped for task in fits]),
         fit_test=test,
         verdict=judge(fit, test, accuracies, moments.coverage),
     )
+
+
+def identical_sources(fit: GraphFit) -> list[tuple[int, ...]]:
+    """Groups of sources of one task that vote alike, or opposite, on every item."""
+    found = []
+    for task in fit.tasks:
+        groups = ([task.columns[i] for i in group] for group in task.fit.flags.identical)
+        found += [tuple(i for i in group if i in task.own) for group in groups]
+    return [group for group in found if len(group) > 1]
+
+
+def _balance_note(fits: Sequence[BinaryFit]) -> str:
+    notes = [fit.balance_note for fit in fits]
+    if len(set(notes)) == 1:
+        return notes[0]
+    return "; ".join(f"task {task}: {note}" for task, note in enumerate(notes))
+
+
+def _reasons(fit: GraphFit, reason: str) -> str:
+    """Why the method was chosen, and what the graph made of it."""
+    by_balance = [task for task, one in enumerate(fit.tasks) if one.method != fit.tasks[0].method]
+    found = [reason] if reason else []
+    if by_balance and any(one.method == "independencies" for one in fit.tasks):
+        alone = [str(t) for t, one in enumerate(fit.tasks) if one.method == "independencies"]
+        found.append(f"by the class balance where three groups are not separated: task {', '.join(alone)}")
+    if fit.mismatch > _IMPOSSIBLE_PAIRS:
+        found.append(
+            "the estimated pairs of tasks fit no distribution together, so were weakened by up to "
+            f"{fit.mismatch:.2g}"
+        )
+    return "; ".join(found)
 
 
 def _judge_sources(
@@ -112,37 +152,72 @@ def _judge_sources(
     return judged & (low <= 0.5) & (high >= 0.5), judged & (high < 0.5)
 
 
-def _independence(moments: Moments, fit: BinaryFit) -> FitTest | None:
-    conditional = fit.conditional
+def _independence(moments: Moments, whole: GraphFit, task: int) -> FitTest | None:
+    place = whole.tasks[task]
+    fit, conditional = place.fit, place.fit.conditional
+    if whole.graph is not None:
+        if place.columns != place.own:  # sources of other tasks are tested there
+            return None
+        moments = moments.part(place.block, place.columns)
     if conditional is None:
         try:
             conditional = fit_conditional(
-                moments, fit.flags, method="covariance", anchors={}, screen=0.0, oriented=False
+                moments,
+                fit.flags,
+                method="covariance",
+                anchors={},
+                screen=0.0,
+                separation=fit.separation,
+                oriented=False,
             )
         except NotIdentifiableError:
             return None
     return independence_test(conditional, fit.flags)
 
 
-def concerns(fit: BinaryFit, names: tuple[str, ...]) -> str:
+def _combined(tests: Sequence[FitTest | None]) -> FitTest | None:
+    """One test for all tasks: under the assumption their statistics add up."""
+    known = [test for test in tests if test is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    statistic, degrees = sum(test.statistic for test in known), sum(test.degrees for test in known)
+    effective = sum(test.effective_sources for test in known)
+    return FitTest(statistic, degrees, float(chi2.sf(statistic, degrees)), effective)
+
+
+def concerns(fit: GraphFit, names: tuple[str, ...]) -> str:
     """One sentence for each kind of source that deserves a look; empty when there is none."""
 
     def listed(mask: NDArray[np.bool_]) -> str:
         return _listed([names[i] for i in np.flatnonzero(mask)])
 
-    found = []
-    if fit.flags.silent.any():
-        found.append(f"never vote, so weigh nothing: {listed(fit.flags.silent)}")
-    if fit.flags.identical:
-        groups = "; ".join(_listed([names[i] for i in group]) for group in fit.flags.identical)
-        found.append(f"vote alike on every item, so count as more than one: {groups}")
-    if fit.flags.one_sided.any():
-        found.append(f"vote for one class only: {listed(fit.flags.one_sided)}")
-    if fit.unidentified.any():
-        found.append(
-            f"agree with too few others to be judged, so got the average accuracy: {listed(fit.unidentified)}"
+    fits = [task.fit for task in fit.tasks]
+    silent, one_sided, unidentified, clipped = (
+        fit.gather(values)
+        for values in (
+            [task.flags.silent for task in fits],
+            [task.flags.one_sided for task in fits],
+            [task.unidentified for task in fits],
+            [task.clipped for task in fits],
         )
-    clipped = fit.clipped & ~fit.flags.one_sided
+    )
+    found = []
+    if silent.any():
+        found.append(f"never vote, so weigh nothing: {listed(silent)}")
+    identical = identical_sources(fit)
+    if fit.graph is not None:  # declared to depend on each other, they count as what they are
+        of = fit.graph.groups
+        identical = [group for group in identical if len(set(of[list(group)].tolist())) > 1]
+    if identical:
+        groups = "; ".join(_listed([names[i] for i in group]) for group in identical)
+        found.append(f"vote alike on every item, so count as more than one: {groups}")
+    if one_sided.any():
+        found.append(f"vote for one class only: {listed(one_sided)}")
+    if unidentified.any():
+        found.append(
+            f"agree with too few others to be judged, so got the average accuracy: {listed(unidentified)}"
+        )
+    clipped &= ~one_sided
     if 2 * clipped.sum() > len(names):
         found.append(
             f"vote at rates that do not fit the class balance: {listed(clipped)} (pass class_balance= if it "

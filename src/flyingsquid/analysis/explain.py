@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis.table import Scalar, Table, as_scalar
-from flyingsquid.infer import binary_posterior, decide, vote_shares
+from flyingsquid.infer import Emissions, binary_posterior, decide, vote_shares
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.states import Label
 
 Array = NDArray[np.float64]
 # A sentence names this many sources on each side; the table has them all.
 _MOST_NAMED = 5
+# Log odds this small are rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,17 +215,77 @@ def explain_item(
     P(spam) = 0.91: prior 0.50, then links (+1.8), short (+0.9) against caps (-0.4)
     """
     posterior = binary_posterior(codes_row[None, :], prior, weights)[0]
+    # Column 2 of the weights is no vote, whatever its reason.
+    adds = weights[np.arange(len(codes_row)), np.where(codes_row >= 0, codes_row, 2)]
+    said = [_contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
+    return _explanation(classes, posterior, prior, said)
+
+
+def explain_on_graph(
+    codes_row: NDArray[Any],
+    classes: tuple[Label, ...],
+    names: Sequence[str],
+    prior: Array,
+    posterior: Array,
+    emissions: Emissions,
+    task: int,
+    temper: float,
+) -> Explanation:
+    """Explain the posterior of one item on one task of a graph.
+
+    Dependent sources are one contribution together; what is learned about the task from the votes on other
+    tasks is the contribution of "other tasks".
+
+    Parameters
+    ----------
+    codes_row : dense codes of shape (m,)
+    prior, posterior : arrays of shape (2,)
+        P(Y_d = k), and P(Y_d = k | votes).
+    emissions : what the votes say on every task
+    temper : float
+        The power that evidence is taken to.
+    """
+    said = []
+    in_units: set[int] = set()
+    for sources, table in emissions.units:
+        in_units |= set(sources)
+        if sources[0] not in emissions.tasks[task]:
+            continue
+        state = int((np.maximum(codes_row[list(sources)], -1) + 1) @ 3 ** np.arange(len(sources)))
+        parts = [_contribution(names[i], codes_row[i], classes, 0.0) for i in sources]
+        words = ", ".join(str(part.said) for part in parts)
+        adds = temper * float(table[1, state] - table[0, state])
+        said.append(Contribution(" & ".join(part.source for part in parts), words, "", adds))
+    for i in emissions.tasks[task]:
+        if i not in in_units:
+            first, second = emissions.log_tables[i, :, codes_row[i] if codes_row[i] >= 0 else 2]
+            said.append(_contribution(names[i], codes_row[i], classes, temper * float(second - first)))
+    own = float(np.log(prior[1]) - np.log(prior[0])) + math.fsum(c.adds for c in said)
+    elsewhere = float(np.log(posterior[1]) - np.log(posterior[0])) - own
+    if len(emissions.tasks) > 1 and abs(elsewhere) > _ROUNDING:
+        said.append(Contribution("other tasks", "", "", elsewhere))
+    return _explanation(classes, posterior[None, :], prior, said)
+
+
+def _explanation(
+    classes: tuple[Label, ...], posterior: Array, prior: Array, said: Sequence[Contribution]
+) -> Explanation:
+    """Put contributions to the log odds of class 1 in order, turned towards the predicted class."""
     best = int(decide(posterior, (0, 1), "first", None)[0])
     towards = 2 * best - 1
-    # Column 2 of the weights is no vote, whatever its reason.
-    adds = towards * weights[np.arange(len(codes_row)), np.where(codes_row >= 0, codes_row, 2)]
-    strongest = np.argsort(-np.abs(adds), kind="stable")
-    said = tuple(_contribution(names[i], codes_row[i], classes, adds[i]) for i in strongest if adds[i] != 0)
+    turned = [replace(c, adds=towards * c.adds) for c in said if c.adds != 0]
+    turned.sort(key=lambda c: -abs(c.adds))
     # Adding 0 turns the -0.0 of an even prior into 0.
     start = towards * float(np.log(prior[1]) - np.log(prior[0])) + 0.0
-    total = math.fsum([start, *(c.adds for c in said)])
+    total = math.fsum([start, *(c.adds for c in turned)])
     return Explanation(
-        classes, classes[best], tuple(posterior[0].tolist()), tuple(prior.tolist()), start, said, total
+        classes,
+        classes[best],
+        tuple(posterior[0].tolist()),
+        tuple(prior.tolist()),
+        start,
+        tuple(turned),
+        total,
     )
 
 

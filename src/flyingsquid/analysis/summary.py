@@ -113,8 +113,10 @@ def notes_of(diagnostics: Diagnostics, moments: Moments) -> Notes:
 
 
 def _likeness(moments: Moments, i: int, j: int) -> str:
-    k = np.arange(moments.n_classes)
-    return "copy" if moments.pair_counts[k, k, i, j].any() else "opposite"
+    graph, k = moments.graph, np.arange(moments.n_classes)
+    block = moments.cover.homes[0 if graph is None else graph.source_task[i]]
+    a, b = moments.cover.positions(block, (i, j))
+    return "copy" if moments.blocks[block][k, k, a, b].any() else "opposite"
 
 
 def _polarity(tally: SourceTally, i: int) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.analysis.emissions import emissions_of
 from flyingsquid.analysis.fit_test import FitTest
-from flyingsquid.estimate import BinaryFit
+from flyingsquid.estimate import GraphFit
+from flyingsquid.estimate.drawing import draw_items
 from flyingsquid.estimate.intervals import draw_votes
-from flyingsquid.infer import binary_posterior, vote_shares
+from flyingsquid.infer import binary_posterior, sum_product, vote_shares
 
 Array = NDArray[np.float64]
 # Below this many points the two are equally good for any practical purpose.
@@ -19,6 +22,7 @@ _ALIKE = 0.08
 _CLEARLY_DEPENDENT = 1e-3
 # Real votes have never been seen to gain this much.
 _TOO_GOOD = 0.3
+_DRAWN_CELLS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,9 @@ class Verdict:
         return self.words
 
 
-def judge(fit: BinaryFit, test: FitTest | None, accuracies: Array, coverage: Array) -> Verdict:
-    """Compare the model with majority vote on items drawn from its own tables."""
-    signed, y = draw_votes(fit.tables, fit.balance)
-    codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
-    posterior = binary_posterior(codes, fit.balance, fit.weights)[:, 0, 1]
-    shares = vote_shares(codes, 2)[:, 0, 1]
-    gain = float(_accuracy(posterior, y) - _accuracy(shares, y))
+def judge(fit: GraphFit, test: FitTest | None, accuracies: Array, coverage: Array) -> Verdict:
+    """Compare the model with majority vote on items drawn from its own parameters."""
+    gain = _gain(fit) if fit.graph is None else _gain_on_graph(fit)
     if gain < _WORTH_HAVING:
         return Verdict(
             f"Majority vote is as good here, because {_reason(accuracies, coverage)}.", gain, use_model=False
@@ -63,7 +63,31 @@ def judge(fit: BinaryFit, test: FitTest | None, accuracies: Array, coverage: Arr
     return Verdict(f"Use it: {claim}.{caution}", gain, use_model=True)
 
 
-def _accuracy(score: Array, y: NDArray[np.intp]) -> float:
+def _gain(fit: GraphFit) -> float:
+    only = fit.tasks[0].fit
+    signed, y = draw_votes(only.tables, only.balance)
+    codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
+    posterior = binary_posterior(codes, only.balance, only.weights)[:, 0, 1]
+    return float(_accuracy(posterior, y) - _accuracy(vote_shares(codes, 2)[:, 0, 1], y))
+
+
+def _gain_on_graph(fit: GraphFit) -> float:
+    """The same, all tasks counted."""
+    graph = fit.graph
+    if graph is None:  # the caller knows; the type does not
+        return _gain(fit)
+    tables = fit.gather([task.fit.tables for task in fit.tasks])
+    weights = fit.gather([task.fit.weights for task in fit.tasks])
+    n = int(np.clip(_DRAWN_CELLS // graph.n_sources, 500, 20_000))
+    codes, y = draw_items(n, graph, fit.tables, tables, fit.units, np.random.default_rng(0))
+    tasks = tuple(task.own for task in fit.tasks)
+    emissions = emissions_of(tasks, tables, weights, fit.balance, fit.units)
+    posterior, _ = sum_product(emissions.evidence(codes), graph.task_tree, fit.tables)
+    shares = np.stack([vote_shares(codes[:, list(sources)], 2)[:, 0, 1] for sources in tasks], axis=1)
+    return float(_accuracy(posterior[:, :, 1], y) - _accuracy(shares, y))
+
+
+def _accuracy(score: Array, y: NDArray[Any]) -> float:
     """Accuracy of "class 1 if above one half"; a tie is right half of the time."""
     sure = np.abs(score - 0.5) > 1e-9
     return float(np.mean(np.where(sure, (score > 0.5) == y, 0.5)))
@@ -79,11 +103,13 @@ def _reason(accuracies: Array, coverage: Array) -> str:
     return "the weights of the sources rarely change which class wins"
 
 
-def _doubts(fit: BinaryFit, test: FitTest | None, gain: float) -> list[str]:
+def _doubts(fit: GraphFit, test: FitTest | None, gain: float) -> list[str]:
     """What speaks against the assumptions that the account rests on."""
     doubts = []
+    silent = fit.gather([task.fit.flags.silent for task in fit.tasks])
+    clipped = fit.gather([task.fit.clipped for task in fit.tasks])
     if test is not None and test.p_value < _CLEARLY_DEPENDENT:
-        voting = int((~fit.flags.silent).sum())
+        voting = int((~silent).sum())
         few = test.effective_sources < voting - 0.1
         worth = f"; {voting} of them are worth {test.effective_sources:.1f}" if few else ""
         doubts.append(f"the sources are not independent given the truth (p = {test.p_value:.1g}{worth})")
@@ -91,6 +117,6 @@ def _doubts(fit: BinaryFit, test: FitTest | None, gain: float) -> list[str]:
         doubts.append(
             "so large a gain is more often a sign that the good and the bad are taken for each other"
         )
-    if 2 * fit.clipped.sum() > len(fit.clipped):
+    if 2 * clipped.sum() > len(clipped):
         doubts.append("the class balance does not fit the votes")
     return doubts

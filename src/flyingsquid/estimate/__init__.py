@@ -1,18 +1,21 @@
 """Counts to parameters. Pure functions on arrays."""
 
-from flyingsquid.estimate.balance import resolve_balance
-from flyingsquid.estimate.binary import METHODS, BinaryFit, Evidence, fit_binary
+from flyingsquid.estimate.balance import resolve_balance, resolve_task_balance
+from flyingsquid.estimate.binary import METHODS, BinaryFit
 from flyingsquid.estimate.gold import GoldCounts
-from flyingsquid.estimate.gold_tables import with_gold
+from flyingsquid.estimate.graph_fit import GraphFit, Options, fit_graph
 from flyingsquid.estimate.intervals import accuracy_errors
+from flyingsquid.estimate.units import UnitTable
 
 __all__ = [
     "METHODS",
     "BinaryFit",
-    "Evidence",
     "GoldCounts",
+    "GraphFit",
+    "Options",
+    "UnitTable",
     "accuracy_errors",
-    "fit_binary",
+    "fit_graph",
     "resolve_balance",
-    "with_gold",
+    "resolve_task_balance",
 ]

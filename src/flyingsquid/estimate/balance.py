@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -44,3 +45,67 @@ def resolve_balance(
     if abs(balance.sum() - 1) > _SUM_TOLERANCE:
         raise OptionError(f"class_balance={balance.tolist()} sums to {balance.sum():.6g}, not to 1")
     return np.asarray(balance / balance.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBalance:
+    """The class balance of D tasks, as far as it is known.
+
+    Attributes
+    ----------
+    tasks : tuple of D
+        For each task P(Y = k) as given, ``"estimate"``, or None for what suits the method.
+    joint : array of shape (K,) * D, or None
+        P(Y_0, Y_1, ...), where it was given whole.
+    """
+
+    tasks: tuple[NDArray[np.float64] | Literal["estimate"] | None, ...]
+    joint: NDArray[np.float64] | None = None
+
+
+def resolve_task_balance(class_balance: Any, classes: tuple[Label, ...], n_tasks: int) -> TaskBalance:
+    """The balance of every task from what a user gives for all of them.
+
+    One balance, as :func:`resolve_balance` reads it, is shared by all tasks. An array (D, K) has one row a
+    task. An array (K,) * D, or flat with the last task fastest, is the joint table of all tasks.
+    """
+    values = None if class_balance is None or isinstance(class_balance, str) else _numbers(class_balance)
+    if n_tasks == 1 or values is None or values.shape == (len(classes),):
+        return TaskBalance((resolve_balance(class_balance, classes),) * n_tasks)
+    n_classes = len(classes)
+    shape = (n_classes,) * n_tasks
+    # With as many tasks as classes both readings have one shape; only the sum tells them apart.
+    is_per_task = values.shape == (n_tasks, n_classes) and not (values.shape == shape and _sums_to_1(values))
+    if is_per_task:
+        return TaskBalance(tuple(resolve_balance(row, classes) for row in values))
+    if values.size == n_classes**n_tasks and values.shape in (shape, (values.size,)):
+        return _joint(values.reshape(shape))
+    raise OptionError(
+        f"class_balance has shape {values.shape}; pass ({n_classes},) for all {n_tasks} tasks alike, "
+        f"({n_tasks}, {n_classes}) for each, or the joint table of {n_classes}^{n_tasks} cells"
+    )
+
+
+def _numbers(class_balance: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(class_balance, np.float64)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"class_balance={class_balance!r} cannot be read as numbers") from error
+
+
+def _sums_to_1(values: NDArray[np.float64]) -> bool:
+    return bool(abs(values.sum() - 1) <= _SUM_TOLERANCE)
+
+
+def _joint(table: NDArray[np.float64]) -> TaskBalance:
+    if not (np.isfinite(table).all() and (table > 0).all()):
+        raise OptionError(
+            "class_balance as a joint table must be above 0 everywhere; give what cannot happen a small "
+            "number"
+        )
+    if not _sums_to_1(table):
+        raise OptionError(f"class_balance as a joint table sums to {table.sum():.6g}, not to 1")
+    joint = table / table.sum()
+    axes = range(joint.ndim)
+    rows = [joint.sum(axis=tuple(other for other in axes if other != task)) for task in axes]
+    return TaskBalance(tuple(rows), joint)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimate.conditional import CONDITIONAL, ConditionalFit, fit_conditional
 from flyingsquid.estimate.flags import SourceFlags, flag_sources
 from flyingsquid.estimate.gold import GoldCounts
+from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.symmetric import SYMMETRIC, fit_symmetric
 from flyingsquid.estimate.tables import conditional_tables, vote_tables, vote_weights
@@ -37,12 +38,19 @@ class Evidence:
     votes : Votes of shape (n, m), or None when only counts are known
     sample_weight : array of shape (n,), or None
     gold : GoldCounts, or None when no class is known
+    separation : Separation, or None where all sources are on the task and independent given its truth
     """
 
     moments: Moments
     votes: Votes | None = None
     sample_weight: NDArray[Any] | None = None
     gold: GoldCounts | None = None
+    separation: Separation | None = None
+
+    @property
+    def related(self) -> Separation:
+        """How the sources are related."""
+        return self.separation or Separation.independent(self.moments.n_sources)
 
     @property
     def preference(self) -> Callable[[Array], float] | None:
@@ -76,6 +84,7 @@ class BinaryFit:
         Sources whose vote rates and accuracy do not fit the class balance.
     triplets_used, triplets_skipped : integer arrays of shape (m,)
     conditional : ConditionalFit, or None for a symmetric method
+    separation : Separation
     errors : standard errors of accuracies where known labels changed them, or None
     """
 
@@ -91,6 +100,7 @@ class BinaryFit:
     triplets_used: NDArray[np.int64]
     triplets_skipped: NDArray[np.int64]
     conditional: ConditionalFit | None
+    separation: Separation
     errors: Array | None = None
 
 
@@ -125,16 +135,16 @@ def fit_binary(
         conditional = _try_conditional(evidence, flags, route, anchors, screen, needed=needed)
     settled, estimate, note = _settle_balance(balance, evidence, conditional)
     if conditional is not None and method in CONDITIONAL:
-        return _finish_conditional(conditional, signed, flags, settled, estimate, note)
+        return _finish_conditional(conditional, signed, flags, evidence.related, settled, estimate, note)
     fit = fit_symmetric(
-        signed,
+        evidence.moments,
         flags,
         settled,
         method=method,
         anchors=anchors,
         screen=screen,
         triplets=triplets,
-        names=evidence.moments.source_names,
+        separation=evidence.related,
         preference=evidence.preference,
     )
     tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items)
@@ -153,6 +163,7 @@ def fit_binary(
         triplets_used=fit.triplets_used,
         triplets_skipped=fit.triplets_skipped,
         conditional=None,
+        separation=evidence.related,
     )
 
 
@@ -173,6 +184,7 @@ def _try_conditional(
             method=method,
             anchors=anchors,
             screen=screen,
+            separation=evidence.related,
             preference=evidence.preference,
         )
     except NotIdentifiableError:
@@ -185,6 +197,7 @@ def _finish_conditional(
     fit: ConditionalFit,
     signed: SignedMoments,
     flags: SourceFlags,
+    separation: Separation,
     balance: Array,
     estimate: BalanceEstimate | None,
     note: str,
@@ -204,6 +217,7 @@ def _finish_conditional(
         triplets_used=fit.triplets_used,
         triplets_skipped=fit.triplets_skipped,
         conditional=fit,
+        separation=separation,
     )
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimate.centered import CenteredMoments
 from flyingsquid.estimate.flags import SourceFlags
 from flyingsquid.estimate.rank_one import fit_rank_one
+from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.signs import orient, relative_signs, standard_error_of_sum
 from flyingsquid.estimate.triplets import Pairs, all_triplets_mean
 from flyingsquid.exceptions import NotIdentifiableError
@@ -50,6 +51,8 @@ class ConditionalFit:
         Precision of each pair; 0 for pairs that were left out.
     triplets_used, triplets_skipped : integer arrays of shape (m,)
         For the quadratic route.
+    groups : integer array of shape (m,)
+        Sources with equal numbers may depend on each other given the truth.
     """
 
     strength: Array
@@ -58,6 +61,7 @@ class ConditionalFit:
     weights: Array
     triplets_used: NDArray[np.int64]
     triplets_skipped: NDArray[np.int64]
+    groups: NDArray[np.intp]
 
     def latent(self, expected: float) -> Array:
         """E[1{i votes v} Y] for E[Y] = ``expected``, shape (m, 3); no vote last."""
@@ -74,6 +78,7 @@ def fit_conditional(
     method: str,
     anchors: Mapping[int, int],
     screen: float,
+    separation: Separation,
     preference: Callable[[Array], float] | None = None,
     oriented: bool = True,
 ) -> ConditionalFit:
@@ -83,7 +88,8 @@ def fit_conditional(
     to know how well either fits.
     """
     centered = CenteredMoments.of(moments)
-    comparable = _comparable(centered, flags)
+    comparable = _comparable(centered, flags) & separation.separated
+    _require_three_groups(separation, centered.variance > 0, method)
     if (comparable.sum(axis=1) >= 2).sum() < 3:
         raise NotIdentifiableError(
             f"method={method!r} compares three sources at a time, and fewer than three different ones vote "
@@ -110,17 +116,32 @@ def fit_conditional(
     # No source can covary with the truth more than with itself.
     size = np.minimum(np.abs(strength), spread)
     error = partial(
-        standard_error_of_sum, weights=weights, variance=centered.variance, n_items=centered.n_items
+        standard_error_of_sum,
+        weights=weights,
+        variance=centered.variance,
+        n_items=centered.n_items,
+        counted=separation.own,
     )
     if oriented:
         # One fit of all pairs ties all sources together, so there is one sign to settle.
         one = np.zeros_like(group)
-        signs = orient(signs, one, size, size > 0, anchors, error, moments.source_names, preference)
+        names = moments.source_names
+        signs = orient(signs, one, size, size > 0, anchors, error, names, preference, separation.own)
     strength = signs * size
     cells = np.stack([_regress(centered.cross[v], weights, strength) for v in (0, 1)], axis=1)
     known = np.isfinite(by_triplets)
     cells[known] = (np.outer(signs, [-1.0, 1.0]) * by_triplets)[known]
-    return ConditionalFit(strength, cells, centered, weights, used, skipped)
+    return ConditionalFit(strength, cells, centered, weights, used, skipped, separation.groups)
+
+
+def _require_three_groups(separation: Separation, varies: NDArray[np.bool_], method: str) -> None:
+    groups = separation.n_groups(varies)
+    if groups < 3 <= varies.sum():
+        raise NotIdentifiableError(
+            f"method={method!r} compares three sources that are independent given the truth, and the graph "
+            f"leaves {groups} separated groups. Class-conditional sources are not determined by fewer: "
+            "declare fewer source edges, or add sources"
+        )
 
 
 def _comparable(centered: CenteredMoments, flags: SourceFlags) -> NDArray[np.bool_]:

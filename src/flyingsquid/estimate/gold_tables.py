@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimate.binary import BinaryFit, Evidence
 from flyingsquid.estimate.conditional import CONDITIONAL
-from flyingsquid.estimate.flags import comparable_pairs
 from flyingsquid.estimate.intervals import accuracy_errors
 from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimate.symmetric import triplet_pairs
 from flyingsquid.estimate.tables import vote_weights
-from flyingsquid.estimate.triplets import Pairs, all_triplets_mean
+from flyingsquid.estimate.triplets import all_triplets_mean
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
@@ -71,4 +71,4 @@ def _worth_in_votes(fit: BinaryFit, evidence: Evidence, accuracy: Array, method:
 
 def _all_triplets(fit: BinaryFit, moments: Moments, screen: float) -> NDArray[np.int64]:
     signed = SignedMoments.of(moments)
-    return all_triplets_mean(Pairs.of(signed, comparable_pairs(signed, fit.flags), screen)).used
+    return all_triplets_mean(triplet_pairs(moments, signed, fit.flags, fit.separation, screen)).used

@@ -20,9 +20,11 @@ _NEEDED_ERRORS = 3.0
 
 
 def accuracies_from_balance(
-    signed: SignedMoments, balance: Array, names: tuple[str, ...]
+    signed: SignedMoments, balance: Array, names: tuple[str, ...], groups: NDArray[np.intp] | None = None
 ) -> tuple[Array, Array]:
     """E[λᵢY] with its sign and its standard error, shape (m,) each, for ``balance`` (P(Y=-1), P(Y=+1)).
+
+    Sources with equal numbers in ``groups`` may depend on each other; they are not compared.
 
     Raises
     ------
@@ -46,18 +48,21 @@ def accuracies_from_balance(
             f"no source's mean vote differs from 0 by more than its noise; the best, {names[reference]!r}, "
             f"has {mean[reference]:.3g} ± {noise[reference]:.2g}. Add items, or sources for a triplet method"
         )
-    accuracies, error = _pool(direct, error, signed, reference)
+    apart = np.ones(len(mean), np.bool_) if groups is None else groups != groups[reference]
+    accuracies, error = _pool(direct, error, signed, reference, apart)
     # Sampling noise can carry an estimate past the bound that every |E[λY]| obeys.
     return np.clip(accuracies, -coverage, coverage), error
 
 
-def _pool(direct: Array, error: Array, signed: SignedMoments, reference: int) -> tuple[Array, Array]:
+def _pool(
+    direct: Array, error: Array, signed: SignedMoments, reference: int, apart: NDArray[np.bool_]
+) -> tuple[Array, Array]:
     """Add what the products with the reference source say; delta-method errors."""
     base, base_error = direct[reference], error[reference]
     product = signed.second[reference]
     by_product = product / base
     product_error = np.hypot(signed.standard_error[reference] / base, by_product * base_error / base)
-    usable = (signed.overlap[reference] > 0) & (product_error > 0) & (error > 0)
+    usable = apart & (signed.overlap[reference] > 0) & (product_error > 0) & (error > 0)
     precision = np.where(usable, 1 / np.maximum(product_error, 1e-150) ** 2, 0.0)
     own = np.where(usable, 1 / np.maximum(error, 1e-150) ** 2, 1.0)
     pooled = (own * direct + precision * by_product) / (own + precision)

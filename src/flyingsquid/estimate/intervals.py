@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimate.binary import BinaryFit
 from flyingsquid.estimate.conditional import ConditionalFit
-from flyingsquid.estimate.flags import comparable_pairs
 from flyingsquid.estimate.independencies import accuracies_from_balance
 from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimate.symmetric import stands_alone, triplet_pairs
 from flyingsquid.estimate.third_moment import rank_one_influence, skewness_influence
 from flyingsquid.estimate.triplets import Pairs, roots, strongest_partners
 from flyingsquid.moments import Moments
@@ -42,23 +42,43 @@ def accuracy_errors(moments: Moments, fit: BinaryFit, *, method: str, screen: fl
         return np.where(fit.flags.silent, np.nan, errors)
     signed = SignedMoments.of(moments)
     if method == "independencies":
-        _, error = accuracies_from_balance(signed, fit.balance, moments.source_names)
+        groups = fit.separation.groups
+        _, error = accuracies_from_balance(signed, fit.balance, moments.source_names, groups)
         return np.divide(error, 2 * signed.coverage, out=np.full_like(error, np.nan), where=~fit.flags.silent)
     errors = np.full(moments.n_sources, np.nan)
-    pairs = Pairs.of(signed, comparable_pairs(signed, fit.flags), screen)
+    if stands_alone(fit.separation, fit.flags):  # the formulas are those of raw moments
+        return errors
+    pairs = triplet_pairs(moments, signed, fit.flags, fit.separation, screen)
     sizes = np.abs(fit.mean_parameters)
     if method == "triplet_mean":
-        errors = triplet_mean_errors(signed, pairs, fit.triplets_used, sizes)
+        shared = shared_errors(signed, fit)
+        errors = triplet_mean_errors(signed, pairs, fit.triplets_used, sizes, shared)
     elif method == "triplet" and not by_hand:
         errors = single_triplet_errors(signed, pairs, strongest_partners(pairs), sizes)
     # A one-sided source's accuracy is what its clipped table implies, which has no formula.
     return np.where(fit.unidentified | fit.flags.one_sided | fit.flags.silent, np.nan, errors)
 
 
-def triplet_mean_errors(signed: SignedMoments, pairs: Pairs, used: NDArray[np.int64], a: Array) -> Array:
+def shared_errors(signed: SignedMoments, fit: BinaryFit) -> Array | None:
+    """Cov(Uₚ, Uᵩ) of sources that may depend on each other, shape (m, m); None where there are none."""
+    if fit.separation.is_simple:
+        return None
+    a = fit.mean_parameters
+    signs = np.where(a < 0, -1.0, 1.0)
+    shared = np.where(
+        fit.separation.separated, 0.0, np.outer(signs, signs) * (signed.second - np.outer(a, a))
+    )
+    np.fill_diagonal(shared, 0.0)
+    return shared
+
+
+def triplet_mean_errors(
+    signed: SignedMoments, pairs: Pairs, used: NDArray[np.int64], a: Array, shared: Array | None = None
+) -> Array:
     """Standard errors of accuracies by the mean over all triplets, shape (m,); NaN where unknown.
 
-    ``used`` are the triplets behind each estimate, ``a`` the estimates of |E[λᵢY]|.
+    ``used`` are the triplets behind each estimate, ``a`` the estimates of |E[λᵢY]|, ``shared`` as in
+    :func:`shared_errors`. Dependent sources are never in one triplet, but enter one mean.
     """
     root, inverse = roots(pairs)
     # Near 0 derivatives of roots grow without bound; the data cannot tell less than one error.
@@ -69,6 +89,8 @@ def triplet_mean_errors(signed: SignedMoments, pairs: Pairs, used: NDArray[np.in
     spread = np.maximum(signed.coverage - a**2, 0)
     pull = by_own * a[:, None] - root / count * ((root * a) @ by_denominator)
     linear = pull**2 @ spread
+    if shared is not None:
+        linear += np.einsum("ij,ij->i", pull @ shared, pull)
     weighted = root**2 * spread
     quadratic = spread * (by_own**2 @ spread)
     quadratic += np.einsum("ij,ij->i", weighted @ by_denominator**2, weighted) / 2 / count[:, 0] ** 2

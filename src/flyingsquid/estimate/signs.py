@@ -140,12 +140,14 @@ def orient(
     standard_error: Callable[[Array], float],
     names: tuple[str, ...],
     preference: Callable[[Array], float] | None = None,
+    counted: NDArray[np.bool_] | None = None,
 ) -> Array:
     """Settle the one sign that is left for each group; shape (m,), entries ±1, or 0 where open.
 
     ``standard_error`` gives the error of the sum of accuracies, zero for sources not in the sum.
     The sign of a small group may stay open; it must not stop the fit of all others. ``preference`` says
-    how much known labels prefer given accuracies to their opposite, as a log likelihood ratio.
+    how much known labels prefer given accuracies to their opposite, as a log likelihood ratio. ``counted``
+    are the sources that are better than random on average; all, unless some vote on other tasks.
 
     Raises
     ------
@@ -154,6 +156,7 @@ def orient(
         standard errors and have no anchor, or if anchors contradict each other.
     """
     result = signs.copy()
+    counted = np.ones(len(signs), np.bool_) if counted is None else counted
     for g in np.unique(group):
         members = np.flatnonzero(group == g)
         anchored = [i for i in members.tolist() if i in anchors]
@@ -168,13 +171,13 @@ def orient(
             # No triplet inside: nothing but "better than random" is known of them.
             result[members] = 1.0
         else:
-            total = float(accuracies.sum())
+            total = float(accuracies[counted].sum())
             is_clear = abs(total) > _NEEDED_ERRORS * standard_error(accuracies)
             result[members] *= np.sign(total) if is_clear else 0.0
         for i in anchored:
             result[i] = anchors[i]
-    open_ = result == 0
-    if magnitudes[open_].sum() > _MOST_OPEN * magnitudes.sum():
+    open_ = (result == 0) & counted
+    if magnitudes[open_].sum() > _MOST_OPEN * magnitudes[counted].sum():
         _refuse_open_signs(signs * magnitudes * open_, standard_error, names)
     return result
 
@@ -212,8 +215,14 @@ def _turn_by_anchors(
     return 1.0 if share > 0.5 else -1.0
 
 
-def standard_error_of_sum(accuracies: Array, weights: Array, variance: Array, n_items: float) -> float:
-    """Standard error of Σᵢ aᵢ over the sources with aᵢ ≠ 0, as far as the data can tell.
+def standard_error_of_sum(
+    accuracies: Array,
+    weights: Array,
+    variance: Array,
+    n_items: float,
+    counted: NDArray[np.bool_] | None = None,
+) -> float:
+    """Standard error of Σᵢ aᵢ over the ``counted`` sources with aᵢ ≠ 0, as far as the data can tell.
 
     That is the error of the best-weighted fit of Mᵢⱼ = aᵢaⱼ to all pairs at once, whatever the
     method: a mean over triplets may be noisier, but the sign may rest on all the evidence.
@@ -229,9 +238,9 @@ def standard_error_of_sum(accuracies: Array, weights: Array, variance: Array, n_
     Notes
     -----
     Minimising Σ Wᵢⱼ(Mᵢⱼ - aᵢaⱼ)² moves Σaᵢ by Σᵢ<ⱼ Gᵢⱼ dMᵢⱼ with Gᵢⱼ = Wᵢⱼ(gᵢaⱼ + gⱼaᵢ), where g
-    solves A g = 1, Aᵢᵢ = Σⱼ Wᵢⱼaⱼ², Aᵢⱼ = Wᵢⱼaᵢaⱼ. With scores aᵢ + Uᵢ and U independent, Mᵢⱼ varies as
-    aᵢUⱼ + aⱼUᵢ + UᵢUⱼ, so the variance is Σᵢ vᵢ(Σⱼ Gᵢⱼaⱼ)² + Σᵢ<ⱼ Gᵢⱼ²vᵢvⱼ, over n, with vᵢ = Var(Uᵢ).
-    Infinite where the pairs do not determine the sum.
+    solves A g = 1 (0 where not counted), Aᵢᵢ = Σⱼ Wᵢⱼaⱼ², Aᵢⱼ = Wᵢⱼaᵢaⱼ. With scores aᵢ + Uᵢ and U
+    independent, Mᵢⱼ varies as aᵢUⱼ + aⱼUᵢ + UᵢUⱼ, so the variance is Σᵢ vᵢ(Σⱼ Gᵢⱼaⱼ)² + Σᵢ<ⱼ Gᵢⱼ²vᵢvⱼ, over
+    n, with vᵢ = Var(Uᵢ). Infinite where the pairs do not determine the sum.
     """
     inside = np.flatnonzero(accuracies)
     a, pairs = accuracies[inside], weights[np.ix_(inside, inside)]
@@ -241,7 +250,7 @@ def standard_error_of_sum(accuracies: Array, weights: Array, variance: Array, n_
     evidence = pairs @ a**2
     np.fill_diagonal(system, evidence + 1e-10 * evidence.max(initial=0.0))
     try:
-        pull = np.linalg.solve(system, np.ones(len(a)))
+        pull = np.linalg.solve(system, np.ones(len(a)) if counted is None else 1.0 * counted[inside])
     except np.linalg.LinAlgError:
         return np.inf
     gradient = pairs * (np.outer(pull, a) + np.outer(a, pull))

@@ -11,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimate import triplets as solve
+from flyingsquid.estimate.centered import CenteredMoments
 from flyingsquid.estimate.flags import SourceFlags, comparable_pairs
 from flyingsquid.estimate.independencies import accuracies_from_balance
+from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.signs import orient, relative_signs, standard_error_of_sum
 from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 SymmetricMethod: TypeAlias = Literal["triplet_mean", "triplet_median", "triplet", "independencies"]
@@ -29,7 +32,7 @@ class SymmetricFit:
     Attributes
     ----------
     accuracies : array of shape (m,)
-        aᵢ = E[λᵢY], with sign.
+        aᵢ = E[λᵢY], with sign; Y is the truth of the task also for sources of its neighbours.
     unidentified : mask of shape (m,)
         Voting sources that could not be judged; they got the average accuracy of the others.
     triplets_used, triplets_skipped : integer arrays of shape (m,)
@@ -42,7 +45,7 @@ class SymmetricFit:
 
 
 def fit_symmetric(
-    signed: SignedMoments,
+    moments: Moments,
     flags: SourceFlags,
     balance: Array,
     *,
@@ -50,27 +53,66 @@ def fit_symmetric(
     anchors: Mapping[int, int],
     screen: float,
     triplets: Sequence[tuple[int, int, int]] | None,
-    names: tuple[str, ...],
+    separation: Separation,
     preference: Callable[[Array], float] | None = None,
 ) -> SymmetricFit:
     """Solve for E[λᵢY] by one of :data:`SYMMETRIC`."""
+    names, signed = moments.source_names, SignedMoments.of(moments)
     none = np.zeros(len(names), np.int64)
     if method == "independencies":
-        accuracies, _ = accuracies_from_balance(signed, balance, names)
+        accuracies, _ = accuracies_from_balance(signed, balance, names, separation.groups)
         return SymmetricFit(accuracies, np.zeros(len(names), np.bool_), none, none)
-    _require_three(flags, method, names)
-    pairs = solve.Pairs.of(signed, comparable_pairs(signed, flags), screen)
+    _require_three(flags, separation, method, names)
+    alone = stands_alone(separation, flags)
+    pairs = triplet_pairs(moments, signed, flags, separation, screen)
     magnitudes = _solve_triplets(pairs, method, triplets)
     identified = np.isfinite(magnitudes.values)
     unidentified = ~identified & ~flags.silent
     _require_triplets(magnitudes, unidentified, triplets, names)
     sizes = _complete(magnitudes.values, signed.coverage)
-    signs = _signs(sizes, identified, anchors, signed, pairs, flags, names, preference)
+    signs = _signs(sizes, identified, anchors, signed, pairs, flags, names, preference, separation.own)
     # A source whose sign stays open is one more that could not be judged.
     unidentified |= (signs == 0) & ~flags.silent
     average = _complete(np.where(signs == 0, np.nan, sizes), signed.coverage)
     accuracies = np.where(signs == 0, average, signs * sizes)
+    if alone:
+        accuracies = _from_strength(accuracies, signed, balance, separation.own)
     return SymmetricFit(accuracies, unidentified, magnitudes.used, magnitudes.skipped)
+
+
+def stands_alone(separation: Separation, flags: SourceFlags) -> bool:
+    """Whether the task has one group of sources only, so that both partners of a triplet are elsewhere."""
+    return separation.n_groups(separation.own & ~flags.silent) < 2
+
+
+def triplet_pairs(
+    moments: Moments, signed: SignedMoments, flags: SourceFlags, separation: Separation, screen: float
+) -> solve.Pairs:
+    """The pairs that triplets around one task may be made of.
+
+    E[λᵢλⱼ] = E[λᵢY] E[λⱼY] holds when one of the two votes on the task itself. So a triplet has at most one
+    source of another task; where the task has a single group, both partners are elsewhere, and then only
+    covariances factor: Cov(λᵢ, λⱼ) = bᵢbⱼ with bᵢ = Cov(λᵢ, Y)/√Var(Y).
+    """
+    comparable = comparable_pairs(signed, flags) & separation.separated
+    if not stands_alone(separation, flags):
+        helpers = ~separation.own
+        return solve.Pairs.of(signed, comparable & ~np.outer(helpers, helpers), screen)
+    centered = CenteredMoments.of(moments)
+    covariance, error = (
+        np.where(comparable, centered.covariance, 0.0),
+        np.sqrt(centered.noise / signed.n_items),
+    )
+    strong = comparable & (covariance != 0) & (np.abs(covariance) >= screen * error)
+    return solve.Pairs(covariance, error, comparable, strong)
+
+
+def _from_strength(strength: Array, signed: SignedMoments, balance: Array, own: NDArray[np.bool_]) -> Array:
+    """E[λY] from Cov(λ, Y)/√Var(Y): a symmetric source on the task has E[λ | Y] = aY, others any E[λ]."""
+    expected = float(balance[1] - balance[0])
+    spread = np.sqrt(1 - expected**2)
+    on_task = np.clip(strength / spread, -signed.coverage, signed.coverage)
+    return np.where(own, on_task, strength * spread + signed.mean * expected)
 
 
 def _signs(
@@ -82,12 +124,13 @@ def _signs(
     flags: SourceFlags,
     names: tuple[str, ...],
     preference: Callable[[Array], float] | None,
+    own: NDArray[np.bool_],
 ) -> Array:
     """The sign of each source, shape (m,); 0 where it stays open."""
     # Two one-sided sources are not asked about each other's sign: one that only says yes and one
     # that only says no never agree, however good both are.
     informative = pairs.comparable & ~np.outer(flags.one_sided, flags.one_sided)
-    signs, group = relative_signs(signed.second, signed.overlap, signed.n_items, informative)
+    signs, group = relative_signs(pairs.second, signed.overlap, signed.n_items, informative)
     # The floor keeps pairs that always agree from taking all the weight.
     noise = np.maximum(signed.n_items * pairs.standard_error**2, 0.01)
     error = partial(
@@ -95,8 +138,9 @@ def _signs(
         weights=pairs.comparable / noise,
         variance=signed.coverage,
         n_items=signed.n_items,
+        counted=own,
     )
-    return orient(signs, group, sizes, identified, anchors, error, names, preference)
+    return orient(signs, group, sizes, identified, anchors, error, names, preference, own)
 
 
 def _solve_triplets(
@@ -124,10 +168,11 @@ def _complete(values: Array, coverage: Array) -> Array:
     return np.where(known, sizes, average * coverage)
 
 
-def _require_three(flags: SourceFlags, method: str, names: tuple[str, ...]) -> None:
+def _require_three(flags: SourceFlags, separation: Separation, method: str, names: tuple[str, ...]) -> None:
     voting = np.flatnonzero(~flags.silent)
     different = len(np.unique(flags.copies[voting]))
     if different >= 3:
+        _require_three_groups(separation, ~flags.silent, method)
         return
     shown = ", ".join(repr(names[i]) for i in voting[:5])
     alike = " (the others vote alike on every item)" if different < len(voting) else ""
@@ -136,6 +181,16 @@ def _require_three(flags: SourceFlags, method: str, names: tuple[str, ...]) -> N
         f"{len(names)} vote: {shown}{alike}. Add sources, or use MajorityVote; if the classes are lopsided "
         "and their balance known, method='independencies' needs no third source"
     )
+
+
+def _require_three_groups(separation: Separation, voting: NDArray[np.bool_], method: str) -> None:
+    groups = separation.n_groups(voting)
+    if groups < 3:
+        raise NotIdentifiableError(
+            f"method={method!r} compares three sources that are independent given the truth, and the graph "
+            f"leaves {groups} separated groups. Declare fewer source edges or add sources; if the classes "
+            "are lopsided and their balance known, pass class_balance="
+        )
 
 
 def _require_triplets(

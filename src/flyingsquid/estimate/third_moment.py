@@ -64,7 +64,7 @@ def estimate_balance(votes: Votes, weights: NDArray[Any] | None, fit: Conditiona
     score, scale = _scores(fit)
     if not scale > 0:
         return BalanceEstimate(0.0, np.inf)
-    skewness = _mean_triple(votes, weights, fit.centered.mean, score) / scale
+    skewness = _mean_triple(votes, weights, fit, score) / scale
     expected = -skewness / np.sqrt(4 + skewness**2)
     at = np.unique(np.linspace(0, votes.n_items - 1, _ROWS_FOR_ERROR).astype(np.intp))
     moves = skewness_influence(centred_rows(votes[at], fit.centered.mean), fit, skewness)
@@ -80,7 +80,7 @@ def skewness_influence(rows: Array, fit: ConditionalFit, skewness: float) -> Arr
     score, scale = _scores(fit)
     if not scale > 0:
         return np.zeros(len(rows))
-    moves = _triples(rows * score) / scale - skewness
+    moves = _triples(rows * score, fit.groups) / scale - skewness
     moves += _correction(rows, fit, score, scale, skewness)
     return np.asarray(-4 / (4 + skewness**2) ** 1.5 * moves)
 
@@ -90,7 +90,7 @@ def _scores(fit: ConditionalFit) -> tuple[Array, float]:
     b, variance = fit.strength, fit.centered.variance
     residual = np.maximum(variance - b**2, _RESIDUAL_FLOOR * variance)
     score = np.divide(b, residual, out=np.zeros_like(b), where=residual > 0)
-    return score, float(_triples((b * score)[None, :])[0])
+    return score, float(_triples((b * score)[None, :], fit.groups)[0])
 
 
 def centred_rows(votes: Votes, mean: Array) -> Array:
@@ -107,11 +107,11 @@ def rank_one_influence(rows: Array, fit: ConditionalFit) -> Array:
     return np.asarray(moves @ np.linalg.pinv(curvature(fit.centered.covariance, weights, b), rcond=1e-13).T)
 
 
-def _mean_triple(votes: Votes, weights: NDArray[Any] | None, mean: Array, score: Array) -> float:
+def _mean_triple(votes: Votes, weights: NDArray[Any] | None, fit: ConditionalFit, score: Array) -> float:
     total, rows = 0.0, max(1, _CHUNK_CELLS // votes.n_sources)
     for start in range(0, votes.n_items, rows):
         part = slice(start, start + rows)
-        values = _triples(centred_rows(votes[part], mean) * score)
+        values = _triples(centred_rows(votes[part], fit.centered.mean) * score, fit.groups)
         total += float(values.sum() if weights is None else weights[part] @ values)
     return total / float(votes.n_items if weights is None else weights.sum())
 
@@ -120,15 +120,19 @@ def _correction(rows: Array, fit: ConditionalFit, score: Array, scale: float, sk
     """What the estimated means and b add to a row's influence on the skewness, shape (n,)."""
     b = fit.strength
     ratio = b * score
-    rest = ratio.sum() - ratio
-    pairs = (ratio.sum() ** 2 - (ratio**2).sum()) / 2 - ratio * rest  # pairs without source i
+    inside = np.bincount(fit.groups, ratio)  # one number a group, since only groups are independent
+    rest = inside.sum() - inside
+    pairs = ((inside.sum() ** 2 - (inside**2).sum()) / 2 - inside * rest)[fit.groups]  # pairs without i's
     by_mean = -(rows @ (score * pairs)) / scale
     share = np.divide(ratio * pairs, b, out=np.zeros_like(b), where=b != 0) / scale
     by_fit = -skewness * (rank_one_influence(rows, fit) @ share)
     return np.asarray(by_mean + by_fit)
 
 
-def _triples(values: Array) -> Array:
-    """Σ over i<j<k of the product of three entries of each row, shape (n,)."""
+def _triples(values: Array, groups: NDArray[np.intp]) -> Array:
+    """Σ over triples of different groups of the product of three entries of each row, shape (n,)."""
+    n_groups = int(groups.max()) + 1
+    if n_groups < values.shape[1]:
+        values = values @ (groups[:, None] == np.arange(n_groups)).astype(np.float64)
     p1, p2, p3 = (np.sum(values**k, axis=1) for k in (1, 2, 3))
     return np.asarray((p1**3 - 3 * p1 * p2 + 2 * p3) / 6)

@@ -32,9 +32,11 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     n_features_in_: int
     _classes: tuple[Label, ...]
     _names: tuple[str, ...] | None
+    # (D, s) where votes may come as arrays (n, D, s).
+    _tasks: tuple[int, int] | None = None
 
     def predict_proba(self, votes: Any) -> NDArray[np.float64]:
-        """P(Y = k | votes), shape (n, K), columns in the order of ``classes_``.
+        """P(Y = k | votes), shape (n, K), columns in the order of ``classes_``; (n, D, K) for D > 1 tasks.
 
         Parameters
         ----------
@@ -42,7 +44,8 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             Shape (n, m). Named sources are matched by name, others by position. A source may
             abstain here that never did in training.
         """
-        return self._posterior(self._read(votes))[:, 0, :]
+        posterior = self._posterior(self._read(votes))
+        return posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
 
     def predict(
         self,
@@ -50,7 +53,7 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         tie_break: TieBreak = "first",
         rng: np.random.Generator | None = None,
     ) -> NDArray[Any]:
-        """The most probable class of each item, shape (n,).
+        """The most probable class of each item, shape (n,); of each task by itself, (n, D), for D > 1 tasks.
 
         Parameters
         ----------
@@ -60,7 +63,9 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
             0 where -1 is a class, or None where classes are not numbers); one drawn with ``rng``.
         rng : numpy.random.Generator, for ``tie_break="random"``
         """
-        return decide(self.predict_proba(votes), self._classes, tie_break, rng)
+        posterior = self.predict_proba(votes)
+        flat = posterior.reshape(-1, posterior.shape[-1])
+        return decide(flat, self._classes, tie_break, rng).reshape(posterior.shape[:-1])
 
     def score(self, votes: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the items whose true class is known.
@@ -68,16 +73,19 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         Parameters
         ----------
         votes : as in :meth:`predict_proba`
-        y : array of shape (n,)
+        y : array of shape (n,), or (n, D) for D > 1 tasks
             True classes; None, NaN and masked are unknown, and -1 unless it is a class.
         sample_weight : array of shape (n,), optional
         """
-        posterior = self.predict_proba(votes)
-        truth = read_gold(y, self._classes, len(posterior), "y")
+        posterior = self._posterior(self._read(votes))
+        n, n_tasks, _ = posterior.shape
+        truth = read_task_gold(y, self._classes, (n, n_tasks), "y").ravel()
+        posterior = posterior.reshape(n * n_tasks, -1)
         known = truth >= 0
         if not known.any():
             raise VotesError("y holds no known class, so there is nothing to score")
-        weights = np.ones(len(truth)) if sample_weight is None else read_weights(sample_weight, len(truth))
+        weights = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
+        weights = np.repeat(weights, n_tasks)
         if not weights[known].sum() > 0:
             raise VotesError("sample_weight is 0 on every item whose class is known")
         answers = decide(posterior[known], tuple(range(len(self._classes))), "first", None)
@@ -113,7 +121,7 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def _read(self, data: Any) -> Votes:
         """Votes of the fitted sources and classes, or an error that says what differs."""
         self._require_fitted()
-        votes = as_votes(data, self._classes)
+        votes = as_votes(data, self._classes, self._tasks)
         if votes.n_sources != self.n_features_in_:
             raise IncompatibleError(
                 f"votes have {votes.n_sources} sources; the model was fitted with {self.n_features_in_} "
@@ -131,6 +139,21 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 "votes[[0]] or array[0]"
             )
         return np.asarray(votes.to_dense().codes[0])
+
+
+def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], what: str) -> NDArray[Any]:
+    """Codes of known labels, shape (n, D), negative where unknown; ``y`` is (n, D), or (n,) for one task."""
+    n_items, n_tasks = shape
+    if n_tasks == 1:
+        return read_gold(y, classes, n_items, what)[:, None]
+    table = y if hasattr(y, "ndim") else np.asanyarray(y)
+    table = np.asanyarray(table)
+    if table.shape != shape:
+        raise VotesError(
+            f"{what} has shape {table.shape}; one label for each of {n_items} items and {n_tasks} tasks, "
+            f"{shape}"
+        )
+    return read_gold(table.reshape(-1), classes, n_items * n_tasks, what).reshape(shape)
 
 
 def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.estimate.linear_system import LARGEST_SYSTEM
+from flyingsquid.estimate.symmetric import SYMMETRIC
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
+from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 
 # Beyond, no denominator of any data could pass.
@@ -84,3 +88,65 @@ def require_moments(moments: Any) -> None:
         raise OptionError(f"fit_moments takes Moments, not {type(moments).__name__}; votes go to fit")
     if not moments.n_items > 0:
         raise NotIdentifiableError("the counts hold no items; there is nothing to learn from")
+
+
+def check_linear(method: str, graph: DependencyGraph | None) -> None:
+    """Refuse the paper's linear system where it does not hold."""
+    if method not in ("auto", *SYMMETRIC):
+        raise OptionError(
+            f"cliques='linear' rests on symmetric sources, and method={method!r} does not; use "
+            "cliques='instrument'"
+        )
+    if graph is None or not graph.source_edges:
+        raise OptionError("cliques='linear' is for a graph with source edges; there is none to solve for")
+    largest = max((clique for unit in graph.units for clique in unit.cliques), key=len)
+    if len(largest) > LARGEST_SYSTEM:
+        raise GraphError(
+            f"cliques='linear' solves for {LARGEST_SYSTEM} sources at most, and sources {largest} all depend "
+            "on each other; use cliques='instrument', which takes four"
+        )
+
+
+def check_temper(temper: Any, graph: DependencyGraph | None) -> None:
+    """Refuse a power that is none, or that nothing would be taken to."""
+    if temper is None:
+        return
+    is_number = isinstance(temper, (int, float, np.integer, np.floating)) and not isinstance(temper, bool)
+    if not (isinstance(temper, str) and temper == "auto") and not (is_number and 0 < temper <= 1):
+        raise OptionError(f"temper={temper!r} is unknown; pass None, 'auto', or a number above 0 and up to 1")
+    if graph is None or not graph.task_edges:
+        raise OptionError(
+            "temper= weakens the evidence that tasks give each other; the graph has no task edges"
+        )
+    if temper == "auto" and graph.stacked_shape is None:
+        raise OptionError(
+            "temper='auto' compares each source with itself on the next task, so every task needs the same "
+            "sources in the same order; pass a number"
+        )
+
+
+def read_temper(
+    temper: Any, graph: DependencyGraph, excess: NDArray[np.float64], coverage: NDArray[np.float64]
+) -> float:
+    """The power to use: given, or from the correlation of errors that persist."""
+    if temper is None or not graph.task_edges:
+        return 1.0
+    if not isinstance(temper, str):
+        return float(temper)
+    known = np.isfinite(excess) & (coverage > 0)
+    if not known.any():
+        return 1.0
+    r = float(np.average(np.clip(excess[known], 0, 0.99), weights=coverage[known]))
+    return (1 - r) / (1 + r)
+
+
+def read_task(task: Any, n_tasks: int) -> int:
+    """Which task is meant."""
+    if task is None and n_tasks == 1:
+        return 0
+    if task is None or isinstance(task, bool) or not hasattr(task, "__index__"):
+        raise OptionError(f"task={task!r}; say which of the {n_tasks} tasks, counted from 0")
+    at = int(task.__index__())
+    if not 0 <= at < n_tasks:
+        raise OptionError(f"task={at}; there are {n_tasks} tasks, counted from 0")
+    return at

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis import Diagnostics, FitTest, SourceTally, Verdict
-from flyingsquid.estimate import GoldCounts
+from flyingsquid.estimate import GoldCounts, UnitTable
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
@@ -18,12 +20,12 @@ from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments import Moments
 from flyingsquid.moments.files import KIND as MOMENTS
-from flyingsquid.moments.files import to_state
+from flyingsquid.moments.files import cut_tables, to_state
 
 _NAMES = ("silent", "one_sided", "unidentified", "useless", "adversarial", "clipped")
 # Arrays of a label model and their shapes, in sources m; a file in which one differs is refused.
 _SHAPES: dict[str, tuple[int | str, ...]] = {
-    "class_balance": (2,),
+    "class_balance": ("D", 2),
     "accuracies": ("m",),
     "interval": ("m", 2),
     "coverage": ("m",),
@@ -31,7 +33,9 @@ _SHAPES: dict[str, tuple[int | str, ...]] = {
     "weights": ("m", 3),
     "triplets_used": ("m",),
     "triplets_skipped": ("m",),
+    "excess_correlation": ("m",),
 }
+_MAY_BE_UNKNOWN = ("interval", "excess_correlation")
 
 
 def save(model: VoteEstimator, path: str | os.PathLike[str]) -> None:
@@ -71,9 +75,10 @@ def _label_model_state(model: LabelModel) -> State:
         "counts": counts.meta,
         "fitted_with": dict(model._fitted_with),
         "diagnostics": _diagnostics_meta(found),
+        "temper": model.temper_,
     }
     arrays = {
-        "class_balance": model.class_balance_,
+        "class_balance": np.atleast_2d(model.class_balance_),
         "accuracies": model.accuracies_,
         "interval": model.accuracies_interval_,
         "coverage": model.coverage_,
@@ -81,34 +86,76 @@ def _label_model_state(model: LabelModel) -> State:
         "weights": model._weights,
         "triplets_used": found.triplets_used,
         "triplets_skipped": found.triplets_skipped,
+        "excess_correlation": model.excess_correlation_,
+        "task_tables": _flat(model._clique_tables),
+        "unit_tables": _flat([unit.table for unit in model._units]),
         **counts.arrays,
     }
-    if model._gold is not None:
-        arrays["gold"] = model._gold.votes
+    for task, gold in enumerate(model._gold or ()):
+        if gold is not None:
+            arrays[f"gold_{task}"] = gold.votes
     return State("LabelModel", meta, arrays)
+
+
+def _flat(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Tables one after the other; their shapes follow from the graph."""
+    return np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
 
 
 def _label_model(state: State) -> LabelModel:
     moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
-    arrays = {name: _checked(state.arrays[name], name, moments.n_sources) for name in _SHAPES}
+    graph = moments.graph or DependencyGraph(moments.n_sources)
+    sizes = {"m": graph.n_sources, "D": graph.n_tasks}
+    arrays = {name: _checked(state.arrays[name], name, sizes) for name in _SHAPES}
     _check_probabilities(arrays)
-    model = LabelModel(**_read_options(state.meta["options"]))
+    model = LabelModel(moments.graph, **_read_options(state.meta["options"]))
     model._remember(moments.classes, moments.names, moments.source_names)
-    model.moments_ = moments
-    model.class_balance_ = arrays["class_balance"]
+    model.moments_, model.graph_, model._tasks = moments, graph, graph.stacked_shape
     model.accuracies_ = arrays["accuracies"]
     model.coverage_ = arrays["coverage"]
-    model.confusion_ = arrays["confusion"]
-    model._weights = arrays["weights"]
+    model.excess_correlation_, model.temper_ = arrays["excess_correlation"], float(state.meta["temper"])
+    if not 0 < model.temper_ <= 1:
+        raise ModelFileError(f"the file has temper {model.temper_}, which is no power above 0 and up to 1")
+    model._keep_parameters(
+        arrays["class_balance"],
+        arrays["confusion"],
+        arrays["weights"],
+        _read_units(state.arrays["unit_tables"], graph),
+        _read_task_tables(state.arrays["task_tables"], graph),
+    )
     model._interval = arrays["interval"]
     used = state.meta["fitted_with"]
     model._fitted_with = {name: used[name] for name in ("method", "reason", "screen", "by_hand")}
     model._diagnostics = _read_diagnostics(state.meta["diagnostics"], arrays, moments.source_names)
-    gold = state.arrays.get("gold")
-    if gold is not None and (gold.shape != (moments.n_sources, 2, 3) or not (gold >= 0).all()):
-        raise ModelFileError("the counts on known labels do not fit the sources")
-    model._gold = None if gold is None else GoldCounts(gold.astype(np.float64))
+    model._gold = _read_gold(state, moments)
     return model
+
+
+def _read_gold(state: State, moments: Moments) -> list[GoldCounts | None] | None:
+    cover = moments.cover
+    found: list[GoldCounts | None] = []
+    for task, block in enumerate(cover.homes):
+        gold = state.arrays.get(f"gold_{task}")
+        if gold is not None and (gold.shape != (len(cover.blocks[block]), 2, 3) or not (gold >= 0).all()):
+            raise ModelFileError("the counts on known labels do not fit the sources")
+        found.append(None if gold is None else GoldCounts(gold.astype(np.float64)))
+    return found if any(gold is not None for gold in found) else None
+
+
+def _read_units(flat: NDArray[Any], graph: DependencyGraph) -> tuple[UnitTable, ...]:
+    cliques = [clique for tree in graph.units for clique in tree.cliques]
+    separators = [separator for tree in graph.units for separator in tree.separators]
+    tables = cut_tables(flat, [(2, 3 ** len(clique)) for clique in cliques])
+    if any(np.abs(table.sum(axis=1) - 1).max() > 1e-6 or (table < 0).any() for table in tables):
+        raise ModelFileError("tables of dependent sources in the file are no probabilities")
+    return tuple(UnitTable(*unit) for unit in zip(cliques, separators, tables, strict=True))
+
+
+def _read_task_tables(flat: NDArray[Any], graph: DependencyGraph) -> tuple[NDArray[np.float64], ...]:
+    tables = cut_tables(flat, [(2,) * len(clique) for clique in graph.task_tree.cliques])
+    if any(abs(table.sum() - 1) > 1e-6 or not (table > 0).all() for table in tables):
+        raise ModelFileError("tables of tasks in the file are no probabilities")
+    return tuple(tables)
 
 
 def _check_probabilities(arrays: dict[str, NDArray[Any]]) -> None:
@@ -116,19 +163,19 @@ def _check_probabilities(arrays: dict[str, NDArray[Any]]) -> None:
     balance, tables = arrays["class_balance"], arrays["confusion"]
     interval = arrays["interval"][np.isfinite(arrays["interval"])]
     shares = np.concatenate([arrays["accuracies"], arrays["coverage"], tables.ravel(), interval])
-    whole = np.abs(tables.sum(axis=2) - 1).max() < 1e-6 and abs(balance.sum() - 1) < 1e-9
+    whole = np.abs(tables.sum(axis=2) - 1).max() < 1e-6 and np.abs(balance.sum(axis=1) - 1).max() < 1e-9
     if not (whole and (balance > 0).all() and (shares >= 0).all() and (shares <= 1 + 1e-9).all()):
         raise ModelFileError("probabilities in the file are outside [0, 1], or do not sum to 1")
 
 
-def _checked(array: NDArray[Any], name: str, n_sources: int) -> NDArray[Any]:
-    wanted = tuple(n_sources if side == "m" else side for side in _SHAPES[name])
+def _checked(array: NDArray[Any], name: str, sizes: Mapping[str, int]) -> NDArray[Any]:
+    wanted = tuple(sizes[side] if isinstance(side, str) else side for side in _SHAPES[name])
     kind = "i" if name.startswith("triplets") else "f"
     if array.shape != wanted or array.dtype.kind != kind:
         raise ModelFileError(
             f"the array {name!r} has shape {array.shape} and type {array.dtype}; not a model's"
         )
-    if name != "interval" and not np.isfinite(array).all():
+    if name not in _MAY_BE_UNKNOWN and not np.isfinite(array).all():
         raise ModelFileError(f"the array {name!r} holds values that are not finite")
     return array
 
@@ -146,6 +193,10 @@ def _plain_options(model: LabelModel) -> dict[str, Any]:
         "signs": signs if isinstance(signs, str) else [[_source(s), int(v)] for s, v in signs.items()],
         "screen": float(model.screen),
         "triplets": None if triplets is None else [[_source(s) for s in triplet] for triplet in triplets],
+        "cliques": str(model.cliques),
+        "temper": model.temper
+        if model.temper is None or isinstance(model.temper, str)
+        else float(model.temper),
     }
 
 
@@ -161,6 +212,8 @@ def _read_options(options: dict[str, Any]) -> dict[str, Any]:
         "signs": signs if isinstance(signs, str) else dict(signs),
         "screen": options["screen"],
         "triplets": None if triplets is None else [tuple(triplet) for triplet in triplets],
+        "cliques": options["cliques"],
+        "temper": options["temper"],
     }
 
 

@@ -15,23 +15,33 @@ from flyingsquid.analysis import (
     Table,
     concerns,
     diagnose,
+    emissions_of,
     explain_item,
+    explain_on_graph,
     summarize_sources,
 )
 from flyingsquid.estimate import (
     METHODS,
-    BinaryFit,
-    Evidence,
     GoldCounts,
+    GraphFit,
+    Options,
+    UnitTable,
     accuracy_errors,
-    fit_binary,
-    resolve_balance,
-    with_gold,
+    fit_graph,
+    resolve_task_balance,
 )
-from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, OptionError, SourceWarning
-from flyingsquid.infer import binary_posterior
+from flyingsquid.exceptions import (
+    GraphError,
+    IncompatibleError,
+    NotIdentifiableError,
+    OptionError,
+    SourceWarning,
+)
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.infer import Emissions, TieBreak, binary_posterior, max_product, sum_product
+from flyingsquid.infer.decide import as_label_array
 from flyingsquid.models import _options
-from flyingsquid.models._base import VoteEstimator, read_gold
+from flyingsquid.models._base import VoteEstimator, read_task_gold
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.states import listed
@@ -47,10 +57,14 @@ _NORMAL_95 = 1.959963984540054
 class LabelModel(VoteEstimator):
     """Combine noisy votes into probabilistic labels, in closed form and without gold labels.
 
-    For one binary task whose sources err independently given the truth, and may abstain.
+    For binary tasks whose sources may abstain. Without a graph: one task, whose sources err independently
+    given the truth.
 
     Parameters
     ----------
+    graph : DependencyGraph, optional
+        Which sources depend on each other beyond the truth, and which tasks on each other: the frames of a
+        clip, the pixels of an image.
     method : text
         How sources are judged. For sources that err and abstain equally often on both classes:
         ``"triplet_mean"`` and ``"triplet_median"`` average over all triplets of sources; ``"triplet"``
@@ -58,11 +72,14 @@ class LabelModel(VoteEstimator):
         a known, lopsided class balance and needs no triplets. For sources of any kind:
         ``"covariance"`` fits all pairs at once; ``"quadratic"`` averages triplets vote by vote.
         ``"auto"`` is ``"triplet_mean"``.
-    class_balance : None, "uniform", "estimate" or array of K numbers
-        P(Y = k) in the order of ``classes_``. ``"estimate"`` reads it off triples of votes, and keeps
-        an even balance where those say too little (a standard error of P above 0.075). None is the
-        method's own choice: even for symmetric methods; for ``"covariance"`` and ``"quadratic"``
-        estimated by ``fit``, even in ``fit_moments`` and ``partial_fit``, which see no triples.
+    class_balance : None, "uniform", "estimate" or array
+        P(Y = k) in the order of ``classes_``, shape (K,); for D tasks it is shared by all. An array (D, K)
+        has one row a task. The joint table of all tasks, shape (K,) * D or flat in C order, also says how
+        they depend on each other, which is otherwise learned from votes. ``"estimate"`` reads the balance
+        off triples of votes, and keeps an even one where those say too little (a standard error of P above
+        0.075). None is the method's own choice: even for symmetric methods; for ``"covariance"`` and
+        ``"quadratic"`` estimated by ``fit``, even in ``fit_moments`` and ``partial_fit``, which see no
+        triples.
     signs : "average" or mapping {source: +1 | -1}
         ``"average"`` takes the sources to be better than random on average. Anchors name sources
         known to be better (+1) or worse (-1) than random, by name or position.
@@ -70,12 +87,19 @@ class LabelModel(VoteEstimator):
         Triplets whose denominator is below this many standard errors are skipped; 0 uses all.
     triplets : sequence of (source, source, source), for ``method="triplet"``
         Names or positions. Each triplet is solved for its three sources.
+    cliques : "instrument" or "linear"
+        How the joint votes of dependent sources are judged: by the sources that are independent of them,
+        or by the paper's linear system, for symmetric methods and at most three sources.
+    temper : None, "auto" or number in (0, 1]
+        The power that the evidence of every task is taken to before tasks inform each other. Errors that
+        persist from frame to frame make a chain of tasks too sure of itself; ``"auto"`` reads their
+        correlation r off the votes and takes (1 - r)/(1 + r). None is 1.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
     source_names_ : tuple of m texts
-    class_balance_ : array of shape (K,)
+    class_balance_ : array of shape (K,); (D, K) for D > 1 tasks
     accuracies_ : array of shape (m,)
         P(vote is right | source votes); 0.5 for a source that never votes.
     accuracies_interval_ : array of shape (m, 2)
@@ -83,7 +107,15 @@ class LabelModel(VoteEstimator):
     coverage_ : array of shape (m,)
         P(source votes).
     confusion_ : array of shape (m, K, K + 1)
-        P(vote = v | Y = k), no vote last. With ``class_balance_`` it gives every posterior.
+        P(vote = v | Y = k), no vote last. With ``class_balance_`` it gives every posterior, unless a graph
+        says that there is more to know.
+    graph_ : DependencyGraph
+    task_tables_ : array of shape (E, K, K)
+        P(Y_a, Y_b) for each of the E edges in ``graph_.task_edges``.
+    excess_correlation_ : array of shape (m,)
+        For each source how much its errors on neighbouring tasks agree beyond what the truths explain; NaN
+        unless the graph is a chain or grid with the same sources on every task.
+    temper_ : float
     moments_ : Moments
         The counts that were fitted.
     diagnostics_ : Diagnostics
@@ -109,21 +141,31 @@ class LabelModel(VoteEstimator):
     accuracies_: NDArray[np.float64]
     coverage_: NDArray[np.float64]
     confusion_: NDArray[np.float64]
+    graph_: DependencyGraph
+    task_tables_: NDArray[np.float64]
+    excess_correlation_: NDArray[np.float64]
+    temper_: float
 
     def __init__(
         self,
+        graph: DependencyGraph | None = None,
         *,
         method: Method = "auto",
         class_balance: Literal["uniform", "estimate"] | ArrayLike | None = None,
         signs: Literal["average"] | Mapping[Source, int] = "average",
         screen: float = 1.0,
         triplets: Sequence[tuple[Source, Source, Source]] | None = None,
+        cliques: Literal["instrument", "linear"] = "instrument",
+        temper: Literal["auto"] | float | None = None,
     ) -> None:
+        self.graph = graph
         self.method = method
         self.class_balance = class_balance
         self.signs = signs
         self.screen = screen
         self.triplets = triplets
+        self.cliques = cliques
+        self.temper = temper
 
     def fit(
         self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
@@ -133,10 +175,11 @@ class LabelModel(VoteEstimator):
         Parameters
         ----------
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
-            Keep items that nobody votes on: dropping them biases every rate.
+            Or an array (n, D, s) for a graph whose D tasks have s sources each. Keep items that nobody
+            votes on: dropping them biases every rate.
         y : ignored
             For scikit-learn's signature.
-        gold : sequence of n labels, optional
+        gold : sequence of n labels, or array (n, D), optional
             Known classes of some items; None, NaN and masked where unknown, and -1 unless it is a class.
             They settle signs, join the estimate of the class balance unless it was given, and correct
             the sources by their weight. They should be a random sample of the items.
@@ -144,22 +187,29 @@ class LabelModel(VoteEstimator):
             How often each item counts.
         """
         self._check_options()
-        read = as_votes(votes)
+        read = as_votes(votes, tasks=_stacked(self.graph))
         _require_binary(read)
         weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
-        known = None if gold is None else read_gold(gold, read.classes, read.n_items, "gold")
-        counts = None
-        if known is not None and (known >= 0).any():
-            counts = GoldCounts.of(read, known, weights)
-        self._solve(Evidence(Moments.of(read, sample_weight=weights), read, weights, counts))
+        moments = Moments.of(read, self.graph, sample_weight=weights)
+        counts = None if gold is None else _count_gold(gold, read, moments, weights)
+        self._solve(moments, counts, read, weights)
         return self
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Solve from counts alone, wherever they were gathered."""
+        """Solve from counts alone, wherever they were gathered.
+
+        With a graph they must have been counted for it, by ``Moments.of(votes, graph)``.
+        """
         self._check_options()
         _options.require_moments(moments)
         _require_binary(moments)
-        self._solve(Evidence(moments))
+        wanted = None if self.graph is None or self.graph.is_trivial else self.graph
+        if moments.graph != wanted:
+            raise GraphError(
+                f"the counts were made for {moments.graph or 'no graph'}, the model has {wanted or 'none'}; "
+                "count with Moments.of(votes, graph)"
+            )
+        self._solve(moments, None)
         return self
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
@@ -171,20 +221,66 @@ class LabelModel(VoteEstimator):
         """
         self._check_options()
         before: Moments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
-        chunk = as_votes(votes, None if before is None else before.classes)
+        chunk = as_votes(votes, None if before is None else before.classes, _stacked(self.graph))
         _require_binary(chunk)
-        total = Moments.of(chunk, sample_weight=sample_weight)
+        if before is not None and before.graph is not None and before.names and chunk.names:
+            chunk = chunk.matched_to(before.classes, before.names)
+        total = Moments.of(chunk, self.graph, sample_weight=sample_weight)
         if before is not None:
             total = before + total
         try:
-            self._solve(Evidence(total, gold=getattr(self, "_gold", None)))
+            self._solve(total, getattr(self, "_gold", None))
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
             self._pending: Moments | None = total
             raise
         return self
 
-    def explain(self, votes_row: Any) -> Explanation:
+    def predict(
+        self,
+        votes: Any,
+        tie_break: TieBreak = "first",
+        rng: np.random.Generator | None = None,
+        *,
+        joint: bool = False,
+    ) -> NDArray[Any]:
+        """The most probable class of each item, shape (n,); (n, D) for D > 1 tasks.
+
+        Parameters
+        ----------
+        votes : as in :meth:`predict_proba`
+        tie_break : ``"first"``, ``"abstain"`` or ``"random"``
+            What to answer when classes are equally probable: the first of them; no label (-1, or
+            0 where -1 is a class, or None where classes are not numbers); one drawn with ``rng``.
+        rng : numpy.random.Generator, for ``tie_break="random"``
+        joint : bool
+            For several tasks. False: the most probable class of each task by itself, which is wrong least
+            often. True: the most probable classes of all tasks together, which is possible as a whole.
+        """
+        if not joint:
+            return super().predict(votes, tie_break, rng)
+        if tie_break != "first":
+            raise OptionError(f"joint=True breaks ties by tie_break='first' only, not by {tie_break!r}")
+        read = self._read(votes)
+        states = max_product(self._evidence(read), self.graph_.task_tree, self._clique_tables)
+        labels = as_label_array(self._classes)[states]
+        return labels[:, 0] if labels.shape[1] == 1 else labels
+
+    def log_likelihood(self, votes: Any) -> NDArray[np.float64]:
+        """log P(votes of an item) under the fitted model, shape (n,); its sum compares models.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = fs.datasets.load_breast_cancer().votes
+        >>> fs.LabelModel().fit(votes).log_likelihood(votes).shape
+        (569,)
+        """
+        read = self._read(votes)
+        evidence = self._emissions.evidence(read.codes)
+        return sum_product(evidence, self.graph_.task_tree, self._clique_tables)[1]
+
+    def explain(self, votes_row: Any, *, task: int | None = None) -> Explanation:
         """Why one item got its label: what each source adds to the log odds, strongest first.
 
         Parameters
@@ -192,6 +288,8 @@ class LabelModel(VoteEstimator):
         votes_row : the votes on one item
             ``Votes`` or a table with one row, an array of shape (1, m) or (m,), a sequence of m votes,
             or a mapping or pandas row from names to votes.
+        task : int, for a graph of several tasks
+            Which truth to explain. What is known from the votes on other tasks is one contribution.
 
         Examples
         --------
@@ -202,7 +300,14 @@ class LabelModel(VoteEstimator):
         ('malignant', 'large nuclei')
         """
         codes = self._read_row(votes_row)
-        return explain_item(codes, self._classes, self.source_names_, self.class_balance_, self._weights)
+        at = _options.read_task(task, self.graph_.n_tasks)
+        if self.graph_.is_trivial:
+            return explain_item(codes, self._classes, self.source_names_, self.class_balance_, self._weights)
+        posterior = self._posterior(self._read(Votes(codes[None, :], self._classes)))[0, at]
+        prior = np.atleast_2d(self.class_balance_)[at]
+        return explain_on_graph(
+            codes, self._classes, self.source_names_, prior, posterior, self._emissions, at, self.temper_
+        )
 
     def summary(self) -> Table:
         """What each source is worth, one row a source. Prints; ``.to_dict()``, ``.to_pandas()``.
@@ -214,42 +319,57 @@ class LabelModel(VoteEstimator):
             self.moments_, self.accuracies_, self.accuracies_interval_, self.diagnostics_
         )
 
-    def _solve(self, evidence: Evidence) -> None:
-        moments = evidence.moments
+    def _solve(
+        self,
+        moments: Moments,
+        gold: list[GoldCounts | None] | None,
+        votes: Votes | None = None,
+        weights: NDArray[Any] | None = None,
+    ) -> None:
         names = moments.source_names
         method, reason = self.method, ""
         if method == "auto":
             method, reason = "triplet_mean", "the mean over all triplets"
-        fit = fit_binary(
-            evidence,
-            resolve_balance(self.class_balance, moments.classes),
+        options = Options(
             method=method,
             anchors=_options.read_anchors(self.signs, names),
             screen=self.screen,
             triplets=_options.read_triplets(self.triplets, names),
+            cliques=self.cliques,
         )
-        self._keep(moments, with_gold(fit, evidence, method=method, screen=self.screen), method, reason)
-        self._gold = evidence.gold
+        n_tasks = 1 if moments.graph is None else moments.graph.n_tasks
+        balance = resolve_task_balance(self.class_balance, moments.classes, n_tasks)
+        fit = fit_graph(moments, balance, options, votes=votes, sample_weight=weights, gold=gold)
+        self._keep(moments, fit, method, reason)
+        self._gold = gold
         worth_a_look = concerns(fit, names)
         if worth_a_look:
             # Two frames up is the caller of fit, fit_moments or partial_fit.
             warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=3)
 
-    def _keep(self, moments: Moments, fit: BinaryFit, method: str, reason: str) -> None:
+    def _keep(self, moments: Moments, fit: GraphFit, method: str, reason: str) -> None:
+        graph = moments.graph or DependencyGraph(moments.n_sources)
+        excess = _excess_by_source(fit, graph)
+        temper = _options.read_temper(self.temper, graph, excess, moments.coverage)
         self._remember(moments.classes, moments.names, moments.source_names)
-        self.moments_ = moments
+        self.moments_, self.graph_ = moments, graph
+        self._tasks = graph.stacked_shape
         self._pending = None
-        self.class_balance_ = fit.balance
         self.coverage_ = np.minimum(moments.coverage, 1.0)
+        mean_parameters = fit.gather([task.fit.mean_parameters for task in fit.tasks])
         share = np.divide(
-            fit.mean_parameters,
-            self.coverage_,
-            out=np.zeros_like(fit.mean_parameters),
-            where=self.coverage_ > 0,
+            mean_parameters, self.coverage_, out=np.zeros_like(mean_parameters), where=self.coverage_ > 0
         )
         self.accuracies_ = np.clip((1 + share) / 2, 0.0, 1.0)
-        self.confusion_ = fit.tables
-        self._weights = fit.weights
+        tables = fit.gather([task.fit.tables for task in fit.tasks])
+        for unit in fit.units:
+            for source in unit.sources:
+                # States of one source are no vote, class 0, class 1; here no vote is last.
+                tables[source] = unit.margin((source,))[:, [1, 2, 0]]
+        weights = fit.gather([task.fit.weights for task in fit.tasks])
+        clique_tables = fit.tables if fit.graph is not None else (fit.balance[0],)
+        self._keep_parameters(fit.balance, tables, weights, fit.units, clique_tables)
+        self.excess_correlation_, self.temper_ = excess, temper
         self._fit = fit
         self._interval: NDArray[np.float64] | None = None
         self._diagnostics: Diagnostics | None = None
@@ -261,19 +381,29 @@ class LabelModel(VoteEstimator):
             "by_hand": self.triplets is not None,
         }
 
+    def _keep_parameters(
+        self,
+        balance: NDArray[np.float64],
+        tables: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        units: tuple[UnitTable, ...],
+        clique_tables: tuple[NDArray[np.float64], ...],
+    ) -> None:
+        """What inference needs, from a fit or from a file; ``balance`` has shape (D, 2)."""
+        graph = self.graph_
+        self.class_balance_ = balance[0] if graph.n_tasks == 1 else balance
+        self.confusion_, self._weights = tables, weights
+        self._units, self._clique_tables = units, clique_tables
+        self.task_tables_ = _edge_tables(graph, clique_tables)
+        tasks = tuple(graph.sources_of(task) for task in range(graph.n_tasks))
+        self._emissions: Emissions = emissions_of(tasks, tables, weights, balance, units)
+
     @property
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula."""
         self._require_fitted()
         if self._interval is None:
-            used = self._fitted_with
-            errors = accuracy_errors(
-                self.moments_,
-                self._fit,
-                method=used["method"],
-                screen=used["screen"],
-                by_hand=used["by_hand"],
-            )
+            errors = self._accuracy_errors()
             reach = _NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
             self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
             self._interval.flags.writeable = False
@@ -295,10 +425,38 @@ class LabelModel(VoteEstimator):
             )
         return self._diagnostics
 
+    def _accuracy_errors(self) -> NDArray[np.float64]:
+        """Standard errors of ``accuracies_``, shape (m,)."""
+        used, moments = self._fitted_with, self.moments_
+        errors = [
+            accuracy_errors(
+                moments if moments.graph is None else moments.part(task.block, task.columns),
+                task.fit,
+                method=task.method,
+                screen=used["screen"],
+                by_hand=used["by_hand"],
+            )
+            for task in self._fit.tasks
+        ]
+        return self._fit.gather(errors)
+
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
-        return binary_posterior(votes.codes, self.class_balance_, self._weights)
+        if self.graph_.is_trivial:
+            return binary_posterior(votes.codes, self.class_balance_, self._weights)
+        return sum_product(self._evidence(votes), self.graph_.task_tree, self._clique_tables)[0]
+
+    def _evidence(self, votes: Votes) -> NDArray[np.float64]:
+        """What the votes say about each task, tempered, shape (n, D, 2)."""
+        return np.asarray(self.temper_ * self._emissions.evidence(votes.codes))
 
     def _check_options(self) -> None:
+        if self.graph is not None and not isinstance(self.graph, DependencyGraph):
+            raise OptionError(f"graph={self.graph!r} is none; pass a DependencyGraph, or None")
+        if self.cliques not in ("instrument", "linear"):
+            raise OptionError(f"cliques={self.cliques!r} is unknown; one of instrument, linear")
+        if self.cliques == "linear":
+            _options.check_linear(self.method, self.graph)
+        _options.check_temper(self.temper, self.graph)
         if self.method not in ("auto", *METHODS):
             raise OptionError(f"method={self.method!r} is unknown; one of auto, {', '.join(METHODS)}")
         _options.check_screen(self.screen)
@@ -319,3 +477,55 @@ def _require_binary(data: Votes | Moments) -> None:
         f"the votes have {data.n_classes} classes: {listed(data.classes)}. LabelModel fits two; name them "
         "with Votes.from_classes(..., classes=[a, b]) if the others cannot occur, or use MajorityVote"
     )
+
+
+def _stacked(graph: DependencyGraph | None) -> tuple[int, int] | None:
+    return graph.stacked_shape if isinstance(graph, DependencyGraph) else None
+
+
+def _count_gold(
+    gold: Any, votes: Votes, moments: Moments, weights: NDArray[Any] | None
+) -> list[GoldCounts | None] | None:
+    """For each task what the sources of its block did on items whose class is known."""
+    graph, cover = moments.graph, moments.cover
+    n_tasks = 1 if graph is None else graph.n_tasks
+    known = read_task_gold(gold, votes.classes, (votes.n_items, n_tasks), "gold")
+    if not (known >= 0).any():
+        return None
+    counts: list[GoldCounts | None] = []
+    for task in range(n_tasks):
+        has_any = (known[:, task] >= 0).any()
+        around = votes if graph is None else votes.of_sources(cover.blocks[cover.homes[task]])
+        counts.append(GoldCounts.of(around, known[:, task], weights) if has_any else None)
+    return counts
+
+
+def _excess_by_source(fit: GraphFit, graph: DependencyGraph) -> NDArray[np.float64]:
+    """How much errors agree with those on neighbouring tasks, averaged over the edges of a source."""
+    if graph.stacked_shape is None or not fit.pairs:
+        return np.full(graph.n_sources, np.nan)
+    total, count = np.zeros(graph.n_sources), np.zeros(graph.n_sources)
+    for edge, pair in zip(graph.task_edges, fit.pairs, strict=True):
+        for task in edge:
+            at, known = np.array(graph.sources_of(task)), np.isfinite(pair.excess)
+            total[at[known]] += pair.excess[known]
+            count[at[known]] += 1
+    return np.divide(total, count, out=np.full(graph.n_sources, np.nan), where=count > 0)
+
+
+def _edge_tables(
+    graph: DependencyGraph, clique_tables: tuple[NDArray[np.float64], ...]
+) -> NDArray[np.float64]:
+    """P(Y_a, Y_b) of every task edge, shape (E, K, K), read off the cliques."""
+    home: dict[tuple[int, int], int] = {}
+    for number, clique in enumerate(graph.task_tree.cliques):
+        for a in clique:
+            for b in clique:
+                home.setdefault((a, b), number)
+    tables = []
+    for a, b in graph.task_edges:
+        clique, table = graph.task_tree.cliques[home[a, b]], clique_tables[home[a, b]]
+        others = tuple(axis for axis, task in enumerate(clique) if task not in (a, b))
+        tables.append(table.sum(axis=others))
+    n_classes = clique_tables[0].shape[0]
+    return np.array(tables).reshape(-1, n_classes, n_classes)

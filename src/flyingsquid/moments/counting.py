@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,22 +37,53 @@ def count_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None = Non
         ``[a, b, i, j]`` items had source i vote a and source j vote b; integers in float64
         unless the weights are fractions.
     """
+    return count_block(codes, n_classes, weights)[0]
+
+
+def count_block(
+    codes: Codes,
+    n_classes: int,
+    weights: NDArray[Any] | None = None,
+    units: Sequence[tuple[int, ...]] = (),
+) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+    """Count pairs of votes, and the joint votes of ``units`` of sources.
+
+    Parameters
+    ----------
+    codes, weights : as in :func:`count_pairs`
+    units : sequence of tuples of columns
+
+    Returns
+    -------
+    pairs : array of shape (K, K, m, m)
+    units : list of arrays of shape ((K+1)^s, 1 + K m), for units of s sources
+        Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in
+        that state, column 1 + v m + j those of them in which source j votes v.
+    """
     if isinstance(codes, csr_array):
-        return _by_sparse_product(codes, n_classes, weights)
+        return _by_sparse_product(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
     n, m = codes.shape
     size = n_patterns(m, n_classes)
     if size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
-        return _by_histogram(codes, n_classes, weights)
-    return _by_gram(codes, n_classes, weights)
+        histogram = _histogram(codes, n_classes, weights)
+        pairs = _pairs_of_histogram(histogram, m, n_classes)
+        if not units:
+            return pairs, []
+        return pairs, _count_units(all_patterns(m, n_classes), n_classes, histogram, units)
+    return _by_gram(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
 
 
-def _by_histogram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
-    m = codes.shape[1]
-    size = n_patterns(m, n_classes)
+def _histogram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
+    """How often each pattern occurs, shape (n_patterns,)."""
+    size = n_patterns(codes.shape[1], n_classes)
     histogram = np.zeros(size)
     for rows, numbers in packed_chunks(codes, n_classes):
         part = None if weights is None else weights[rows]
         histogram += np.bincount(numbers, weights=part, minlength=size)
+    return histogram
+
+
+def _pairs_of_histogram(histogram: NDArray[np.float64], m: int, n_classes: int) -> NDArray[np.float64]:
     # The low digits of a pattern are the left sources. A table of left against right
     # patterns makes every pair a product with two small one-hot matrices.
     n_left = m // 2
@@ -117,3 +149,37 @@ def _by_sparse_product(codes: csr_array, n_classes: int, weights: NDArray[Any] |
         counts[product.row, product.col] += product.data
         start = stop
     return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
+
+
+def _count_units(
+    codes: Codes, n_classes: int, weights: NDArray[Any] | None, units: Sequence[tuple[int, ...]]
+) -> list[NDArray[np.float64]]:
+    if not units:
+        return []
+    n, m = codes.shape
+    dtype = np.dtype(np.float32 if weights is None else np.float64)
+    sizes = [n_patterns(len(unit), n_classes) for unit in units]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    width = 1 + n_classes * m
+    rows = min(n, _CHUNK_ROWS, max(1, _BUFFER_BYTES // ((width + int(starts[-1])) * dtype.itemsize)))
+    votes, states = np.ones((rows, width), dtype), np.empty((rows, int(starts[-1])), dtype)
+    counts = np.zeros((int(starts[-1]), width))
+    for start in range(0, n, rows):
+        chunk = _dense(codes[start : start + rows])
+        hot, state = votes[: len(chunk)], states[: len(chunk)]
+        for k in range(n_classes):
+            hot[:, 1 + k * m : 1 + (k + 1) * m] = chunk == k
+        for unit, low, size in zip(units, starts, sizes, strict=False):
+            for part, numbers in packed_chunks(chunk[:, unit], n_classes):
+                state[part, low : low + size] = numbers[:, None] == np.arange(size)
+        if weights is not None:
+            state *= weights[start : start + len(chunk), None]
+        counts += state.T @ hot
+    return [counts[low : low + size] for low, size in zip(starts, sizes, strict=False)]
+
+
+def _dense(codes: Codes) -> NDArray[Any]:
+    """Codes of sparse rows as an array; reasons for a missing vote are not kept."""
+    if not isinstance(codes, csr_array):
+        return codes
+    return np.asarray(np.maximum(codes.toarray(), 0) - 1)

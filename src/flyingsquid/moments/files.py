@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from flyingsquid.exceptions import ModelFileError
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.exceptions import GraphError, ModelFileError
+from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels
+from flyingsquid.moments.cover import Cover
 
 if TYPE_CHECKING:
     from flyingsquid.moments.moments import Moments
@@ -16,8 +22,21 @@ KIND = "Moments"
 def to_state(moments: Moments) -> State:
     """Arrays and JSON that hold everything."""
     names = None if moments.names is None else list(moments.names)
-    meta = {"n_items": moments.n_items, "classes": encode_labels(moments.classes), "names": names}
-    return State(KIND, meta, {"pair_counts": moments.pair_counts, "missing": moments.missing})
+    meta: dict[str, Any] = {
+        "n_items": moments.n_items,
+        "classes": encode_labels(moments.classes),
+        "names": names,
+    }
+    arrays = {"missing": moments.missing}
+    if moments.graph is None:
+        arrays["pair_counts"] = moments.pair_counts
+    else:
+        # One array for all blocks: their shapes follow from the graph.
+        meta["graph"] = moments.graph.to_dict()
+        for name, tables in (("blocks", moments.blocks), ("units", moments.units)):
+            flat = [table.ravel() for table in tables]
+            arrays[name] = np.concatenate(flat) if flat else np.zeros(0, moments.missing.dtype)
+    return State(KIND, meta, arrays)
 
 
 def _are_names(names: Any, n_sources: int) -> bool:
@@ -35,25 +54,60 @@ def fields_of(state: State) -> dict[str, Any]:
     """
     try:
         n_items, names = state.meta["n_items"], state.meta["names"]
-        classes = decode_labels(state.meta["classes"])
-        counts, missing = state.arrays["pair_counts"], state.arrays["missing"]
+        classes, missing = decode_labels(state.meta["classes"]), state.arrays["missing"]
+        n_classes, n_sources = len(classes), len(missing)
+        if n_sources < 1 or n_classes < 2:
+            raise ModelFileError("the counts in the file are of no sources, or of fewer than two classes")
+        cover = Cover.everything(n_sources)
+        if state.meta.get("graph") is not None:
+            cover = Cover.of(DependencyGraph.from_dict(state.meta["graph"]))
+        shapes = _shapes(cover, n_classes)
+        if cover.graph is None:
+            blocks, units = [state.arrays["pair_counts"]], []
+        else:
+            blocks = cut_tables(state.arrays["blocks"], shapes[: len(cover.blocks)])
+            units = cut_tables(state.arrays["units"], shapes[len(cover.blocks) :])
     except KeyError as error:
         raise ModelFileError(f"counts lack {error}; the file is no file of counts") from error
-    n_classes, n_sources = len(classes), len(missing)
+    except GraphError as error:
+        raise ModelFileError(f"the graph in the file is none: {error}") from error
+    tables = [*blocks, *units]
     fits = (
         type(n_items) in (int, float)
         and n_items >= 0
-        and counts.shape == (n_classes, n_classes, n_sources, n_sources)
+        and cover.n_sources == n_sources
+        and [table.shape for table in tables] == shapes
         and missing.shape == (n_sources, 3)
-        and n_sources > 0
-        and n_classes > 1
-        and str(counts.dtype) == str(missing.dtype)
-        and str(counts.dtype) in ("int64", "float64")
-        and bool((counts >= 0).all() and (missing >= 0).all())
+        and {str(table.dtype) for table in (*tables, missing)} in ({"int64"}, {"float64"})
+        and all(bool((table >= 0).all()) for table in (*tables, missing))
         and len(set(classes)) == n_classes
         and (names is None or _are_names(names, n_sources))
     )
     if not fits:
         raise ModelFileError("the counts in the file do not agree with each other")
-    names = None if names is None else tuple(names)
-    return {"n_items": n_items, "pair_counts": counts, "missing": missing, "classes": classes, "names": names}
+    return {
+        "n_items": n_items,
+        "blocks": tuple(blocks),
+        "units": tuple(units),
+        "missing": missing,
+        "classes": classes,
+        "names": None if names is None else tuple(names),
+        "cover": cover,
+    }
+
+
+def _shapes(cover: Cover, n_classes: int) -> list[tuple[int, ...]]:
+    """Shapes of all blocks, then of all units."""
+    blocks: list[tuple[int, ...]] = [(n_classes, n_classes, len(b), len(b)) for b in cover.blocks]
+    for unit, block in zip(cover.units, cover.unit_blocks, strict=True):
+        blocks.append(((n_classes + 1) ** len(unit), 1 + n_classes * len(cover.blocks[block])))
+    return blocks
+
+
+def cut_tables(flat: NDArray[Any], shapes: list[tuple[int, ...]]) -> list[NDArray[Any]]:
+    """Tables of the given shapes that stand one after the other in a flat array."""
+    sizes = [math.prod(shape) for shape in shapes]
+    if flat.shape != (sum(sizes),):
+        raise ModelFileError("numbers in the file do not agree with the graph in it")
+    parts = np.split(flat, np.cumsum(sizes)[:-1]) if sizes else []
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

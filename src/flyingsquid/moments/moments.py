@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
+from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
+from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, read_state, write_state
 from flyingsquid.moments import files
-from flyingsquid.moments.counting import count_pairs
+from flyingsquid.moments.counting import count_block
+from flyingsquid.moments.cover import Cover
 from flyingsquid.votes import REASONS, Votes, as_votes
+from flyingsquid.votes.packing import all_patterns
 from flyingsquid.votes.states import Label, listed, require_same, rows_of_entries, shown_names
 from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
 
@@ -32,13 +35,16 @@ class Moments:
     ----------
     n_items : int or float
         Number of items, or the sum of their weights.
-    pair_counts : array of shape (K, K, m, m), read-only
-        ``pair_counts[a, b, i, j]`` items had source i vote a and source j vote b. On the
-        diagonal, ``pair_counts[a, a, i, i]`` items had source i vote a.
+    blocks : tuple of arrays of shape (K, K, b, b), read-only
+        Counts of the pairs inside each block of sources; one block of all sources without a graph.
     missing : array of shape (m, 3), read-only
         Votes that were refused, unparseable and failed; the rest of what is missing abstained.
     classes : tuple of K labels
     names : tuple of m texts, or None
+    cover : Cover
+        Which sources each block holds, and which units are counted.
+    units : tuple of arrays of shape ((K+1)^s, 1 + K b), read-only
+        Joint votes of dependent sources, as :func:`~flyingsquid.moments.counting.count_block` has them.
 
     Examples
     --------
@@ -52,42 +58,89 @@ class Moments:
     """
 
     n_items: int | float
-    pair_counts: NDArray[Any]
+    blocks: tuple[NDArray[Any], ...]
     missing: NDArray[Any]
     classes: tuple[Label, ...]
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None
+    cover: Cover
+    units: tuple[NDArray[Any], ...] = ()
 
     def __post_init__(self) -> None:
-        self.pair_counts.flags.writeable = False
-        self.missing.flags.writeable = False
+        for table in (*self.blocks, *self.units, self.missing):
+            table.flags.writeable = False
 
     @classmethod
-    def of(cls, votes: Any, *, sample_weight: ArrayLike | None = None) -> Moments:
+    def of(
+        cls, votes: Any, graph: DependencyGraph | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> Moments:
         """Count votes.
 
         Parameters
         ----------
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+            Shape (n, m); or an array (n, D, s) for a graph whose D tasks have s sources each.
+        graph : DependencyGraph, optional
+            What depends on what. Then only the pairs that it needs are counted, and the joint votes of
+            sources that depend on each other. Without one: all pairs.
         sample_weight : array of shape (n,), or a number, optional
             How often each item counts: a weight of 3 is the item three times. Integer
             weights give integer counts, float weights give float counts.
         """
-        votes = as_votes(votes)
+        votes = as_votes(votes, tasks=None if graph is None else graph.stacked_shape)
+        cover = Cover.everything(votes.n_sources) if graph is None else Cover.of(graph)
+        if cover.n_sources != votes.n_sources:
+            raise GraphError(
+                f"the graph has {cover.n_sources} sources, the votes have {votes.n_sources}; one column a "
+                "source, in the order of the graph"
+            )
         weights = None if sample_weight is None else read_weights(sample_weight, votes.n_items)
         if weights is not None:
             _check_frequencies(weights)
-        counts: NDArray[Any] = count_pairs(votes.codes, votes.n_classes, weights)
+        blocks, units = _count(votes, cover, weights)
         missing: NDArray[Any] = _count_missing(votes, weights)
         total: int | float = votes.n_items if weights is None else weights.sum().item()
         if weights is None or weights.dtype.kind == "i":
-            counts, missing = (np.rint(x).astype(np.int64) for x in (counts, missing))
-        else:
-            counts = np.ascontiguousarray(counts)
-        return cls(total, counts, missing, votes.classes, votes.names)
+            blocks, units = _as_integers(blocks), _as_integers(units)
+            missing = np.rint(missing).astype(np.int64)
+        return cls(total, tuple(blocks), missing, votes.classes, votes.names, cover, tuple(units))
+
+    @property
+    def graph(self) -> DependencyGraph | None:
+        """What depends on what; None for one task of independent sources."""
+        return self.cover.graph
+
+    @property
+    def pair_counts(self) -> NDArray[Any]:
+        """Counts of all pairs, shape (K, K, m, m), where all are counted.
+
+        ``pair_counts[a, b, i, j]`` items had source i vote a and source j vote b. On the diagonal,
+        ``pair_counts[a, a, i, i]`` items had source i vote a.
+        """
+        if len(self.cover.blocks[0]) < self.n_sources:
+            raise IncompatibleError(
+                "counts on a graph of several tasks hold only the pairs that it needs; see blocks and cover"
+            )
+        return self.blocks[0]
+
+    def part(self, block: int, sources: tuple[int, ...]) -> Moments:
+        """Counts of some sources of a block, by themselves and without a graph."""
+        counts = self.blocks[block]
+        if sources != self.cover.blocks[block]:
+            at = np.array(self.cover.positions(block, sources), np.intp)
+            counts = np.ascontiguousarray(counts[:, :, at[:, None], at])
+        every = self.source_names
+        return Moments(
+            self.n_items,
+            (counts,),
+            self.missing[list(sources)],
+            self.classes,
+            tuple(every[i] for i in sources),
+            Cover.everything(len(sources)),
+        )
 
     @property
     def n_sources(self) -> int:
-        return int(self.pair_counts.shape[-1])
+        return self.cover.n_sources
 
     @property
     def n_classes(self) -> int:
@@ -96,7 +149,7 @@ class Moments:
     @property
     def is_exact(self) -> bool:
         """Whether the counts are integers."""
-        return bool(self.pair_counts.dtype.kind == "i")
+        return bool(self.missing.dtype.kind == "i")
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -111,7 +164,10 @@ class Moments:
     def vote_counts(self) -> NDArray[Any]:
         """How often each source voted each class, shape (m, K)."""
         k = np.arange(self.n_classes)
-        return np.diagonal(self.pair_counts[k, k], axis1=1, axis2=2).T
+        counts = np.empty((self.n_sources, self.n_classes), self.missing.dtype)
+        for sources, block in zip(self.cover.blocks, self.blocks, strict=True):
+            counts[list(sources)] = np.diagonal(block[k, k], axis1=1, axis2=2).T
+        return counts
 
     @property
     def coverage(self) -> NDArray[np.float64]:
@@ -161,7 +217,8 @@ class Moments:
         return replace(
             self,
             n_items=self.n_items + other.n_items,
-            pair_counts=self.pair_counts + other.pair_counts,
+            blocks=tuple(a + b for a, b in zip(self.blocks, other.blocks, strict=True)),
+            units=tuple(a + b for a, b in zip(self.units, other.units, strict=True)),
             missing=self.missing + other.missing,
             names=self.names or other.names,
         )
@@ -177,7 +234,8 @@ class Moments:
         rest = replace(
             self,
             n_items=self.n_items - other.n_items,
-            pair_counts=self.pair_counts - other.pair_counts,
+            blocks=tuple(a - b for a, b in zip(self.blocks, other.blocks, strict=True)),
+            units=tuple(a - b for a, b in zip(self.units, other.units, strict=True)),
             missing=self.missing - other.missing,
         )
         lowest = rest._lowest_count()
@@ -188,22 +246,20 @@ class Moments:
         return replace(
             rest,
             n_items=max(rest.n_items, 0),
-            pair_counts=np.maximum(rest.pair_counts, 0),
+            blocks=tuple(np.maximum(block, 0) for block in rest.blocks),
+            units=tuple(np.maximum(unit, 0) for unit in rest.units),
             missing=np.maximum(rest.missing, 0),
         )
 
     def _lowest_count(self) -> float:
         """The smallest count of any pair of states, missing ones included."""
-        votes = self.vote_counts
-        missing = self.n_items - votes.sum(axis=1)
-        one_missing = votes.T[:, None, :] - self.pair_counts.sum(axis=0)  # i missing, j votes b
-        both_missing = missing[:, None] - one_missing.sum(axis=0)
-        np.fill_diagonal(both_missing, missing)
-        for table in one_missing:
-            np.fill_diagonal(table, 0)
-        reasons = missing - self.missing.sum(axis=1)
-        parts = (self.pair_counts, self.missing, one_missing, both_missing, reasons)
-        return float(min(self.n_items, *(part.min() for part in parts)))
+        missing = self.n_items - self.vote_counts.sum(axis=1)
+        lowest = [self.n_items, self.missing.min(), (missing - self.missing.sum(axis=1)).min()]
+        lowest += [_lowest_in_block(block, self.n_items) for block in self.blocks]
+        for unit in self.units:
+            votes = unit[:, 1:].reshape(len(unit), self.n_classes, -1)
+            lowest += [unit.min(), (unit[:, :1] - votes.sum(axis=1)).min()]
+        return float(min(lowest))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Moments):
@@ -212,20 +268,24 @@ class Moments:
             self.names == other.names
             and self.classes == other.classes
             and self.n_items == other.n_items
-            and np.array_equal(self.pair_counts, other.pair_counts)
+            and self.cover == other.cover
+            and all(map(np.array_equal, self.blocks, other.blocks))
+            and all(map(np.array_equal, self.units, other.units))
             and np.array_equal(self.missing, other.missing)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Through the constructor, so that a copy is read-only too.
-        return Moments, (self.n_items, self.pair_counts, self.missing, self.classes, self.names)
+        state = (self.n_items, self.blocks, self.missing, self.classes, self.names, self.cover, self.units)
+        return Moments, state
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside
 
     def __repr__(self) -> str:
         kind = "integer" if self.is_exact else "float"
+        on = "" if self.graph is None else f" on {self.graph.n_tasks} tasks"
         return (
-            f"Moments({self.n_items:,} items x {self.n_sources:,} sources, "
+            f"Moments({self.n_items:,} items x {self.n_sources:,} sources{on}, "
             f"classes {listed(self.classes)}, {kind} counts)"
         )
 
@@ -242,18 +302,78 @@ class Moments:
                 f"cannot combine counts of {other.n_sources} sources with counts of "
                 f"{self.n_sources}; count both with the same sources"
             )
+        if self.cover != other.cover:
+            raise IncompatibleError(
+                f"cannot combine counts on different graphs, {other.graph or 'none'} and "
+                f"{self.graph or 'none'}; count both with the same one"
+            )
         require_same("classes", set(self.classes), set(other.classes))
         result = self
         if self.classes != other.classes:
-            k = np.array([self.classes.index(c) for c in other.classes])
-            counts = np.ascontiguousarray(self.pair_counts[np.ix_(k, k)])
-            result = replace(result, pair_counts=counts, classes=other.classes)
+            order = [self.classes.index(c) for c in other.classes]
+            blocks = tuple(np.ascontiguousarray(block[np.ix_(order, order)]) for block in self.blocks)
+            units = tuple(_reorder_unit(unit, order) for unit in self.units)
+            result = replace(result, blocks=blocks, units=units, classes=other.classes)
         if self.names is not None and other.names is not None and self.names != other.names:
             require_same("sources", set(self.names), set(other.names))
+            if self.graph is not None:
+                raise IncompatibleError(
+                    "cannot combine counts on a graph whose sources stand in different orders: the graph "
+                    "knows them by position. Put the columns in one order before counting"
+                )
             j = np.array([self.names.index(name) for name in other.names])
             counts = np.ascontiguousarray(result.pair_counts[:, :, j[:, None], j])
-            result = replace(result, pair_counts=counts, missing=self.missing[j], names=other.names)
+            result = replace(result, blocks=(counts,), missing=self.missing[j], names=other.names)
         return result
+
+
+def _count(
+    votes: Votes, cover: Cover, weights: NDArray[Any] | None
+) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    """Blocks and units of a cover."""
+    codes: Any = votes.codes
+    inside: list[list[int]] = [[] for _ in cover.blocks]
+    for unit, block in enumerate(cover.unit_blocks):
+        inside[block].append(unit)
+    blocks: list[NDArray[Any]] = []
+    units: list[NDArray[Any]] = [np.empty(0)] * len(cover.units)
+    for block, (sources, members) in enumerate(zip(cover.blocks, inside, strict=True)):
+        whole = len(sources) == votes.n_sources
+        columns = [cover.positions(block, cover.units[unit]) for unit in members]
+        pairs, joint = count_block(
+            codes if whole else codes[:, list(sources)], votes.n_classes, weights, columns
+        )
+        blocks.append(np.ascontiguousarray(pairs))
+        for unit, counts in zip(members, joint, strict=True):
+            units[unit] = counts
+    return blocks, units
+
+
+def _as_integers(tables: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    return [np.rint(table).astype(np.int64) for table in tables]
+
+
+def _lowest_in_block(pair_counts: NDArray[Any], n_items: float) -> float:
+    k = np.arange(len(pair_counts))
+    votes = np.diagonal(pair_counts[k, k], axis1=1, axis2=2).T
+    missing = n_items - votes.sum(axis=1)
+    one_missing = votes.T[:, None, :] - pair_counts.sum(axis=0)  # i missing, j votes b
+    both_missing = missing[:, None] - one_missing.sum(axis=0)
+    np.fill_diagonal(both_missing, missing)
+    for table in one_missing:
+        np.fill_diagonal(table, 0)
+    return float(min(part.min() for part in (pair_counts, one_missing, both_missing)))
+
+
+def _reorder_unit(unit: NDArray[Any], order: list[int]) -> NDArray[Any]:
+    """Counts of a unit with the classes in another order."""
+    n_classes = len(order)
+    size = round(np.log(len(unit)) / np.log(n_classes + 1))
+    states = all_patterns(size, n_classes)
+    before = np.array([*order, -1])[states]  # no vote, -1, reads the last entry
+    rows = (before + 1) @ (n_classes + 1) ** np.arange(size)
+    votes = unit[:, 1:].reshape(len(unit), n_classes, -1)[rows][:, order]
+    return np.column_stack([unit[rows, 0], votes.reshape(len(unit), -1)])
 
 
 def _check_frequencies(weights: NDArray[Any]) -> None:

@@ -15,11 +15,14 @@ from flyingsquid.votes.states import ABSTAIN, Label, require_same
 from flyingsquid.votes.votes import Votes
 
 
-def as_votes(data: Any, classes: tuple[Label, ...] | None = None) -> Votes:
+def as_votes(
+    data: Any, classes: tuple[Label, ...] | None = None, tasks: tuple[int, int] | None = None
+) -> Votes:
     """Votes as they are; a table through ``from_frame``; anything else through ``from_classes``.
 
     ``classes`` are the ones already known, from an earlier fit: a raw value outside them is
-    an error. Votes that were built by name keep their own.
+    an error. Votes that were built by name keep their own. ``tasks`` is (D, s) where an array (n, D, s)
+    is D tasks with s sources each, which become columns, task by task.
     """
     if isinstance(data, Votes):
         if not data.n_items:
@@ -32,7 +35,18 @@ def as_votes(data: Any, classes: tuple[Label, ...] | None = None) -> Votes:
         )
     if frames.is_frame(data):
         return Votes.from_frame(data, classes=classes)
-    return Votes.from_classes(data, classes=classes)
+    return Votes.from_classes(_flatten_tasks(data, tasks), classes=classes)
+
+
+def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:
+    if tasks is None or getattr(data, "ndim", 2) != 3:
+        return data
+    if data.shape[1:] != tasks:
+        raise VotesError(
+            f"votes have shape {data.shape}; the graph has {tasks[0]} tasks with {tasks[1]} sources each, so "
+            f"(n, {tasks[0]}, {tasks[1]}) or (n, {tasks[0] * tasks[1]})"
+        )
+    return data.reshape(len(data), tasks[0] * tasks[1])
 
 
 def one_row(data: Any, names: tuple[str, ...] | None) -> Any:

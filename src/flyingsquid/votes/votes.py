@@ -279,6 +279,13 @@ class Votes:
         items = None if self.items is None else self.items[rows]
         return replace(self, codes=self.codes[rows], items=items)
 
+    def of_sources(self, sources: Sequence[int]) -> Votes:
+        """The votes of some sources, by position."""
+        columns = list(sources)
+        names = None if self.names is None else tuple(self.names[j] for j in columns)
+        codes = self.codes[:, columns]
+        return replace(self, codes=csr_array(codes) if self.is_sparse else codes, names=names)
+
     def to_dense(self) -> Votes:
         """The same votes with dense codes."""
         if not isinstance(self.codes, csr_array):

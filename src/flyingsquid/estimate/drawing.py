@@ -1,0 +1,92 @@
+"""Items drawn from a fitted graph, with a fixed seed: the model's own account of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimate.units import UnitTable, state_numbers
+from flyingsquid.graph import DependencyGraph, JunctionTree
+from flyingsquid.votes.packing import all_patterns
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int8]
+
+
+def draw_items(
+    n_items: int,
+    graph: DependencyGraph,
+    task_tables: tuple[Array, ...],
+    tables: Array,
+    units: tuple[UnitTable, ...],
+    rng: np.random.Generator,
+) -> tuple[Codes, Codes]:
+    """Votes, shape (n, m), and truths, shape (n, D), drawn from the parameters of a graph.
+
+    Parameters
+    ----------
+    task_tables : one a clique of ``graph.task_tree``, shape (2,) * c
+        P(Y_C).
+    tables : array of shape (m, 2, 3)
+        P(vote | Y = k) of each source; not read for those in ``units``.
+    """
+    truths = draw_truths(n_items, graph.task_tree, task_tables, graph.n_tasks, rng)
+    votes = np.empty((n_items, graph.n_sources), np.int8)
+    for source, task in enumerate(graph.source_task):
+        steps = np.cumsum(tables[source], axis=1)[truths[:, task]]
+        drawn = (rng.random((n_items, 1)) * steps[:, -1:] > steps).sum(axis=1)
+        votes[:, source] = np.where(drawn >= 2, -1, drawn)
+    for unit in units:
+        given = truths[:, graph.source_task[unit.sources[0]]]
+        votes[:, list(unit.sources)] = _draw_unit(unit, votes, given, rng)
+    return votes, truths
+
+
+def draw_truths(
+    n_items: int, tree: JunctionTree, tables: tuple[Array, ...], n_tasks: int, rng: np.random.Generator
+) -> Codes:
+    """Truths of tasks that depend on each other, shape (n, D)."""
+    truths = np.zeros((n_items, n_tasks), np.int8)
+    for clique, separator, table in zip(tree.cliques, tree.separators, tables, strict=True):
+        flat = table.ravel()
+        states = np.array(np.unravel_index(np.arange(len(flat)), table.shape)).T
+        shared = [clique.index(task) for task in separator]
+        truths[:, list(clique)] = _draw_states(
+            flat[None], states, shared, truths[:, list(separator)], None, rng
+        )
+    return truths
+
+
+def _draw_unit(unit: UnitTable, votes: Codes, truth: Codes, rng: np.random.Generator) -> Codes:
+    states = all_patterns(len(unit.sources), 2)
+    shared = [unit.sources.index(source) for source in unit.separator]
+    return _draw_states(unit.table, states, shared, votes[:, list(unit.separator)], truth, rng)
+
+
+def _draw_states(
+    table: Array,
+    states: NDArray[Any],
+    shared: list[int],
+    fixed: Codes,
+    truth: Codes | None,
+    rng: np.random.Generator,
+) -> Codes:
+    """Draw a state for every row, among those that agree with what is fixed, shape (n, variables)."""
+    result = np.empty((len(fixed), states.shape[1]), np.int8)
+    row_class = np.zeros(len(fixed), np.intp) if truth is None else truth.astype(np.intp)
+    key = state_numbers(fixed, tuple(shared), tuple(shared)) if shared else np.zeros(len(fixed), np.intp)
+    known = (
+        state_numbers(states[:, shared], tuple(shared), tuple(shared))
+        if shared
+        else np.zeros(len(states), np.intp)
+    )
+    for number in np.unique(key):
+        allowed = np.flatnonzero(known == number)
+        for k in range(len(table)):
+            rows = np.flatnonzero((key == number) & (row_class == k))
+            steps = np.cumsum(table[k, allowed])
+            drawn = np.searchsorted(steps, rng.random(len(rows)) * steps[-1], side="right")
+            result[rows] = states[allowed[np.minimum(drawn, len(allowed) - 1)]]
+    return result

@@ -1,0 +1,272 @@
+"""The whole fit on a dependency graph: every task by itself, then units, then the tasks together.
+
+A task is a small problem of its own: its sources, and those of its neighbours where its own are too few. So
+the fit is linear in the number of tasks. Start reading here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimate.balance import TaskBalance
+from flyingsquid.estimate.binary import BinaryFit, Evidence, fit_binary
+from flyingsquid.estimate.gold import GoldCounts
+from flyingsquid.estimate.gold_tables import with_gold
+from flyingsquid.estimate.proportional import tables_from_edges, tables_from_joint
+from flyingsquid.estimate.separation import Separation
+from flyingsquid.estimate.symmetric import SYMMETRIC
+from flyingsquid.estimate.task_pairs import TaskPair, pair_of_tasks
+from flyingsquid.estimate.units import UnitCounts, UnitTable, unit_table
+from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to solve.
+
+    Attributes
+    ----------
+    method : a method of :func:`~flyingsquid.estimate.binary.fit_binary`
+    anchors : mapping from a source's position to its known sign
+    screen : float
+    triplets : positions of given triplets, or None
+    cliques : "instrument" or "linear"
+    """
+
+    method: str
+    anchors: Mapping[int, int]
+    screen: float
+    triplets: Sequence[tuple[int, int, int]] | None = None
+    cliques: str = "instrument"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFit:
+    """The fit around one task.
+
+    Attributes
+    ----------
+    block : int
+        The counted block that the fit was made of.
+    columns : tuple of int
+        The sources in ``fit``: those of the task, and helpers on its neighbours.
+    own : tuple of int
+        The sources of the task.
+    method : the method that judged them
+    fit : BinaryFit
+    """
+
+    block: int
+    columns: tuple[int, ...]
+    own: tuple[int, ...]
+    method: str
+    fit: BinaryFit
+
+    @property
+    def at(self) -> NDArray[np.intp]:
+        """Positions of the task's sources in ``fit``."""
+        return np.flatnonzero(self.fit.separation.own)
+
+    @property
+    def strengths(self) -> Array:
+        """β = Cov(λ, Y)/Var(Y) of the task's sources."""
+        if self.fit.conditional is None:
+            return np.asarray(self.fit.mean_parameters[self.at])
+        spread = float(2 * np.sqrt(self.fit.balance.prod()))  # standard deviation of Y
+        return np.asarray(self.fit.conditional.strength[self.at] / spread)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFit:
+    """Parameters of all tasks.
+
+    Attributes
+    ----------
+    graph : DependencyGraph, or None for one task of independent sources
+    tasks : tuple of D TaskFit
+    units : tuple of UnitTable
+        Every clique of dependent sources, after the one it shares sources with.
+    pairs : tuple of TaskPair, one a task edge; empty where the joint table of tasks was given
+    tables : tuple of arrays of shape (2,) * c, one for each clique of ``graph.task_tree``
+        P(Y_C).
+    mismatch : float
+        How far ``tables`` are from the pairs, which may not fit together.
+    """
+
+    graph: DependencyGraph | None
+    tasks: tuple[TaskFit, ...]
+    units: tuple[UnitTable, ...] = ()
+    pairs: tuple[TaskPair, ...] = ()
+    tables: tuple[Array, ...] = ()
+    mismatch: float = 0.0
+
+    @property
+    def balance(self) -> Array:
+        """P(Y_d = k), shape (D, 2)."""
+        return np.stack([task.fit.balance for task in self.tasks])
+
+    def gather(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """One array for all sources from what each task has for its columns, shape (m, ...)."""
+        n_sources = sum(len(task.own) for task in self.tasks)
+        result = np.empty((n_sources, *values[0].shape[1:]), values[0].dtype)
+        for task, part in zip(self.tasks, values, strict=True):
+            result[list(task.own)] = part[task.at]
+        return result
+
+
+def fit_graph(
+    moments: Moments,
+    balance: TaskBalance,
+    options: Options,
+    *,
+    votes: Votes | None = None,
+    sample_weight: NDArray[Any] | None = None,
+    gold: Sequence[GoldCounts | None] | None = None,
+) -> GraphFit:
+    """Solve for every task, every unit of dependent sources, and the dependence of the tasks.
+
+    Parameters
+    ----------
+    moments : Moments of two classes, counted for the graph
+    balance : the class balance of each task, as far as it is known
+    votes, sample_weight : what was counted, where it is at hand
+    gold : for each task what the sources of its block did on known items, or None
+    """
+    graph = moments.graph
+    n_tasks = 1 if graph is None else graph.n_tasks
+    tasks = []
+    for task in range(n_tasks):
+        local = _locate(moments, task, options, balance)
+        known = None if gold is None else gold[task]
+        try:
+            tasks.append(_fit_task(moments, local, balance.tasks[task], options, votes, sample_weight, known))
+        except NotIdentifiableError as error:
+            raise error if n_tasks == 1 else NotIdentifiableError(f"task {task}: {error}") from error
+    if graph is None:
+        return GraphFit(None, tuple(tasks))
+    units = _fit_units(moments, graph, tasks, options.cliques)
+    if balance.joint is not None:
+        return GraphFit(graph, tuple(tasks), units, (), tables_from_joint(graph.task_tree, balance.joint))
+    pairs = _fit_pairs(moments, graph, tasks)
+    tables = tables_from_edges(
+        graph.task_tree,
+        graph.task_edges,
+        np.array([pair.table for pair in pairs]).reshape(-1, 2, 2),
+        np.stack([task.fit.balance for task in tasks]),
+    )
+    return GraphFit(graph, tuple(tasks), units, pairs, tables.tables, tables.mismatch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    block: int
+    columns: tuple[int, ...]
+    own: tuple[int, ...]
+    separation: Separation
+    method: str
+
+
+def _locate(moments: Moments, task: int, options: Options, balance: TaskBalance) -> _Place:
+    """Which sources judge a task, and how they are related once its truth is known."""
+    graph, cover, method = moments.graph, moments.cover, options.method
+    block = cover.homes[task]
+    if graph is None:
+        every = cover.blocks[0]
+        return _Place(0, every, every, Separation.independent(len(every)), method)
+    own = graph.sources_of(task)
+    groups = graph.groups[list(own)]
+    if len(np.unique(groups)) < 3 and method != "independencies":
+        columns, wide = cover.blocks[block], graph.separated_by(task)
+        around = np.array(columns)
+        if len(np.unique(wide[around])) >= 3:
+            numbers = np.unique(wide[around], return_inverse=True)[1]
+            return _Place(block, columns, own, Separation(numbers, np.isin(around, own)), method)
+        if method in SYMMETRIC and _is_lopsided(balance.tasks[task]):
+            method = "independencies"  # one or two groups: the balance says what a third would
+    numbers = np.unique(groups, return_inverse=True)[1]
+    return _Place(block, own, own, Separation(numbers, np.ones(len(own), np.bool_)), method)
+
+
+def _is_lopsided(balance: object) -> bool:
+    return isinstance(balance, np.ndarray) and bool(balance[0] != balance[1])
+
+
+def _fit_task(
+    moments: Moments,
+    place: _Place,
+    balance: Any,
+    options: Options,
+    votes: Votes | None,
+    sample_weight: NDArray[Any] | None,
+    gold: GoldCounts | None,
+) -> TaskFit:
+    whole = moments.graph is None
+    at = {source: position for position, source in enumerate(place.columns)}
+    inside = list(moments.cover.positions(place.block, place.columns))
+    evidence = Evidence(
+        moments if whole else moments.part(place.block, place.columns),
+        votes if whole or votes is None else votes.of_sources(place.columns),
+        sample_weight,
+        None if gold is None else replace(gold, votes=gold.votes[inside]),
+        None if whole else place.separation,
+    )
+    triplets = options.triplets
+    if triplets is not None:
+        triplets = [(at[i], at[j], at[k]) for i, j, k in triplets if {i, j, k} <= set(at)]
+    fit = fit_binary(
+        evidence,
+        balance,
+        method=place.method,
+        anchors={at[i]: sign for i, sign in options.anchors.items() if i in place.own},
+        screen=options.screen,
+        triplets=triplets if place.method == options.method else None,
+    )
+    fit = with_gold(fit, evidence, method=place.method, screen=options.screen)
+    return TaskFit(place.block, place.columns, place.own, place.method, fit)
+
+
+def _fit_units(
+    moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit], cliques: str
+) -> tuple[UnitTable, ...]:
+    separators = [separator for tree in graph.units for separator in tree.separators]
+    found = []
+    for unit, block, counts, separator in zip(
+        moments.cover.units, moments.cover.unit_blocks, moments.units, separators, strict=True
+    ):
+        task = tasks[graph.source_task[unit[0]]]
+        inside = np.array(moments.cover.positions(block, task.columns), np.intp)
+        observed = UnitCounts.of(counts, moments.n_items, inside)
+        at = np.searchsorted(task.columns, unit)
+        try:
+            found.append(unit_table(unit, separator, observed, at, task.fit, cliques=cliques))
+        except NotIdentifiableError as error:
+            names = ", ".join(repr(moments.source_names[i]) for i in unit)
+            raise NotIdentifiableError(f"sources {names}: {error}") from error
+    return tuple(found)
+
+
+def _fit_pairs(moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit]) -> tuple[TaskPair, ...]:
+    pairs = []
+    # In a chain or grid of s sources a task, source s of two tasks is one detector.
+    same = graph.stacked_shape is not None
+    for (a, b), block in zip(graph.task_edges, moments.cover.edge_blocks, strict=True):
+        first, second = tasks[a], tasks[b]
+        pairs.append(
+            pair_of_tasks(
+                moments.part(block, first.own + second.own),
+                (first.strengths, second.strengths),
+                (first.fit.balance, second.fit.balance),
+                same_detectors=same,
+            )
+        )
+    return tuple(pairs)

@@ -1,0 +1,98 @@
+"""How the truths of two tasks depend on each other, from votes alone.
+
+For i on task a and j on task b, Cov(λᵢ, λⱼ) = βᵢβⱼ Cov(Y_a, Y_b) with βᵢ = Cov(λᵢ, Y)/Var(Y): every pair of
+sources across an edge is an estimate of the covariance of the truths, and all are pooled by their precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimate.centered import CenteredMoments
+from flyingsquid.moments import Moments
+
+Array = NDArray[np.float64]
+# No pair of truths is taken to be rarer than this.
+_RAREST = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPair:
+    """Two neighbouring truths.
+
+    Attributes
+    ----------
+    covariance : float
+        Cov(Y_a, Y_b), as estimated; 0 where no votes say anything.
+    error : float
+        Its standard error, as far as the pairs of sources are independent; infinite where nothing is known.
+    table : array of shape (2, 2)
+        P(Y_a, Y_b), as possible as the class balance allows.
+    excess : array of shape (pairs,)
+        For each pair of sources that is one detector on both tasks: the correlation of its errors that the
+        truths do not explain.
+    """
+
+    covariance: float
+    error: float
+    table: Array
+    excess: Array
+
+
+def pair_of_tasks(
+    moments: Moments, strengths: tuple[Array, Array], balance: tuple[Array, Array], *, same_detectors: bool
+) -> TaskPair:
+    """Pool all pairs of sources across an edge.
+
+    Parameters
+    ----------
+    moments : counts of the sources of task a, then those of task b
+    strengths : two arrays
+        βᵢ of the sources of each task.
+    balance : two arrays of shape (2,)
+    same_detectors : bool
+        Whether source i of task a and source i of task b are one detector. Its errors persist from one frame
+        to the next, so it is not asked about the truths, as long as others can be; its excess is reported.
+    """
+    first, second = strengths
+    n_first = len(first)
+    centered = CenteredMoments.of(moments)
+    across = np.ix_(np.arange(n_first), np.arange(n_first, moments.n_sources))
+    covariance, noise = centered.covariance[across], centered.noise[across]
+    product = np.outer(first, second)
+    scale = np.outer(centered.variance[:n_first], centered.variance[n_first:])
+    weights = np.divide(1.0, np.maximum(noise, 1e-3 * scale), out=np.zeros_like(noise), where=scale > 0)
+    if same_detectors and (weights * ~np.eye(len(weights), dtype=bool) * product**2).any():
+        np.fill_diagonal(weights, 0.0)
+    evidence = float(np.sum(weights * product**2))
+    estimate = float(np.sum(weights * covariance * product)) / evidence if evidence > 0 else 0.0
+    error = float(np.sqrt(1 / (evidence * moments.n_items))) if evidence > 0 else np.inf
+    excess = np.zeros(0)
+    if same_detectors:
+        spread = np.array([4 * table[0] * table[1] for table in balance])  # Var(Y)
+        left = np.maximum(centered.variance[:n_first] - first**2 * spread[0], 0)
+        right = np.maximum(centered.variance[n_first:] - second**2 * spread[1], 0)
+        size = np.sqrt(left * right)
+        beyond = np.diagonal(covariance) - first * second * estimate
+        excess = np.divide(
+            beyond, size, out=np.full(n_first, np.nan), where=size > 1e-3 * np.sqrt(np.diagonal(scale))
+        )
+    return TaskPair(estimate, error, joint_table(estimate, *balance), excess)
+
+
+def joint_table(covariance: float, first: Array, second: Array) -> Array:
+    """P(Y_a, Y_b), shape (2, 2), with the given margins; the covariance is brought into what they allow.
+
+    >>> joint_table(0.5, np.array([0.5, 0.5]), np.array([0.5, 0.5]))
+    array([[0.375, 0.125],
+           [0.125, 0.375]])
+    """
+    apart = np.outer(first, second)
+    # In signs ±1, a covariance c moves c/4 onto the diagonal.
+    most = min(apart[0, 1], apart[1, 0]) - min(_RAREST, apart.min() / 2)
+    least = -min(apart[0, 0], apart[1, 1]) + min(_RAREST, apart.min() / 2)
+    moved = float(np.clip(covariance / 4, least, most))
+    return np.asarray(apart + moved * np.array([[1.0, -1.0], [-1.0, 1.0]]))

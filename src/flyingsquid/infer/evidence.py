@@ -1,0 +1,91 @@
+"""What the votes on each task say about its truth, with units of dependent sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
+from flyingsquid.votes.states import Codes
+
+Array = NDArray[np.float64]
+# A table of all patterns of a task is used while it is small, and pays for itself.
+_TABLE_PATTERNS = 1 << 16
+_ITEMS_PER_PATTERN = 4
+_CHUNK_CELLS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Emissions:
+    """P(votes | truth) of D tasks, in logs.
+
+    Attributes
+    ----------
+    tasks : tuple of D tuples of int
+        The sources on each task.
+    log_tables : array of shape (m, 2, 3)
+        log P(vote | Y = k) of each source, no vote last; 0 for sources inside a unit.
+    units : tuple of (sources, array of shape (2, 3^s))
+        log P(joint votes | what earlier units said, Y = k), states in the order of ``all_patterns(s, 2)``.
+    """
+
+    tasks: tuple[tuple[int, ...], ...]
+    log_tables: Array
+    units: tuple[tuple[tuple[int, ...], Array], ...] = ()
+
+    def evidence(self, codes: Codes) -> Array:
+        """log P(votes on task d | Y_d = k), shape (n, D, 2)."""
+        n, m = codes.shape
+        result = np.empty((n, len(self.tasks), 2))
+        owner = {source: task for task, sources in enumerate(self.tasks) for source in sources}
+        units: list[list[tuple[tuple[int, ...], Array]]] = [[] for _ in self.tasks]
+        for sources, table in self.units:
+            at = self.tasks[owner[sources[0]]]
+            units[owner[sources[0]]].append((tuple(at.index(i) for i in sources), table))
+        rows = n if not isinstance(codes, csr_array) else max(1, _CHUNK_CELLS // m)
+        for start in range(0, n, rows):
+            chunk = _dense(codes[start : start + rows])
+            for task, sources in enumerate(self.tasks):
+                columns = chunk if len(sources) == m else chunk[:, list(sources)]
+                log_tables = self.log_tables[list(sources)]
+                result[start : start + rows, task] = _of_task(columns, log_tables, units[task])
+        return result
+
+
+def _of_task(codes: NDArray[Any], log_tables: Array, units: list[tuple[tuple[int, ...], Array]]) -> Array:
+    """log P(votes | Y = k) for the sources of one task, shape (n, 2)."""
+    n, m = codes.shape
+    size = n_patterns(m, 2)
+    if size > _TABLE_PATTERNS or n < size * _ITEMS_PER_PATTERN:
+        return _directly(codes, log_tables, units)
+    table = _directly(all_patterns(m, 2), log_tables, units)
+    result = np.empty((n, 2))
+    for rows, numbers in packed_chunks(codes, 2):
+        np.take(table, numbers, axis=0, out=result[rows], mode="clip")
+    return result
+
+
+def _directly(codes: NDArray[Any], log_tables: Array, units: list[tuple[tuple[int, ...], Array]]) -> Array:
+    n, m = codes.shape
+    silent = log_tables[:, :, 2]
+    result = np.tile(silent.sum(axis=0), (n, 1))
+    rows = max(1, _CHUNK_CELLS // m)
+    for start in range(0, n, rows):
+        chunk = codes[start : start + rows]
+        part = result[start : start + rows]
+        for vote in (0, 1):
+            part += (chunk == vote).astype(np.float64) @ (log_tables[:, :, vote] - silent)
+        for at, table in units:
+            for inside, numbers in packed_chunks(chunk[:, list(at)], 2):
+                part[inside] += table.T[numbers]
+    return result
+
+
+def _dense(codes: Codes) -> NDArray[Any]:
+    if not isinstance(codes, csr_array):
+        return codes
+    return np.asarray(np.maximum(codes.toarray(), 0) - 1)
