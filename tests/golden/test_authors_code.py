@@ -102,3 +102,18 @@ def test_single_triplet_runs_used_one_of_our_triplets(name):
         partners = itertools.combinations([j for j in range(votes.n_sources) if j != i], 2)
         values = [triplets.given_triplets(pairs, [(i, j, k)]).values[i] for j, k in partners]
         assert np.abs(np.array(values) - recorded).min() < 1e-6
+
+
+def test_the_trusted_run_with_an_edge_is_reproduced_by_the_linear_system():
+    """That code judges the product of the dependent pair by triplets, and so does cliques="linear"."""
+    data, votes, _ = load("edge1_disallow_mean")
+    graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
+    model = fs.LabelModel(graph, cliques="linear", screen=0, signs=dict.fromkeys(range(6), 1)).fit(votes)
+    single = [0, 2, 3, 4, 5, 6]  # entry 1 is the product of the pair with Y
+    expectations = model.coverage_ * (2 * model.accuracies_ - 1)
+    np.testing.assert_allclose(expectations, data["expectation_values"][single], atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(votes), data["predict_proba"], atol=1e-6)
+    np.testing.assert_array_equal(model.predict(votes), data["predict"].ravel())
+    # P(λ0, λ1, Y) itself, votes -1 before +1; the states of a unit count with the first source fastest.
+    joint = model._units[0].table.reshape(2, 3, 3)[:, 1:, 1:].transpose(2, 1, 0) / 2
+    np.testing.assert_allclose(joint, data["clique_0"], atol=1e-6)

@@ -16,7 +16,7 @@ VALUES = (-1, 0, 1)  # no vote, class 0, class 1, as the library codes them
 
 @dataclass(frozen=True)
 class Model:
-    """P(Y) as an array of shape (2,)*D; for each group of sources P(votes | Y) as (3,)*s + (2,) and its task."""
+    """P(Y) as an array of shape (2,)*D; each group of sources with its task and P(votes | Y)."""
 
     truths: np.ndarray
     groups: tuple[tuple[tuple[int, ...], int, np.ndarray], ...]
@@ -30,11 +30,13 @@ class Model:
         return self.truths.ndim
 
     def patterns(self) -> np.ndarray:
-        return np.array(list(itertools.product(VALUES, repeat=self.n_sources)), np.int8)
+        """Every row that can occur, or all 3^m of them."""
+        silent = any((votes[(0,) * len(sources)] > 0).any() for sources, _, votes in self.groups)
+        return np.array(list(itertools.product(VALUES[not silent :], repeat=self.n_sources)), np.int8)
 
-    def joint(self) -> np.ndarray:
-        """P(row, Y), shape (3^m,) + (2,)*D."""
-        rows = self.patterns()
+    def joint(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """P(row, Y), shape (rows,) + (2,)*D."""
+        rows = self.patterns() if rows is None else rows
         table = np.tile(self.truths, (len(rows),) + (1,) * self.n_tasks)
         for sources, task, votes in self.groups:
             given = votes[tuple((rows[:, i] + 1) for i in sources)]  # (rows, 2)
@@ -47,15 +49,30 @@ class Model:
         """P(Y_d), shape (D, 2)."""
         return np.stack([margin(self.truths, (task,)) for task in range(self.n_tasks)])
 
-    def posterior(self) -> np.ndarray:
-        """P(Y_d | row), shape (3^m, D, 2)."""
-        joint = self.joint()
+    def posterior(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """P(Y_d | row), shape (rows, D, 2)."""
+        joint = self.joint(rows)
         total = joint.reshape(len(joint), -1).sum(axis=1)
         parts = []
         for task in range(self.n_tasks):
             others = tuple(1 + other for other in range(self.n_tasks) if other != task)
             parts.append(joint.sum(axis=others) / total[:, None])
         return np.stack(parts, axis=1)
+
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Votes (n, m) and truths (n, D)."""
+        drawn = rng.choice(self.truths.size, n, p=self.truths.ravel())
+        truths = np.array(np.unravel_index(drawn, self.truths.shape)).T
+        votes = np.empty((n, self.n_sources), np.int8)
+        for sources, task, table in self.groups:
+            for k in (0, 1):
+                rows = np.flatnonzero(truths[:, task] == k)
+                flat = table[..., k].ravel()
+                states = np.unravel_index(
+                    rng.choice(flat.size, len(rows), p=flat / flat.sum()), table.shape[:-1]
+                )
+                votes[np.ix_(rows, np.array(sources))] = np.array(states).T - 1
+        return votes, truths
 
     def confusion(self) -> np.ndarray:
         """P(vote | Y) of every source, shape (m, 2, 3), no vote last."""
@@ -113,7 +130,7 @@ def random_group(
             energy = pull @ votes * y + tilt @ votes + silence @ silent + (quiet_on * y) @ silent
             for w, (a, b) in zip(agree, edges, strict=True):
                 energy += w * votes[a] * votes[b] + (joint_abstaining * 1.0) * silent[a] * silent[b]
-            table[tuple(v + 1 for v in state) + (k,)] = np.exp(energy)
+            table[(*(v + 1 for v in state), k)] = np.exp(energy)
     return table / table.reshape(-1, 2).sum(axis=0)
 
 

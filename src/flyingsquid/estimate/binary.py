@@ -112,6 +112,7 @@ def fit_binary(
     anchors: Mapping[int, int],
     screen: float,
     triplets: Sequence[tuple[int, int, int]] | None,
+    capped: bool = True,
 ) -> BinaryFit:
     """Solve for every source from counts of two classes.
 
@@ -122,6 +123,7 @@ def fit_binary(
     screen : float
         Denominators below this many standard errors are skipped.
     triplets : positions, for ``method="triplet"``; None chooses the strongest for each source
+    capped : whether no vote may weigh more than twice the odds of its source's accuracy
     """
     signed = SignedMoments.of(evidence.moments)
     flags = flag_sources(signed)
@@ -147,7 +149,7 @@ def fit_binary(
         separation=evidence.related,
         preference=evidence.preference,
     )
-    tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items)
+    tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items, capped=capped)
     # A one-sided source has no symmetric errors, so its accuracy is what its table implies.
     accuracies = np.where(flags.one_sided, _implied(tables, settled), fit.accuracies)
     return BinaryFit(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from flyingsquid.estimate.gold import GoldCounts
 from flyingsquid.estimate.gold_tables import with_gold
 from flyingsquid.estimate.proportional import tables_from_edges, tables_from_joint
 from flyingsquid.estimate.separation import Separation
-from flyingsquid.estimate.symmetric import SYMMETRIC
+from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimate.symmetric import SYMMETRIC, triplet_pairs
 from flyingsquid.estimate.task_pairs import TaskPair, pair_of_tasks
 from flyingsquid.estimate.units import UnitCounts, UnitTable, unit_table
 from flyingsquid.exceptions import NotIdentifiableError
@@ -146,15 +147,15 @@ def fit_graph(
     n_tasks = 1 if graph is None else graph.n_tasks
     tasks = []
     for task in range(n_tasks):
-        local = _locate(moments, task, options, balance)
         known = None if gold is None else gold[task]
         try:
+            local = _locate(moments, task, options, balance)
             tasks.append(_fit_task(moments, local, balance.tasks[task], options, votes, sample_weight, known))
         except NotIdentifiableError as error:
             raise error if n_tasks == 1 else NotIdentifiableError(f"task {task}: {error}") from error
     if graph is None:
         return GraphFit(None, tuple(tasks))
-    units = _fit_units(moments, graph, tasks, options.cliques)
+    units = _fit_units(moments, graph, tasks, options)
     if balance.joint is not None:
         return GraphFit(graph, tuple(tasks), units, (), tables_from_joint(graph.task_tree, balance.joint))
     pairs = _fit_pairs(moments, graph, tasks)
@@ -191,10 +192,22 @@ def _locate(moments: Moments, task: int, options: Options, balance: TaskBalance)
         if len(np.unique(wide[around])) >= 3:
             numbers = np.unique(wide[around], return_inverse=True)[1]
             return _Place(block, columns, own, Separation(numbers, np.isin(around, own)), method)
-        if method in SYMMETRIC and _is_lopsided(balance.tasks[task]):
-            method = "independencies"  # one or two groups: the balance says what a third would
+        if method not in SYMMETRIC or not _is_lopsided(balance.tasks[task]):
+            _refuse_few_groups(moments, own, len(np.unique(wide[around])), method)
+        method = "independencies"  # one or two groups: the balance says what a third would
     numbers = np.unique(groups, return_inverse=True)[1]
     return _Place(block, own, own, Separation(numbers, np.ones(len(own), np.bool_)), method)
+
+
+def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, method: str) -> NoReturn:
+    shown = ", ".join(repr(moments.source_names[i]) for i in own[:5]) + (", ..." if len(own) > 5 else "")
+    instead = "declare fewer edges, or add sources"
+    if method in SYMMETRIC:
+        instead += "; or pass a lopsided class_balance, which can stand in for the third"
+    raise NotIdentifiableError(
+        f"three groups of sources that are independent given the truth are needed to judge {shown}, and the "
+        f"graph leaves {n_groups} separated groups, neighbouring tasks included. {instead.capitalize()}"
+    )
 
 
 def _is_lopsided(balance: object) -> bool:
@@ -230,13 +243,14 @@ def _fit_task(
         anchors={at[i]: sign for i, sign in options.anchors.items() if i in place.own},
         screen=options.screen,
         triplets=triplets if place.method == options.method else None,
+        capped=options.cliques != "linear",  # the paper's system has no such limit
     )
     fit = with_gold(fit, evidence, method=place.method, screen=options.screen)
     return TaskFit(place.block, place.columns, place.own, place.method, fit)
 
 
 def _fit_units(
-    moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit], cliques: str
+    moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit], options: Options
 ) -> tuple[UnitTable, ...]:
     separators = [separator for tree in graph.units for separator in tree.separators]
     found = []
@@ -247,8 +261,12 @@ def _fit_units(
         inside = np.array(moments.cover.positions(block, task.columns), np.intp)
         observed = UnitCounts.of(counts, moments.n_items, inside)
         at = np.searchsorted(task.columns, unit)
+        pairs = None
+        if options.cliques == "linear":
+            part, fit = moments.part(task.block, task.columns), task.fit
+            pairs = triplet_pairs(part, SignedMoments.of(part), fit.flags, fit.separation, options.screen)
         try:
-            found.append(unit_table(unit, separator, observed, at, task.fit, cliques=cliques))
+            found.append(unit_table(unit, separator, observed, at, task.fit, pairs))
         except NotIdentifiableError as error:
             names = ", ".join(repr(moments.source_names[i]) for i in unit)
             raise NotIdentifiableError(f"sources {names}: {error}") from error

@@ -1,14 +1,16 @@
 """The paper's linear system A_s μ_C = r_C for a unit of s sources (Fu et al. 2020, section 4.2).
 
 Entries of r are P(∏_Z z = 1, λ_U = 0) for disjoint sets U of silent sources and Z of sources, with or without
-Y in Z. Those without Y are counts. Those with Y follow from parity: a product of two sources is independent
-of Y, Y times a product of one or three is. Two entries differ from the appendix, where a conditional
-probability or a wrong sign stands (see docs/design/0005-graphs.md).
+Y in Z. Those without Y are counts. Those with Y come from triplets, from instruments, or from parity: a
+product of two sources is independent of Y, and Y times a product of three is. docs/design/0005-graphs.md says
+which entry is which, and where the appendix is misprinted.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.votes.packing import all_patterns
 
 Array = NDArray[np.float64]
+Pair: TypeAlias = tuple[int, int]
 LARGEST_SYSTEM = 3
 """Sources in a unit, at most."""
 # How each source takes part in an entry of r.
@@ -43,7 +46,9 @@ def system_matrix(s: int) -> Array:
     return same
 
 
-def latent_of_system(states: Array, instrument: Array, accuracies: Array, expected: float) -> Array:
+def latent_of_system(
+    states: Array, instrument: Array, accuracies: Array, expected: float, products: Mapping[Pair, float]
+) -> Array:
     """E[1{λ_C = l} Y] by the linear system, shape (3^s,).
 
     Parameters
@@ -56,6 +61,7 @@ def latent_of_system(states: Array, instrument: Array, accuracies: Array, expect
         E[λᵢY].
     expected : float
         E[Y].
+    products : mapping from pairs (i, j), i < j, to E[λᵢλⱼY]
     """
     s = len(accuracies)
     votes = 2.0 * all_patterns(s, 2) - 1
@@ -67,7 +73,9 @@ def latent_of_system(states: Array, instrument: Array, accuracies: Array, expect
         silent = (votes[:, role == _IN_U] == 0).all(axis=1)
         product = votes[:, role == _IN_Z].prod(axis=1)
         entries.append(float(states[silent & (product == 1)].sum()))
-        entries.append(_entry_with_truth(role, silent, product, states, instrument, accuracies, expected))
+        entries.append(
+            _entry_with_truth(role, silent, product, states, instrument, accuracies, expected, products)
+        )
     # Without Y and with nothing in Z, the empty product is 1: P(λ_U = 0), as it should be.
     cells = np.linalg.solve(system_matrix(s), np.array(entries)).reshape([3] * s + [2])
     latent = cells[..., 0] - cells[..., 1]
@@ -85,11 +93,14 @@ def _entry_with_truth(
     instrument: Array,
     accuracies: Array,
     expected: float,
+    products: Mapping[Pair, float],
 ) -> float:
     """P(Y ∏_Z λ = 1, λ_U = 0)."""
     in_product, given = np.flatnonzero(role == _IN_Z), bool((role == _IN_U).any())
     observed = float((states * product)[silent].sum())
-    if len(in_product) % 2 == 0:  # no source, or two: independent of Y
+    if len(in_product) == 2 and not given:
+        moment = products[int(in_product[0]), int(in_product[1])]
+    elif len(in_product) % 2 == 0:  # no source, or two: independent of Y
         moment = expected * observed
     elif len(in_product) == 1 and not given:
         moment = float(accuracies[in_product[0]])

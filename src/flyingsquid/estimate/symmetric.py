@@ -188,8 +188,7 @@ def _require_three_groups(separation: Separation, voting: NDArray[np.bool_], met
     if groups < 3:
         raise NotIdentifiableError(
             f"method={method!r} compares three sources that are independent given the truth, and the graph "
-            f"leaves {groups} separated groups. Declare fewer source edges or add sources; if the classes "
-            "are lopsided and their balance known, pass class_balance="
+            f"leaves {groups} separated groups that vote. Declare fewer source edges, or add sources"
         )
 
 

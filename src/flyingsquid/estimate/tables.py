@@ -14,7 +14,7 @@ _WORTH_SAYING = 0.1
 
 
 def vote_tables(
-    accuracies: Array, rates: Array, balance: Array, n_items: float
+    accuracies: Array, rates: Array, balance: Array, n_items: float, *, capped: bool = True
 ) -> tuple[Array, NDArray[np.bool_]]:
     """P(vote = v | Y = k), shape (m, 2, 3); columns class 0, class 1, no vote.
 
@@ -26,6 +26,8 @@ def vote_tables(
         Observed P(λ = -1), P(λ = +1).
     balance : array of shape (2,)
         P(Y = -1), P(Y = +1).
+    capped : bool
+        Whether no vote may weigh more than twice the odds of its source's accuracy.
 
     Returns
     -------
@@ -44,7 +46,7 @@ def vote_tables(
     silence = np.maximum(1 - coverage, 0)
     observed = np.column_stack([rates, silence])
     latent = np.column_stack([(e * coverage - accuracies) / 2, (e * coverage + accuracies) / 2, e * silence])
-    low, high = _bounds(accuracies, observed, balance, n_items)
+    low, high = _bounds(accuracies, observed, balance, n_items, _MOST_TIMES_ODDS if capped else np.inf)
     return _tables(latent, low, high, observed, balance)
 
 
@@ -68,7 +70,9 @@ def _tables(
     return np.clip(joint / balance[None, :, None], 0, 1), clipped
 
 
-def _bounds(accuracies: Array, observed: Array, balance: Array, n_items: float) -> tuple[Array, Array]:
+def _bounds(
+    accuracies: Array, observed: Array, balance: Array, n_items: float, most_times_odds: float
+) -> tuple[Array, Array]:
     """Limits of E[1{vote} Y] for each cell, shape (m, 3) each; they always admit "says nothing".
 
     A cell cannot be negative, nor below half a vote, because no error rate can be seen to be
@@ -83,7 +87,7 @@ def _bounds(accuracies: Array, observed: Array, balance: Array, n_items: float) 
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.where(size < coverage, (coverage + size) / (coverage - size), np.inf)
         limits = []
-        for ratio in (1 / (_MOST_TIMES_ODDS * odds), _MOST_TIMES_ODDS * odds):
+        for ratio in (1 / (most_times_odds * odds), most_times_odds * odds):
             # P(l | Y=1)/P(l | Y=0) = ratio, solved for h with P(l) fixed.
             posterior = 1 / (1 + balance[0] / (balance[1] * ratio))
             limits.append(observed * (2 * posterior - 1)[:, None])

@@ -13,6 +13,7 @@ that share sources agree on what they share.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimate.binary import BinaryFit
 from flyingsquid.estimate.linear_system import latent_of_system
+from flyingsquid.estimate.triplets import Pairs, product_by_triplets
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.votes.packing import all_patterns
 
@@ -118,8 +120,7 @@ def unit_table(
     counts: UnitCounts,
     at: NDArray[np.intp],
     fit: BinaryFit,
-    *,
-    cliques: str,
+    pairs: Pairs | None,
 ) -> UnitTable:
     """Solve for one unit.
 
@@ -130,12 +131,11 @@ def unit_table(
     at : integer array of shape (s,)
         Positions of the unit's sources in ``fit``.
     fit : BinaryFit of the task
-    cliques : "instrument" or "linear"
+    pairs : the pairs that triplets are made of, for the paper's linear system; None for instruments
     """
     e, alone = _expected(fit), _one_by_one(at, fit)
-    if cliques == "linear":
-        score, scale = _raw_instrument(counts, int(fit.separation.groups[at[0]]), fit)
-        latent = latent_of_system(counts.states, counts.signed @ score / scale, fit.mean_parameters[at], e)
+    if pairs is not None:
+        latent = _by_linear_system(counts, at, fit, pairs)
         return UnitTable(sources, separator, _table(latent, counts, fit.balance, alone))
     latent = _by_instruments(counts, int(fit.separation.groups[at[0]]), fit)
     if fit.conditional is None:
@@ -195,6 +195,22 @@ def _pooled(strength: Array, variance: Array, usable: NDArray[np.bool_]) -> tupl
             "joint votes cannot be judged. Add a source, or drop one of the edges"
         )
     return score, scale
+
+
+def _by_linear_system(counts: UnitCounts, at: NDArray[np.intp], fit: BinaryFit, pairs: Pairs) -> Array:
+    group = int(fit.separation.groups[at[0]])
+    score, scale = _raw_instrument(counts, group, fit)
+    usable = _instruments(fit, group) & fit.separation.own
+    votes = 2.0 * all_patterns(len(at), 2) - 1
+    votes[votes < -1] = 0.0
+    products = {}
+    for i, j in itertools.combinations(range(len(at)), 2):
+        moments = np.where(usable, (votes[:, i] * votes[:, j]) @ counts.signed, 0.0)  # E[λᵢλⱼλₚ]
+        size = product_by_triplets(moments, usable, pairs)
+        products[i, j] = float(np.sign(moments @ score)) * size
+    return latent_of_system(
+        counts.states, counts.signed @ score / scale, fit.mean_parameters[at], _expected(fit), products
+    )
 
 
 def _by_symmetry(states: Array, e: float) -> Array:

@@ -89,7 +89,8 @@ class LabelModel(VoteEstimator):
         Names or positions. Each triplet is solved for its three sources.
     cliques : "instrument" or "linear"
         How the joint votes of dependent sources are judged: by the sources that are independent of them,
-        or by the paper's linear system, for symmetric methods and at most three sources.
+        or by the paper's linear system, for symmetric methods and at most three sources. The latter is the
+        paper's route throughout: single votes, too, may then weigh more than twice their source's odds.
     temper : None, "auto" or number in (0, 1]
         The power that the evidence of every task is taken to before tasks inform each other. Errors that
         persist from frame to frame make a chain of tasks too sure of itself; ``"auto"`` reads their
