@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
 
 import flyingsquid as fs
 from flyingsquid.estimate.linear_system import system_matrix
@@ -224,3 +228,359 @@ def test_posterior_map_and_likelihood_equal_enumeration(seed):
     best = fitted.predict(votes, joint=True).reshape(60, graph.n_tasks)
     at_best = flat[np.arange(60), np.ravel_multi_index(tuple(best.T), (2,) * graph.n_tasks)]
     np.testing.assert_allclose(at_best, flat.max(axis=1), rtol=1e-10)
+
+
+# ---------------------------------------------------------------------- sampling
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["chain, three a task", "chain, two a task", "clique of three", "chain with a pair"]
+)
+@pytest.mark.parametrize("method", ["triplet_mean", "covariance"])
+def test_errors_shrink_with_the_root_of_the_number_of_items(name, method):
+    """Of the tables of single sources and of the tasks, and of the joint tables of units."""
+    graph = graph_of(*GRAPHS[name])
+    model = random_model(np.random.default_rng(3), graph.n_tasks, *GRAPHS[name])
+    balance = model.balance()
+    rng = np.random.default_rng(0)
+
+    def rmse(n: int) -> float:
+        errors = []
+        for _ in range(40):
+            votes, _ = model.sample(n, rng)
+            fitted = fs.LabelModel(
+                graph, method=method, class_balance=balance[0] if graph.n_tasks == 1 else balance
+            ).fit(fs.Votes(votes, (0, 1)))
+            errors.append((fitted.confusion_ - model.confusion()).ravel())
+            for edge, table in zip(graph.task_edges, fitted.task_tables_, strict=True):
+                errors.append((table - margin(model.truths, edge)).ravel())
+            for unit in fitted._units:
+                exact = next(t for sources, _, t in model.groups if unit.sources[0] in sources)
+                errors.append((unit.table - np.stack([exact[..., k].T.ravel() for k in (0, 1)])).ravel())
+        return float(np.sqrt(np.mean(np.square(np.concatenate(errors)))))
+
+    assert rmse(4_000) / rmse(64_000) == pytest.approx(4, rel=0.3)
+
+
+@pytest.mark.parametrize("coverage", [1.0, 0.6])
+@pytest.mark.parametrize(
+    "edges", [[(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)], [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]]
+)
+def test_declared_dependencies_that_are_absent_cost_little(edges, coverage):
+    rng, with_edges, without = np.random.default_rng(0), [], []
+    for _ in range(20):
+        sample = fs.datasets.simulate(10_000, rng.uniform(0.6, 0.9, 10), coverage=coverage, rng=rng)
+        declared = fs.LabelModel(fs.DependencyGraph(10, source_edges=edges)).fit(sample.votes)
+        with_edges.append(declared.score(sample.votes, sample.y))
+        without.append(fs.LabelModel().fit(sample.votes).score(sample.votes, sample.y))
+    assert np.mean(with_edges) > np.mean(without) - 0.003
+
+
+def test_declaring_a_copied_source_helps():
+    """Two sources that copy a third one: declared, they count about once."""
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(5_000, [0.65, 0.8, 0.8, 0.8, 0.75], rng=rng)
+    codes = np.asarray(sample.votes.codes)
+    copies = np.where(rng.random((5_000, 2)) < 0.9, codes[:, :1], rng.integers(0, 2, (5_000, 2)))
+    votes = np.column_stack([copies, codes]).astype(np.int8)
+    graph = fs.DependencyGraph(7, source_edges=[(0, 1), (0, 2), (1, 2)])
+    assert fs.LabelModel(graph).fit(votes).score(votes, sample.y) > (
+        fs.LabelModel().fit(votes).score(votes, sample.y) + 0.02
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["two pairs", "chain, two a task"])
+def test_intervals_cover_on_graphs(name):
+    graph = graph_of(*GRAPHS[name])
+    model = random_model(np.random.default_rng(3), graph.n_tasks, *GRAPHS[name])
+    balance, rng, inside = model.balance(), np.random.default_rng(0), []
+    tables = np.array([np.array(balance[task]) for task in graph.source_task])[:, :, None] * model.confusion()
+    truth = np.einsum("mkk->m", tables[:, :, :2]) / tables[:, :, :2].sum(axis=(1, 2))
+    for _ in range(250):
+        votes, _ = model.sample(4_000, rng)
+        given = balance[0] if graph.n_tasks == 1 else balance
+        fitted = fs.LabelModel(graph, class_balance=given).fit(fs.Votes(votes, (0, 1)))
+        low, high = fitted.accuracies_interval_.T
+        inside.append((low <= truth) & (truth <= high))
+    assert 0.92 < np.mean(inside) < 0.98
+
+
+# ---------------------------------------------------------------------- the estimator
+
+
+@pytest.fixture(scope="module")
+def frames():
+    graph = fs.DependencyGraph.chain(4, 4, source_edges=[(0, 1)])
+    edges = list(graph.task_edges), list(graph.source_edges)
+    model = random_model(np.random.default_rng(6), 4, graph.source_task, *edges)
+    votes, truths = model.sample(3_000, np.random.default_rng(0))
+    return graph, votes, truths
+
+
+def test_shapes_of_a_chain(frames):
+    graph, votes, truths = frames
+    model = fs.LabelModel(graph).fit(votes)
+    assert model.predict_proba(votes).shape == (3_000, 4, 2)
+    assert model.predict(votes).shape == model.predict(votes, joint=True).shape == (3_000, 4)
+    assert model.class_balance_.shape == (4, 2)
+    assert model.task_tables_.shape == (3, 2, 2)
+    assert model.log_likelihood(votes).shape == (3_000,)
+    assert model.graph_ == graph
+    assert model.score(votes, truths) > 0.8
+    np.testing.assert_allclose(model.predict_proba(votes).sum(axis=2), 1)
+
+
+def test_votes_may_be_stacked_by_task(frames):
+    graph, votes, _ = frames
+    stacked = votes.reshape(-1, 4, 4)
+    model = fs.LabelModel(graph).fit(stacked)
+    flat = fs.LabelModel(graph).fit(votes)
+    np.testing.assert_array_equal(model.predict_proba(stacked), flat.predict_proba(votes))
+    assert fs.Moments.of(stacked, graph) == fs.Moments.of(votes, graph)
+    with pytest.raises(VotesError, match="4 tasks with 4 sources each"):
+        model.predict_proba(votes[:, :12].reshape(-1, 4, 3))
+
+
+def test_dependence_of_tasks_is_learned_by_default(frames):
+    """A chain with a uniform balance must not ignore its edges."""
+    graph, votes, truths = frames
+    alone = fs.DependencyGraph(16, 4, source_edges=graph.source_edges)
+    together, apart = (
+        fs.LabelModel(graph, class_balance="uniform"),
+        fs.LabelModel(alone, class_balance="uniform"),
+    )
+    assert together.fit(votes).score(votes, truths) > apart.fit(votes).score(votes, truths) + 0.01
+    silent = np.full((1, 16), -1, np.int8)
+    silent[0, :4] = votes[np.flatnonzero((votes[:, :4] == 1).all(axis=1))[0], :4]
+    posterior = together.predict_proba(silent)[0]
+    assert abs(posterior[1, 1] - together.class_balance_[1, 1]) > 0.05  # though nobody votes on task 1
+    np.testing.assert_allclose(apart.predict_proba(silent)[0, 1:], 0.5)
+
+
+def test_counts_merge_and_fit_alike(frames):
+    graph, votes, _ = frames
+    whole = fs.Moments.of(votes, graph)
+    parts = fs.Moments.of(votes[:1000], graph) + fs.Moments.of(votes[1000:], graph)
+    assert parts == whole
+    assert whole - fs.Moments.of(votes[1000:], graph) == fs.Moments.of(votes[:1000], graph)
+    by_counts = fs.LabelModel(graph).fit_moments(whole)
+    in_parts = fs.LabelModel(graph).partial_fit(votes[:1000]).partial_fit(votes[1000:])
+    np.testing.assert_array_equal(
+        by_counts.predict_proba(votes), fs.LabelModel(graph).fit(votes).predict_proba(votes)
+    )
+    np.testing.assert_array_equal(by_counts.predict_proba(votes), in_parts.predict_proba(votes))
+
+
+def test_only_the_pairs_that_the_graph_needs_are_counted():
+    graph = fs.DependencyGraph.chain(500, 6)
+    moments = fs.Moments.of(np.zeros((2, 3000), np.int8), graph)
+    assert sum(block.size for block in moments.blocks) == 499 * 4 * 12 * 12
+    with pytest.raises(fs.FlyingSquidError, match="only the pairs"):
+        moments.pair_counts  # noqa: B018
+
+
+def test_unit_counts_equal_a_loop():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-2, 2, (300, 5)).astype(np.int8)
+    graph = fs.DependencyGraph(5, source_edges=[(1, 3), (3, 4)])
+    weights = rng.integers(0, 4, 300)
+    dense = fs.Moments.of(fs.Votes(codes, (0, 1)), graph, sample_weight=weights)
+    sparse = fs.Votes.from_sparse(csr_array(np.maximum(codes, -1) + 1))
+    assert all(map(np.array_equal, dense.units, fs.Moments.of(sparse, graph, sample_weight=weights).units))
+    for unit, counts in zip(dense.cover.units, dense.units, strict=True):
+        expected = np.zeros_like(counts)
+        for row, weight in zip(np.maximum(codes, -1), weights, strict=True):
+            state = sum((row[i] + 1) * 3**digit for digit, i in enumerate(unit))
+            expected[state, 0] += weight
+            for j, vote in enumerate(row):
+                if vote >= 0:
+                    expected[state, 1 + vote * 5 + j] += weight
+        np.testing.assert_array_equal(counts, expected)
+
+
+@pytest.mark.parametrize("kernel_items", [40, 4_000])
+def test_units_are_counted_alike_by_every_kernel(kernel_items):
+    codes = np.random.default_rng(1).integers(-1, 2, (kernel_items, 7)).astype(np.int8)
+    graph = fs.DependencyGraph(7, source_edges=[(0, 1), (2, 6)])
+    parts = [fs.Moments.of(codes[i : i + 1], graph) for i in range(0, kernel_items)]
+    assert sum(parts[1:], parts[0]) == fs.Moments.of(codes, graph)
+
+
+def test_classes_in_another_order_are_aligned():
+    codes = np.random.default_rng(1).integers(-1, 2, (200, 5)).astype(np.int8)
+    graph = fs.DependencyGraph(5, source_edges=[(0, 1), (1, 2)])
+    turned = np.where(codes < 0, codes, 1 - codes).astype(np.int8)
+    one = fs.Moments.of(fs.Votes(codes, ("no", "yes")), graph)
+    other = fs.Moments.of(fs.Votes(turned, ("yes", "no")), graph)
+    assert other.aligned_to(one) == one
+
+
+@pytest.mark.parametrize("options", [{}, {"temper": "auto"}, {"method": "covariance"}, {"temper": 0.5}])
+def test_a_graph_survives_a_file(frames, tmp_path, options):
+    graph, votes, _ = frames
+    model = fs.LabelModel(graph, **options).fit(votes)
+    model.save(tmp_path / "model.fsq")
+    again = fs.load(tmp_path / "model.fsq")
+    np.testing.assert_array_equal(again.predict_proba(votes), model.predict_proba(votes))
+    np.testing.assert_array_equal(again.predict(votes, joint=True), model.predict(votes, joint=True))
+    np.testing.assert_array_equal(again.log_likelihood(votes), model.log_likelihood(votes))
+    np.testing.assert_array_equal(again.task_tables_, model.task_tables_)
+    assert again.graph_ == graph == again.graph
+    assert again.moments_ == model.moments_
+    assert str(again.summary()) == str(model.summary())
+    fs.Moments.of(votes, graph).save(tmp_path / "counts.fsq")
+    assert fs.load(tmp_path / "counts.fsq") == model.moments_
+    assert again.partial_fit(votes).moments_.n_items == 6_000
+
+
+def test_scikit_learn_can_handle_graphs(frames):
+    graph, votes, _ = frames
+    model = fs.LabelModel(graph, method="triplet_median")
+    assert clone(model).graph == graph
+    assert clone(model).get_params() == model.get_params()
+    fitted = pickle.loads(pickle.dumps(model.fit(votes)))
+    np.testing.assert_array_equal(fitted.predict_proba(votes), model.predict_proba(votes))
+
+
+def test_known_labels_of_tasks(frames):
+    graph, votes, truths = frames
+    gold = np.where(np.arange(3_000)[:, None] < 150, truths, -1)
+    model = fs.LabelModel(graph).fit(votes, gold=gold)
+    assert abs(model.class_balance_[:, 1] - truths[:150].mean(axis=0)).max() < 0.08
+    assert model.score(votes, gold) == model.score(votes[:150], truths[:150])
+    with pytest.raises(VotesError, match=r"\(3000, 4\)"):
+        fs.LabelModel(graph).fit(votes, gold=gold[:, 0])
+
+
+def test_an_item_is_explained_by_its_own_votes_and_by_other_tasks(frames):
+    graph, votes, _ = frames
+    model = fs.LabelModel(graph, temper=0.7).fit(votes)
+    for task in range(4):
+        why = model.explain(votes[0], task=task)
+        posterior = model.predict_proba(votes[:1])[0, task]
+        best = model.classes_.tolist().index(why.predicted)
+        assert why.log_odds == pytest.approx(np.log(posterior[best] / posterior[1 - best]), abs=1e-9)
+        assert why.probabilities == pytest.approx(tuple(posterior))
+        names = [c.source for c in why.contributions]
+        assert f"source {4 * task} & source {4 * task + 1}" in names
+        assert "other tasks" in names
+    with pytest.raises(OptionError, match="say which of the 4 tasks"):
+        model.explain(votes[0])
+    with pytest.raises(OptionError, match="there are 4 tasks"):
+        model.explain(votes[0], task=4)
+
+
+def test_summary_and_diagnostics_of_a_graph(frames):
+    graph, votes, _ = frames
+    model = fs.LabelModel(graph).fit(votes)
+    assert len(model.summary().to_dict()["source"]) == 16
+    found = model.diagnostics_
+    assert found.fit_test is not None
+    assert found.fit_test.p_value > 1e-4
+    assert np.isfinite(model.accuracies_interval_).all()
+    ignored = fs.LabelModel(fs.DependencyGraph.chain(4, 4)).fit(votes)
+    assert ignored.diagnostics_.fit_test.p_value < 1e-6  # the pairs that were not declared are noticed
+
+
+def test_excess_correlation_and_temper():
+    """Errors that persist from frame to frame are seen, and tempered."""
+    rng, n, d = np.random.default_rng(0), 4_000, 6
+    truths = np.empty((n, d), int)
+    truths[:, 0] = rng.integers(0, 2, n)
+    wrong = np.empty((n, d, 4), bool)
+    wrong[:, 0] = rng.random((n, 4)) < 0.3
+    for t in range(1, d):
+        truths[:, t] = np.where(rng.random(n) < 0.9, truths[:, t - 1], 1 - truths[:, t - 1])
+        again = rng.random((n, 4)) < 0.6
+        wrong[:, t] = np.where(again, wrong[:, t - 1], rng.random((n, 4)) < 0.3)
+    votes = np.where(wrong, 1 - truths[:, :, None], truths[:, :, None]).astype(np.int8)
+    graph = fs.DependencyGraph.chain(d, 4)
+    plain, tempered = fs.LabelModel(graph).fit(votes), fs.LabelModel(graph, temper="auto").fit(votes)
+    assert plain.temper_ == 1
+    assert 0.1 < np.mean(plain.excess_correlation_) < 0.6
+    assert tempered.temper_ == pytest.approx(
+        (1 - np.mean(plain.excess_correlation_)) / (1 + np.mean(plain.excess_correlation_)), rel=0.05
+    )
+
+    def log_loss(model):
+        return -np.mean(np.log(np.take_along_axis(model.predict_proba(votes), truths[:, :, None], axis=2)))
+
+    assert log_loss(tempered) < log_loss(plain) - 0.005
+    independent = fs.LabelModel(graph).fit(model_votes(rng, n))
+    assert abs(np.nanmean(independent.excess_correlation_)) < 0.02
+
+
+def model_votes(rng: np.random.Generator, n: int) -> np.ndarray:
+    graph = fs.DependencyGraph.chain(6, 4)
+    model = random_model(rng, 6, graph.source_task, list(graph.task_edges), [], abstains=False)
+    return model.sample(n, rng)[0]
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+def test_bad_input_is_named(frames):
+    graph, votes, _ = frames
+    with pytest.raises(GraphError, match="16 sources, the votes have 15"):
+        fs.LabelModel(graph).fit(votes[:, :15])
+    with pytest.raises(OptionError, match="pass a DependencyGraph"):
+        fs.LabelModel("chain").fit(votes)
+    with pytest.raises(OptionError, match="cliques='exact' is unknown"):
+        fs.LabelModel(graph, cliques="exact").fit(votes)
+    with pytest.raises(OptionError, match="rests on symmetric sources"):
+        fs.LabelModel(graph, cliques="linear", method="covariance").fit(votes)
+    with pytest.raises(OptionError, match="none to solve for"):
+        fs.LabelModel(cliques="linear").fit(votes)
+    four = fs.DependencyGraph(8, source_edges=[(a, b) for a in range(4) for b in range(a)])
+    with pytest.raises(GraphError, match="3 sources at most"):
+        fs.LabelModel(four, cliques="linear").fit(votes[:, :8])
+    for temper in (0, 1.5, "always", True, float("nan")):
+        with pytest.raises(OptionError, match="temper="):
+            fs.LabelModel(graph, temper=temper).fit(votes)
+    with pytest.raises(OptionError, match="no task edges"):
+        fs.LabelModel(temper=0.5).fit(votes)
+    uneven = fs.DependencyGraph.chain(2, [9, 7])
+    with pytest.raises(OptionError, match="same sources"):
+        fs.LabelModel(uneven, temper="auto").fit(votes)
+    with pytest.raises(GraphError, match=r"Moments\.of"):
+        fs.LabelModel(graph).fit_moments(fs.Moments.of(votes))
+    with pytest.raises(GraphError, match=r"Moments\.of"):
+        fs.LabelModel().fit_moments(fs.Moments.of(votes, graph))
+    with pytest.raises(fs.FlyingSquidError, match="different graphs"):
+        fs.Moments.of(votes, graph) + fs.Moments.of(votes)
+    with pytest.raises(OptionError, match="tie_break='first' only"):
+        fs.LabelModel(graph).fit(votes).predict(votes, "abstain", joint=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.full((3, 2), 0.5), r"shape \(3, 2\)"),
+        ([0.5, 0.6], "sums to"),
+        (np.full((4, 2), 0.4), "sums to"),
+        (np.full(16, 0.1), "joint table sums to 1.6"),
+        (np.eye(16)[0], "above 0 everywhere"),
+        ([["a", "b"]], "cannot be read"),
+        (np.full((4, 3), 1 / 3), r"shape \(4, 3\)"),
+    ],
+)
+def test_bad_balances_of_tasks(frames, given, message):
+    graph, votes, _ = frames
+    with pytest.raises(OptionError, match=message):
+        fs.LabelModel(graph, class_balance=given).fit(votes)
+
+
+def test_two_tasks_read_a_square_by_its_sum():
+    graph = fs.DependencyGraph.chain(2, 3)
+    votes = np.random.default_rng(0).integers(0, 2, (50, 6))
+    votes[:, 1:3] = votes[:, :1]
+    votes[:, 4:] = votes[:, 3:4]
+    flips = np.random.default_rng(1).random(votes.shape) < 0.2
+    votes = np.where(flips, 1 - votes, votes)
+    per_task = fs.LabelModel(graph, class_balance=[[0.4, 0.6], [0.3, 0.7]]).fit(votes)
+    np.testing.assert_allclose(per_task.class_balance_, [[0.4, 0.6], [0.3, 0.7]])
+    joint = fs.LabelModel(graph, class_balance=[[0.1, 0.3], [0.2, 0.4]]).fit(votes)
+    np.testing.assert_allclose(joint.class_balance_, [[0.4, 0.6], [0.3, 0.7]])
+    np.testing.assert_allclose(joint.task_tables_[0], [[0.1, 0.3], [0.2, 0.4]])

@@ -133,17 +133,17 @@ def unit_table(
     fit : BinaryFit of the task
     pairs : the pairs that triplets are made of, for the paper's linear system; None for instruments
     """
-    e, alone = _expected(fit), _one_by_one(at, fit)
+    alone = _one_by_one(at, fit)
     if pairs is not None:
         latent = _by_linear_system(counts, at, fit, pairs)
-        return UnitTable(sources, separator, _table(latent, counts, fit.balance, alone))
-    latent = _by_instruments(counts, int(fit.separation.groups[at[0]]), fit)
-    if fit.conditional is None:
-        latent[0] = e * counts.states[0]  # a symmetric unit that is silent says nothing, exactly
-    # Cells with few items are pulled towards what the sources say one by one.
-    weight = np.minimum(counts.n_items * counts.states / _ENOUGH_ITEMS, 1.0)
-    latent = weight * latent + (1 - weight) * alone * counts.states
-    return UnitTable(sources, separator, _table(latent, counts, fit.balance, alone))
+    else:
+        latent = _by_instruments(counts, int(fit.separation.groups[at[0]]), fit)
+        # Cells with few items are pulled towards what the sources say one by one.
+        weight = np.minimum(counts.n_items * counts.states / _ENOUGH_ITEMS, 1.0)
+        latent = weight * latent + (1 - weight) * alone * counts.states
+    silence_counts = fit.conditional is not None
+    table = _table(latent, counts, fit.balance, alone, silence_counts=silence_counts)
+    return UnitTable(sources, separator, table)
 
 
 def _expected(fit: BinaryFit) -> float:
@@ -238,7 +238,7 @@ def _one_by_one(at: NDArray[np.intp], fit: BinaryFit) -> Array:
     return np.asarray(np.tanh(log_odds / 2))
 
 
-def _table(latent: Array, counts: UnitCounts, balance: Array, alone: Array) -> Array:
+def _table(latent: Array, counts: UnitCounts, balance: Array, alone: Array, *, silence_counts: bool) -> Array:
     """P(λ_C = l | Y = k), shape (2, 3^s), with the observed P(λ_C = l) and the class balance kept.
 
     States that never occurred get next to no probability, and the odds of the sources one by one.
@@ -246,24 +246,27 @@ def _table(latent: Array, counts: UnitCounts, balance: Array, alone: Array) -> A
     e, states = float(balance[1] - balance[0]), counts.states
     # No cell below half a vote, because no rate can be seen to be smaller; "says nothing" stays possible.
     bound = np.maximum(states - 1 / counts.n_items, np.abs(e) * states)
-    cells = restore_total(latent, states, bound, e)
+    low, high = -bound, bound.copy()
+    if not silence_counts:  # a symmetric unit that is silent says nothing, exactly
+        low[0] = high[0] = e * states[0]
+    cells = restore_total(latent, states, low, high, e)
     joint = np.stack([states - cells, states + cells]) / 2
     unseen = np.where(states > 0, 0.0, _NEXT_TO_NOTHING / counts.n_items)
     joint += np.stack([unseen * (1 - alone), unseen * (1 + alone)]) / 2
     return np.clip(joint / balance[:, None], 0, 1)
 
 
-def restore_total(latent: Array, states: Array, bound: Array, total: float) -> Array:
-    """Clip to ±bound so that the cells still sum to ``total``, by the same shift of E[Y | λ_C = l] for all l.
+def restore_total(latent: Array, states: Array, low: Array, high: Array, total: float) -> Array:
+    """Clip so that the cells still sum to ``total``, by the same shift of E[Y | λ_C = l] for all l.
 
     Clipping alone would change the class balance; rescaling would change the observed rates. The sum grows
     with the shift, so the shift is found by bisection.
     """
-    low, high = -2.0, 2.0
+    least, most = -2.0, 2.0
     for _ in range(_BISECTIONS):
-        shift = (low + high) / 2
-        if np.clip(latent + shift * states, -bound, bound).sum() < total:
-            low = shift
+        shift = (least + most) / 2
+        if np.clip(latent + shift * states, low, high).sum() < total:
+            least = shift
         else:
-            high = shift
-    return np.asarray(np.clip(latent + (low + high) / 2 * states, -bound, bound))
+            most = shift
+    return np.asarray(np.clip(latent + (least + most) / 2 * states, low, high))
