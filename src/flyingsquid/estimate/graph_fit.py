@@ -223,15 +223,15 @@ def _fit_task(
     sample_weight: NDArray[Any] | None,
     gold: GoldCounts | None,
 ) -> TaskFit:
-    whole = moments.graph is None
+    whole = len(place.columns) == moments.n_sources
     at = {source: position for position, source in enumerate(place.columns)}
     inside = list(moments.cover.positions(place.block, place.columns))
     evidence = Evidence(
-        moments if whole else moments.part(place.block, place.columns),
-        votes if whole or votes is None else votes.of_sources(place.columns),
+        moments if moments.graph is None else moments.part(place.block, place.columns),
+        votes if votes is None or whole else votes.of_sources(place.columns),
         sample_weight,
         None if gold is None else replace(gold, votes=gold.votes[inside]),
-        None if whole else place.separation,
+        place.separation,
     )
     triplets = options.triplets
     if triplets is not None:

@@ -67,9 +67,7 @@ def count_block(
     if size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
         histogram = _histogram(codes, n_classes, weights)
         pairs = _pairs_of_histogram(histogram, m, n_classes)
-        if not units:
-            return pairs, []
-        return pairs, _count_units(all_patterns(m, n_classes), n_classes, histogram, units)
+        return pairs, [_unit_of_histogram(histogram, m, n_classes, unit) for unit in units]
     return _by_gram(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
 
 
@@ -96,6 +94,24 @@ def _pairs_of_histogram(histogram: NDArray[np.float64], m: int, n_classes: int) 
     counts[:, n_left:, :, :n_left] = across
     counts[:, :n_left, :, n_left:] = across.transpose(2, 3, 0, 1)
     return counts.transpose(0, 2, 1, 3)
+
+
+def _unit_of_histogram(
+    histogram: NDArray[np.float64], m: int, n_classes: int, unit: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """The patterns of a unit against those of all other sources, and these as votes."""
+    others = [j for j in range(m) if j not in unit]
+    radix, size = n_classes + 1, n_patterns(len(unit), n_classes)
+    # The first source of a pattern is the fastest axis, the last one of the reshaped histogram.
+    axes = [m - 1 - j for j in (*reversed(unit), *reversed(others))]
+    table = histogram.reshape((radix,) * m).transpose(axes).reshape(size, -1)
+    total = table.sum(axis=1)
+    counts = np.empty((size, n_classes, m))
+    votes = table @ _pattern_one_hot(len(others), n_classes)
+    counts[:, :, others] = votes.reshape(size, n_classes, len(others))
+    inside = all_patterns(len(unit), n_classes)[:, None, :] == np.arange(n_classes)[:, None]
+    counts[:, :, list(unit)] = total[:, None, None] * inside
+    return np.column_stack([total, counts.reshape(size, n_classes * m)])
 
 
 def _pattern_one_hot(n_sources: int, n_classes: int) -> NDArray[np.float64]:
