@@ -14,7 +14,7 @@ from flyingsquid.votes.states import Codes, rows_of_entries
 # A table of patterns against patterns is used while it stays near the cache, and pays for itself.
 _JOINT_CELLS = 1 << 20
 _ROWS_PER_CELL = 0.25
-_JOINT_ROWS = 1 << 20
+_JOINT_ROWS = 1 << 17
 _BUFFER_BYTES = 1 << 26
 # Both well below 2**24, where float32 stops counting, and long enough for BLAS.
 _CHUNK_ROWS = 1 << 17

@@ -1,0 +1,204 @@
+"""How truths follow each other, from votes alone.
+
+For sources i and j that err independently, E[λᵢ | Y] = αᵢ + βᵢY, hence Cov(λᵢ(t), λⱼ(t+1)) =
+βᵢβⱼ Cov(Y(t), Y(t+1)): every pair of different sources measures the covariance of neighbouring truths. A
+source beside itself is left out on purpose. A detector that errs on one frame errs on the next one too, which
+would pass for a persistent truth. What is left over there is the *excess correlation* of the source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimate.binary import BinaryFit
+from flyingsquid.estimate.signed import VoteRates
+from flyingsquid.moments import SequenceMoments
+
+Array = NDArray[np.float64]
+# The noise of a pair is not believed below this share of its variances: pairs that always agree
+# in a small sample would take all the weight.
+_NOISE_FLOOR = 1e-3
+# Errors that persist longer than this make n rows worth less than n/200, and none worth nothing.
+_MOST_PERSISTENT = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A stationary chain of two classes.
+
+    Attributes
+    ----------
+    joint : array of shape (2, 2)
+        P(now = k, next = l); both margins are the class balance, all cells are above 0.
+    correlation : float
+        Of neighbouring truths, as the votes say; 0 where they say nothing. ``joint`` holds what is
+        possible of it.
+    error : float
+        Its standard error for known accuracies; infinite where the votes say nothing.
+    pairs : int
+        Ordered pairs of different sources behind it.
+    excess_correlation : array of shape (m,)
+        How much more each source agrees with itself in the next row than the truths explain; 0 for a
+        source whose errors do not vary.
+    """
+
+    joint: Array
+    correlation: float
+    error: float
+    pairs: int
+    excess_correlation: Array
+
+    @property
+    def matrix(self) -> Array:
+        """P(next = l | now = k), shape (2, 2)."""
+        return np.asarray(self.joint / self.joint.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, slots=True)
+class LaggedMoments:
+    """Central moments of signed votes in neighbouring rows.
+
+    Attributes
+    ----------
+    covariance : array of shape (m, m)
+        Cov(λᵢ(t), λⱼ(t+1)); not symmetric.
+    noise : array of shape (m, m)
+        Number of pairs times the variance of ``covariance``.
+    overlap : array of shape (m, m)
+        P(i votes, and j votes in the next row).
+    """
+
+    covariance: Array
+    noise: Array
+    overlap: Array
+
+    @classmethod
+    def of(cls, moments: SequenceMoments) -> LaggedMoments:
+        n = float(moments.n_pairs)
+        now, later = (VoteRates(n, np.asarray(a / n)) for a in (moments.first, moments.second))
+        both = [[moments.lagged_rates(a, b) for b in (0, 1)] for a in (0, 1)]
+        overlap = both[0][0] + both[0][1] + both[1][0] + both[1][1]
+        second = both[0][0] + both[1][1] - both[0][1] - both[1][0]
+        covariance = second - np.outer(now.mean, later.mean)
+        # E[(λᵢ-μᵢ)²(λⱼ-μⱼ)²], multiplied out; λ² is whether the source votes.
+        sign_and_vote = both[1][0] + both[1][1] - both[0][0] - both[0][1]  # E[λᵢ λⱼ²]
+        vote_and_sign = both[0][1] + both[1][1] - both[0][0] - both[1][0]  # E[λᵢ² λⱼ]
+        fourth = overlap - 2 * now.mean[:, None] * sign_and_vote - 2 * vote_and_sign * later.mean
+        fourth += np.outer(now.mean**2, later.coverage) + np.outer(now.coverage, later.mean**2)
+        fourth += 4 * np.outer(now.mean, later.mean) * second - 3 * np.outer(now.mean**2, later.mean**2)
+        return cls(covariance, np.maximum(fourth - covariance**2, 0), overlap)
+
+
+def fit_transition(moments: SequenceMoments, fit: BinaryFit) -> Transition:
+    """The chain of truths that the lagged votes imply, given the sources.
+
+    Where no two different sources vote in neighbouring rows, or there are no neighbouring rows, rows are
+    taken to be independent.
+    """
+    expected = float(fit.balance[1] - fit.balance[0])
+    spread = 1 - expected**2
+    m = moments.rows.n_sources
+    if not moments.n_pairs > 0:
+        return Transition(np.outer(fit.balance, fit.balance), 0.0, np.inf, 0, np.zeros(m))
+    lagged, slopes = LaggedMoments.of(moments), slopes_of(fit)
+    rates = np.asarray(moments.rows.vote_counts / moments.rows.n_items)
+    variance = np.maximum(rates.sum(axis=1) - (rates[:, 1] - rates[:, 0]) ** 2, 0)
+    usable = _usable(lagged, fit, slopes)
+    noise = np.maximum(lagged.noise, _NOISE_FLOOR * np.outer(variance, variance))
+    pull = np.divide(np.outer(slopes, slopes), noise, out=np.zeros((m, m)), where=usable & (noise > 0))
+    precision = float((pull * np.outer(slopes, slopes)).sum())
+    covariance, error = 0.0, np.inf
+    if precision > 0:
+        covariance = float((pull * lagged.covariance).sum() / precision)
+        error = _standard_error(pull / precision, slopes, variance, spread, covariance, moments.n_pairs)
+    joint = stationary_joint(fit.balance, covariance, float(moments.n_pairs))
+    kept = float(joint[1, 1] + joint[0, 0] - joint[0, 1] - joint[1, 0]) - expected**2
+    left = variance - slopes**2 * spread
+    excess = np.diagonal(lagged.covariance) - slopes**2 * kept
+    some = left > _NOISE_FLOOR * variance
+    excess = np.clip(np.divide(excess, left, out=np.zeros(m), where=some), -1.0, 1.0)
+    return Transition(joint, covariance / spread, error / spread, int((pull != 0).sum()), excess)
+
+
+def slopes_of(fit: BinaryFit) -> Array:
+    """βᵢ of E[λᵢ | Y] = αᵢ + βᵢY, shape (m,)."""
+    if fit.conditional is not None:
+        expected = float(fit.balance[1] - fit.balance[0])
+        return np.asarray(fit.conditional.strength / np.sqrt(1 - expected**2))
+    # Symmetric errors have α = 0. One-sided sources have no such errors; their table says what they do.
+    mean = fit.tables[:, :, 1] - fit.tables[:, :, 0]
+    return np.where(fit.flags.one_sided, (mean[:, 1] - mean[:, 0]) / 2, fit.mean_parameters)
+
+
+def stationary_joint(balance: Array, covariance: float, n_pairs: float) -> Array:
+    """P(now, next) of shape (2, 2) for two equal margins and the covariance of Y in {-1, +1}.
+
+    No cell is below half a pair, because no probability can be seen to be smaller; the covariance gives,
+    the margins stay.
+
+    Examples
+    --------
+    >>> stationary_joint(np.array([0.5, 0.5]), 0.8, 1e9).round(3)
+    array([[0.45, 0.05],
+           [0.05, 0.45]])
+    >>> stationary_joint(np.array([0.2, 0.8]), 5.0, 50).round(3)
+    array([[0.19, 0.01],
+           [0.01, 0.79]])
+    """
+    expected = float(balance[1] - balance[0])
+    changes, rarest = 1 - expected**2, (1 - abs(expected)) ** 2  # 4 times the cells of independent rows
+    least = min(2 / n_pairs, changes / 2, rarest / 2)
+    covariance = float(np.clip(covariance, least - rarest, changes - least))
+    sign = np.array([-1.0, 1.0])
+    linear = expected * (sign[:, None] + sign)
+    return np.asarray((1 + linear + (covariance + expected**2) * np.outer(sign, sign)) / 4)
+
+
+def persistence_of_errors(excess: Array, coverage: Array) -> float:
+    """Mean over votes of the excess correlations above 0: how much errors persist from row to row."""
+    total = float(coverage.sum())
+    mean = float(coverage @ np.maximum(excess, 0)) / total if total > 0 else 0.0
+    return min(mean, _MOST_PERSISTENT)
+
+
+def worth_of_a_row(persistence: float) -> float:
+    """What a row is worth in independent rows, in (0, 1].
+
+    Errors with autocorrelation r, r², r³, ... give the mean of n rows the variance of n(1 - r)/(1 + r)
+    independent ones.
+
+    >>> worth_of_a_row(0.0), round(worth_of_a_row(0.5), 3)
+    (1.0, 0.333)
+    """
+    return (1 - persistence) / (1 + persistence)
+
+
+def _usable(lagged: LaggedMoments, fit: BinaryFit, slopes: Array) -> NDArray[np.bool_]:
+    """Ordered pairs of sources that measure how truths follow each other, shape (m, m)."""
+    judged = (slopes != 0) & ~fit.unidentified & ~fit.flags.silent
+    copies = fit.flags.copies
+    usable = (lagged.overlap > 0) & np.outer(judged, judged) & (copies[:, None] != copies)
+    two_sided = judged & ~fit.flags.one_sided
+    if fit.conditional is None and two_sided.sum() >= 3:
+        # As with accuracies: symmetric methods know little about one-sided sources.
+        usable &= ~np.outer(fit.flags.one_sided, fit.flags.one_sided)
+    return np.asarray(usable)
+
+
+def _standard_error(
+    pull: Array, slopes: Array, variance: Array, spread: float, covariance: float, n_pairs: float
+) -> float:
+    """Of Σ pullᵢⱼ Cov(λᵢ(t), λⱼ(t+1)), by Bartlett's formula for the truths and independent errors.
+
+    Votes of one row covary as S = ββᵀV plus the variance of errors; votes s rows apart as ββᵀVρˢ.
+    """
+    rho = float(np.clip(covariance / spread, -1, 1)) * (1 - 1e-6)
+    same = np.outer(slopes, slopes) * spread
+    np.fill_diagonal(same, variance)
+    by_errors = float(np.einsum("ij,ij->", same @ pull, pull @ same))
+    by_truths = float(slopes @ pull @ slopes * spread) ** 2
+    over_time = rho**2 + 4 * rho**2 / (1 - rho**2)
+    return float(np.sqrt(max(by_errors + over_time * by_truths, 0) / n_pairs))
