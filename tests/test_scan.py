@@ -129,7 +129,9 @@ def test_blocks_hold_every_row_once(lengths, longest):
 def test_strong_evidence_gives_no_nan_and_keeps_the_small_side(block):
     prior, transition = np.array([0.5, 0.5]), np.array([[0.99, 0.01], [0.01, 0.99]])
     evidence = np.random.default_rng(0).choice([-1000.0, 1000.0], (300, 2))
-    posterior, likelihood = forward_backward(evidence, np.array([200, 100]), prior, transition, longest_block=block)
+    posterior, likelihood = forward_backward(
+        evidence, np.array([200, 100]), prior, transition, longest_block=block
+    )
     assert np.isfinite(posterior).all()
     assert np.isfinite(likelihood).all()
     sure = np.zeros((30, 2))

@@ -3,6 +3,7 @@
 from flyingsquid.analysis.diagnostics import Diagnostics, concerns, diagnose
 from flyingsquid.analysis.explain import Contribution, Explanation, VoteCount, count_item, explain_item
 from flyingsquid.analysis.fit_test import FitTest
+from flyingsquid.analysis.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.summary import summarize_sources, summarize_tally
 from flyingsquid.analysis.table import Table
 from flyingsquid.analysis.tally import SourceTally
@@ -13,6 +14,7 @@ __all__ = [
     "Diagnostics",
     "Explanation",
     "FitTest",
+    "SequenceDiagnostics",
     "SourceTally",
     "Table",
     "Verdict",
@@ -20,7 +22,9 @@ __all__ = [
     "concerns",
     "count_item",
     "diagnose",
+    "diagnose_sequences",
     "explain_item",
+    "summarize_sequences",
     "summarize_sources",
     "summarize_tally",
 ]

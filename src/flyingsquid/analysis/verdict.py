@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,13 +50,29 @@ def judge(fit: BinaryFit, test: FitTest | None, accuracies: Array, coverage: Arr
     codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
     posterior = binary_posterior(codes, fit.balance, fit.weights)[:, 0, 1]
     shares = vote_shares(codes, 2)[:, 0, 1]
-    gain = float(_accuracy(posterior, y) - _accuracy(shares, y))
+    return put_into_words(accuracy_gain(posterior, shares, y), fit, test, accuracies, coverage)
+
+
+def accuracy_gain(posterior: Array, shares: Array, y: NDArray[np.intp]) -> float:
+    """Accuracy of posteriors of class 1 less that of vote shares, all of shape (n,)."""
+    return float(_accuracy(posterior, y) - _accuracy(shares, y))
+
+
+def put_into_words(
+    gain: float,
+    fit: BinaryFit,
+    test: FitTest | None,
+    accuracies: Array,
+    coverage: Array,
+    further_doubts: Sequence[str] = (),
+) -> Verdict:
+    """What a gain over majority vote is worth, given what speaks against it."""
     if gain < _WORTH_HAVING:
         return Verdict(
             f"Majority vote is as good here, because {_reason(accuracies, coverage)}.", gain, use_model=False
         )
     claim = f"by its own account it labels {100 * gain:.1f} points more right than majority vote"
-    doubts = _doubts(fit, test, gain)
+    doubts = [*_doubts(fit, test, gain), *further_doubts]
     if doubts:
         words = f"Unproven: {claim}, but {' and '.join(doubts)}. Check it on some known labels before use."
         return Verdict(words, gain, use_model=False)

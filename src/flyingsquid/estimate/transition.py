@@ -1,8 +1,11 @@
 """How truths follow each other, from votes alone.
 
 For sources i and j that err independently, E[λᵢ | Y] = αᵢ + βᵢY, hence Cov(λᵢ(t), λⱼ(t+1)) =
-βᵢβⱼ Cov(Y(t), Y(t+1)): every pair of different sources measures the covariance of neighbouring truths. A
-source beside itself is left out on purpose. A detector that errs on one frame errs on the next one too, which
+βᵢβⱼ Cov(Y(t), Y(t+1)), and in one row Cov(λᵢ, λⱼ) = βᵢβⱼ Var(Y). Every pair of different sources measures the
+correlation of neighbouring truths by the ratio of the two, and all pairs do by the ratio of two sums, weighted
+by precision: whatever is wrong with the scale of β, or with the class balance, cancels.
+
+A source beside itself is left out on purpose. A detector that errs on one frame errs on the next one too, which
 would pass for a persistent truth. What is left over there is the *excess correlation* of the source.
 """
 
@@ -14,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimate.binary import BinaryFit
+from flyingsquid.estimate.centered import CenteredMoments
 from flyingsquid.estimate.signed import VoteRates
 from flyingsquid.moments import SequenceMoments
 
@@ -37,7 +41,7 @@ class Transition:
         Of neighbouring truths, as the votes say; 0 where they say nothing. ``joint`` holds what is
         possible of it.
     error : float
-        Its standard error for known accuracies; infinite where the votes say nothing.
+        Its standard error; infinite where the votes say nothing.
     pairs : int
         Ordered pairs of different sources behind it.
     excess_correlation : array of shape (m,)
@@ -103,24 +107,23 @@ def fit_transition(moments: SequenceMoments, fit: BinaryFit) -> Transition:
     m = moments.rows.n_sources
     if not moments.n_pairs > 0:
         return Transition(np.outer(fit.balance, fit.balance), 0.0, np.inf, 0, np.zeros(m))
-    lagged, slopes = LaggedMoments.of(moments), slopes_of(fit)
-    rates = np.asarray(moments.rows.vote_counts / moments.rows.n_items)
-    variance = np.maximum(rates.sum(axis=1) - (rates[:, 1] - rates[:, 0]) ** 2, 0)
+    lagged, rows, slopes = LaggedMoments.of(moments), CenteredMoments.of(moments.rows), slopes_of(fit)
     usable = _usable(lagged, fit, slopes)
-    noise = np.maximum(lagged.noise, _NOISE_FLOOR * np.outer(variance, variance))
+    noise = np.maximum(lagged.noise, _NOISE_FLOOR * np.outer(rows.variance, rows.variance))
     pull = np.divide(np.outer(slopes, slopes), noise, out=np.zeros((m, m)), where=usable & (noise > 0))
-    precision = float((pull * np.outer(slopes, slopes)).sum())
-    covariance, error = 0.0, np.inf
-    if precision > 0:
-        covariance = float((pull * lagged.covariance).sum() / precision)
-        error = _standard_error(pull / precision, slopes, variance, spread, covariance, moments.n_pairs)
-    joint = stationary_joint(fit.balance, covariance, float(moments.n_pairs))
+    together = float((pull * rows.covariance).sum())
+    correlation, error, pairs = 0.0, np.inf, 0
+    # Pairs that covary against the signs of their slopes, all in all, say nothing about the truths.
+    if together > 0:
+        pull, pairs = pull / together, int((pull != 0).sum())
+        correlation = float((pull * lagged.covariance).sum())
+        error = _standard_error(pull, slopes, rows.variance, spread, correlation, moments.n_pairs)
+    joint = stationary_joint(fit.balance, correlation * spread, float(moments.n_pairs))
     kept = float(joint[1, 1] + joint[0, 0] - joint[0, 1] - joint[1, 0]) - expected**2
-    left = variance - slopes**2 * spread
+    left = rows.variance - slopes**2 * spread
     excess = np.diagonal(lagged.covariance) - slopes**2 * kept
-    some = left > _NOISE_FLOOR * variance
-    excess = np.clip(np.divide(excess, left, out=np.zeros(m), where=some), -1.0, 1.0)
-    return Transition(joint, covariance / spread, error / spread, int((pull != 0).sum()), excess)
+    excess = np.divide(excess, left, out=np.zeros(m), where=left > _NOISE_FLOOR * rows.variance)
+    return Transition(joint, correlation, error, pairs, np.clip(excess, -1.0, 1.0))
 
 
 def slopes_of(fit: BinaryFit) -> Array:
@@ -189,16 +192,18 @@ def _usable(lagged: LaggedMoments, fit: BinaryFit, slopes: Array) -> NDArray[np.
 
 
 def _standard_error(
-    pull: Array, slopes: Array, variance: Array, spread: float, covariance: float, n_pairs: float
+    pull: Array, slopes: Array, variance: Array, spread: float, correlation: float, n_pairs: float
 ) -> float:
-    """Of Σ pullᵢⱼ Cov(λᵢ(t), λⱼ(t+1)), by Bartlett's formula for the truths and independent errors.
+    """Of the ratio, where Σ pullᵢⱼ Cov(λᵢ, λⱼ) = 1: its influence, with errors independent of row to row.
 
-    Votes of one row covary as S = ββᵀV plus the variance of errors; votes s rows apart as ββᵀVρˢ.
+    With λ - E[λ] = βx + ε the ratio moves as Σ pullᵢⱼ(λᵢλⱼ' - ρλᵢλⱼ). Of x alone comes Bartlett's 1 - ρ²; of
+    xε, x(t-1) + x(t+1) - 2ρx(t), whose variance is 2(1 - ρ²) times that of x; of εε, both sums.
     """
-    rho = float(np.clip(covariance / spread, -1, 1)) * (1 - 1e-6)
-    same = np.outer(slopes, slopes) * spread
-    np.fill_diagonal(same, variance)
-    by_errors = float(np.einsum("ij,ij->", same @ pull, pull @ same))
+    rho = float(np.clip(correlation, -1, 1))
+    errors = np.maximum(variance - slopes**2 * spread, 0)
+    reach = (pull + pull.T) @ slopes / 2
     by_truths = float(slopes @ pull @ slopes * spread) ** 2
-    over_time = rho**2 + 4 * rho**2 / (1 - rho**2)
-    return float(np.sqrt(max(by_errors + over_time * by_truths, 0) / n_pairs))
+    crossed = 2 * spread * float(reach**2 @ errors)
+    by_errors = float(errors @ pull**2 @ errors)
+    moved = (1 - rho**2) * (by_truths + crossed) + (1 + 2 * rho**2) * by_errors
+    return float(np.sqrt(moved / n_pairs))

@@ -56,7 +56,7 @@ def forward_backward(
         _join(blocks, _transfer(emissions, blocks, transition), transition, arriving, returning)
     forward, height = _forward(emissions, blocks, arriving, transition, height)
     posterior = _backward(emissions, blocks, forward, returning, transition)
-    return posterior, np.bincount(blocks.sequence, height, minlength=len(lengths))
+    return posterior, np.asarray(np.bincount(blocks.sequence, height), np.float64)
 
 
 def viterbi(
@@ -99,7 +99,7 @@ def _stored(evidence: Array, blocks: Blocks) -> Array:
 
 
 def _emissions(evidence: Array, blocks: Blocks) -> tuple[Array, Array]:
-    """exp(evidence) by its largest class, as stored, shape (K, T); the logs of the largest by block, (blocks,)."""
+    """exp(evidence) by its largest class, as stored, (K, T); the logs of the largest by block, (blocks,)."""
     emissions, height = _stored(evidence, blocks), np.zeros(len(blocks.starts))
     for _, count, at in blocks.steps():
         here = emissions[:, at]
@@ -112,7 +112,7 @@ def _emissions(evidence: Array, blocks: Blocks) -> tuple[Array, Array]:
 
 
 def _transfer(emissions: Array, blocks: Blocks, transition: Array) -> Array:
-    """P(rows of a block, its last class | its first class) up to a factor, shape (K last, K first, blocks)."""
+    """P(rows of a block, last class | first class) up to a factor, shape (K last, K first, blocks)."""
     k, n = len(transition), len(blocks.starts)
     pull = np.ascontiguousarray(transition.T)
     matrix = np.repeat(np.eye(k)[:, :, None], n, axis=2)
@@ -144,7 +144,7 @@ def _join(blocks: Blocks, matrix: Array, transition: Array, arriving: Array, ret
 def _forward(
     emissions: Array, blocks: Blocks, arriving: Array, transition: Array, height: Array
 ) -> tuple[Array, Array]:
-    """P(class | rows up to its own) as stored, shape (K, T); log P(rows of a block | rows before), (blocks,)."""
+    """P(class | rows up to its own) as stored, (K, T); log P(rows of a block | rows before), (blocks,)."""
     pull = np.ascontiguousarray(transition.T)
     forward, height = np.empty_like(emissions), height.copy()
     before = 0
@@ -159,9 +159,7 @@ def _forward(
     return forward, height
 
 
-def _backward(
-    emissions: Array, blocks: Blocks, forward: Array, returning: Array, transition: Array
-) -> Array:
+def _backward(emissions: Array, blocks: Blocks, forward: Array, returning: Array, transition: Array) -> Array:
     """P(class | all rows), shape (T, K)."""
     posterior = np.empty(forward.shape[::-1])
     message = returning.copy()
