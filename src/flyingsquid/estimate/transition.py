@@ -1,12 +1,12 @@
 """How truths follow each other, from votes alone.
 
 For sources i and j that err independently, E[λᵢ | Y] = αᵢ + βᵢY, hence Cov(λᵢ(t), λⱼ(t+1)) =
-βᵢβⱼ Cov(Y(t), Y(t+1)), and in one row Cov(λᵢ, λⱼ) = βᵢβⱼ Var(Y). Every pair of different sources measures the
-correlation of neighbouring truths by the ratio of the two, and all pairs do by the ratio of two sums, weighted
-by precision: whatever is wrong with the scale of β, or with the class balance, cancels.
+βᵢβⱼ Cov(Y(t), Y(t+1)), and in one row Cov(λᵢ, λⱼ) = βᵢβⱼ Var(Y). Every pair of different sources measures
+the correlation of neighbouring truths by the ratio of the two, and all pairs do by the ratio of two sums,
+weighted by precision: whatever is wrong with the scale of β, or with the class balance, cancels.
 
-A source beside itself is left out on purpose. A detector that errs on one frame errs on the next one too, which
-would pass for a persistent truth. What is left over there is the *excess correlation* of the source.
+A source beside itself is left out on purpose. A detector that errs on one frame errs on the next one too,
+which would pass for a persistent truth. What is left over there is the *excess correlation* of the source.
 """
 
 from __future__ import annotations
