@@ -115,7 +115,8 @@ def test_the_parts_of_a_cut_sequence_add_up_to_the_whole(codes, data):
         parts.append(SequenceMoments.of(kind(codes[a:b]), previous=previous))
     whole = SequenceMoments.of(votes)
     assert sum(parts) == whole
-    assert whole - parts[-1] == sum(parts[:-1]) if len(parts) > 1 else True
+    if len(parts) > 1:
+        assert whole - parts[-1] == sum(parts[:-1])
 
 
 @given(vote_matrices(), vote_matrices())

@@ -188,7 +188,7 @@ class SequenceMoments:
             self.second - other.second,
         )
         lowest = rest._lowest_count()
-        if lowest < (0 if rest.is_exact else -_ROUNDING * self.n_pairs):
+        if lowest < self._tolerance():
             raise IncompatibleError(
                 f"cannot subtract: a count of neighbours would be {lowest:g}; the right side is no part of "
                 "the left"
@@ -208,6 +208,7 @@ class SequenceMoments:
         return float(min(self.n_pairs, *(part.min() for part in parts)))
 
     def _tolerance(self) -> float:
+        """How far below zero a count may fall by rounding."""
         return 0.0 if self.is_exact else -_ROUNDING * self.n_pairs
 
     def __eq__(self, other: object) -> bool:
