@@ -189,10 +189,11 @@ the last; video has none. Probabilities are clipped to [0.0001, 0.9999] for the 
   known, so each split is one sequence.
 - `seq_laptopreview` is of the [frozen half](halves.md): nothing in the library was or is chosen by looking at
   it. The rows *balance given* joined this table after a first look at it, to show what is due to the balance;
-  with them come the only numbers here that use gold. Its rules mark spans and are blank elsewhere. Where blanks abstain every vote is for class 1, and there is nothing to
-  compare. Where blanks vote O, sixteen rules that are mostly blank outvote everybody, so the majority vote
-  that means something is the one where blanks abstain. Seven tokens in a hundred are of class 1, so the
-  even balance that is the default of both models is far off; the fit warns that the vote rates do not fit.
+  they alone use gold. Its rules mark spans and are blank elsewhere. Where blanks abstain every vote is for
+  class 1, and there is nothing to compare. Where blanks vote O, sixteen rules that are mostly blank outvote
+  everybody, so the majority vote that means something is the one where blanks abstain. Seven tokens in a
+  hundred are of class 1, so the even balance that is the default of both models is far off; the fit warns
+  that the vote rates do not fit it.
 """
 
 
