@@ -40,6 +40,7 @@ lint: venv ## Check style and types
 
 bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_label_model
+	$(BIN)/python -m benchmarks.bench_sequences
 
 docs: venv ## Check the documentation: links, and every code block
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -15,6 +15,8 @@ TOP = [
     "LabelModel",
     "MajorityVote",
     "Moments",
+    "SequenceLabelModel",
+    "SequenceMoments",
     "Votes",
     "__version__",
     "datasets",
@@ -36,6 +38,16 @@ MEMBERS = {
         "of", "n_items", "n_sources", "n_classes", "pair_counts", "pair_rates", "vote_counts", "coverage",
         "missing", "save", "load", "from_state", "missing_counts", "classes", "names", "source_names",
         "is_exact", "aligned_to", "graph", "cover", "blocks", "units", "part",
+    },
+    fs.SequenceLabelModel: {
+        "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "partial_fit", "predict",
+        "predict_proba", "log_likelihood", "score", "summary", "save",
+        "get_params", "set_params", "get_metadata_routing", "set_fit_request", "set_score_request",
+        "set_predict_request", "set_partial_fit_request", "set_predict_proba_request",
+    },
+    fs.SequenceMoments: {
+        "of", "of_rows", "rows", "n_pairs", "lagged", "lagged_rates", "first", "second", "is_exact",
+        "aligned_to", "save", "load", "to_state", "from_state",
     },
     fs.Votes: {
         "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "codes", "classes",
@@ -90,6 +102,22 @@ def test_dependency_graph_signature():
     ]  # fmt: skip
     assert list(inspect.signature(fs.DependencyGraph.grid).parameters) == [
         "height", "width", "sources_per_cell",
+    ]  # fmt: skip
+
+
+def test_sequence_label_model_signature():
+    """hmmlearn's convention: lengths come second."""
+    assert list(inspect.signature(fs.SequenceLabelModel).parameters) == [
+        "method", "class_balance", "signs", "screen", "temper",
+    ]  # fmt: skip
+    for method in ("fit", "partial_fit", "predict_proba", "log_likelihood"):
+        parameters = inspect.signature(getattr(fs.SequenceLabelModel, method)).parameters
+        assert list(parameters) == ["self", "votes", "lengths"]
+    assert list(inspect.signature(fs.SequenceLabelModel.predict).parameters) == [
+        "self", "votes", "lengths", "joint",
+    ]  # fmt: skip
+    assert list(inspect.signature(fs.SequenceLabelModel.score).parameters) == [
+        "self", "votes", "y", "lengths",
     ]  # fmt: skip
 
 

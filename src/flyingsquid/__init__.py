@@ -16,11 +16,11 @@ from flyingsquid import datasets, exceptions
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import ABSTAIN, Votes
 
 if TYPE_CHECKING:
-    from flyingsquid.models import LabelModel, MajorityVote, load
+    from flyingsquid.models import LabelModel, MajorityVote, SequenceLabelModel, load
 
 __all__ = [
     "ABSTAIN",
@@ -29,6 +29,8 @@ __all__ = [
     "LabelModel",
     "MajorityVote",
     "Moments",
+    "SequenceLabelModel",
+    "SequenceMoments",
     "Votes",
     "__version__",
     "datasets",
@@ -38,7 +40,7 @@ __all__ = [
 
 # The estimators need scikit-learn, which takes a second to import and imports pandas where it
 # is installed. Counting votes on a worker needs neither.
-_LAZY = dict.fromkeys(("LabelModel", "MajorityVote", "load"), "flyingsquid.models")
+_LAZY = dict.fromkeys(("LabelModel", "MajorityVote", "SequenceLabelModel", "load"), "flyingsquid.models")
 
 
 def __getattr__(name: str) -> Any:

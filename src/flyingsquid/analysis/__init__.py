@@ -11,6 +11,7 @@ from flyingsquid.analysis.explain import (
     explain_on_graph,
 )
 from flyingsquid.analysis.fit_test import FitTest
+from flyingsquid.analysis.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.summary import summarize_sources, summarize_tally
 from flyingsquid.analysis.table import Table
 from flyingsquid.analysis.tally import SourceTally
@@ -21,6 +22,7 @@ __all__ = [
     "Diagnostics",
     "Explanation",
     "FitTest",
+    "SequenceDiagnostics",
     "SourceTally",
     "Table",
     "Verdict",
@@ -28,9 +30,11 @@ __all__ = [
     "concerns",
     "count_item",
     "diagnose",
+    "diagnose_sequences",
     "emissions_of",
     "explain_item",
     "explain_on_graph",
+    "summarize_sequences",
     "summarize_sources",
     "summarize_tally",
 ]

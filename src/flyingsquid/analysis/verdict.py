@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from flyingsquid.estimate.intervals import draw_votes
 from flyingsquid.infer import binary_posterior, sum_product, vote_shares
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 # Below this many points the two are equally good for any practical purpose.
 _WORTH_HAVING = 0.005
 _ALIKE = 0.08
@@ -49,13 +51,35 @@ class Verdict:
 
 def judge(fit: GraphFit, test: FitTest | None, accuracies: Array, coverage: Array) -> Verdict:
     """Compare the model with majority vote on items drawn from its own parameters."""
-    gain = _gain(fit) if fit.graph is None else _gain_on_graph(fit)
+    silent = fit.gather([task.fit.flags.silent for task in fit.tasks])
+    clipped = fit.gather([task.fit.clipped for task in fit.tasks])
+    return put_into_words(_gain(fit), silent, clipped, test, accuracies, coverage)
+
+
+def accuracy_gain(posterior: Array, shares: Array, y: NDArray[Any]) -> float:
+    """Accuracy of posteriors of class 1 less that of vote shares, all of one shape."""
+    return float(_accuracy(posterior, y) - _accuracy(shares, y))
+
+
+def put_into_words(
+    gain: float,
+    silent: Mask,
+    clipped: Mask,
+    test: FitTest | None,
+    accuracies: Array,
+    coverage: Array,
+    further_doubts: Sequence[str] = (),
+) -> Verdict:
+    """What a gain over majority vote is worth, given what speaks against it.
+
+    ``silent`` and ``clipped``, shape (m,), are sources that never vote, and that do not fit the balance.
+    """
     if gain < _WORTH_HAVING:
         return Verdict(
             f"Majority vote is as good here, because {_reason(accuracies, coverage)}.", gain, use_model=False
         )
     claim = f"by its own account it labels {100 * gain:.1f} points more right than majority vote"
-    doubts = _doubts(fit, test, gain)
+    doubts = [*_doubts(silent, clipped, test, gain), *further_doubts]
     if doubts:
         words = f"Unproven: {claim}, but {' and '.join(doubts)}. Check it on some known labels before use."
         return Verdict(words, gain, use_model=False)
@@ -64,27 +88,22 @@ def judge(fit: GraphFit, test: FitTest | None, accuracies: Array, coverage: Arra
 
 
 def _gain(fit: GraphFit) -> float:
-    only = fit.tasks[0].fit
-    signed, y = draw_votes(only.tables, only.balance)
-    codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
-    posterior = binary_posterior(codes, only.balance, only.weights)[:, 0, 1]
-    return float(_accuracy(posterior, y) - _accuracy(vote_shares(codes, 2)[:, 0, 1], y))
-
-
-def _gain_on_graph(fit: GraphFit) -> float:
-    """The same, all tasks counted."""
-    graph = fit.graph
-    if graph is None:  # the caller knows; the type does not
-        return _gain(fit)
+    """How much more often the model is right than majority vote on items drawn from it, all tasks counted."""
+    if fit.graph is None:
+        only = fit.tasks[0].fit
+        signed, y = draw_votes(only.tables, only.balance)
+        codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
+        posterior = binary_posterior(codes, only.balance, only.weights)[:, 0, 1]
+        return accuracy_gain(posterior, vote_shares(codes, 2)[:, 0, 1], y)
     tables = fit.gather([task.fit.tables for task in fit.tasks])
     weights = fit.gather([task.fit.weights for task in fit.tasks])
-    n = int(np.clip(_DRAWN_CELLS // graph.n_sources, 500, 20_000))
-    codes, y = draw_items(n, graph, fit.tables, tables, fit.units, np.random.default_rng(0))
+    n = int(np.clip(_DRAWN_CELLS // len(tables), 500, 20_000))
+    codes, truths = draw_items(n, fit.graph, fit.tables, tables, fit.units, np.random.default_rng(0))
     tasks = tuple(task.own for task in fit.tasks)
     emissions = emissions_of(tasks, tables, weights, fit.balance, fit.units)
-    posterior, _ = sum_product(emissions.evidence(codes), graph.task_tree, fit.tables)
+    all_posteriors, _ = sum_product(emissions.evidence(codes), fit.graph.task_tree, fit.tables)
     shares = np.stack([vote_shares(codes[:, list(sources)], 2)[:, 0, 1] for sources in tasks], axis=1)
-    return float(_accuracy(posterior[:, :, 1], y) - _accuracy(shares, y))
+    return accuracy_gain(all_posteriors[:, :, 1], shares, truths)
 
 
 def _accuracy(score: Array, y: NDArray[Any]) -> float:
@@ -103,11 +122,9 @@ def _reason(accuracies: Array, coverage: Array) -> str:
     return "the weights of the sources rarely change which class wins"
 
 
-def _doubts(fit: GraphFit, test: FitTest | None, gain: float) -> list[str]:
+def _doubts(silent: Mask, clipped: Mask, test: FitTest | None, gain: float) -> list[str]:
     """What speaks against the assumptions that the account rests on."""
     doubts = []
-    silent = fit.gather([task.fit.flags.silent for task in fit.tasks])
-    clipped = fit.gather([task.fit.clipped for task in fit.tasks])
     if test is not None and test.p_value < _CLEARLY_DEPENDENT:
         voting = int((~silent).sum())
         few = test.effective_sources < voting - 0.1

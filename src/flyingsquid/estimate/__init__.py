@@ -5,6 +5,7 @@ from flyingsquid.estimate.binary import METHODS, BinaryFit
 from flyingsquid.estimate.gold import GoldCounts
 from flyingsquid.estimate.graph_fit import GraphFit, Options, fit_graph
 from flyingsquid.estimate.intervals import accuracy_errors
+from flyingsquid.estimate.transition import Transition, fit_transition, persistence_of_errors, worth_of_a_row
 from flyingsquid.estimate.units import UnitTable
 
 __all__ = [
@@ -13,9 +14,13 @@ __all__ = [
     "GoldCounts",
     "GraphFit",
     "Options",
+    "Transition",
     "UnitTable",
     "accuracy_errors",
     "fit_graph",
+    "fit_transition",
+    "persistence_of_errors",
     "resolve_balance",
     "resolve_task_balance",
+    "worth_of_a_row",
 ]

@@ -21,7 +21,7 @@ from flyingsquid.estimate.proportional import tables_from_edges, tables_from_joi
 from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.symmetric import SYMMETRIC, triplet_pairs
-from flyingsquid.estimate.task_pairs import TaskPair, pair_of_tasks
+from flyingsquid.estimate.task_pairs import TaskPair, pair_of_tasks, slopes_of
 from flyingsquid.estimate.units import UnitCounts, UnitTable, unit_table
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.graph import DependencyGraph
@@ -81,10 +81,7 @@ class TaskFit:
     @property
     def strengths(self) -> Array:
         """β = Cov(λ, Y)/Var(Y) of the task's sources."""
-        if self.fit.conditional is None:
-            return np.asarray(self.fit.mean_parameters[self.at])
-        spread = float(2 * np.sqrt(self.fit.balance.prod()))  # standard deviation of Y
-        return np.asarray(self.fit.conditional.strength[self.at] / spread)
+        return np.asarray(slopes_of(self.fit)[self.at])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimate.binary import BinaryFit
 from flyingsquid.estimate.centered import CenteredMoments
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
-# No pair of truths is taken to be rarer than this.
-_RAREST = 1e-6
+# A correlation with a larger standard error may be anything: two errors reach from -1 to 1.
+SAYS_NOTHING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class TaskPair:
     error : float
         Its standard error, as far as the pairs of sources are independent; infinite where nothing is known.
     table : array of shape (2, 2)
-        P(Y_a, Y_b), as possible as the class balance allows.
+        P(Y_a, Y_b), as far as the class balance allows; independent where the covariance is left open.
     excess : array of shape (pairs,)
         For each pair of sources that is one detector on both tasks: the correlation of its errors that the
         truths do not explain.
@@ -80,19 +81,40 @@ def pair_of_tasks(
         excess = np.divide(
             beyond, size, out=np.full(n_first, np.nan), where=size > 1e-3 * np.sqrt(np.diagonal(scale))
         )
-    return TaskPair(estimate, error, joint_table(estimate, *balance), excess)
+    allowed = float(
+        np.prod([2 * np.sqrt(table.prod()) for table in balance])
+    )  # most that Cov(Y_a, Y_b) can be
+    known = estimate if error <= SAYS_NOTHING * allowed else 0.0
+    return TaskPair(estimate, error, joint_table(known, *balance, float(moments.n_items)), excess)
 
 
-def joint_table(covariance: float, first: Array, second: Array) -> Array:
-    """P(Y_a, Y_b), shape (2, 2), with the given margins; the covariance is brought into what they allow.
+def slopes_of(fit: BinaryFit) -> Array:
+    """βᵢ of E[λᵢ | Y] = αᵢ + βᵢY, shape (m,)."""
+    if fit.conditional is not None:
+        expected = float(fit.balance[1] - fit.balance[0])
+        return np.asarray(fit.conditional.strength / np.sqrt(1 - expected**2))
+    # Symmetric errors have α = 0. One-sided sources have no such errors; their table says what they do.
+    mean = fit.tables[:, :, 1] - fit.tables[:, :, 0]
+    return np.where(fit.flags.one_sided, (mean[:, 1] - mean[:, 0]) / 2, fit.mean_parameters)
 
-    >>> joint_table(0.5, np.array([0.5, 0.5]), np.array([0.5, 0.5]))
+
+def joint_table(covariance: float, first: Array, second: Array, n_items: float) -> Array:
+    """P(Y_a, Y_b), shape (2, 2), for two margins and the covariance of truths in {-1, +1}.
+
+    No cell is below half an item, because no probability can be seen to be smaller; the covariance gives,
+    the margins stay.
+
+    >>> joint_table(0.5, np.array([0.5, 0.5]), np.array([0.5, 0.5]), 1e9).round(3)
     array([[0.375, 0.125],
            [0.125, 0.375]])
+    >>> joint_table(5.0, np.array([0.2, 0.8]), np.array([0.2, 0.8]), 50).round(3)
+    array([[0.19, 0.01],
+           [0.01, 0.79]])
     """
     apart = np.outer(first, second)
+    rarest = min(0.5 / n_items, float(apart.min()) / 2)
     # In signs ±1, a covariance c moves c/4 onto the diagonal.
-    most = min(apart[0, 1], apart[1, 0]) - min(_RAREST, apart.min() / 2)
-    least = -min(apart[0, 0], apart[1, 1]) + min(_RAREST, apart.min() / 2)
+    least = rarest - min(apart[0, 0], apart[1, 1])
+    most = min(apart[0, 1], apart[1, 0]) - rarest
     moved = float(np.clip(covariance / 4, least, most))
     return np.asarray(apart + moved * np.array([[1.0, -1.0], [-1.0, 1.0]]))

@@ -3,16 +3,20 @@
 from flyingsquid.infer.decide import TIE_BREAKS, TieBreak, decide
 from flyingsquid.infer.evidence import Emissions
 from flyingsquid.infer.junction import max_product, sum_product
-from flyingsquid.infer.posterior import binary_posterior
+from flyingsquid.infer.posterior import binary_evidence, binary_posterior
+from flyingsquid.infer.scan import forward_backward, viterbi
 from flyingsquid.infer.shares import vote_shares
 
 __all__ = [
     "TIE_BREAKS",
     "Emissions",
     "TieBreak",
+    "binary_evidence",
     "binary_posterior",
     "decide",
+    "forward_backward",
     "max_product",
     "sum_product",
+    "viterbi",
     "vote_shares",
 ]

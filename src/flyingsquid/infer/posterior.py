@@ -31,20 +31,37 @@ def binary_posterior(codes: Codes, prior: Array, weights: Array) -> Array:
         log P(vote v | Y=1) - log P(vote v | Y=0) for both votes, and for no vote. Where the last is
         0, a missing vote adds nothing, and an item without votes gets the prior.
     """
-    absence = weights[:, 2]
-    offset = float(np.log(prior[1]) - np.log(prior[0]) + absence.sum())
-    weights = weights[:, :2] - absence[:, None]
-    if isinstance(codes, csr_array):
-        return _probabilities(offset + _sparse_evidence(codes, weights))
-    n, m = codes.shape
-    size = n_patterns(m, 2)
-    if size > _TABLE_PATTERNS or n < size * _ITEMS_PER_PATTERN:
-        return _probabilities(_dense_evidence(codes, offset, weights))
-    table = _probabilities(_dense_evidence(all_patterns(m, 2), offset, weights))
-    posterior = np.empty((n, 1, 2))
+    offset = float(np.log(prior[1]) - np.log(prior[0]))
+    if isinstance(codes, csr_array) or not _has_table(codes):
+        return _probabilities(binary_evidence(codes, weights) + offset)
+    table = _probabilities(_dense_evidence(all_patterns(codes.shape[1], 2), weights) + offset)
+    posterior = np.empty((len(codes), 1, 2))
     for rows, numbers in packed_chunks(codes, 2):
         np.take(table, numbers, axis=0, out=posterior[rows], mode="clip")
     return posterior
+
+
+def binary_evidence(codes: Codes, weights: Array) -> Array:
+    """Sum over sources of the weight of their vote, or of none, shape (n,); ``weights`` of shape (m, 3).
+
+    With weights log P(v | Y=1) - log P(v | Y=0) these are the log odds of class 1 less those of the prior.
+    """
+    if isinstance(codes, csr_array):
+        return _sparse_evidence(codes, weights)
+    if not _has_table(codes):
+        return _dense_evidence(codes, weights)
+    table = _dense_evidence(all_patterns(codes.shape[1], 2), weights)
+    evidence = np.empty(len(codes))
+    for rows, numbers in packed_chunks(codes, 2):
+        np.take(table, numbers, out=evidence[rows], mode="clip")
+    return evidence
+
+
+def _has_table(codes: NDArray[Any]) -> bool:
+    """Whether the rows are looked up in a table of all patterns."""
+    n, m = codes.shape
+    size = n_patterns(m, 2)
+    return size <= _TABLE_PATTERNS and n >= size * _ITEMS_PER_PATTERN
 
 
 def _probabilities(log_odds: Array) -> Array:
@@ -55,24 +72,27 @@ def _probabilities(log_odds: Array) -> Array:
     return posterior
 
 
-def _dense_evidence(codes: NDArray[Any], offset: float, weights: Array) -> Array:
-    """Log odds of class 1, shape (n,), without an (n, m) float temporary."""
+def _dense_evidence(codes: NDArray[Any], weights: Array) -> Array:
+    """As :func:`binary_evidence`, without an (n, m) float temporary."""
     n, m = codes.shape
+    absence = weights[:, 2]
     rows = min(n, max(1, _CHUNK_CELLS // m))
     buffer = np.empty((rows, m))
-    log_odds = np.full(n, offset)
+    evidence = np.full(n, absence.sum())
     for start in range(0, n, rows):
         chunk = codes[start : start + rows]
         hot = buffer[: len(chunk)]
         for vote in (0, 1):
             hot[...] = chunk == vote
-            log_odds[start : start + len(chunk)] += hot @ weights[:, vote]
-    return log_odds
+            evidence[start : start + len(chunk)] += hot @ (weights[:, vote] - absence)
+    return evidence
 
 
 def _sparse_evidence(codes: csr_array, weights: Array) -> Array:
+    absence = weights[:, 2]
     voted = codes.data > 0
-    evidence = np.zeros(len(codes.data))
-    evidence[voted] = weights[codes.indices[voted], codes.data[voted].astype(np.intp) - 1]
-    each = csr_array((evidence, codes.indices, codes.indptr), shape=codes.shape)
-    return np.asarray(each.sum(axis=1), np.float64).ravel()
+    beyond = np.zeros(len(codes.data))
+    source, vote = codes.indices[voted], codes.data[voted].astype(np.intp) - 1
+    beyond[voted] = weights[source, vote] - absence[source]
+    each = csr_array((beyond, codes.indices, codes.indptr), shape=codes.shape)
+    return np.asarray(each.sum(axis=1), np.float64).ravel() + absence.sum()

@@ -3,5 +3,6 @@
 from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
+from flyingsquid.models.sequence_model import SequenceLabelModel
 
-__all__ = ["LabelModel", "MajorityVote", "load"]
+__all__ = ["LabelModel", "MajorityVote", "SequenceLabelModel", "load"]

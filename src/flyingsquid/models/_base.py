@@ -24,8 +24,8 @@ class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[mi
     """Both errors at once. It lives here because ``exceptions`` does not import scikit-learn."""
 
 
-class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Base of the estimators. Subclasses call :meth:`_remember` and give :meth:`_posterior`."""
+class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Base of all estimators: sources and classes remembered, votes read by them, models kept in files."""
 
     classes_: NDArray[Any]
     source_names_: tuple[str, ...]
@@ -34,6 +34,55 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     _names: tuple[str, ...] | None
     # (D, s) where votes may come as arrays (n, D, s).
     _tasks: tuple[int, int] | None = None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, whole or not at all; ``flyingsquid.load`` reads it.
+
+        No pickle: arrays and JSON. Predictions after a round trip are identical to the last bit.
+        """
+        from flyingsquid.models import files  # it knows the estimators, which know this class
+
+        files.save(self, path)
+
+    def _remember(
+        self, classes: tuple[Label, ...], names: tuple[str, ...] | None, shown: tuple[str, ...]
+    ) -> None:
+        self._classes, self._names = classes, names
+        self.classes_ = as_label_array(classes)
+        self.source_names_ = shown
+        self.n_features_in_ = len(shown)
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "_classes"):
+            raise _NotFittedError(
+                f"this {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first"
+            )
+
+    def _read(self, data: Any) -> Votes:
+        """Votes of the fitted sources and classes, or an error that says what differs."""
+        self._require_fitted()
+        votes = as_votes(data, self._classes, self._tasks)
+        if votes.n_sources != self.n_features_in_:
+            raise IncompatibleError(
+                f"votes have {votes.n_sources} sources; the model was fitted with {self.n_features_in_} "
+                f"({', '.join(self.source_names_[:5])}{', ...' if self.n_features_in_ > 5 else ''})"
+            )
+        return votes.matched_to(self._classes, self._names)
+
+    def _read_row(self, votes_row: Any) -> NDArray[Any]:
+        """Dense codes of one item, shape (m,), matched as in :meth:`_read`."""
+        self._require_fitted()
+        votes = self._read(one_row(votes_row, self._names))
+        if votes.n_items != 1:
+            raise VotesError(
+                f"one item is explained at a time, and these are votes on {votes.n_items}; pick one, as in "
+                "votes[[0]] or array[0]"
+            )
+        return np.asarray(votes.to_dense().codes[0])
+
+
+class VoteEstimator(VoteReader):
+    """Base of the estimators of items. Subclasses call :meth:`_remember` and give :meth:`_posterior`."""
 
     def predict_proba(self, votes: Any) -> NDArray[np.float64]:
         """P(Y = k | votes), shape (n, K), columns in the order of ``classes_``; (n, D, K) for D > 1 tasks.
@@ -91,54 +140,9 @@ class VoteEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         answers = decide(posterior[known], tuple(range(len(self._classes))), "first", None)
         return float(np.average(answers == truth[known], weights=weights[known]))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, whole or not at all; ``flyingsquid.load`` reads it.
-
-        No pickle: arrays and JSON. Predictions after a round trip are identical to the last bit.
-        """
-        from flyingsquid.models import files  # it knows the estimators, which know this class
-
-        files.save(self, path)
-
     @abstractmethod
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
         """P(Y = k | votes), shape (n, D, K)."""
-
-    def _remember(
-        self, classes: tuple[Label, ...], names: tuple[str, ...] | None, shown: tuple[str, ...]
-    ) -> None:
-        self._classes, self._names = classes, names
-        self.classes_ = as_label_array(classes)
-        self.source_names_ = shown
-        self.n_features_in_ = len(shown)
-
-    def _require_fitted(self) -> None:
-        if not hasattr(self, "_classes"):
-            raise _NotFittedError(
-                f"this {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first"
-            )
-
-    def _read(self, data: Any) -> Votes:
-        """Votes of the fitted sources and classes, or an error that says what differs."""
-        self._require_fitted()
-        votes = as_votes(data, self._classes, self._tasks)
-        if votes.n_sources != self.n_features_in_:
-            raise IncompatibleError(
-                f"votes have {votes.n_sources} sources; the model was fitted with {self.n_features_in_} "
-                f"({', '.join(self.source_names_[:5])}{', ...' if self.n_features_in_ > 5 else ''})"
-            )
-        return votes.matched_to(self._classes, self._names)
-
-    def _read_row(self, votes_row: Any) -> NDArray[Any]:
-        """Dense codes of one item, shape (m,), matched as in :meth:`_read`."""
-        self._require_fitted()
-        votes = self._read(one_row(votes_row, self._names))
-        if votes.n_items != 1:
-            raise VotesError(
-                f"one item is explained at a time, and these are votes on {votes.n_items}; pick one, as in "
-                "votes[[0]] or array[0]"
-            )
-        return np.asarray(votes.to_dense().codes[0])
 
 
 def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], what: str) -> NDArray[Any]:

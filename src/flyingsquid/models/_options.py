@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flyingsquid.estimate import worth_of_a_row
 from flyingsquid.estimate.linear_system import LARGEST_SYSTEM
 from flyingsquid.estimate.symmetric import SYMMETRIC
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
@@ -107,37 +107,35 @@ def check_linear(method: str, graph: DependencyGraph | None) -> None:
         )
 
 
-def check_temper(temper: Any, graph: DependencyGraph | None) -> None:
-    """Refuse a power that is none, or that nothing would be taken to."""
+def check_temper(temper: Any) -> None:
+    """Refuse a power that is none."""
+    is_number = isinstance(temper, (int, float, np.integer, np.floating)) and not isinstance(temper, bool)
+    named = temper is None or (isinstance(temper, str) and temper == "auto")
+    if not named and not (is_number and 0 < temper <= 1):
+        raise OptionError(f"temper={temper!r} is unknown; pass None, 'auto', or a number above 0 and up to 1")
+
+
+def check_temper_on_graph(temper: Any, graph: DependencyGraph | None) -> None:
+    """Refuse a power that nothing would be taken to, or that cannot be found."""
+    check_temper(temper)
     if temper is None:
         return
-    is_number = isinstance(temper, (int, float, np.integer, np.floating)) and not isinstance(temper, bool)
-    if not (isinstance(temper, str) and temper == "auto") and not (is_number and 0 < temper <= 1):
-        raise OptionError(f"temper={temper!r} is unknown; pass None, 'auto', or a number above 0 and up to 1")
     if graph is None or not graph.task_edges:
         raise OptionError(
             "temper= weakens the evidence that tasks give each other; the graph has no task edges"
         )
-    if temper == "auto" and graph.stacked_shape is None:
+    if isinstance(temper, str) and graph.stacked_shape is None:
         raise OptionError(
             "temper='auto' compares each source with itself on the next task, so every task needs the same "
             "sources in the same order; pass a number"
         )
 
 
-def read_temper(
-    temper: Any, graph: DependencyGraph, excess: NDArray[np.float64], coverage: NDArray[np.float64]
-) -> float:
-    """The power to use: given, or from the correlation of errors that persist."""
-    if temper is None or not graph.task_edges:
+def read_temper(temper: Any, persistence: float) -> float:
+    """The power to use: given, or by how much errors persist."""
+    if temper is None:
         return 1.0
-    if not isinstance(temper, str):
-        return float(temper)
-    known = np.isfinite(excess) & (coverage > 0)
-    if not known.any():
-        return 1.0
-    r = float(np.average(np.clip(excess[known], 0, 0.99), weights=coverage[known]))
-    return (1 - r) / (1 + r)
+    return worth_of_a_row(persistence) if isinstance(temper, str) else float(temper)
 
 
 def read_task(task: Any, n_tasks: int) -> int:

@@ -15,12 +15,14 @@ from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
 from flyingsquid.models import _options
-from flyingsquid.models._base import VoteEstimator
+from flyingsquid.models._base import VoteReader
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
-from flyingsquid.moments import Moments
+from flyingsquid.models.sequence_model import SequenceLabelModel
+from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.files import KIND as MOMENTS
 from flyingsquid.moments.files import cut_tables, to_state
+from flyingsquid.moments.lagged import KIND as SEQUENCE_MOMENTS
 
 _NAMES = ("silent", "one_sided", "unidentified", "useless", "adversarial", "clipped")
 # Arrays of a label model and their shapes, in sources m; a file in which one differs is refused.
@@ -38,19 +40,33 @@ _SHAPES: dict[str, tuple[int | str, ...]] = {
 _MAY_BE_UNKNOWN = ("interval", "excess_correlation")
 
 
-def save(model: VoteEstimator, path: str | os.PathLike[str]) -> None:
+def save(model: VoteReader, path: str | os.PathLike[str]) -> None:
     """Write a fitted model: whole or not at all."""
-    write_state(path, _label_model_state(model) if isinstance(model, LabelModel) else _majority_state(model))
+    from flyingsquid.models import sequence_files  # it is built on this module
+
+    if isinstance(model, SequenceLabelModel):
+        state = sequence_files.to_state(model)
+    else:
+        state = _label_model_state(model) if isinstance(model, LabelModel) else _majority_state(model)
+    write_state(path, state)
 
 
-def load(path: str | os.PathLike[str]) -> LabelModel | MajorityVote | Moments:
+def load(
+    path: str | os.PathLike[str],
+) -> LabelModel | MajorityVote | SequenceLabelModel | Moments | SequenceMoments:
     """Read what ``save`` wrote: a model, or counts.
 
     Nothing in the file is executed. A file that is damaged, foreign, or from a newer version is
     refused with :class:`~flyingsquid.exceptions.ModelFileError`.
     """
+    from flyingsquid.models import sequence_files
+
     state = read_state(path)
     try:
+        if state.kind == sequence_files.KIND:
+            return sequence_files.from_state(state)
+        if state.kind == SEQUENCE_MOMENTS:
+            return SequenceMoments.from_state(state)
         if state.kind == MOMENTS:
             return Moments.from_state(state)
         if state.kind == "LabelModel":

@@ -28,6 +28,7 @@ from flyingsquid.estimate import (
     UnitTable,
     accuracy_errors,
     fit_graph,
+    persistence_of_errors,
     resolve_task_balance,
 )
 from flyingsquid.exceptions import (
@@ -351,7 +352,7 @@ class LabelModel(VoteEstimator):
     def _keep(self, moments: Moments, fit: GraphFit, method: str, reason: str) -> None:
         graph = moments.graph or DependencyGraph(moments.n_sources)
         excess = _excess_by_source(fit, graph)
-        temper = _options.read_temper(self.temper, graph, excess, moments.coverage)
+        persistence = persistence_of_errors(np.nan_to_num(excess), moments.coverage)
         self._remember(moments.classes, moments.names, moments.source_names)
         self.moments_, self.graph_ = moments, graph
         self._tasks = graph.stacked_shape
@@ -370,7 +371,8 @@ class LabelModel(VoteEstimator):
         weights = fit.gather([task.fit.weights for task in fit.tasks])
         clique_tables = fit.tables if fit.graph is not None else (fit.balance[0],)
         self._keep_parameters(fit.balance, tables, weights, fit.units, clique_tables)
-        self.excess_correlation_, self.temper_ = excess, temper
+        self.excess_correlation_ = excess
+        self.temper_ = _options.read_temper(self.temper, persistence)
         self._fit = fit
         self._interval: NDArray[np.float64] | None = None
         self._diagnostics: Diagnostics | None = None
@@ -457,7 +459,7 @@ class LabelModel(VoteEstimator):
             raise OptionError(f"cliques={self.cliques!r} is unknown; one of instrument, linear")
         if self.cliques == "linear":
             _options.check_linear(self.method, self.graph)
-        _options.check_temper(self.temper, self.graph)
+        _options.check_temper_on_graph(self.temper, self.graph)
         if self.method not in ("auto", *METHODS):
             raise OptionError(f"method={self.method!r} is unknown; one of auto, {', '.join(METHODS)}")
         _options.check_screen(self.screen)

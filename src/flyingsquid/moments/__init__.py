@@ -1,5 +1,6 @@
-"""The one statistic: counts of pairs of votes."""
+"""The one statistic: counts of pairs of votes, in one item and in neighbouring rows."""
 
+from flyingsquid.moments.lagged import SequenceMoments
 from flyingsquid.moments.moments import Moments
 
-__all__ = ["Moments"]
+__all__ = ["Moments", "SequenceMoments"]

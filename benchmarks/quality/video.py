@@ -1,0 +1,222 @@
+"""Claim: on real frames the table says what a chain of frames is worth beside single frames, losses included.
+
+Run ``python -m benchmarks.quality.video``; ``--save`` writes docs/quality/video.md and the results file.
+Reads the folder named by FLYINGSQUID_DATA. The train split is fitted, the test split scored; gold is used for
+the class balance of the valid split where a column says so, and nowhere else. One set is of the frozen half
+(docs/quality/halves.md): it is reported, and nothing is chosen by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+import flyingsquid as fs
+from benchmarks.harness import save
+from benchmarks.quality.scores import add_one_shares, credit, f1, log_loss
+
+PAGE = Path(__file__).parents[2] / "docs" / "quality" / "video.md"
+# Frames in a chain, as the paper has them.
+CHAINS = {"tennis": 14, "commercial": 6, "basketball": 8}
+SHORT = 3
+METRICS = ("accuracy", "f1", "log_loss")
+Codes = NDArray[np.int8]
+Array = NDArray[np.float64]
+
+
+class Video(NamedTuple):
+    """Frames in order. Where one video ends and the next begins is not known."""
+
+    name: str
+    train: Codes
+    test: Codes
+    y: Codes
+    balances: dict[str, Array]
+    """What a model is told: an even balance, or that of the valid split."""
+
+
+def load(folder: Path, name: str) -> Video:
+    path = folder / name / f"{name}.npz"
+    if not path.is_file():
+        raise SystemExit(f"FLYINGSQUID_DATA holds no {name}/{path.name}, which the table needs")
+    with np.load(path) as data:
+        valid = data["Y_valid"]
+        known = np.bincount(valid[valid >= 0], minlength=2)
+        balances = {"even balance": np.array([0.5, 0.5]), "balance of valid": known / known.sum()}
+        return Video(name, data["L_train"], data["L_test"], data["Y_test"], balances)
+
+
+def in_clips(frames: Codes, length: int) -> Codes:
+    """Whole clips of consecutive frames, shape (clips, length, m); what is left over is dropped."""
+    clips = len(frames) // length
+    return frames[: clips * length].reshape(clips, length, frames.shape[1])
+
+
+def covering_clips(frames: Codes, length: int) -> tuple[Codes, NDArray[np.intp]]:
+    """Clips that hold every frame, the last one reaching back; and where each frame is among theirs."""
+    starts = np.arange(0, len(frames), length)
+    starts[-1] = len(frames) - length
+    rows = starts[:, None] + np.arange(length)
+    at = np.empty(len(frames), np.intp)
+    at[rows.ravel()] = np.arange(rows.size)
+    return frames[rows], at
+
+
+# ---------------------------------------------------------------------- methods
+
+Method: TypeAlias = Callable[[Video, Array], Array]
+"""P(class 1) of every test frame, for a class balance."""
+
+
+def majority(video: Video, balance: Array) -> Array:  # noqa: ARG001
+    return add_one_shares(video.test)
+
+
+def single_frames(method: Any) -> Method:
+    def label(video: Video, balance: Array) -> Array:
+        model = fs.LabelModel(method=method, class_balance=balance).fit(video.train)
+        return np.asarray(model.predict_proba(video.test)[:, 1])
+
+    return label
+
+
+def chain(method: Any, *, short: bool = False, temper: Any = None) -> Method:
+    def label(video: Video, balance: Array) -> Array:
+        length = SHORT if short else CHAINS[video.name]
+        graph = fs.DependencyGraph.chain(length, video.train.shape[1])
+        model = fs.LabelModel(graph, method=method, class_balance=balance, temper=temper)
+        model.fit(in_clips(video.train, length))
+        clips, at = covering_clips(video.test, length)
+        return np.asarray(model.predict_proba(clips).reshape(-1, 2)[at, 1])
+
+    return label
+
+
+def one_sequence(method: Any, *, temper: Any = None) -> Method:
+    def label(video: Video, balance: Array) -> Array:
+        model = fs.SequenceLabelModel(method=method, class_balance=balance, temper=temper).fit(video.train)
+        return np.asarray(model.predict_proba(video.test)[:, 1])
+
+    return label
+
+
+METHODS: dict[str, Method] = {
+    "majority vote": majority,
+    "single frames": single_frames("triplet_mean"),
+    "chain of 3": chain("triplet_mean", short=True),
+    "chain of D": chain("triplet_mean"),
+    "one sequence": one_sequence("triplet_mean"),
+    "chain of D, tempered": chain("triplet_mean", temper="auto"),
+    "one sequence, tempered": one_sequence("triplet_mean", temper="auto"),
+    "single frames, covariance": single_frames("covariance"),
+    "chain of 3, covariance": chain("covariance", short=True),
+    "chain of D, covariance": chain("covariance"),
+    "one sequence, covariance": one_sequence("covariance"),
+}
+# Each method of several frames, and the one of single frames that it is to beat.
+BESIDE = {
+    name: "single frames, covariance" if "covariance" in name else "single frames"
+    for name in METHODS
+    if name.startswith(("chain", "one"))
+}
+
+
+def measure(video: Video) -> dict[str, dict[str, dict[str, float] | str]]:
+    """For every balance and method its scores, or the reason why it refused."""
+    results: dict[str, dict[str, dict[str, float] | str]] = {}
+    known = video.y >= 0
+    for words, balance in video.balances.items():
+        results[words] = {}
+        for name, label in METHODS.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
+                try:
+                    p = label(video, balance)[known]
+                except fs.exceptions.NotIdentifiableError as error:
+                    results[words][name] = str(error)
+                    continue
+            y = video.y[known]
+            values = {"accuracy": float(credit(p, y).mean()), "f1": f1(p, y), "log_loss": log_loss(p, y)}
+            results[words][name] = {metric: round(value, 6) for metric, value in values.items()}
+    return results
+
+
+# ---------------------------------------------------------------------- the page
+
+INTRODUCTION = """\
+# Video: chains of frames beside single frames
+
+Written by `python -m benchmarks.quality.video --save` ([script](../../benchmarks/quality/video.py),
+[results](../../benchmarks/results/video.json)). The train split is fitted, without labels, the test split
+scored. Every model is told a class balance: an even one, or that of the valid split. A cell is
+
+    accuracy in % / F1 of class 1 in % / log loss in nats
+
+*Chain of D* cuts the frames into clips of the paper's length ({lengths}) with the same sources on every
+frame, *chain of 3* into clips of three, *one sequence* is `SequenceLabelModel` on all frames in a row; where
+one video ends is not known. *Tempered* is `temper="auto"`. Ties get the credit of a coin; probabilities are
+clipped to [0.0001, 0.9999]. `commercial` is of the [frozen half](halves.md): nothing was or is chosen by it.
+"""
+
+
+def render(results: dict[str, dict[str, Any]]) -> str:
+    """The whole page; every word that depends on a number is made from the numbers."""
+    lengths = ", ".join(f"{length} for {name}" for name, length in CHAINS.items())
+    columns = [(name, words) for name, by_balance in results.items() for words in by_balance]
+    lines = [INTRODUCTION.format(lengths=lengths)]
+    lines.append(f"| | {' | '.join(f'`{name}`, {words}' for name, words in columns)} |")
+    lines.append(f"|---|{'---|' * len(columns)}")
+    for method in METHODS:
+        cells = [_cell(results[name][words][method]) for name, words in columns]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    lines += ["", "## Beside the same method on single frames", ""]
+    for name, words in columns:
+        lines += [f"- `{name}`, {words}: {_gains(results[name][words])}"]
+    return "\n".join([*lines, ""])
+
+
+def _cell(result: dict[str, float] | str) -> str:
+    if isinstance(result, str):
+        return "refused"
+    return f"{100 * result['accuracy']:.1f} / {100 * result['f1']:.1f} / {result['log_loss']:.3f}"
+
+
+def _gains(methods: dict[str, Any]) -> str:
+    parts = []
+    for name, other in BESIDE.items():
+        ours, alone = methods[name], methods[other]
+        if isinstance(ours, str) or isinstance(alone, str):
+            parts.append(f"{name} refused")
+            continue
+        parts.append(
+            f"{name} {100 * (ours['accuracy'] - alone['accuracy']):+.1f} accuracy, "
+            f"{100 * (ours['f1'] - alone['f1']):+.1f} F1, "
+            f"{ours['log_loss'] - alone['log_loss']:+.3f} log loss"
+        )
+    return "; ".join(parts) + "."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Chains of frames beside single frames on real votes.")
+    parser.add_argument("--save", action="store_true", help="write the results file and the page")
+    arguments = parser.parse_args()
+    folder = os.environ.get("FLYINGSQUID_DATA")
+    if not folder:
+        raise SystemExit("FLYINGSQUID_DATA is not set; point it to the folder with the real votes")
+    results = {name: measure(load(Path(folder), name)) for name in CHAINS}
+    page = render(results)
+    print(page)
+    if arguments.save:
+        PAGE.write_text(page, encoding="utf-8")
+        print(f"saved to {save('video', results).name} and {PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()

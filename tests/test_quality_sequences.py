@@ -1,0 +1,96 @@
+"""The table of real sequences: spans by hand, refusals, its page, and a run on real votes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from benchmarks.quality import sequences as table
+
+FOLDER = os.environ.get("FLYINGSQUID_DATA")
+
+
+def test_spans_by_hand():
+    labels, lengths = np.array([1, 1, 0, 1, 1, 1, 0, 1], np.int8), np.array([4, 4])
+    assert table.spans(labels, lengths) == {(0, 1), (3, 3), (4, 5), (7, 7)}
+    begins = np.array([1, 1, 0, 1, 1, 0, 0, 1], bool)
+    assert table.spans(labels, lengths, begins) == {(0, 0), (1, 1), (3, 3), (4, 5), (7, 7)}
+    assert table.spans(np.zeros(3, np.int8), np.array([3])) == set()
+
+
+def test_scores_by_hand():
+    """Two gold spans of three rows; one found whole, one by half: 2 of 3 rows found, 3 true."""
+    y, answer = np.array([1, 1, 0, 1], np.int8), np.array([1, 0, 0, 1], np.int8)
+    test = table.Split(np.zeros((4, 1), np.int8), y, np.array([4]), np.array([1, 0, 0, 1], bool))
+    scores = table.scores(answer, np.array([0.9, 0.4, 0.1, 0.8]), test)
+    assert scores["accuracy"] == 0.75
+    assert scores["f1"] == pytest.approx(2 * 2 / (2 + 3))
+    assert scores["span_f1"] == pytest.approx(2 * 1 / (2 + 2))
+    assert scores["log_loss"] == pytest.approx(-np.log([0.9, 0.4, 0.9, 0.8]).mean())
+
+
+def made(rng: np.random.Generator, m: int = 4) -> table.Split:
+    sample = fs.datasets.simulate_sequence(2_000, [0.9, 0.85, 0.8, 0.8][:m], lengths=[1_500, 500], rng=rng)
+    return table.Split(np.asarray(sample.votes.codes), sample.y, sample.lengths, None)
+
+
+def test_a_set_is_scored_or_refused_and_rendered():
+    rng = np.random.default_rng(0)
+    good = table.SequenceSet("made", "design", "blanks abstain", made(rng), made(rng))
+    two = table.SequenceSet("two", "design", "blanks abstain", made(rng, 2), made(rng, 2))
+    results = [(s, table.measure(s)) for s in (good, two)]
+    rows, chain = (results[0][1][name] for name in ("`LabelModel`", "`SequenceLabelModel`"))
+    assert chain["accuracy"] > rows["accuracy"]
+    page = table.render(results)
+    assert "| refused |" in page
+    assert "- `two`, blanks abstain: refused (" in page
+    assert "- `made`, blanks abstain: accuracy +" in page
+
+
+def test_a_missing_set_is_named(tmp_path):
+    with pytest.raises(SystemExit, match=r"tennis/tennis\.npz"):
+        table.load(tmp_path, "tennis", "design")
+
+
+def test_the_page_has_every_method():
+    text = table.PAGE.read_text("utf-8")
+    assert text.startswith(table.INTRODUCTION)
+    for method in table.METHODS:
+        assert f"| {method} |" in text
+
+
+@pytest.mark.skipif(FOLDER is None, reason="FLYINGSQUID_DATA is not set")
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_real_tokens_are_labelled():
+    """Of the frozen half: only that labels come out and are probabilities, or that the refusal says why."""
+    tokens = table.load(Path(str(FOLDER)), "seq_laptopreview", "frozen", blanks_vote=True)
+    assert tokens.train.lengths.sum() == len(tokens.train.votes)
+    model = fs.SequenceLabelModel(class_balance=[0.93, 0.07]).fit(tokens.train.votes, tokens.train.lengths)
+    posterior = model.predict_proba(tokens.test.votes, tokens.test.lengths)
+    assert np.isfinite(posterior).all()
+    np.testing.assert_allclose(posterior.sum(axis=1), 1)
+    assert set(model.predict(tokens.test.votes, tokens.test.lengths)) <= {0, 1}
+    assert 0 <= model.score(tokens.test.votes, tokens.test.y, tokens.test.lengths) <= 1
+    blank = table.load(Path(str(FOLDER)), "seq_laptopreview", "frozen")
+    with pytest.raises(fs.exceptions.NotIdentifiableError, match="every vote is for the same class"):
+        fs.SequenceLabelModel().fit(
+            fs.Votes.from_classes(blank.train.votes, classes=[0, 1]), blank.train.lengths
+        )
+
+
+@pytest.mark.skipif(FOLDER is None, reason="FLYINGSQUID_DATA is not set")
+@pytest.mark.parametrize("name", ["tennis", "basketball"])
+@pytest.mark.parametrize("method", ["auto", "covariance"])
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_real_frames_are_labelled(name, method):
+    frames = table.load(Path(str(FOLDER)), name, "design")
+    model = fs.SequenceLabelModel(method=method, temper="auto").fit(frames.train.votes)
+    posterior = model.predict_proba(frames.test.votes)
+    assert np.isfinite(posterior).all()
+    np.testing.assert_allclose(posterior.sum(axis=1), 1)
+    assert 0 < model.temper_ <= 1
+    assert np.isfinite(model.log_likelihood(frames.test.votes)).all()

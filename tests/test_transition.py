@@ -1,0 +1,148 @@
+"""How truths follow each other: exact on exact counts, calibrated on drawn ones, possible always."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.estimate import fit_transition, persistence_of_errors, worth_of_a_row
+from flyingsquid.estimate.binary import Evidence, fit_binary
+from flyingsquid.estimate.task_pairs import joint_table
+from flyingsquid.estimate.transition import LaggedMoments
+from flyingsquid.exceptions import SourceWarning
+
+
+def fitted(sample: fs.datasets.SequenceSimulation, method: str = "triplet_mean"):
+    moments = fs.SequenceMoments.of(sample.votes, sample.lengths)
+    fit = fit_binary(
+        Evidence(moments.rows), sample.class_balance, method=method, anchors={}, screen=1.0, triplets=None
+    )
+    return moments, fit, fit_transition(moments, fit)
+
+
+def test_lagged_covariances_and_their_noise_equal_a_plain_computation():
+    sample = fs.datasets.simulate_sequence(
+        300,
+        [0.9, 0.7, 0.6],
+        coverage=0.7,
+        class_balance=[0.3, 0.7],
+        lengths=[100, 200],
+        rng=np.random.default_rng(0),
+    )
+    lagged = LaggedMoments.of(fs.SequenceMoments.of(sample.votes, sample.lengths))
+    signed = np.array([-1, 1, 0])[sample.votes.codes].astype(float)
+    now, later = (
+        np.concatenate([signed[a:b], signed[c:d]]) for a, b, c, d in [(0, 99, 100, 299), (1, 100, 101, 300)]
+    )
+    now, later = now - now.mean(axis=0), later - later.mean(axis=0)
+    covariance = now.T @ later / len(now)
+    np.testing.assert_allclose(lagged.covariance, covariance, atol=1e-14)
+    np.testing.assert_allclose(lagged.noise, (now**2).T @ later**2 / len(now) - covariance**2, atol=1e-14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["triplet_mean", "covariance"])
+@pytest.mark.parametrize(("persistence", "balance"), [(0.9, [0.5, 0.5]), (0.6, [0.7, 0.3])])
+def test_the_standard_error_is_calibrated(method, persistence, balance):
+    rng = np.random.default_rng(0)
+    off = []
+    for _ in range(200):
+        sample = fs.datasets.simulate_sequence(
+            4_000,
+            [0.9, 0.8, 0.75, 0.7],
+            coverage=0.8,
+            class_balance=balance,
+            persistence=persistence,
+            rng=rng,
+        )
+        transition = fitted(sample, method)[2]
+        off.append((transition.correlation - persistence) / transition.error)
+    assert np.std(off) == pytest.approx(1, abs=0.2)
+    assert abs(np.mean(off)) < 0.35
+
+
+def test_errors_that_persist_do_not_pass_for_truths():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate_sequence(
+        50_000, [0.8, 0.75, 0.7, 0.7], persistence=0.5, error_persistence=0.8, rng=rng
+    )
+    transition = fitted(sample)[2]
+    assert transition.correlation == pytest.approx(0.5, abs=4 * transition.error)
+    # With an even balance the excess is the product of both persistences.
+    np.testing.assert_allclose(transition.excess_correlation, 0.4, atol=0.04)
+
+
+def test_copies_are_no_two_sources():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate_sequence(20_000, [0.8, 0.75, 0.7], error_persistence=0.8, rng=rng)
+    codes = np.asarray(sample.votes.codes)
+    twice = fs.Votes(np.column_stack([codes, codes[:, 0]]), (0, 1))
+    moments = fs.SequenceMoments.of(twice)
+    fit = fit_binary(
+        Evidence(moments.rows),
+        sample.class_balance,
+        method="triplet_mean",
+        anchors={},
+        screen=1.0,
+        triplets=None,
+    )
+    assert fit_transition(moments, fit).pairs == 10
+
+
+def test_rows_without_neighbours_are_independent():
+    sample = fs.datasets.simulate(
+        500, [0.9, 0.8, 0.7], class_balance=[0.3, 0.7], rng=np.random.default_rng(0)
+    )
+    model = fs.SequenceLabelModel(class_balance=[0.3, 0.7]).fit(sample.votes, [1] * 500)
+    np.testing.assert_allclose(model.transition_, [[0.3, 0.7], [0.3, 0.7]])
+    assert "independent, because there are no neighbouring rows" in model.diagnostics_.transition
+    alone = fs.LabelModel(class_balance=[0.3, 0.7]).fit(sample.votes)
+    np.testing.assert_allclose(
+        model.predict_proba(sample.votes, [1] * 500), alone.predict_proba(sample.votes), atol=1e-12
+    )
+
+
+def test_sources_that_never_vote_next_to_each_other_say_nothing():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(900, [0.9, 0.85, 0.8], rng=rng)
+    codes = np.asarray(sample.votes.codes).copy()
+    codes[1::2] = -1
+    model = fs.SequenceLabelModel().fit(fs.Votes(codes, (0, 1)))
+    np.testing.assert_allclose(model.transition_, 0.5)
+    assert model.diagnostics_.correlation_error == np.inf
+
+
+@pytest.mark.parametrize("balance", [0.5, 0.2, 0.01])
+@pytest.mark.parametrize("covariance", [-2.0, -0.01, 0.0, 0.3, 0.99, 5.0])
+@pytest.mark.parametrize("n_pairs", [1.0, 100.0, 1e9])
+def test_the_joint_is_always_possible(balance, covariance, n_pairs):
+    margin = np.array([1 - balance, balance])
+    joint = joint_table(covariance, margin, margin, n_pairs)
+    assert (joint > 0).all()
+    np.testing.assert_allclose(joint.sum(axis=0), margin, atol=1e-15)
+    np.testing.assert_allclose(joint.sum(axis=1), margin, atol=1e-15)
+
+
+def test_what_a_row_is_worth():
+    """The variance of a mean of n rows with autocorrelation r^s is (1 + r)/(1 - r) times 1/n."""
+    n, r = 20_000, 0.6
+    lags = np.arange(1, n)
+    variance = (1 + 2 * np.sum((1 - lags / n) * r**lags)) / n
+    assert 1 / (n * variance) == pytest.approx(worth_of_a_row(r), rel=1e-3)
+    assert persistence_of_errors(np.array([0.4, -0.9]), np.array([1.0, 0.5])) == pytest.approx(0.4 / 1.5)
+    assert persistence_of_errors(np.ones(2), np.ones(2)) < 1
+    assert persistence_of_errors(np.ones(2), np.zeros(2)) == 0
+
+
+def test_one_sided_sources_leave_the_answer_to_the_others():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate_sequence(30_000, [0.85, 0.8, 0.75, 0.8, 0.8], coverage=0.9, rng=rng)
+    codes = np.asarray(sample.votes.codes).copy()
+    codes[:, 3:] = np.where(codes[:, 3:] == 1, 1, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SourceWarning)
+        model = fs.SequenceLabelModel().fit(fs.Votes(codes, (0, 1)))
+    assert model.diagnostics_.correlation == pytest.approx(0.9, abs=0.05)
