@@ -584,3 +584,29 @@ def test_two_tasks_read_a_square_by_its_sum():
     joint = fs.LabelModel(graph, class_balance=[[0.1, 0.3], [0.2, 0.4]]).fit(votes)
     np.testing.assert_allclose(joint.class_balance_, [[0.4, 0.6], [0.3, 0.7]])
     np.testing.assert_allclose(joint.task_tables_[0], [[0.1, 0.3], [0.2, 0.4]])
+
+
+@pytest.mark.parametrize("temper", [0.3, 0.8])
+def test_tempering_weakens_the_evidence_of_other_tasks_only(temper):
+    """Against enumeration; and near 0 every task stands alone."""
+    graph = graph_of(*GRAPHS["chain, three a task"])
+    model = random_model(np.random.default_rng(9), 3, *GRAPHS["chain, three a task"])
+    rows = model.sample(40, np.random.default_rng(0))[0]
+    votes, fitted = fs.Votes(rows, (0, 1)), with_parameters(model, graph)
+    each = np.stack(
+        [
+            np.prod([model.confusion()[i][:, rows[:, i]] for i in graph.sources_of(d)], axis=0)
+            for d in range(3)
+        ]
+    )  # (D, 2, rows): P(votes on task d | Y_d)
+    fitted.temper_ = temper
+    joint = np.einsum("ijk,in,jn,kn->nijk", model.truths, *(each**temper))
+    for task, others in enumerate([(2, 3), (1, 3), (1, 2)]):
+        expected = joint.sum(axis=others) * each[task].T ** (1 - temper)
+        expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(fitted.predict_proba(votes)[:, task], expected, atol=1e-10)
+    fitted.temper_ = 1e-12
+    alone = model.balance()[:, :, None] * each
+    np.testing.assert_allclose(
+        fitted.predict_proba(votes), (alone / alone.sum(axis=1, keepdims=True)).transpose(2, 0, 1), atol=1e-10
+    )

@@ -90,18 +90,19 @@ def test_labels_equal_enumeration(method, temper):
     tables = model.confusion_.copy()
     if method == "auto":
         tables[:, :, 2] = (model.class_balance_ @ tables[:, :, 2].T)[:, None]  # silence says nothing
-    scores, likelihood = {}, 0.0
+    scores, likelihood, own_in_full = {}, 0.0, np.zeros((5, 2))
     for path in itertools.product((0, 1), repeat=5):
         chance = model.class_balance_[path[0]] * np.prod(
             [model.transition_[a, b] for a, b in itertools.pairwise(path)]
         )
-        votes = np.prod(
-            [tables[i, y, v] for y, row in zip(path, rows, strict=True) for i, v in enumerate(row)]
-        )
-        scores[path] = chance * votes ** (temper or 1)
-        likelihood += chance * votes
-    total = sum(scores.values())
-    expected = [sum(s for path, s in scores.items() if path[t] == 1) / total for t in range(5)]
+        each = [
+            np.prod([tables[i, y, v] for i, v in enumerate(row)]) for y, row in zip(path, rows, strict=True)
+        ]
+        scores[path] = chance * np.prod(each) ** (temper or 1)
+        likelihood += chance * np.prod(each)
+        for t, y in enumerate(path):  # the row at hand counts in full, the others are tempered
+            own_in_full[t, y] += scores[path] * each[t] ** (1 - (temper or 1))
+    expected = own_in_full[:, 1] / own_in_full.sum(axis=1)
     np.testing.assert_allclose(model.predict_proba(rows)[:, 1], expected, atol=1e-12)
     np.testing.assert_array_equal(model.predict(rows), max(scores, key=scores.__getitem__))
     np.testing.assert_array_equal(model.predict(rows, joint=False), np.array(expected) > 0.5)

@@ -229,7 +229,6 @@ def explain_on_graph(
     posterior: Array,
     emissions: Emissions,
     task: int,
-    temper: float,
 ) -> Explanation:
     """Explain the posterior of one item on one task of a graph.
 
@@ -242,8 +241,6 @@ def explain_on_graph(
     prior, posterior : arrays of shape (2,)
         P(Y_d = k), and P(Y_d = k | votes).
     emissions : what the votes say on every task
-    temper : float
-        The power that evidence is taken to.
     """
     said = []
     in_units: set[int] = set()
@@ -254,12 +251,12 @@ def explain_on_graph(
         state = int((np.maximum(codes_row[list(sources)], -1) + 1) @ 3 ** np.arange(len(sources)))
         parts = [_contribution(names[i], codes_row[i], classes, 0.0) for i in sources]
         words = ", ".join(str(part.said) for part in parts)
-        adds = temper * float(table[1, state] - table[0, state])
+        adds = float(table[1, state] - table[0, state])
         said.append(Contribution(" & ".join(part.source for part in parts), words, "", adds))
     for i in emissions.tasks[task]:
         if i not in in_units:
             first, second = emissions.log_tables[i, :, codes_row[i] if codes_row[i] >= 0 else 2]
-            said.append(_contribution(names[i], codes_row[i], classes, temper * float(second - first)))
+            said.append(_contribution(names[i], codes_row[i], classes, float(second - first)))
     own = float(np.log(prior[1]) - np.log(prior[0])) + math.fsum(c.adds for c in said)
     elsewhere = float(np.log(posterior[1]) - np.log(posterior[0])) - own
     if len(emissions.tasks) > 1 and abs(elsewhere) > _ROUNDING:

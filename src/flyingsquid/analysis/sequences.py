@@ -13,7 +13,7 @@ from flyingsquid.analysis.table import Table
 from flyingsquid.analysis.verdict import Verdict, accuracy_gain, put_into_words
 from flyingsquid.estimate import BinaryFit, Transition, persistence_of_errors
 from flyingsquid.estimate.task_pairs import SAYS_NOTHING
-from flyingsquid.infer import binary_evidence, forward_backward, vote_shares
+from flyingsquid.infer import binary_evidence, forward_backward, vote_shares, with_own_evidence
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
@@ -34,7 +34,7 @@ class SequenceDiagnostics(Diagnostics):
         nothing.
     persistent : sources whose errors persist from row to row, beyond what the truths explain
     temper : float
-        What the evidence of every row is multiplied with; 1 where it counts in full.
+        What the evidence of other rows is multiplied with; 1 where it counts in full.
     """
 
     transition: str
@@ -126,9 +126,10 @@ def _judge(
     """Compare the model with majority vote on sequences drawn from itself."""
     codes, y = _draw(fit.tables, fit.balance, transition.matrix)
     evidence = np.zeros((2, len(y)))
-    evidence[1] = temper * binary_evidence(codes, fit.weights)
+    evidence[1] = binary_evidence(codes, fit.weights)
     lengths = np.full(_DRAWN_SEQUENCES, _DRAWN_STEPS)
-    posterior, _ = forward_backward(evidence.T, lengths, fit.balance, transition.matrix)
+    posterior, _ = forward_backward(temper * evidence.T, lengths, fit.balance, transition.matrix)
+    posterior = with_own_evidence(posterior, evidence.T, temper)
     gain = accuracy_gain(posterior[:, 1], vote_shares(codes, 2)[:, 0, 1], y)
     doubts = []
     persistence = persistence_of_errors(transition.excess_correlation, coverage)

@@ -1,7 +1,7 @@
 """Parameters to posteriors, in log space."""
 
 from flyingsquid.infer.decide import TIE_BREAKS, TieBreak, decide
-from flyingsquid.infer.evidence import Emissions
+from flyingsquid.infer.evidence import Emissions, with_own_evidence
 from flyingsquid.infer.junction import max_product, sum_product
 from flyingsquid.infer.posterior import binary_evidence, binary_posterior
 from flyingsquid.infer.scan import forward_backward, viterbi
@@ -19,4 +19,5 @@ __all__ = [
     "sum_product",
     "viterbi",
     "vote_shares",
+    "with_own_evidence",
 ]

@@ -56,6 +56,31 @@ class Emissions:
         return result
 
 
+def with_own_evidence(posterior: Array, evidence: Array, temper: float) -> Array:
+    """Posteriors in which the evidence of others was taken to the power ``temper``, and one's own was not.
+
+    Parameters
+    ----------
+    posterior : array of shape (..., K)
+        P(Y = k | votes) where all evidence was tempered.
+    evidence : array of shape (..., K)
+        log P(own votes | Y = k), not tempered.
+
+    Examples
+    --------
+    >>> even, own = np.array([[0.5, 0.5]]), np.log([[0.2, 0.8]])
+    >>> with_own_evidence(even, own, 0.0)  # the others say nothing: what is left is one's own
+    array([[0.2, 0.8]])
+    """
+    if temper == 1:
+        return posterior
+    own = evidence - evidence.max(axis=-1, keepdims=True)
+    full = posterior * np.exp((1 - temper) * own)
+    total = full.sum(axis=-1, keepdims=True)
+    # Where both sides were as sure of opposite classes as numbers can say, the votes at hand decide.
+    return np.asarray(np.where(total > 0, full / np.where(total > 0, total, 1), own == 0))
+
+
 def _of_task(codes: NDArray[Any], log_tables: Array, units: list[tuple[tuple[int, ...], Array]]) -> Array:
     """log P(votes | Y = k) for the sources of one task, shape (n, 2)."""
     n, m = codes.shape

@@ -39,7 +39,14 @@ from flyingsquid.exceptions import (
     SourceWarning,
 )
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import Emissions, TieBreak, binary_posterior, max_product, sum_product
+from flyingsquid.infer import (
+    Emissions,
+    TieBreak,
+    binary_posterior,
+    max_product,
+    sum_product,
+    with_own_evidence,
+)
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator, read_task_gold
@@ -93,9 +100,10 @@ class LabelModel(VoteEstimator):
         or by the paper's linear system, for symmetric methods and at most three sources. The latter is the
         paper's route throughout: single votes, too, may then weigh more than twice their source's odds.
     temper : None, "auto" or number in (0, 1]
-        The power that the evidence of every task is taken to before tasks inform each other. Errors that
+        The power that the evidence of other tasks is taken to: near 0 every task stands alone. Errors that
         persist from frame to frame make a chain of tasks too sure of itself; ``"auto"`` reads their
-        correlation r off the votes and takes (1 - r)/(1 + r). None is 1.
+        correlation r off the votes and takes (1 - r)/(1 + r). None is 1. In ``predict(joint=True)``, where
+        no task is the one at hand, it is taken of all evidence.
 
     Attributes
     ----------
@@ -264,7 +272,8 @@ class LabelModel(VoteEstimator):
         if tie_break != "first":
             raise OptionError(f"joint=True breaks ties by tie_break='first' only, not by {tie_break!r}")
         read = self._read(votes)
-        states = max_product(self._evidence(read), self.graph_.task_tree, self._clique_tables)
+        evidence = self.temper_ * self._emissions.evidence(read.codes)
+        states = max_product(evidence, self.graph_.task_tree, self._clique_tables)
         labels = as_label_array(self._classes)[states]
         return labels[:, 0] if labels.shape[1] == 1 else labels
 
@@ -308,7 +317,7 @@ class LabelModel(VoteEstimator):
         posterior = self._posterior(self._read(Votes(codes[None, :], self._classes)))[0, at]
         prior = np.atleast_2d(self.class_balance_)[at]
         return explain_on_graph(
-            codes, self._classes, self.source_names_, prior, posterior, self._emissions, at, self.temper_
+            codes, self._classes, self.source_names_, prior, posterior, self._emissions, at
         )
 
     def summary(self) -> Table:
@@ -446,11 +455,9 @@ class LabelModel(VoteEstimator):
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
         if self.graph_.is_trivial:
             return binary_posterior(votes.codes, self.class_balance_, self._weights)
-        return sum_product(self._evidence(votes), self.graph_.task_tree, self._clique_tables)[0]
-
-    def _evidence(self, votes: Votes) -> NDArray[np.float64]:
-        """What the votes say about each task, tempered, shape (n, D, 2)."""
-        return np.asarray(self.temper_ * self._emissions.evidence(votes.codes))
+        evidence = self._emissions.evidence(votes.codes)
+        posterior, _ = sum_product(self.temper_ * evidence, self.graph_.task_tree, self._clique_tables)
+        return with_own_evidence(posterior, evidence, self.temper_)
 
     def _check_options(self) -> None:
         if self.graph is not None and not isinstance(self.graph, DependencyGraph):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid.analysis import SequenceDiagnostics, Table, diagnose_sequences, summarize_sequences
 from flyingsquid.estimate import Transition, fit_transition, persistence_of_errors, worth_of_a_row
 from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, OptionError, VotesError
-from flyingsquid.infer import binary_evidence, decide, forward_backward, viterbi
+from flyingsquid.infer import binary_evidence, decide, forward_backward, viterbi, with_own_evidence
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteReader, read_gold
 from flyingsquid.models.label_model import LabelModel, Method, Source
@@ -38,9 +38,10 @@ class SequenceLabelModel(VoteReader):
         How the sources are judged, from all rows. ``method="triplet"`` chooses its own triplets.
     temper : None, "auto" or number in (0, 1]
         Errors of real sources persist from row to row, and the model takes them for independent: its labels
-        are then too sure. A number multiplies the evidence of every row. ``"auto"`` is (1 - r)/(1 + r), with
-        r the mean of the excess correlations above 0, weighted by coverage: what a row is worth when errors
-        have autocorrelation r. None leaves the evidence as it is.
+        are then too sure. A number multiplies the evidence of all other rows: near 0 every row stands alone.
+        ``"auto"`` is (1 - r)/(1 + r), with r the mean of the excess correlations above 0, weighted by
+        coverage: what a row is worth when errors have autocorrelation r. None leaves the evidence as it is.
+        On the paths of :meth:`predict`, where no row is the one at hand, it multiplies all evidence.
 
     Attributes
     ----------
@@ -60,7 +61,7 @@ class SequenceLabelModel(VoteReader):
         How much more a source agrees with itself in the next row than the truths explain: 0 under the
         model, 1 for errors that never end.
     temper_ : float
-        What the evidence of every row is multiplied with.
+        What the evidence of other rows is multiplied with.
     moments_ : SequenceMoments
     diagnostics_ : SequenceDiagnostics
         Computed when asked.
@@ -174,7 +175,10 @@ class SequenceLabelModel(VoteReader):
         ``votes`` and ``lengths`` as in :meth:`fit`; named sources are matched by name, others by position.
         """
         evidence, sequences = self._evidence(votes, lengths)
-        return forward_backward(evidence, sequences, self.class_balance_, self.transition_)[0]
+        posterior, _ = forward_backward(
+            self.temper_ * evidence, sequences, self.class_balance_, self.transition_
+        )
+        return with_own_evidence(posterior, evidence, self.temper_)
 
     def predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
         """A class for each row, shape (T,).
@@ -189,8 +193,8 @@ class SequenceLabelModel(VoteReader):
         """
         if not joint:
             return decide(self.predict_proba(votes, lengths), self._classes, "first", None)
-        evidence, sequences = self._evidence(votes, lengths)
-        return self.classes_[viterbi(evidence, sequences, self.class_balance_, self.transition_)]
+        paths = self._paths(*self._evidence(votes, lengths))
+        return self.classes_[paths]
 
     def log_likelihood(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """log P(votes of a sequence), in nats, shape (sequences,); ``temper`` has no part in it.
@@ -218,7 +222,7 @@ class SequenceLabelModel(VoteReader):
         known = truth >= 0
         if not known.any():
             raise VotesError("y holds no known class, so there is nothing to score")
-        path = viterbi(evidence, sequences, self.class_balance_, self.transition_)
+        path = self._paths(evidence, sequences)
         return float(np.mean(path[known] == truth[known]))
 
     def summary(self) -> Table:
@@ -305,7 +309,11 @@ class SequenceLabelModel(VoteReader):
     def _evidence(self, votes: Any, lengths: Any) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         """What each row says about the classes, shape (T, K), and the lengths of sequences."""
         read, sequences = self._read_sequences(votes, lengths)
-        return _as_evidence(binary_evidence(read.codes, self.temper_ * self._rows._weights)), sequences
+        return _as_evidence(binary_evidence(read.codes, self._rows._weights)), sequences
+
+    def _paths(self, evidence: NDArray[np.float64], lengths: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The most probable path of each sequence, all evidence tempered, shape (T,)."""
+        return viterbi(self.temper_ * evidence, lengths, self.class_balance_, self.transition_)
 
 
 def _as_evidence(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
