@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
+from flyingsquid.infer.lookup import by_pattern
+from flyingsquid.votes.packing import packed_chunks
 from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
-# A table of all patterns of a task is used while it is small, and pays for itself.
-_TABLE_PATTERNS = 1 << 16
-_ITEMS_PER_PATTERN = 4
 _CHUNK_CELLS = 1 << 20
 
 
@@ -52,7 +51,9 @@ class Emissions:
             for task, sources in enumerate(self.tasks):
                 columns = chunk if len(sources) == m else chunk[:, list(sources)]
                 log_tables = self.log_tables[list(sources)]
-                result[start : start + rows, task] = _of_task(columns, log_tables, units[task])
+                result[start : start + rows, task] = by_pattern(
+                    columns, partial(_directly, log_tables=log_tables, units=units[task])
+                )
         return result
 
 
@@ -81,20 +82,8 @@ def with_own_evidence(posterior: Array, evidence: Array, temper: float) -> Array
     return np.asarray(np.where(total > 0, full / np.where(total > 0, total, 1), own == 0))
 
 
-def _of_task(codes: NDArray[Any], log_tables: Array, units: list[tuple[tuple[int, ...], Array]]) -> Array:
-    """log P(votes | Y = k) for the sources of one task, shape (n, 2)."""
-    n, m = codes.shape
-    size = n_patterns(m, 2)
-    if size > _TABLE_PATTERNS or n < size * _ITEMS_PER_PATTERN:
-        return _directly(codes, log_tables, units)
-    table = _directly(all_patterns(m, 2), log_tables, units)
-    result = np.empty((n, 2))
-    for rows, numbers in packed_chunks(codes, 2):
-        np.take(table, numbers, axis=0, out=result[rows], mode="clip")
-    return result
-
-
 def _directly(codes: NDArray[Any], log_tables: Array, units: list[tuple[tuple[int, ...], Array]]) -> Array:
+    """log P(votes | Y = k) for the sources of one task, shape (n, 2)."""
     n, m = codes.shape
     silent = log_tables[:, :, 2]
     result = np.tile(silent.sum(axis=0), (n, 1))

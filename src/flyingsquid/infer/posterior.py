@@ -9,13 +9,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
+from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
-# A table of all patterns is used while it is small, and pays for itself.
-_TABLE_PATTERNS = 1 << 16
-_ITEMS_PER_PATTERN = 4
 _CHUNK_CELLS = 1 << 18
 
 
@@ -32,13 +29,7 @@ def binary_posterior(codes: Codes, prior: Array, weights: Array) -> Array:
         0, a missing vote adds nothing, and an item without votes gets the prior.
     """
     offset = float(np.log(prior[1]) - np.log(prior[0]))
-    if isinstance(codes, csr_array) or not _has_table(codes):
-        return _probabilities(binary_evidence(codes, weights) + offset)
-    table = _probabilities(_dense_evidence(all_patterns(codes.shape[1], 2), weights) + offset)
-    posterior = np.empty((len(codes), 1, 2))
-    for rows, numbers in packed_chunks(codes, 2):
-        np.take(table, numbers, axis=0, out=posterior[rows], mode="clip")
-    return posterior
+    return by_pattern(codes, lambda rows: _probabilities(_evidence(rows, weights) + offset))
 
 
 def binary_evidence(codes: Codes, weights: Array) -> Array:
@@ -46,22 +37,13 @@ def binary_evidence(codes: Codes, weights: Array) -> Array:
 
     With weights log P(v | Y=1) - log P(v | Y=0) these are the log odds of class 1 less those of the prior.
     """
+    return by_pattern(codes, lambda rows: _evidence(rows, weights))
+
+
+def _evidence(codes: Codes, weights: Array) -> Array:
     if isinstance(codes, csr_array):
         return _sparse_evidence(codes, weights)
-    if not _has_table(codes):
-        return _dense_evidence(codes, weights)
-    table = _dense_evidence(all_patterns(codes.shape[1], 2), weights)
-    evidence = np.empty(len(codes))
-    for rows, numbers in packed_chunks(codes, 2):
-        np.take(table, numbers, out=evidence[rows], mode="clip")
-    return evidence
-
-
-def _has_table(codes: NDArray[Any]) -> bool:
-    """Whether the rows are looked up in a table of all patterns."""
-    n, m = codes.shape
-    size = n_patterns(m, 2)
-    return size <= _TABLE_PATTERNS and n >= size * _ITEMS_PER_PATTERN
+    return _dense_evidence(codes, weights)
 
 
 def _probabilities(log_odds: Array) -> Array:

@@ -48,11 +48,12 @@ from flyingsquid.infer import (
     with_own_evidence,
 )
 from flyingsquid.infer.decide import as_label_array
+from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator, read_task_gold
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.states import listed
+from flyingsquid.votes.states import Codes, listed
 from flyingsquid.votes.weights import read_weights
 
 Method: TypeAlias = Literal[
@@ -455,7 +456,10 @@ class LabelModel(VoteEstimator):
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
         if self.graph_.is_trivial:
             return binary_posterior(votes.codes, self.class_balance_, self._weights)
-        evidence = self._emissions.evidence(votes.codes)
+        return by_pattern(votes.codes, self._posterior_on_graph)
+
+    def _posterior_on_graph(self, codes: Codes) -> NDArray[np.float64]:
+        evidence = self._emissions.evidence(codes)
         posterior, _ = sum_product(self.temper_ * evidence, self.graph_.task_tree, self._clique_tables)
         return with_own_evidence(posterior, evidence, self.temper_)
 

@@ -17,7 +17,7 @@ from flyingsquid.moments.counting import count_block
 from flyingsquid.moments.cover import Cover
 from flyingsquid.votes import REASONS, Votes, as_votes
 from flyingsquid.votes.packing import all_patterns
-from flyingsquid.votes.states import Label, listed, require_same, rows_of_entries, shown_names
+from flyingsquid.votes.states import Label, listed, require_same, rows_of_entries, shown_name, shown_names
 from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
 
 # Float counts may fall below zero by this share of all items when parts are subtracted.
@@ -128,13 +128,12 @@ class Moments:
         if sources != self.cover.blocks[block]:
             at = np.array(self.cover.positions(block, sources), np.intp)
             counts = np.ascontiguousarray(counts[:, :, at[:, None], at])
-        every = self.source_names
         return Moments(
             self.n_items,
             (counts,),
             self.missing[list(sources)],
             self.classes,
-            tuple(every[i] for i in sources),
+            tuple(shown_name(self.names, i) for i in sources),
             Cover.everything(len(sources)),
         )
 

@@ -45,7 +45,12 @@ def listed(labels: Sequence[Label], most: int = 6) -> str:
 
 def shown_names(names: tuple[str, ...] | None, n_sources: int) -> tuple[str, ...]:
     """The names, or ``source 0``, ``source 1``, ... where there are none."""
-    return names or tuple(f"source {j}" for j in range(n_sources))
+    return names if names is not None else tuple(shown_name(None, i) for i in range(n_sources))
+
+
+def shown_name(names: tuple[str, ...] | None, source: int) -> str:
+    """The name of one source, or ``source 7`` where there are none."""
+    return f"source {source}" if names is None else names[source]
 
 
 def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:

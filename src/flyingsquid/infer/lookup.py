@@ -1,0 +1,33 @@
+"""What is a function of a row of votes is computed once a pattern, where patterns are few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
+from flyingsquid.votes.states import Codes
+
+Array = NDArray[np.float64]
+# A table of all patterns is used while it is small, and pays for itself.
+_TABLE_PATTERNS = 1 << 16
+_ITEMS_PER_PATTERN = 4
+
+
+def by_pattern(codes: Codes, compute: Callable[[Any], Array]) -> Array:
+    """``compute(codes)`` of shape (n, ...) for codes of two classes, through a table where that is faster."""
+    if isinstance(codes, csr_array):
+        return compute(codes)
+    n, m = codes.shape
+    size = n_patterns(m, 2)
+    if size > _TABLE_PATTERNS or n < size * _ITEMS_PER_PATTERN:
+        return compute(codes)
+    table = compute(all_patterns(m, 2))
+    result = np.empty((n, *table.shape[1:]))
+    for rows, numbers in packed_chunks(codes, 2):
+        np.take(table, numbers, axis=0, out=result[rows], mode="clip")
+    return result
