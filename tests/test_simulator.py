@@ -82,3 +82,35 @@ def test_bad_options_of_sequences_are_refused(options, message):
     arguments = {"n_items": 10, "accuracies": [0.8], "rng": np.random.default_rng(0)} | options
     with pytest.raises(OptionError, match=message):
         fs.datasets.simulate_sequence(**arguments)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [fs.DependencyGraph.chain(3, 3, source_edges=[(0, 1), (1, 2)]), fs.DependencyGraph.grid(2, 2, 3)],
+)
+def test_graphs_are_drawn_as_described(graph):
+    sample = fs.datasets.simulate_graph(
+        60_000, graph, 0.8, coverage=0.7, class_balance=[0.3, 0.7], correlation=0.6, copying=0.5,
+        rng=np.random.default_rng(0),
+    )  # fmt: skip
+    codes, truth = np.asarray(sample.votes.codes), sample.y[:, graph.source_task]
+    np.testing.assert_allclose((codes >= 0).mean(axis=0), sample.coverage, atol=0.01)
+    right = (codes == truth).sum(axis=0) / (codes >= 0).sum(axis=0)
+    np.testing.assert_allclose(right, sample.accuracies, atol=0.01)
+    np.testing.assert_allclose(sample.y.mean(axis=0), 0.7, atol=0.01)
+    for a, b in graph.task_edges:
+        assert np.corrcoef(sample.y[:, a], sample.y[:, b])[0, 1] == pytest.approx(0.6, abs=0.02)
+    for a, b in graph.source_edges:
+        both = (codes[:, a] >= 0) & (codes[:, b] >= 0)
+        alike = (codes[:, a] == codes[:, b])[both].mean()
+        assert alike > 0.8 * 0.8 + 0.2 * 0.2 + 0.1  # more than two independent sources would
+
+
+@pytest.mark.parametrize(
+    "option", [{"correlation": 1.0}, {"correlation": -1}, {"copying": -0.1}, {"copying": True}]
+)
+def test_bad_options_of_graphs(option):
+    with pytest.raises(fs.exceptions.OptionError, match=next(iter(option))):
+        fs.datasets.simulate_graph(10, fs.DependencyGraph(3), 0.8, **option, rng=np.random.default_rng(0))
+    with pytest.raises(fs.exceptions.OptionError, match="DependencyGraph"):
+        fs.datasets.simulate_graph(10, 3, 0.8, rng=np.random.default_rng(0))

@@ -149,7 +149,8 @@ def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], w
     """Codes of known labels, shape (n, D), negative where unknown; ``y`` is (n, D), or (n,) for one task."""
     n_items, n_tasks = shape
     if n_tasks == 1:
-        return read_gold(y, classes, n_items, what)[:, None]
+        column = y[:, 0] if getattr(y, "shape", None) == (n_items, 1) else y
+        return read_gold(column, classes, n_items, what)[:, None]
     table = y if hasattr(y, "ndim") else np.asanyarray(y)
     table = np.asanyarray(table)
     if table.shape != shape:

@@ -1,0 +1,94 @@
+"""Make the pictures of the documentation: ``python docs/pictures/make_pictures.py`` (needs matplotlib)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+import flyingsquid as fs
+
+matplotlib.use("svg")
+# The same picture is the same file.
+matplotlib.rcParams.update({"svg.hashsalt": "flyingsquid", "svg.fonttype": "none", "font.size": 10})
+
+from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chosen
+
+HERE = Path(__file__).parent
+# Where the stretch of frames begins.
+FIRST = 2_000
+BLUE, RED, GREY = "#2563a8", "#c2410c", "#9aa3ad"
+GRAPHS = {
+    "graph-independent": fs.DependencyGraph(5),
+    "graph-dependent": fs.DependencyGraph(6, source_edges=[(0, 1), (0, 2), (1, 2)]),
+    "graph-chain": fs.DependencyGraph.chain(3, 3, source_edges=[(0, 1)]),
+}
+
+
+def video() -> fs.datasets.SequenceSimulation:
+    """The frames of the tutorial."""
+    return fs.datasets.simulate_sequence(
+        12_000,
+        [0.8, 0.75, 0.7, 0.65],
+        coverage=[0.9, 0.7, 0.6, 0.6],
+        class_balance=[0.6, 0.4],
+        persistence=0.95,
+        rng=np.random.default_rng(0),
+    )
+
+
+def timeline() -> None:
+    """A stretch of frames: the truth, single frames, the sequence."""
+    frames = video()
+    shown = slice(FIRST, FIRST + 250)
+    alone = fs.LabelModel(class_balance=[0.6, 0.4]).fit(frames.votes).predict_proba(frames.votes)[shown, 1]
+    model = fs.SequenceLabelModel(class_balance=[0.6, 0.4]).fit(frames.votes)
+    together = model.predict_proba(frames.votes)[shown, 1]
+    at = np.arange(FIRST, FIRST + 250)
+    figure, axes = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True, layout="constrained")
+    for axis, values, colour, title in (
+        (axes[0], alone, RED, "every frame by itself"),
+        (axes[1], together, BLUE, "frames that know their neighbours"),
+    ):
+        axis.fill_between(at, frames.y[shown], step="mid", color=GREY, alpha=0.35, linewidth=0, label="truth")
+        axis.plot(at, values, color=colour, linewidth=1.2, label="P(class 1)")
+        axis.set_title(title, loc="left", fontsize=10)
+        axis.set_yticks([0, 1])
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(loc="upper right", fontsize=8, frameon=False, ncols=2, bbox_to_anchor=(1, 1.25))
+    axes[1].set_xlabel("frame")
+    figure.savefig(HERE / "video-timeline.svg", metadata={"Date": None})
+
+
+def lengths() -> None:
+    """Accuracy by the number of frames in a chain."""
+    rng = np.random.default_rng(0)
+    sizes = [1, 2, 3, 5, 8, 14]
+    scores = []
+    for size in sizes:
+        graph = fs.DependencyGraph.chain(size, 4)
+        clips = fs.datasets.simulate_graph(
+            6_000, graph, [0.8, 0.75, 0.7, 0.65] * size, coverage=0.7, correlation=0.9, rng=rng
+        )
+        model = fs.LabelModel(graph).fit(clips.votes)
+        scores.append(model.score(clips.votes, clips.y))
+    figure, axis = plt.subplots(figsize=(5, 2.8), layout="constrained")
+    axis.plot(sizes, scores, marker="o", color=BLUE)
+    axis.set_xlabel("frames in a clip")
+    axis.set_ylabel("accuracy of a frame")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.3)
+    figure.savefig(HERE / "video-lengths.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    """Write every picture beside this file."""
+    for name, graph in GRAPHS.items():
+        (HERE / f"{name}.svg").write_text(graph.to_svg(), encoding="utf-8")
+    timeline()
+    lengths()
+
+
+if __name__ == "__main__":
+    main()
