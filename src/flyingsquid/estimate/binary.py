@@ -86,6 +86,8 @@ class BinaryFit:
     conditional : ConditionalFit, or None for a symmetric method
     separation : Separation
     errors : standard errors of accuracies where known labels changed them, or None
+    worth : array of shape (m, 2), or None where no label is known
+        What each table counted as beside known labels, in items of each class.
     """
 
     balance: Array
@@ -102,6 +104,7 @@ class BinaryFit:
     conditional: ConditionalFit | None
     separation: Separation
     errors: Array | None = None
+    worth: Array | None = None
 
 
 def fit_binary(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +22,25 @@ class GoldCounts:
     ----------
     votes : array of shape (m, 2, 3)
         ``votes[i, y, v]`` known items of class y had source i vote v; no vote last.
+    units : tuple of arrays of shape (2, 3^s)
+        For each unit of dependent sources on the task, how often known items of each class had it in each
+        state, in the order of ``all_patterns(s, 2)``.
     """
 
     votes: Array
+    units: tuple[Array, ...] = ()
 
     @classmethod
-    def of(cls, votes: Votes, gold: NDArray[Any], weights: NDArray[Any] | None = None) -> GoldCounts:
+    def of(
+        cls,
+        votes: Votes,
+        gold: NDArray[Any],
+        weights: NDArray[Any] | None = None,
+        units: Sequence[tuple[int, ...]] = (),
+    ) -> GoldCounts:
         """Count ``votes`` on the items whose code in ``gold``, shape (n,), is not negative.
 
-        ``weights`` of shape (n,) say how often each item counts.
+        ``weights`` of shape (n,) say how often each item counts; ``units`` are columns of dependent sources.
         """
         known = np.flatnonzero(gold >= 0)
         codes = np.maximum(votes[known].to_dense().codes, -1)
@@ -39,7 +50,14 @@ class GoldCounts:
             items = gold[known] == y
             for column, vote in enumerate((0, 1, -1)):
                 counts[:, y, column] = share[items] @ (codes[items] == vote)
-        return cls(counts)
+        joint = []
+        for unit in units:
+            states = (codes[:, list(unit)].astype(np.intp) + 1) @ 3 ** np.arange(len(unit))
+            of_class = [gold[known] == y for y in (0, 1)]
+            size = 3 ** len(unit)
+            counted = [np.bincount(states[y], share[y], minlength=size) for y in of_class]
+            joint.append(np.asarray(counted, np.float64))
+        return cls(counts, tuple(joint))
 
     @property
     def classes(self) -> Array:

@@ -110,6 +110,7 @@ def _label_model_state(model: LabelModel) -> State:
     for task, gold in enumerate(model._gold or ()):
         if gold is not None:
             arrays[f"gold_{task}"] = gold.votes
+            arrays[f"gold_units_{task}"] = _flat(gold.units)
     return State("LabelModel", meta, arrays)
 
 
@@ -154,7 +155,14 @@ def _read_gold(state: State, moments: Moments) -> list[GoldCounts | None] | None
         gold = state.arrays.get(f"gold_{task}")
         if gold is not None and (gold.shape != (len(cover.blocks[block]), 2, 3) or not (gold >= 0).all()):
             raise ModelFileError("the counts on known labels do not fit the sources")
-        found.append(None if gold is None else GoldCounts(gold.astype(np.float64)))
+        if gold is None:
+            found.append(None)
+            continue
+        mine = [unit for unit in cover.units if moments.graph and moments.graph.source_task[unit[0]] == task]
+        units = cut_tables(state.arrays[f"gold_units_{task}"], [(2, 3 ** len(unit)) for unit in mine])
+        if any(not (unit >= 0).all() for unit in units):
+            raise ModelFileError("the counts on known labels do not fit the sources")
+        found.append(GoldCounts(gold.astype(np.float64), tuple(units)))
     return found if any(gold is not None for gold in found) else None
 
 
