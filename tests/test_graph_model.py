@@ -14,6 +14,9 @@ import flyingsquid as fs
 from flyingsquid.estimate.linear_system import system_matrix
 from flyingsquid.estimate.units import UnitTable
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
+from flyingsquid.io import State, write_state
+from flyingsquid.models import files
+from flyingsquid.votes.packing import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
 
 Edges = list[tuple[int, int]]
@@ -768,3 +771,59 @@ def test_the_error_of_a_pair_of_tasks_is_calibrated():
         pair = fs.LabelModel(graph, class_balance=model.balance()).fit(fs.Votes(votes, (0, 1)))._fit.pairs[0]
         z.append((pair.covariance - truth) / pair.error)
     assert 0.8 < np.std(z) < 1.25
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_the_likelihood_is_a_distribution_whatever_the_balance():
+    sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7, 0.65], coverage=0.6, rng=np.random.default_rng(0))
+    every = fs.Votes(all_patterns(4, 2), (0, 1))
+    sums = []
+    for p in (0.1, 0.5):
+        model = fs.LabelModel(class_balance=[p, 1 - p]).fit(sample.votes)
+        assert np.exp(model.log_likelihood(every)).sum() == pytest.approx(1, abs=1e-5)
+        sums.append(model.log_likelihood(sample.votes).sum())
+    assert sums[1] > sums[0]  # the even balance is the true one
+    paired = fs.LabelModel(fs.DependencyGraph(4, source_edges=[(0, 1)]), class_balance=[0.2, 0.8])
+    assert np.exp(paired.fit(sample.votes).log_likelihood(every)).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_three_dependent_sources_need_more_than_a_hair_of_imbalance_for_the_linear_system():
+    sample = fs.datasets.simulate(
+        4_000, [0.85, 0.75, 0.7, 0.65, 0.85, 0.75], coverage=0.7, rng=np.random.default_rng(2)
+    )
+    graph = fs.DependencyGraph(6, source_edges=[(0, 1), (1, 2), (0, 2)])
+    with pytest.raises(NotIdentifiableError, match=r"E\[Y\] = 0\.002 .* too close to 0 at 4,000 items"):
+        fs.LabelModel(graph, cliques="linear", class_balance=[0.499, 0.501]).fit(sample.votes)
+
+
+def test_triplets_that_no_truth_separates_are_refused():
+    graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
+    votes = fs.datasets.simulate(2_000, [0.8] * 6, rng=np.random.default_rng(0)).votes
+    good = [(0, 2, 3), (1, 4, 5)]
+    fs.LabelModel(graph, method="triplet", triplets=good).fit(votes)
+    with pytest.raises(OptionError, match="which the truth of no task separates"):
+        fs.LabelModel(graph, method="triplet", triplets=[*good, (0, 1, 2)]).fit(votes)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("unit_tables", lambda a: np.where(np.arange(len(a)) == 3, np.nan, a)),
+        ("task_tables", lambda a: a[::-1].copy()),
+        ("excess_correlation", lambda a: a + 5),
+        ("triplets_used", lambda a: a - 10**6),
+        ("interval", lambda a: a[:, ::-1].copy()),
+        ("confusion", lambda a: a.astype(np.float32)),
+        ("units", lambda a: a - 10**6),
+    ],
+)
+def test_tampered_files_of_graphs_are_refused(frames, tmp_path, name, change):
+    graph, votes, _ = frames
+    balance = [[0.3, 0.7]] * 4
+    state = files._label_model_state(fs.LabelModel(graph, class_balance=balance).fit(votes))
+    write_state(
+        tmp_path / "model.fsq",
+        State(state.kind, state.meta, {**state.arrays, name: change(state.arrays[name])}),
+    )
+    with pytest.raises(fs.exceptions.ModelFileError):
+        fs.load(tmp_path / "model.fsq")

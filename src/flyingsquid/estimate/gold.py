@@ -91,11 +91,14 @@ class GoldCounts:
         pull = np.divide(accuracies, noise, out=np.zeros_like(noise), where=noise > 0)
         return float(2 * pull @ leaning)
 
-    def balance(self, expected: float, error: float) -> tuple[float, float]:
-        """E[Y] and its error, pooled from ``expected`` ± ``error`` and the known items."""
+    def balance(self, expected: float, error: float, believed: float = 2.0) -> tuple[float, float]:
+        """E[Y] and its error, pooled from ``expected`` ± ``error`` and the known items.
+
+        An even balance counts as ``believed`` items besides.
+        """
         n, ones = float(self.classes.sum()), float(self.classes[1])
-        p = (ones + 1) / (n + 2)
-        own = 4 * p * (1 - p) / (n + 3)  # variance of E[Y] from the known items alone
+        p = (ones + believed / 2) / (n + believed)
+        own = 4 * p * (1 - p) / (n + believed + 1)  # variance of E[Y] from the known items alone
         if not np.isfinite(error):
             return 2 * p - 1, float(np.sqrt(own))
         weight = own / (own + error**2)

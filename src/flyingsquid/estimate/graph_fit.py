@@ -153,6 +153,7 @@ def fit_graph(
             raise error if n_tasks == 1 else NotIdentifiableError(f"task {task}: {error}") from error
     if graph is None:
         return GraphFit(None, tuple(tasks))
+    _require_valid_triplets(moments, graph, tasks, options)
     units = _fit_units(moments, graph, tasks, options, gold)
     pairs = _fit_pairs(moments, graph, tasks)
     if balance.joint is not None:
@@ -183,6 +184,10 @@ def _locate(
     block = cover.homes[task]
     if graph is None:
         every = cover.blocks[0]
+        few = _voting(moments, 0, every).sum() < 3 and method in SYMMETRIC and method != "independencies"
+        if few and _is_lopsided(balance.tasks[0]):
+            _refuse_idle_options(moments, every, options)
+            method = "independencies"
         return _Place(0, every, every, Separation.independent(len(every)), method)
     own = graph.sources_of(task)
     groups, votes = graph.groups[list(own)], _voting(moments, block, own)
@@ -230,6 +235,24 @@ def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, me
         f"three groups of sources that are independent given the truth are needed to judge {shown}, and the "
         f"graph leaves {n_groups} separated groups, neighbouring tasks included. {instead.capitalize()}"
     )
+
+
+def _require_valid_triplets(
+    moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit], options: Options
+) -> None:
+    """Refuse a given triplet that no task can use."""
+    for triplet in options.triplets or ():
+        around = [tasks[task] for task in {graph.source_task[i] for i in triplet}]
+        for place in around:
+            at = [place.columns.index(i) for i in triplet if i in place.columns]
+            if len(at) == 3 and len(set(place.fit.separation.groups[at].tolist())) == 3:
+                break
+        else:
+            names = ", ".join(repr(moments.source_names[i]) for i in triplet)
+            raise OptionError(
+                f"triplets holds ({names}), which the truth of no task separates: two of them depend on each "
+                "other, or their tasks are not neighbours"
+            )
 
 
 def _is_lopsided(balance: object) -> bool:

@@ -237,7 +237,12 @@ def _by_linear_system(counts: UnitCounts, at: NDArray[np.intp], fit: BinaryFit, 
         else:
             products[i, j] = float(np.sign(moments @ score)) * size
     return latent_of_system(
-        counts.states, counts.signed @ score / scale, fit.mean_parameters[at], _expected(fit), products
+        counts.states,
+        counts.signed @ score / scale,
+        fit.mean_parameters[at],
+        _expected(fit),
+        products,
+        counts.n_items,
     )
 
 

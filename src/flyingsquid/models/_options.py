@@ -42,7 +42,7 @@ def read_anchors(signs: Any, names: tuple[str, ...]) -> dict[int, int]:
         raise OptionError(f"signs={signs!r} is unknown; pass 'average', or {{source: +1 or -1}}")
     anchors: dict[int, int] = {}
     for source, sign in signs.items():
-        if sign not in (-1, 1):
+        if np.ndim(sign) or sign not in (-1, 1):
             raise OptionError(f"signs[{source!r}] is {sign!r}; +1 is better than random, -1 worse")
         at = position_of(source, names, "signs")
         if at in anchors:

@@ -115,7 +115,8 @@ class LabelModel(VoteEstimator):
         P(source votes).
     confusion_ : array of shape (m, K, K + 1)
         P(vote = v | Y = k), no vote last. With ``class_balance_`` it gives every posterior, unless a graph
-        says that there is more to know.
+        says that there is more to know; and up to what no vote says, which is nothing for symmetric methods
+        even where the balance does not fit the votes.
     graph_ : DependencyGraph
     task_tables_ : array of shape (E, K, K)
         P(Y_a, Y_b) for each of the E edges in ``graph_.task_edges``.
@@ -288,8 +289,10 @@ class LabelModel(VoteEstimator):
         (569,)
         """
         read = self._read(votes)
-        evidence = self._emissions.evidence(read.codes)
-        return sum_product(evidence, self.graph_.task_tree, self._clique_tables)[1]
+        # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
+        balance = np.atleast_2d(self.class_balance_)
+        plain = emissions_of(self._emissions.tasks, self.confusion_, None, balance, self._units)
+        return sum_product(plain.evidence(read.codes), self.graph_.task_tree, self._clique_tables)[1]
 
     def explain(self, votes_row: Any, *, task: int | None = None) -> Explanation:
         """Why one item got its label: what each source adds to the log odds, strongest first.

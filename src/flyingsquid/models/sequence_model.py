@@ -202,14 +202,10 @@ class SequenceLabelModel(VoteReader):
         counts as one in a million.
         """
         read, sequences = self._read_sequences(votes, lengths)
-        prior, weights = self.class_balance_, self._rows._weights
-        # log P(v | Y=0) from P(v) and the log ratio that labels use, so that both agree.
-        rates = np.maximum(np.einsum("k,mkv->mv", prior, self.confusion_), _NEVER_SEEN)
-        base = np.log(rates) - np.logaddexp(np.log(prior[0]), np.log(prior[1]) + weights)
-        evidence = _as_evidence(binary_evidence(read.codes, weights))
-        _, likelihood = forward_backward(evidence, sequences, prior, self.transition_)
-        first = np.cumsum(sequences) - sequences
-        return np.asarray(likelihood + np.add.reduceat(binary_evidence(read.codes, base), first))
+        # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
+        logs = np.log(np.maximum(self.confusion_, _NEVER_SEEN))
+        evidence = np.stack([binary_evidence(read.codes, logs[:, k]) for k in (0, 1)]).T
+        return forward_backward(evidence, sequences, self.class_balance_, self.transition_)[1]
 
     def score(self, votes: Any, y: ArrayLike, lengths: Any = None) -> float:
         """Accuracy of :meth:`predict` on the rows whose true class is known.
