@@ -82,7 +82,8 @@ def test_majority_vote_has_the_methods_of_label_model():
 def test_label_model_signature():
     assert str(inspect.signature(fs.LabelModel.__init__).replace(return_annotation=None)).count("*, method")
     assert list(inspect.signature(fs.LabelModel).parameters) == [
-        "graph", "method", "class_balance", "signs", "screen", "triplets", "cliques", "temper",
+        "graph", "method", "multiclass", "class_balance", "n_classes", "signs", "screen", "triplets",
+        "cliques", "temper",
     ]  # fmt: skip
     assert list(inspect.signature(fs.LabelModel.fit).parameters) == [
         "self",

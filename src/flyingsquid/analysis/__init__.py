@@ -11,6 +11,7 @@ from flyingsquid.analysis.explain import (
     explain_on_graph,
 )
 from flyingsquid.analysis.fit_test import FitTest
+from flyingsquid.analysis.many import diagnose_many, explain_classes
 from flyingsquid.analysis.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.summary import summarize_sources, summarize_tally
 from flyingsquid.analysis.table import Table
@@ -30,8 +31,10 @@ __all__ = [
     "concerns",
     "count_item",
     "diagnose",
+    "diagnose_many",
     "diagnose_sequences",
     "emissions_of",
+    "explain_classes",
     "explain_item",
     "explain_on_graph",
     "summarize_sequences",

@@ -92,19 +92,20 @@ class _Explained(ABC):
 class Explanation(_Explained):
     """Where the probability of one item comes from, source by source.
 
-    All log odds are those of the predicted class against the other one: what is positive speaks for
-    the prediction. The prior and the contributions sum to ``log_odds``.
+    All log odds are those of the predicted class against the other one, or the next best of many: what is
+    positive speaks for the prediction. The prior and the contributions sum to ``log_odds``.
 
     Attributes
     ----------
-    classes : tuple of 2 labels
-    predicted : the more probable label; the first on a tie
-    probabilities : tuple of 2, P(Y = k | votes)
-    prior : tuple of 2, P(Y = k)
+    classes : tuple of K labels
+    predicted : the most probable label; the first on a tie
+    probabilities : tuple of K, P(Y = k | votes)
+    prior : tuple of K, P(Y = k)
     prior_log_odds : float
     contributions : tuple of Contribution, strongest first
         Sources that add nothing are left out.
     log_odds : float
+    against : the next best label, where there are more than two; otherwise None
     """
 
     classes: tuple[Label, ...]
@@ -114,14 +115,16 @@ class Explanation(_Explained):
     prior_log_odds: float
     contributions: tuple[Contribution, ...]
     log_odds: float
+    against: Label | None = None
 
     def table(self) -> Table:
         """The prior, then the sources, strongest first; the column ``adds`` sums to the log odds."""
         rows = tuple((c.source, c.said, c.adds) for c in self.contributions)
+        rival = "" if self.against is None else f" against {as_scalar(self.against)}"
         return Table(
             ("source", "vote", "adds"),
             (("prior", None, self.prior_log_odds), *rows),
-            title=f"log odds of {as_scalar(self.predicted)}: {self.log_odds:+.2f}",
+            title=f"log odds of {as_scalar(self.predicted)}{rival}: {self.log_odds:+.2f}",
             footnotes=(self.sentence(),),
             formats=("", "", "+.2f"),
         )
@@ -217,7 +220,7 @@ def explain_item(
     posterior = binary_posterior(codes_row[None, :], prior, weights)[0]
     # Column 2 of the weights is no vote, whatever its reason.
     adds = weights[np.arange(len(codes_row)), np.where(codes_row >= 0, codes_row, 2)]
-    said = [_contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
+    said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
     return _explanation(classes, posterior, prior, said)
 
 
@@ -249,14 +252,14 @@ def explain_on_graph(
         if sources[0] not in emissions.tasks[task]:
             continue
         state = int((np.maximum(codes_row[list(sources)], -1) + 1) @ 3 ** np.arange(len(sources)))
-        parts = [_contribution(names[i], codes_row[i], classes, 0.0) for i in sources]
+        parts = [contribution(names[i], codes_row[i], classes, 0.0) for i in sources]
         words = ", ".join(str(part.said) for part in parts)
         adds = float(table[1, state] - table[0, state])
         said.append(Contribution(" & ".join(part.source for part in parts), words, "", adds))
     for i in emissions.tasks[task]:
         if i not in in_units:
             first, second = emissions.log_tables[i, :, codes_row[i] if codes_row[i] >= 0 else 2]
-            said.append(_contribution(names[i], codes_row[i], classes, float(second - first)))
+            said.append(contribution(names[i], codes_row[i], classes, float(second - first)))
     own = float(np.log(prior[1]) - np.log(prior[0])) + math.fsum(c.adds for c in said)
     elsewhere = float(np.log(posterior[1]) - np.log(posterior[0])) - own
     if len(emissions.tasks) > 1 and abs(elsewhere) > _ROUNDING:
@@ -270,20 +273,29 @@ def _explanation(
     """Put contributions to the log odds of class 1 in order, turned towards the predicted class."""
     best = int(decide(posterior, (0, 1), "first", None)[0])
     towards = 2 * best - 1
-    turned = [replace(c, adds=towards * c.adds) for c in said if c.adds != 0]
-    turned.sort(key=lambda c: -abs(c.adds))
+    turned = [replace(c, adds=towards * c.adds) for c in said]
     # Adding 0 turns the -0.0 of an even prior into 0.
     start = towards * float(np.log(prior[1]) - np.log(prior[0])) + 0.0
+    return put_together(classes, best, posterior[0], prior, start, turned)
+
+
+def put_together(
+    classes: tuple[Label, ...],
+    best: int,
+    posterior: Array,
+    prior: Array,
+    start: float,
+    said: Sequence[Contribution],
+    against: Label | None = None,
+) -> Explanation:
+    """Contributions to the log odds of the best class, strongest first, those that add nothing left out.
+
+    ``posterior`` and ``prior`` have shape (K,); ``start`` is what the prior adds.
+    """
+    turned = sorted((c for c in said if c.adds != 0), key=lambda c: -abs(c.adds))
     total = math.fsum([start, *(c.adds for c in turned)])
-    return Explanation(
-        classes,
-        classes[best],
-        tuple(posterior[0].tolist()),
-        tuple(prior.tolist()),
-        start,
-        tuple(turned),
-        total,
-    )
+    sure, before = tuple(posterior.tolist()), tuple(prior.tolist())
+    return Explanation(classes, classes[best], sure, before, start, tuple(turned), total, against)
 
 
 def count_item(codes_row: NDArray[Any], classes: tuple[Label, ...], names: Sequence[str]) -> VoteCount:
@@ -300,11 +312,12 @@ def count_item(codes_row: NDArray[Any], classes: tuple[Label, ...], names: Seque
     best = int(decide(shares, tuple(range(len(classes))), "first", None)[0])
     voters = [i for i, code in enumerate(codes_row) if code >= 0]
     order = sorted(voters, key=lambda i: (codes_row[i] != best, codes_row[i]))
-    said = tuple(_contribution(names[i], codes_row[i], classes, 1 / len(voters)) for i in order)
+    said = tuple(contribution(names[i], codes_row[i], classes, 1 / len(voters)) for i in order)
     return VoteCount(classes, classes[best], tuple(shares[0].tolist()), said)
 
 
-def _contribution(name: str, code: int, classes: tuple[Label, ...], adds: float) -> Contribution:
+def contribution(name: str, code: int, classes: tuple[Label, ...], adds: float) -> Contribution:
+    """What one source said, by its code, and what that adds."""
     if code >= 0:
         return Contribution(name, classes[code], "", float(adds))
     return Contribution(name, None, REASONS[-1 - code], float(adds))

@@ -5,19 +5,23 @@ from flyingsquid.estimate.binary import METHODS, BinaryFit
 from flyingsquid.estimate.gold import GoldCounts
 from flyingsquid.estimate.graph_fit import GraphFit, Options, fit_graph
 from flyingsquid.estimate.intervals import accuracy_errors
+from flyingsquid.estimate.many import MANY_CLASSES, ManyFit, fit_many
 from flyingsquid.estimate.transition import Transition, fit_transition, persistence_of_errors, worth_of_a_row
 from flyingsquid.estimate.units import UnitTable
 
 __all__ = [
+    "MANY_CLASSES",
     "METHODS",
     "BinaryFit",
     "GoldCounts",
     "GraphFit",
+    "ManyFit",
     "Options",
     "Transition",
     "UnitTable",
     "accuracy_errors",
     "fit_graph",
+    "fit_many",
     "fit_transition",
     "persistence_of_errors",
     "resolve_balance",

@@ -1,5 +1,6 @@
 """Parameters to posteriors, in log space."""
 
+from flyingsquid.infer.classes import class_evidence, class_posterior
 from flyingsquid.infer.decide import TIE_BREAKS, TieBreak, decide
 from flyingsquid.infer.evidence import Emissions, with_own_evidence
 from flyingsquid.infer.junction import max_product, sum_product
@@ -13,6 +14,8 @@ __all__ = [
     "TieBreak",
     "binary_evidence",
     "binary_posterior",
+    "class_evidence",
+    "class_posterior",
     "decide",
     "forward_backward",
     "max_product",

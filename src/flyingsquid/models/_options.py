@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid.estimate import worth_of_a_row
+from flyingsquid.estimate import MANY_CLASSES, METHODS, worth_of_a_row
 from flyingsquid.estimate.linear_system import LARGEST_SYSTEM
 from flyingsquid.estimate.symmetric import SYMMETRIC
 from flyingsquid.exceptions import GraphError, IncompatibleError, NotIdentifiableError, OptionError
@@ -150,6 +150,46 @@ def read_task(task: Any, n_tasks: int) -> int:
     if not 0 <= at < n_tasks:
         raise OptionError(f"task={at}; there are {n_tasks} tasks, counted from 0")
     return at
+
+
+def check_many(model: Any, moments: Moments) -> None:
+    """Refuse options of a label model that have no part in fitting many classes."""
+    n_classes = moments.n_classes
+    binary = model.method in METHODS
+    if binary and model.multiclass == "native":
+        raise OptionError(
+            f"method={model.method!r} is for two classes, and the votes have {n_classes}: "
+            f"{listed(moments.classes)}. Pass multiclass='one_vs_rest' to fit every class against the rest, "
+            "or method='auto'; or name the two with Votes.from_classes(..., classes=[a, b]) if the others "
+            "cannot occur"
+        )
+    if model.method in MANY_CLASSES and model.multiclass == "one_vs_rest":
+        raise OptionError(
+            f"method={model.method!r} fits all classes at once; multiclass='one_vs_rest' takes a binary "
+            "method"
+        )
+    if moments.graph is not None:
+        raise GraphError(f"graphs are for two classes, and the votes have {n_classes}")
+    for name, idle in (("signs", model.signs == "average"), ("triplets", model.triplets is None)):
+        if not idle:
+            raise OptionError(f"{name}= has no part in fitting {n_classes} classes")
+    if not binary and model.screen != 1.0:
+        raise OptionError(f"screen= has no part in method={model.method!r}, which uses no triplets")
+
+
+def read_n_classes(n_classes: Any, votes: Any) -> tuple[int, ...] | None:
+    """Classes 0 to K - 1, for votes that come as plain numbers; None where the votes say it themselves."""
+    if n_classes is None:
+        return None
+    is_number = isinstance(n_classes, (int, np.integer)) and not isinstance(n_classes, bool)
+    if not is_number or n_classes < 2:
+        raise OptionError(f"n_classes={n_classes!r}; a whole number of classes, 2 or more, is needed")
+    if isinstance(votes, Votes) and votes.n_classes != n_classes:
+        raise OptionError(
+            f"n_classes={n_classes}, and the votes have the classes {listed(votes.classes)}; name them all "
+            "with Votes.from_classes(..., classes=...)"
+        )
+    return tuple(range(int(n_classes)))
 
 
 def require_binary(data: Votes | Moments, model: str = "LabelModel") -> None:

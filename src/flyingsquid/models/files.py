@@ -14,7 +14,7 @@ from flyingsquid.estimate import GoldCounts, UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
-from flyingsquid.models import _options
+from flyingsquid.models import _options, many_files
 from flyingsquid.models._base import VoteReader
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
@@ -71,6 +71,8 @@ def load(
             return Moments.from_state(state)
         if state.kind == "LabelModel":
             return _label_model(state)
+        if state.kind == many_files.KIND:
+            return many_files.from_state(state, _read_options(state.meta["options"]))
         if state.kind == "MajorityVote":
             return _majority_vote(state)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
@@ -85,6 +87,8 @@ def load(
 
 def _label_model_state(model: LabelModel) -> State:
     model._require_fitted()
+    if model._many is not None:
+        return many_files.to_state(model, _plain_options(model))
     counts, found = to_state(model.moments_), model.diagnostics_
     meta = {
         "options": _plain_options(model),
@@ -128,6 +132,7 @@ def _label_model(state: State) -> LabelModel:
     model = LabelModel(moments.graph, **_read_options(state.meta["options"]))
     model._remember(moments.classes, moments.names, moments.source_names)
     model.moments_, model.graph_, model._tasks = moments, graph, graph.stacked_shape
+    model._many = model._pending = None
     model.accuracies_ = arrays["accuracies"]
     model.coverage_ = arrays["coverage"]
     model._check_options()
@@ -249,6 +254,8 @@ def _plain_options(model: LabelModel) -> dict[str, Any]:
         "signs": signs if isinstance(signs, str) else [[_source(s), int(v)] for s, v in signs.items()],
         "screen": float(model.screen),
         "triplets": None if triplets is None else [[_source(s) for s in triplet] for triplet in triplets],
+        "multiclass": str(model.multiclass),
+        "n_classes": None if model.n_classes is None else int(model.n_classes),
         "cliques": str(model.cliques),
         "temper": model.temper
         if model.temper is None or isinstance(model.temper, str)
@@ -268,6 +275,8 @@ def _read_options(options: dict[str, Any]) -> dict[str, Any]:
         "signs": signs if isinstance(signs, str) else dict(signs),
         "screen": options["screen"],
         "triplets": None if triplets is None else [tuple(triplet) for triplet in triplets],
+        "multiclass": options["multiclass"],
+        "n_classes": options["n_classes"],
         "cliques": options["cliques"],
         "temper": options["temper"],
     }

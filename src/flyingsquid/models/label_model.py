@@ -15,15 +15,19 @@ from flyingsquid.analysis import (
     Table,
     concerns,
     diagnose,
+    diagnose_many,
     emissions_of,
+    explain_classes,
     explain_item,
     explain_on_graph,
     summarize_sources,
 )
 from flyingsquid.estimate import (
+    MANY_CLASSES,
     METHODS,
     GoldCounts,
     GraphFit,
+    ManyFit,
     Options,
     UnitTable,
     accuracy_errors,
@@ -38,6 +42,7 @@ from flyingsquid.infer import (
     Emissions,
     TieBreak,
     binary_posterior,
+    class_posterior,
     max_product,
     sum_product,
     with_own_evidence,
@@ -47,13 +52,23 @@ from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
 from flyingsquid.models._graphs import count_gold, edge_tables, excess_by_source, stacked_shape
+from flyingsquid.models._many import is_many, log_likelihood_of_many, solve_many
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.states import Codes
 from flyingsquid.votes.weights import read_weights
 
 Method: TypeAlias = Literal[
-    "auto", "triplet_mean", "triplet_median", "triplet", "independencies", "covariance", "quadratic"
+    "auto",
+    "triplet_mean",
+    "triplet_median",
+    "triplet",
+    "independencies",
+    "covariance",
+    "quadratic",
+    "agreement",
+    "refined",
+    "decomposition",
 ]
 Source: TypeAlias = int | str
 _NORMAL_95 = 1.959963984540054
@@ -62,8 +77,8 @@ _NORMAL_95 = 1.959963984540054
 class LabelModel(VoteEstimator):
     """Combine noisy votes into probabilistic labels, in closed form and without gold labels.
 
-    For binary tasks whose sources may abstain. Without a graph: one task, whose sources err independently
-    given the truth.
+    For one task of any number of classes, or several binary ones, whose sources may abstain. Without a graph:
+    one task, whose sources err independently given the truth.
 
     Parameters
     ----------
@@ -75,8 +90,14 @@ class LabelModel(VoteEstimator):
         ``"triplet_mean"`` and ``"triplet_median"`` average over all triplets of sources; ``"triplet"``
         uses the strongest one for each source, or those in ``triplets``; ``"independencies"`` divides by
         a known, lopsided class balance and needs no triplets. For sources of any kind:
-        ``"covariance"`` fits all pairs at once; ``"quadratic"`` averages triplets vote by vote.
-        ``"auto"`` is ``"triplet_mean"``.
+        ``"covariance"`` fits all pairs at once; ``"quadratic"`` averages triplets vote by vote. For any
+        number of classes: ``"agreement"`` judges a source by the other votes on its items, from counts alone;
+        ``"refined"`` adds ten passes over the votes; ``"decomposition"`` is exact for sources of any kind, by
+        three views. ``"auto"`` is ``"triplet_mean"`` for two classes; for more, ``"refined"`` where there are
+        votes enough, otherwise ``"agreement"``.
+    multiclass : "native" or "one_vs_rest"
+        For more than two classes. ``"one_vs_rest"`` fits every class against the rest by a binary ``method``,
+        and puts the results into one table: the paper's reduction.
     class_balance : None, "uniform", "estimate" or array
         P(Y = k) in the order of ``classes_``, shape (K,); for D tasks it is shared by all. An array (D, K)
         has one row a task. The joint table of all tasks, shape (K,) * D or flat in C order, also says how
@@ -85,6 +106,8 @@ class LabelModel(VoteEstimator):
         0.075). None is the method's own choice: even for symmetric methods; for ``"covariance"`` and
         ``"quadratic"`` estimated by ``fit``, even in ``fit_moments`` and ``partial_fit``, which see no
         triples.
+    n_classes : int, optional
+        Classes are 0 to ``n_classes`` - 1, also those that nobody votes for. Default: those that occur.
     signs : "average" or mapping {source: +1 | -1}
         ``"average"`` takes the sources to be better than random on average. Anchors name sources
         known to be better (+1) or worse (-1) than random, by name or position.
@@ -150,6 +173,11 @@ class LabelModel(VoteEstimator):
     accuracies_: NDArray[np.float64]
     coverage_: NDArray[np.float64]
     confusion_: NDArray[np.float64]
+    _many: ManyFit | None = None
+    _pending: Moments | None
+    _gold: list[GoldCounts | None] | None
+    _interval: NDArray[np.float64] | None
+    _diagnostics: Diagnostics | None
     graph_: DependencyGraph
     task_tables_: NDArray[np.float64]
     excess_correlation_: NDArray[np.float64]
@@ -160,7 +188,9 @@ class LabelModel(VoteEstimator):
         graph: DependencyGraph | None = None,
         *,
         method: Method = "auto",
+        multiclass: Literal["native", "one_vs_rest"] = "native",
         class_balance: Literal["uniform", "estimate"] | ArrayLike | None = None,
+        n_classes: int | None = None,
         signs: Literal["average"] | Mapping[Source, int] = "average",
         screen: float = 1.0,
         triplets: Sequence[tuple[Source, Source, Source]] | None = None,
@@ -169,7 +199,9 @@ class LabelModel(VoteEstimator):
     ) -> None:
         self.graph = graph
         self.method = method
+        self.multiclass = multiclass
         self.class_balance = class_balance
+        self.n_classes = n_classes
         self.signs = signs
         self.screen = screen
         self.triplets = triplets
@@ -196,10 +228,12 @@ class LabelModel(VoteEstimator):
             How often each item counts.
         """
         self._check_options()
-        read = as_votes(votes, tasks=stacked_shape(self.graph))
-        _options.require_binary(read)
+        read = as_votes(votes, _options.read_n_classes(self.n_classes, votes), stacked_shape(self.graph))
         weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
         moments = Moments.of(read, self.graph, sample_weight=weights)
+        if is_many(self, moments):
+            solve_many(self, moments, read, weights, gold)
+            return self
         counts = None if gold is None else count_gold(gold, read, moments, weights)
         self._solve(moments, counts, read, weights)
         return self
@@ -211,14 +245,16 @@ class LabelModel(VoteEstimator):
         """
         self._check_options()
         _options.require_moments(moments)
-        _options.require_binary(moments)
         wanted = None if self.graph is None or self.graph.is_trivial else self.graph
         if moments.graph != wanted:
             raise GraphError(
                 f"the counts were made for {moments.graph or 'no graph'}, the model has {wanted or 'none'}; "
                 "count with Moments.of(votes, graph)"
             )
-        self._solve(moments, None)
+        if is_many(self, moments):
+            solve_many(self, moments)
+        else:
+            self._solve(moments, None)
         return self
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
@@ -230,18 +266,21 @@ class LabelModel(VoteEstimator):
         """
         self._check_options()
         before: Moments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
-        chunk = as_votes(votes, None if before is None else before.classes, stacked_shape(self.graph))
-        _options.require_binary(chunk)
+        known = _options.read_n_classes(self.n_classes, votes) if before is None else before.classes
+        chunk = as_votes(votes, known, stacked_shape(self.graph))
         if before is not None and before.graph is not None and before.names and chunk.names:
             chunk = chunk.matched_to(before.classes, before.names)
         total = Moments.of(chunk, self.graph, sample_weight=sample_weight)
         if before is not None:
             total = before + total
         try:
-            self._solve(total, getattr(self, "_gold", None))
+            if is_many(self, total):
+                solve_many(self, total)
+            else:
+                self._solve(total, getattr(self, "_gold", None))
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
-            self._pending: Moments | None = total
+            self._pending = total
             raise
         return self
 
@@ -289,6 +328,8 @@ class LabelModel(VoteEstimator):
         (569,)
         """
         read = self._read(votes)
+        if self._many is not None:
+            return log_likelihood_of_many(self, read)
         # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
         balance = np.atleast_2d(self.class_balance_)
         plain = emissions_of(self._emissions.tasks, self.confusion_, None, balance, self._units)
@@ -315,6 +356,8 @@ class LabelModel(VoteEstimator):
         """
         codes = self._read_row(votes_row)
         at = _options.read_task(task, self.graph_.n_tasks)
+        if self._many is not None:
+            return explain_classes(codes, self._classes, self.source_names_, self._many)
         if self.graph_.is_trivial:
             return explain_item(codes, self._classes, self.source_names_, self.class_balance_, self._weights)
         posterior = self._posterior(self._read(Votes(codes[None, :], self._classes)))[0, at]
@@ -369,6 +412,7 @@ class LabelModel(VoteEstimator):
         self.moments_, self.graph_ = moments, graph
         self._tasks = graph.stacked_shape
         self._pending = None
+        self._many = None
         self.coverage_ = np.minimum(moments.coverage, 1.0)
         mean_parameters = fit.gather([task.fit.mean_parameters for task in fit.tasks])
         share = np.divide(
@@ -386,8 +430,7 @@ class LabelModel(VoteEstimator):
         self.excess_correlation_ = excess
         self.temper_ = _options.read_temper(self.temper, persistence)
         self._fit = fit
-        self._interval: NDArray[np.float64] | None = None
-        self._diagnostics: Diagnostics | None = None
+        self._interval = self._diagnostics = None
         # Options may be set anew after the fit; what belongs to the fit is kept with it.
         self._fitted_with: dict[str, Any] = {
             "method": str(method),
@@ -428,6 +471,8 @@ class LabelModel(VoteEstimator):
     def diagnostics_(self) -> Diagnostics:
         """What the fit noticed; computed when asked."""
         self._require_fitted()
+        if self._diagnostics is None and self._many is not None:
+            self._diagnostics = diagnose_many(self.moments_, self._many)
         if self._diagnostics is None:
             used = self._fitted_with
             self._diagnostics = diagnose(
@@ -457,6 +502,8 @@ class LabelModel(VoteEstimator):
         return self._fit.gather(errors)
 
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
+        if self._many is not None:
+            return class_posterior(votes.codes, self.class_balance_, self._many.log_tables)
         if self.graph_.is_trivial:
             return binary_posterior(votes.codes, self.class_balance_, self._weights)
         return by_pattern(votes.codes, self._posterior_on_graph)
@@ -474,8 +521,11 @@ class LabelModel(VoteEstimator):
         if self.cliques == "linear":
             _options.check_linear(self.method, self.graph)
         _options.check_temper_on_graph(self.temper, self.graph)
-        if self.method not in ("auto", *METHODS):
-            raise OptionError(f"method={self.method!r} is unknown; one of auto, {', '.join(METHODS)}")
+        if self.method not in ("auto", *METHODS, *MANY_CLASSES):
+            known = ", ".join((*METHODS, *MANY_CLASSES))
+            raise OptionError(f"method={self.method!r} is unknown; one of auto, {known}")
+        if self.multiclass not in ("native", "one_vs_rest"):
+            raise OptionError(f"multiclass={self.multiclass!r} is unknown; one of native, one_vs_rest")
         _options.check_screen(self.screen)
         if self.triplets is not None and self.method != "triplet":
             raise OptionError(f"triplets= is used by method='triplet' only, not by {self.method!r}")

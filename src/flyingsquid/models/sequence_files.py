@@ -59,7 +59,7 @@ def from_state(state: State) -> SequenceLabelModel:
         State(MOMENTS, {"rows": state.meta["rows"]["counts"], "n_pairs": state.meta["n_pairs"]}, state.arrays)
     )
     options = files._read_options(state.meta["options"])
-    for of_rows_only in ("triplets", "cliques"):
+    for of_rows_only in ("triplets", "cliques", "multiclass", "n_classes"):
         del options[of_rows_only]
     model = SequenceLabelModel(**options)
     temper, pairs = state.meta["temper"], state.meta["pairs"]

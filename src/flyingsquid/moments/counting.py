@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid.votes.one_hot import one_hot
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
-from flyingsquid.votes.states import Codes, dense_codes, rows_of_entries
+from flyingsquid.votes.states import Codes, dense_codes
 
 # Above this many patterns a histogram no longer stays in the cache.
 _HISTOGRAM_PATTERNS = 1 << 17
@@ -117,11 +118,11 @@ def _by_gram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) 
     dtype = np.dtype(np.float32 if weights is None else np.float64)
     width = n_classes * m
     rows = min(n, _CHUNK_ROWS, max(1, _BUFFER_BYTES // (width * dtype.itemsize)))
-    one_hot = np.empty((rows, n_classes, m), dtype)
+    buffer = np.empty((rows, n_classes, m), dtype)
     counts = np.zeros((width, width))
     for start in range(0, n, rows):
         chunk = codes[start : start + rows]
-        hot = one_hot[: len(chunk)]
+        hot = buffer[: len(chunk)]
         for k in range(n_classes):
             hot[:, k] = chunk == k
         flat = hot.reshape(len(chunk), width)
@@ -134,18 +135,15 @@ def _by_gram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) 
 
 def _by_sparse_product(codes: csr_array, n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
     n, m = codes.shape
-    votes = codes.data > 0
-    row = rows_of_entries(codes)[votes]
-    column = (codes.data[votes].astype(np.int64) - 1) * m + codes.indices[votes]
-    one_hot = csr_array((np.ones(len(row)), (row, column)), shape=(n, n_classes * m))
+    cast = one_hot(codes, n_classes)
     counts = np.zeros((n_classes * m, n_classes * m))
     # The product of a chunk holds at most the squared votes of its rows.
-    cost = np.cumsum(np.diff(one_hot.indptr).astype(np.int64) ** 2)
+    cost = np.cumsum(np.diff(cast.indptr).astype(np.int64) ** 2)
     start = 0
     while start < n:
         reached = (cost[start - 1] if start else 0) + _SPARSE_CHUNK_PAIRS
         stop = max(start + 1, int(np.searchsorted(cost, reached, side="right")))
-        part = one_hot[start:stop]
+        part = cast[start:stop]
         right = part if weights is None else part.multiply(weights[start:stop, None]).tocsr()
         product = (part.T @ right).tocoo()
         counts[product.row, product.col] += product.data

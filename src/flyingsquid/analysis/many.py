@@ -1,0 +1,85 @@
+"""What a fit of many classes noticed, and why one item got its label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.analysis.diagnostics import Diagnostics
+from flyingsquid.analysis.explain import Explanation, contribution, put_together
+from flyingsquid.analysis.verdict import put_into_words
+from flyingsquid.estimate import ManyFit
+from flyingsquid.infer import class_posterior, vote_shares
+from flyingsquid.moments import Moments
+from flyingsquid.votes.states import Label
+
+Array = NDArray[np.float64]
+_DRAWN_CELLS, _MOST_ROWS = 1 << 20, 20_000
+
+
+def diagnose_many(moments: Moments, fit: ManyFit) -> Diagnostics:
+    """Name the sources that a fit of many classes flagged, and judge it."""
+    names, none = moments.source_names, np.zeros(moments.n_sources, np.int64)
+    nobody = np.zeros(moments.n_sources, np.bool_)
+    verdict = put_into_words(_gain(fit), fit.silent, nobody, None, fit.accuracies, moments.coverage)
+    return Diagnostics(
+        method=fit.method,
+        reason=fit.reason,
+        class_balance=fit.balance_note,
+        silent=tuple(names[i] for i in np.flatnonzero(fit.silent)),
+        one_sided=tuple(names[i] for i in np.flatnonzero(fit.one_class)),
+        identical=(),
+        unidentified=(),
+        useless=(),
+        adversarial=(),
+        clipped=(),
+        triplets_used=none,
+        triplets_skipped=none,
+        fit_test=None,
+        verdict=verdict,
+    )
+
+
+def _gain(fit: ManyFit) -> float:
+    """Accuracy less that of majority vote, on items drawn from the tables with a fixed seed."""
+    rng = np.random.default_rng(0)
+    m, n_classes, _ = fit.tables.shape
+    n = int(np.clip(_DRAWN_CELLS // (m * n_classes), 200, _MOST_ROWS))
+    y = rng.choice(n_classes, n, p=fit.balance)
+    codes = np.empty((n, m), np.int16)
+    for i, table in enumerate(fit.tables):
+        steps = np.cumsum(table, axis=1)
+        drawn = (rng.random((n, 1)) * steps[y, -1:] > steps[y]).sum(axis=1)
+        codes[:, i] = np.where(drawn >= n_classes, -1, drawn)
+    posterior = class_posterior(codes, fit.balance, fit.log_tables)[:, 0]
+    return _accuracy(posterior, y) - _accuracy(vote_shares(codes, n_classes)[:, 0], y)
+
+
+def _accuracy(scores: Array, y: NDArray[Any]) -> float:
+    """Share of items whose class scores highest; ties share the credit."""
+    best = scores >= scores.max(axis=1, keepdims=True) - 1e-9
+    return float(np.mean(best[np.arange(len(y)), y] / best.sum(axis=1)))
+
+
+def explain_classes(
+    codes_row: NDArray[Any], classes: tuple[Label, ...], names: Sequence[str], fit: ManyFit
+) -> Explanation:
+    """Explain one item of many classes: the log odds of the best class against the next best.
+
+    ``codes_row`` are dense codes of shape (m,).
+    """
+    posterior = class_posterior(codes_row[None, :], fit.balance, fit.log_tables)[0, 0]
+    second, best = np.argsort(posterior, kind="stable")[-2:]
+    if posterior[second] == posterior[best]:
+        best, second = min(best, second), max(best, second)
+    logs = fit.log_tables[
+        np.arange(len(codes_row)), :, codes_row
+    ]  # no vote, -1 and below, reads from the end
+    logs = np.where((codes_row < 0)[:, None], fit.log_tables[:, :, -1], logs)
+    adds = logs[:, best] - logs[:, second]
+    said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
+    prior = float(np.log(fit.balance[best]) - np.log(fit.balance[second])) + 0.0
+    return put_together(classes, int(best), posterior, fit.balance, prior, said, classes[int(second)])

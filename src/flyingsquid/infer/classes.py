@@ -1,0 +1,42 @@
+"""Posterior of one task with any number of classes, sources independent given the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.states import Codes
+
+Array = NDArray[np.float64]
+_CHUNK_CELLS = 1 << 22
+
+
+def class_evidence(codes: Codes, log_tables: Array) -> Array:
+    """log P(votes | Y = k) up to rounding, shape (n, K).
+
+    Parameters
+    ----------
+    codes : dense (n, m) or sparse codes of K classes
+    log_tables : array of shape (m, K, K + 1)
+        log P(vote = v | Y = k), no vote last.
+    """
+    m, n_classes, _ = log_tables.shape
+    silence = log_tables[:, :, -1]
+    # Rows are votes of a source, class by class; what a vote adds beyond silence.
+    adds = (log_tables[:, :, :-1] - silence[:, :, None]).transpose(2, 0, 1).reshape(n_classes * m, n_classes)
+    evidence = np.empty((codes.shape[0], n_classes))
+    rows = max(1, _CHUNK_CELLS // max(m, n_classes))
+    for start in range(0, codes.shape[0], rows):
+        part = one_hot(codes[start : start + rows], n_classes)
+        evidence[start : start + rows] = part @ adds
+    return evidence + silence.sum(axis=0)
+
+
+def class_posterior(codes: Codes, prior: Array, log_tables: Array) -> Array:
+    """P(Y = k | votes), shape (n, 1, K); the middle axis is the task. ``prior`` of shape (K,) enters once."""
+    scores = class_evidence(codes, log_tables) + np.log(prior)
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores[:, None, :]
