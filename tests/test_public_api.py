@@ -22,6 +22,7 @@ TOP = [
     "datasets",
     "exceptions",
     "load",
+    "score_bins",
 ]
 MEMBERS = {
     fs.DependencyGraph: {
@@ -50,8 +51,8 @@ MEMBERS = {
         "aligned_to", "save", "load", "to_state", "from_state",
     },
     fs.Votes: {
-        "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "codes", "classes",
-        "names", "items", "shape", "n_items", "n_sources", "n_classes", "n_votes", "is_sparse",
+        "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "from_scores", "codes",
+        "classes", "names", "items", "shape", "n_items", "n_sources", "n_classes", "n_votes", "is_sparse",
         "source_names", "missing_counts", "to_dense", "distinct", "matched_to", "of_sources",
     },
 }  # fmt: skip
@@ -103,6 +104,13 @@ def test_dependency_graph_signature():
     assert list(inspect.signature(fs.DependencyGraph.grid).parameters) == [
         "height", "width", "sources_per_cell",
     ]  # fmt: skip
+
+
+def test_from_scores_signature():
+    assert list(inspect.signature(fs.Votes.from_scores).parameters) == [
+        "scores", "thresholds", "bins", "classes", "names",
+    ]  # fmt: skip
+    assert list(inspect.signature(fs.score_bins).parameters) == ["scores", "n_bins", "names"]
 
 
 def test_sequence_label_model_signature():

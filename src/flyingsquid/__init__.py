@@ -17,7 +17,7 @@ from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments, SequenceMoments
-from flyingsquid.votes import ABSTAIN, Votes
+from flyingsquid.votes import ABSTAIN, Votes, score_bins
 
 if TYPE_CHECKING:
     from flyingsquid.models import LabelModel, MajorityVote, SequenceLabelModel, load
@@ -36,6 +36,7 @@ __all__ = [
     "datasets",
     "exceptions",
     "load",
+    "score_bins",
 ]
 
 # The estimators need scikit-learn, which takes a second to import and imports pandas where it
