@@ -15,6 +15,7 @@ TOP = [
     "LabelModel",
     "MajorityVote",
     "Moments",
+    "MultiLabelModel",
     "SequenceLabelModel",
     "SequenceMoments",
     "Votes",
@@ -39,6 +40,11 @@ MEMBERS = {
         "of", "n_items", "n_sources", "n_classes", "pair_counts", "pair_rates", "vote_counts", "coverage",
         "missing", "save", "load", "from_state", "missing_counts", "classes", "names", "source_names",
         "is_exact", "aligned_to", "graph", "cover", "blocks", "units", "part",
+    },
+    fs.MultiLabelModel: {
+        "fit", "predict", "predict_proba", "score", "summary", "save",
+        "get_params", "set_params", "get_metadata_routing", "set_fit_request", "set_score_request",
+        "set_predict_request", "set_predict_proba_request",
     },
     fs.SequenceLabelModel: {
         "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "partial_fit", "predict",
@@ -126,6 +132,13 @@ def test_sequence_label_model_signature():
     ]  # fmt: skip
     assert list(inspect.signature(fs.SequenceLabelModel.score).parameters) == [
         "self", "votes", "y", "lengths",
+    ]  # fmt: skip
+
+
+def test_multi_label_model_signature():
+    assert list(inspect.signature(fs.MultiLabelModel).parameters) == ["label_model", "labels", "on_failure"]
+    assert list(inspect.signature(fs.MultiLabelModel.fit).parameters) == [
+        "self", "votes", "y", "gold", "sample_weight",
     ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from flyingsquid.models import _options
 from flyingsquid.models._base import VoteReader
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
+from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.files import KIND as MOMENTS
@@ -53,16 +54,18 @@ def save(model: VoteReader, path: str | os.PathLike[str]) -> None:
 
 def load(
     path: str | os.PathLike[str],
-) -> LabelModel | MajorityVote | SequenceLabelModel | Moments | SequenceMoments:
+) -> LabelModel | MajorityVote | MultiLabelModel | SequenceLabelModel | Moments | SequenceMoments:
     """Read what ``save`` wrote: a model, or counts.
 
     Nothing in the file is executed. A file that is damaged, foreign, or from a newer version is
     refused with :class:`~flyingsquid.exceptions.ModelFileError`.
     """
-    from flyingsquid.models import sequence_files
+    from flyingsquid.models import multi_label_files, sequence_files
 
     state = read_state(path)
     try:
+        if state.kind == multi_label_files.KIND:
+            return multi_label_files.from_state(state)
         if state.kind == sequence_files.KIND:
             return sequence_files.from_state(state)
         if state.kind == SEQUENCE_MOMENTS:
