@@ -191,3 +191,18 @@ def test_known_labels_on_every_item_leave_good_sources_good(method):
     model = fs.LabelModel(method=method).fit(votes, gold=sample.y)
     assert model.score(votes, sample.y) > 0.99
     np.testing.assert_allclose(model.accuracies_, (votes == sample.y[:, None]).mean(axis=0), atol=0.01)
+
+
+@pytest.mark.parametrize("n_known", [1, 3, 10])
+def test_a_few_labels_do_no_harm(n_known):
+    """They neither undo the even balance nor flip sources that are clearly good."""
+    without, with_labels = [], []
+    for seed in range(40):
+        sample = fs.datasets.simulate(
+            400, [0.85, 0.75, 0.7, 0.65], coverage=0.7, rng=np.random.default_rng(seed)
+        )
+        gold = np.where(np.arange(400) < n_known, sample.y, -1)
+        without.append(fs.LabelModel().fit(sample.votes).score(sample.votes, sample.y))
+        with_labels.append(fs.LabelModel().fit(sample.votes, gold=gold).score(sample.votes, sample.y))
+    assert np.mean(with_labels) > np.mean(without) - 0.005
+    assert min(with_labels) > 0.6

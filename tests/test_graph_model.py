@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -13,6 +14,9 @@ import flyingsquid as fs
 from flyingsquid.estimate.linear_system import system_matrix
 from flyingsquid.estimate.units import UnitTable
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
+from flyingsquid.io import State, write_state
+from flyingsquid.models import files
+from flyingsquid.votes.packing import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
 
 Edges = list[tuple[int, int]]
@@ -47,6 +51,8 @@ GRAPHS = {
     "disconnected": ((0, 0, 0, 1, 1, 1), [], []),
     "cycle of four": ((0, 0, 1, 1, 2, 2, 3, 3), [(0, 1), (1, 2), (2, 3), (0, 3)], []),
 }
+TRIPLES = [(3 * g + a, 3 * g + b) for g in range(3) for a, b in ((0, 1), (0, 2), (1, 2))]
+LARGE: dict[str, tuple[tuple[int, ...], Edges, Edges]] = {"three triples": ((0,) * 9, [], TRIPLES)}
 SYMMETRIC = ["triplet_mean", "triplet_median", "triplet"]
 
 
@@ -82,11 +88,14 @@ def test_exact_moments_give_exact_parameters(name, method, biased):
     check(model, fit_exactly(model, graph, method=method), graph)
 
 
+@pytest.mark.parametrize("method", ["covariance", "quadratic"])
+@pytest.mark.parametrize("balance", ["given", "estimate"])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_asymmetric_sources_stay_exact(name):
+def test_asymmetric_sources_stay_exact(name, method, balance):
     graph = graph_of(*GRAPHS[name])
     model = random_model(np.random.default_rng(len(name)), graph.n_tasks, *GRAPHS[name], symmetric=False)
-    check(model, fit_exactly(model, graph, method="covariance", screen=1.0), graph)
+    options = {"class_balance": "estimate"} if balance == "estimate" else {}
+    check(model, fit_exactly(model, graph, method=method, **options), graph)
 
 
 @pytest.mark.parametrize("name", ["pair", "clique of three", "shared node"])
@@ -133,6 +142,48 @@ def test_the_linear_system_is_that_of_the_paper():
         assert np.linalg.det(a) == pytest.approx(determinant, rel=1e-6)
 
 
+@pytest.mark.parametrize("s", [1, 2, 3])
+def test_the_system_turns_cells_into_entries(s):
+    """A mu = r for a random table, with every entry P(product over Z = 1, U silent) summed up by hand."""
+    cells = np.random.default_rng(s).dirichlet(np.ones(2 * 3**s))
+    outcomes = [  # as the columns of A: last source slowest, 1, 0, -1; Y fastest, 1, -1
+        (*votes[::-1], y) for votes in itertools.product((1, 0, -1), repeat=s) for y in (1, -1)
+    ]
+    entries = []
+    for roles in itertools.product("-ZU", repeat=s):
+        for with_truth in (False, True):
+            total = 0.0
+            for (*votes, y), mass in zip(outcomes, cells, strict=True):
+                pairs = list(zip(votes, roles[::-1], strict=True))
+                silent = all(vote == 0 for vote, role in pairs if role == "U")
+                product = np.prod([vote for vote, role in pairs if role == "Z"] + [y] * with_truth)
+                total += mass * (silent and product == 1)
+            entries.append(total)
+    np.testing.assert_allclose(system_matrix(s) @ cells, entries, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        ((0,) * 4, [], [(0, 1), (2, 3)]),
+        ((0,) * 3, [], [(0, 1)]),
+        ((0, 0, 0, 1, 1, 1), [(0, 1)], [(0, 1)]),
+        ((0, 0, 0, 1, 1, 1, 2, 2, 2), [(0, 1), (1, 2)], [(3, 4)]),
+    ],
+)
+def test_the_linear_system_needs_one_group_outside_the_unit(graph):
+    """With a single one there is no triplet for a product, and parity takes its place."""
+    model = random_model(np.random.default_rng(3), max(graph[0]) + 1, *graph)
+    check(model, fit_exactly(model, graph_of(*graph), cliques="linear"), graph_of(*graph))
+
+
+def test_the_linear_system_says_when_nobody_is_left_on_the_task():
+    source_task, edges, pair = GRAPHS["chain, a task that is one pair"]
+    model = random_model(np.random.default_rng(3), 3, source_task, edges, pair)
+    with pytest.raises(NotIdentifiableError, match="on the same task, and there are none"):
+        fit_exactly(model, graph_of(source_task, edges, pair), cliques="linear")
+
+
 def test_a_joint_table_of_tasks_may_be_given():
     source_task, edges, _ = GRAPHS["triangle"]
     graph = graph_of(source_task, edges)
@@ -163,9 +214,23 @@ def test_one_or_two_groups_need_a_lopsided_balance(edges):
     source_task = (0,) * (3 if len(edges) == 3 and (1, 2) in edges and (0, 2) in edges else 4)
     graph = graph_of(source_task, (), edges)
     model = random_model(np.random.default_rng(5), 1, source_task, [], edges)
-    check(model, fit_exactly(model, graph), graph)
+    fitted = fit_exactly(model, graph)
+    check(model, fitted, graph)
+    assert "by the class balance" in fitted.diagnostics_.reason
     with pytest.raises(NotIdentifiableError, match="separated groups"):
         fit_exactly(model, graph, class_balance="uniform")
+    with pytest.raises(OptionError, match="signs= has no part"):
+        fit_exactly(model, graph, signs={0: -1})
+    with pytest.raises(OptionError, match="triplets= has no part"):
+        fit_exactly(model, graph, method="triplet", triplets=[(0, 1, 2)])
+
+
+def test_known_labels_stand_in_for_a_balance():
+    edges = [(0, 1), (2, 3)]
+    model = random_model(np.random.default_rng(5), 1, (0,) * 4, [], edges)
+    votes, truths = model.sample(4_000, np.random.default_rng(0))
+    fitted = fs.LabelModel(graph_of((0,) * 4, (), edges)).fit(fs.Votes(votes, (0, 1)), gold=truths[:, 0])
+    np.testing.assert_allclose(fitted.confusion_, model.confusion(), atol=0.05)
 
 
 # ---------------------------------------------------------------------- inference from given parameters
@@ -291,17 +356,26 @@ def test_declaring_a_copied_source_helps():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["two pairs", "chain, two a task"])
-def test_intervals_cover_on_graphs(name):
-    graph = graph_of(*GRAPHS[name])
-    model = random_model(np.random.default_rng(3), graph.n_tasks, *GRAPHS[name])
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("two pairs", "triplet_mean"),
+        ("chain, two a task", "triplet_mean"),
+        ("three triples", "covariance"),
+        ("three triples", "triplet_mean"),
+    ],
+)
+def test_intervals_cover_on_graphs(name, method):
+    parts = {**GRAPHS, **LARGE}[name]
+    graph = graph_of(*parts)
+    model = random_model(np.random.default_rng(3), graph.n_tasks, *parts)
     balance, rng, inside = model.balance(), np.random.default_rng(0), []
     tables = np.array([np.array(balance[task]) for task in graph.source_task])[:, :, None] * model.confusion()
     truth = np.einsum("mkk->m", tables[:, :, :2]) / tables[:, :, :2].sum(axis=(1, 2))
     for _ in range(250):
         votes, _ = model.sample(4_000, rng)
         given = balance[0] if graph.n_tasks == 1 else balance
-        fitted = fs.LabelModel(graph, class_balance=given).fit(fs.Votes(votes, (0, 1)))
+        fitted = fs.LabelModel(graph, method=method, class_balance=given).fit(fs.Votes(votes, (0, 1)))
         low, high = fitted.accuracies_interval_.T
         inside.append((low <= truth) & (truth <= high))
     assert 0.92 < np.mean(inside) < 0.98
@@ -450,6 +524,19 @@ def test_known_labels_of_tasks(frames):
     model = fs.LabelModel(graph).fit(votes, gold=gold)
     assert abs(model.class_balance_[:, 1] - truths[:150].mean(axis=0)).max() < 0.08
     assert model.score(votes, gold) == model.score(votes[:150], truths[:150])
+    # Known on every item, they leave nothing to estimate, of single sources and of units.
+    told = fs.LabelModel(graph).fit(votes, gold=truths)
+    for source, task in enumerate(graph.source_task):
+        for k in (0, 1):
+            cast = votes[truths[:, task] == k, source]
+            expected = [(cast == vote).mean() for vote in (0, 1, -1)]
+            np.testing.assert_allclose(told.confusion_[source, k], expected, atol=2e-3)
+    for unit in told._units:
+        states = (votes[:, list(unit.sources)] + 1) @ 3 ** np.arange(len(unit.sources))
+        of_class = states[truths[:, graph.source_task[unit.sources[0]]] == 1]
+        np.testing.assert_allclose(
+            unit.table[1], np.bincount(of_class, minlength=9) / len(of_class), atol=2e-3
+        )
     with pytest.raises(VotesError, match=r"\(3000, 4\)"):
         fs.LabelModel(graph).fit(votes, gold=gold[:, 0])
 
@@ -499,7 +586,8 @@ def test_excess_correlation_and_temper():
     graph = fs.DependencyGraph.chain(d, 4)
     plain, tempered = fs.LabelModel(graph).fit(votes), fs.LabelModel(graph, temper="auto").fit(votes)
     assert plain.temper_ == 1
-    assert 0.1 < np.mean(plain.excess_correlation_) < 0.6
+    # Neighbouring truths correlate .8, and errors .6.
+    assert np.mean(plain.excess_correlation_) == pytest.approx(0.8 * 0.6, abs=0.03)
     assert tempered.temper_ == pytest.approx(
         (1 - np.mean(plain.excess_correlation_)) / (1 + np.mean(plain.excess_correlation_)), rel=0.05
     )
@@ -610,3 +698,132 @@ def test_tempering_weakens_the_evidence_of_other_tasks_only(temper):
     np.testing.assert_allclose(
         fitted.predict_proba(votes), (alone / alone.sum(axis=1, keepdims=True)).transpose(2, 0, 1), atol=1e-10
     )
+
+
+def test_a_detector_that_never_fires_on_one_frame_is_helped_by_neighbours():
+    graph = fs.DependencyGraph.chain(3, 3)
+    model = random_model(np.random.default_rng(2), 3, graph.source_task, list(graph.task_edges), [])
+    votes, _ = model.sample(20_000, np.random.default_rng(0))
+    votes[:, 1] = -1
+    with pytest.warns(fs.exceptions.SourceWarning, match="never vote"):
+        fitted = fs.LabelModel(graph, class_balance=model.balance()).fit(fs.Votes(votes, (0, 1)))
+    judged = [0, *range(2, 9)]
+    np.testing.assert_allclose(fitted.confusion_[judged], model.confusion()[judged], atol=0.05)
+
+
+def test_a_one_sided_source_is_no_raw_instrument():
+    """A pair and a source that only says yes on one task; three good sources on the next one."""
+    parts = ((0, 0, 0, 1, 1, 1), [(0, 1)], [(0, 1)])
+    rng = np.random.default_rng(0)
+    model = random_model(rng, 2, *parts, abstains=False)
+    one_sided = np.zeros((3, 2))
+    one_sided[:, 0], one_sided[:, 1] = [0.95, 0, 0.05], [0.4, 0, 0.6]  # no vote, class 0, class 1
+    groups = tuple((s, t, one_sided) if s == (2,) else (s, t, table) for s, t, table in model.groups)
+    model = Model(model.truths, groups)
+    votes, _ = model.sample(50_000, rng)
+    with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
+        fitted = fs.LabelModel(graph_of(*parts), class_balance=model.balance()).fit(fs.Votes(votes, (0, 1)))
+    unit = fitted._units[0]
+    exact = np.stack([model.groups[0][2][..., k].T.ravel() for k in (0, 1)])
+    np.testing.assert_allclose(unit.table, exact, atol=0.03)
+
+
+def test_tables_of_units_agree_on_what_they_share():
+    """Also where cells are rare and clipped."""
+    parts = GRAPHS["star of three"]
+    votes, _ = random_model(np.random.default_rng(0), 1, *parts).sample(300, np.random.default_rng(1))
+    fitted = fs.LabelModel(graph_of(*parts)).fit(fs.Votes(votes, (0, 1)))
+    margins = [unit.margin((0,)) for unit in fitted._units]
+    assert len(margins) == 3
+    for margin_of_unit in margins[1:]:
+        np.testing.assert_allclose(margin_of_unit, margins[0], atol=1e-12)
+    np.testing.assert_allclose(fitted.confusion_[0], margins[0][:, [1, 2, 0]], atol=1e-12)
+    np.testing.assert_allclose([unit.table.sum(axis=1) for unit in fitted._units], 1, atol=1e-9)
+
+
+def test_given_triplets_need_not_judge_helpers():
+    graph = graph_of(*GRAPHS["chain, two a task"])
+    model = random_model(np.random.default_rng(2), 3, *GRAPHS["chain, two a task"])
+    triplets = [(0, 1, 2), (2, 3, 4), (4, 5, 3)]
+    check(model, fit_exactly(model, graph, method="triplet", triplets=triplets), graph)
+
+
+def test_errors_persist_under_a_given_joint_table_too():
+    graph = fs.DependencyGraph.chain(2, 4)
+    votes = fs.datasets.simulate_sequence(
+        4_000, [0.7] * 4, persistence=0.5, error_persistence=0.6, lengths=[2] * 2_000,
+        rng=np.random.default_rng(0),
+    ).votes  # fmt: skip
+    stacked = np.asarray(votes.codes).reshape(2_000, 2, 4)
+    model = fs.LabelModel(graph, class_balance=[[0.375, 0.125], [0.125, 0.375]], temper="auto").fit(stacked)
+    assert model.temper_ < 0.7
+    assert "persist" in str(model.diagnostics_.verdict) or not model.diagnostics_.verdict.use_model
+
+
+@pytest.mark.slow
+def test_the_error_of_a_pair_of_tasks_is_calibrated():
+    graph = fs.DependencyGraph.chain(2, 6)
+    model = random_model(np.random.default_rng(4), 2, graph.source_task, [(0, 1)], [], abstains=False)
+    truth = 4 * (margin(model.truths, (0, 1))[1, 1] - np.prod(model.balance()[:, 1]))
+    rng, z = np.random.default_rng(0), []
+    for _ in range(200):
+        votes, _ = model.sample(2_000, rng)
+        pair = fs.LabelModel(graph, class_balance=model.balance()).fit(fs.Votes(votes, (0, 1)))._fit.pairs[0]
+        z.append((pair.covariance - truth) / pair.error)
+    assert 0.8 < np.std(z) < 1.25
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_the_likelihood_is_a_distribution_whatever_the_balance():
+    sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7, 0.65], coverage=0.6, rng=np.random.default_rng(0))
+    every = fs.Votes(all_patterns(4, 2), (0, 1))
+    sums = []
+    for p in (0.1, 0.5):
+        model = fs.LabelModel(class_balance=[p, 1 - p]).fit(sample.votes)
+        assert np.exp(model.log_likelihood(every)).sum() == pytest.approx(1, abs=1e-5)
+        sums.append(model.log_likelihood(sample.votes).sum())
+    assert sums[1] > sums[0]  # the even balance is the true one
+    paired = fs.LabelModel(fs.DependencyGraph(4, source_edges=[(0, 1)]), class_balance=[0.2, 0.8])
+    assert np.exp(paired.fit(sample.votes).log_likelihood(every)).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_three_dependent_sources_need_more_than_a_hair_of_imbalance_for_the_linear_system():
+    sample = fs.datasets.simulate(
+        4_000, [0.85, 0.75, 0.7, 0.65, 0.85, 0.75], coverage=0.7, rng=np.random.default_rng(2)
+    )
+    graph = fs.DependencyGraph(6, source_edges=[(0, 1), (1, 2), (0, 2)])
+    with pytest.raises(NotIdentifiableError, match=r"E\[Y\] = 0\.002 .* too close to 0 at 4,000 items"):
+        fs.LabelModel(graph, cliques="linear", class_balance=[0.499, 0.501]).fit(sample.votes)
+
+
+def test_triplets_that_no_truth_separates_are_refused():
+    graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
+    votes = fs.datasets.simulate(2_000, [0.8] * 6, rng=np.random.default_rng(0)).votes
+    good = [(0, 2, 3), (1, 4, 5)]
+    fs.LabelModel(graph, method="triplet", triplets=good).fit(votes)
+    with pytest.raises(OptionError, match="which the truth of no task separates"):
+        fs.LabelModel(graph, method="triplet", triplets=[*good, (0, 1, 2)]).fit(votes)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("unit_tables", lambda a: np.where(np.arange(len(a)) == 3, np.nan, a)),
+        ("task_tables", lambda a: a[::-1].copy()),
+        ("excess_correlation", lambda a: a + 5),
+        ("triplets_used", lambda a: a - 10**6),
+        ("interval", lambda a: a[:, ::-1].copy()),
+        ("confusion", lambda a: a.astype(np.float32)),
+        ("units", lambda a: a - 10**6),
+    ],
+)
+def test_tampered_files_of_graphs_are_refused(frames, tmp_path, name, change):
+    graph, votes, _ = frames
+    balance = [[0.3, 0.7]] * 4
+    state = files._label_model_state(fs.LabelModel(graph, class_balance=balance).fit(votes))
+    write_state(
+        tmp_path / "model.fsq",
+        State(state.kind, state.meta, {**state.arrays, name: change(state.arrays[name])}),
+    )
+    with pytest.raises(fs.exceptions.ModelFileError):
+        fs.load(tmp_path / "model.fsq")

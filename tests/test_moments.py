@@ -38,8 +38,9 @@ def by_histogram(codes: np.ndarray, n_classes: int, weights: np.ndarray | None) 
 def test_counts_equal_a_loop_over_rows(n_classes, m):
     codes = np.random.default_rng(m).integers(-4, n_classes, (150, m), dtype=np.int8)
     expected = count_by_loop(codes, n_classes)
-    for kernel in (by_histogram, counting._by_gram, counting.count_pairs):
+    for kernel in (by_histogram, counting._by_gram):
         np.testing.assert_array_equal(kernel(codes, n_classes, None), expected)
+    np.testing.assert_array_equal(counting.count_block(codes, n_classes)[0], expected)
 
 
 def test_kernels_work_in_chunks(monkeypatch):

@@ -188,12 +188,12 @@ the last. Probabilities are clipped to [0.0001, 0.9999] for the log loss.
 - `seq_laptopreview` is of the [frozen half](halves.md), and two things came after a first look at it. The
   rows *balance given* joined this table, to show what is due to the balance; they alone use gold. And a
   correlation of neighbouring truths with a standard error above 0.5 no longer counts: here it was estimated
-  as -0.06 with an error of 1,600, and was used (token F1 28). The threshold was set by what a correlation can
-  be, from -1 to 1, not by this table. Its rules mark spans and are blank elsewhere. Where blanks abstain
-  every vote is for class 1, and there is nothing to compare. Where blanks vote O, sixteen rules that are
-  mostly blank outvote everybody, so the majority vote that means something is the one where blanks abstain. Seven tokens in a
-  hundred are of class 1, so the even balance that is the default of both models is far off; the fit warns
-  that the vote rates do not fit it.
+  as -0.06 with an error of 1,600, and was used (token F1 28). The threshold was set by what a correlation
+  can be, from -1 to 1, not by this table. Its rules mark spans and are blank elsewhere. Where blanks
+  abstain every vote is for class 1, and there is nothing to compare. Where blanks vote O, sixteen rules
+  that are mostly blank outvote everybody, so the majority vote that means something is the one where blanks
+  abstain. Seven tokens in a hundred are of class 1, so the even balance that is the default of both models
+  is far off; the fit warns that the vote rates do not fit it.
 """
 
 

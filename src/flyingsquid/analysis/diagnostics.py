@@ -13,7 +13,8 @@ from flyingsquid.analysis.fit_test import FitTest, independence_test
 from flyingsquid.analysis.verdict import Verdict, judge
 from flyingsquid.estimate import BinaryFit, GraphFit
 from flyingsquid.estimate.conditional import fit_conditional
-from flyingsquid.estimate.intervals import strength_errors
+from flyingsquid.estimate.drawing import draw_around_task
+from flyingsquid.estimate.intervals import draw_votes, strength_errors
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 
@@ -78,14 +79,19 @@ def diagnose(
 
     fits = [task.fit for task in fit.tasks]
     judged = [
-        _judge_sources(task.fit, accuracies[list(task.columns)], interval[list(task.columns)])
-        for task in fit.tasks
+        _judge_sources(
+            task.fit,
+            accuracies[list(task.columns)],
+            interval[list(task.columns)],
+            draw_around_task(fit, number),
+        )
+        for number, task in enumerate(fit.tasks)
     ]
     one_sided = fit.gather([task.flags.one_sided for task in fits])
     test = _combined([_independence(moments, fit, task) for task in range(len(fits))])
     return Diagnostics(
         method=method,
-        reason=_reasons(fit, reason),
+        reason=_reasons(fit, method, reason),
         class_balance=_balance_note(fits),
         silent=named(fit.gather([task.flags.silent for task in fits])),
         one_sided=named(one_sided),
@@ -117,12 +123,11 @@ def _balance_note(fits: Sequence[BinaryFit]) -> str:
     return "; ".join(f"task {task}: {note}" for task, note in enumerate(notes))
 
 
-def _reasons(fit: GraphFit, reason: str) -> str:
+def _reasons(fit: GraphFit, method: str, reason: str) -> str:
     """Why the method was chosen, and what the graph made of it."""
-    by_balance = [task for task, one in enumerate(fit.tasks) if one.method != fit.tasks[0].method]
     found = [reason] if reason else []
-    if by_balance and any(one.method == "independencies" for one in fit.tasks):
-        alone = [str(t) for t, one in enumerate(fit.tasks) if one.method == "independencies"]
+    alone = [str(number) for number, task in enumerate(fit.tasks) if task.method != method]
+    if alone:
         found.append(f"by the class balance where three groups are not separated: task {', '.join(alone)}")
     if fit.mismatch > _IMPOSSIBLE_PAIRS:
         found.append(
@@ -133,7 +138,7 @@ def _reasons(fit: GraphFit, reason: str) -> str:
 
 
 def _judge_sources(
-    fit: BinaryFit, accuracies: Array, interval: Array
+    fit: BinaryFit, accuracies: Array, interval: Array, drawn: Array | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Sources that cannot be told from a coin, and sources that are worse than one.
 
@@ -143,7 +148,8 @@ def _judge_sources(
     if fit.conditional is not None:
         judged = ~(fit.flags.silent | fit.unidentified)
         strength = fit.conditional.strength
-        reach = 1.96 * strength_errors(fit.conditional, fit.tables, fit.balance)
+        drawn = draw_votes(fit.tables, fit.balance)[0] if drawn is None else drawn
+        reach = 1.96 * strength_errors(fit.conditional, drawn)
         return judged & (np.abs(strength) <= reach), judged & (strength < -reach)
     judged = ~(fit.flags.silent | fit.flags.one_sided | fit.unidentified)
     known = np.isfinite(interval).all(axis=1)

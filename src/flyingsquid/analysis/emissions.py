@@ -16,7 +16,7 @@ _RAREST = 1e-6
 def emissions_of(
     tasks: tuple[tuple[int, ...], ...],
     tables: Array,
-    weights: Array,
+    weights: Array | None,
     balance: Array,
     units: tuple[UnitTable, ...] = (),
 ) -> Emissions:
@@ -29,15 +29,15 @@ def emissions_of(
         P(vote | Y = k).
     weights : array of shape (m, 3)
         The log ratio of each vote. Where it is 0, the vote says nothing, and has the same probability
-        under both classes.
+        under both classes. None takes the tables as they are.
     balance : array of shape (D, 2)
     units : dependent sources, which replace their single tables
     """
     log_tables = np.log(np.maximum(tables, _RAREST))
-    for task, sources in enumerate(tasks):
+    for task, sources in enumerate(tasks if weights is not None else ()):
         at = list(sources)
         overall = np.log(np.maximum(np.einsum("k,mkv->mv", balance[task], tables[at]), _RAREST))
-        says_nothing = weights[at] == 0
+        says_nothing = np.asarray(weights)[at] == 0
         log_tables[at] = np.where(says_nothing[:, None, :], overall[:, None, :], log_tables[at])
     found = []
     for unit in units:

@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 from flyingsquid.analysis.diagnostics import Diagnostics
 from flyingsquid.analysis.summary import summarize_sources
 from flyingsquid.analysis.table import Table
-from flyingsquid.analysis.verdict import Verdict, accuracy_gain, put_into_words
+from flyingsquid.analysis.verdict import PERSISTENT, Verdict, accuracy_gain, errors_persist, put_into_words
 from flyingsquid.estimate import BinaryFit, Transition, persistence_of_errors
 from flyingsquid.estimate.task_pairs import SAYS_NOTHING
 from flyingsquid.infer import binary_evidence, forward_backward, vote_shares, with_own_evidence
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
-# Errors that persist less than this change hardly a label.
-_PERSISTENT = 0.1
 _DRAWN_SEQUENCES, _DRAWN_STEPS = 200, 100
 
 
@@ -62,7 +60,7 @@ def diagnose_sequences(
         transition=_in_words(transition),
         correlation=transition.correlation,
         correlation_error=transition.error,
-        persistent=tuple(names[i] for i in np.flatnonzero(excess > _PERSISTENT)),
+        persistent=tuple(names[i] for i in np.flatnonzero(excess > PERSISTENT)),
         temper=temper,
     )
 
@@ -133,11 +131,8 @@ def _judge(
     gain = accuracy_gain(posterior[:, 1], vote_shares(codes, 2)[:, 0, 1], y)
     doubts = []
     persistence = persistence_of_errors(transition.excess_correlation, coverage)
-    if persistence > _PERSISTENT:
-        doubts.append(
-            f"errors persist from row to row (excess correlation {persistence:.2f} on average), so it is "
-            f"more sure than it should be{'' if temper < 1 else '; see temper='}"
-        )
+    if persistence > PERSISTENT:
+        doubts.append(errors_persist(persistence, "row to row"))
     return put_into_words(gain, fit.flags.silent, fit.clipped, rows.fit_test, accuracies, coverage, doubts)
 
 

@@ -25,6 +25,8 @@ _CLEARLY_DEPENDENT = 1e-3
 # Real votes have never been seen to gain this much.
 _TOO_GOOD = 0.3
 _DRAWN_CELLS = 1 << 20
+# Errors that persist less than this change hardly a label.
+PERSISTENT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,20 @@ def judge(fit: GraphFit, test: FitTest | None, accuracies: Array, coverage: Arra
     """Compare the model with majority vote on items drawn from its own parameters."""
     silent = fit.gather([task.fit.flags.silent for task in fit.tasks])
     clipped = fit.gather([task.fit.clipped for task in fit.tasks])
-    return put_into_words(_gain(fit), silent, clipped, test, accuracies, coverage)
+    doubts = []
+    excess = np.concatenate([np.zeros(1), *(pair.excess for pair in fit.pairs)])
+    persistence = float(np.mean(np.clip(np.nan_to_num(excess[1:]), 0, 1))) if len(excess) > 1 else 0.0
+    if persistence > PERSISTENT:
+        doubts.append(errors_persist(persistence, "task to task"))
+    return put_into_words(_gain(fit), silent, clipped, test, accuracies, coverage, doubts)
+
+
+def errors_persist(persistence: float, steps: str) -> str:
+    """The doubt that errors persist."""
+    return (
+        f"errors persist from {steps} (excess correlation {persistence:.2f} on average), so it is more sure "
+        "than it should be unless temper= says otherwise"
+    )
 
 
 def accuracy_gain(posterior: Array, shares: Array, y: NDArray[Any]) -> float:

@@ -13,6 +13,8 @@ from flyingsquid.votes.states import Label
 
 # A balance typed with a few digits may miss 1 by this much; it is then rescaled.
 _SUM_TOLERANCE = 1e-3
+# No class is rarer than this; with less, numbers run out before any vote could matter.
+_RAREST = 1e-12
 
 
 def resolve_balance(
@@ -37,10 +39,10 @@ def resolve_balance(
         raise OptionError(f"class_balance={class_balance!r} cannot be read; pass {wanted}") from error
     if balance.shape != (n_classes,):
         raise OptionError(f"class_balance has shape {balance.shape}; pass {wanted}")
-    if not (np.isfinite(balance).all() and (balance > 0).all()):
+    if not (np.isfinite(balance).all() and (balance >= _RAREST).all()):
         raise OptionError(
-            f"class_balance={balance.tolist()} holds a value that is not above 0; a class that "
-            "cannot occur is left out of the classes instead"
+            f"class_balance={balance.tolist()} holds a value that is not above 0, or below {_RAREST:g}; a "
+            "class that cannot occur is left out of the classes instead"
         )
     if abs(balance.sum() - 1) > _SUM_TOLERANCE:
         raise OptionError(f"class_balance={balance.tolist()} sums to {balance.sum():.6g}, not to 1")

@@ -24,6 +24,8 @@ from flyingsquid.votes import Votes
 
 Array = NDArray[np.float64]
 METHODS: tuple[str, ...] = (*SYMMETRIC, *CONDITIONAL)
+# What the even balance of a default is worth beside known labels, in items: a few labels must not undo it.
+_EVEN_WORTH = 20.0
 Balance: TypeAlias = Array | Literal["estimate", "even"] | None
 """P(Y = k) as given, "estimate" for a pass over the votes, None for what suits the method."""
 
@@ -86,6 +88,8 @@ class BinaryFit:
     conditional : ConditionalFit, or None for a symmetric method
     separation : Separation
     errors : standard errors of accuracies where known labels changed them, or None
+    worth : array of shape (m, 2), or None where no label is known
+        What each table counted as beside known labels, in items of each class.
     """
 
     balance: Array
@@ -102,6 +106,7 @@ class BinaryFit:
     conditional: ConditionalFit | None
     separation: Separation
     errors: Array | None = None
+    worth: Array | None = None
 
 
 def fit_binary(
@@ -245,7 +250,8 @@ def _settle_balance(
     origin = "estimated from votes"
     if evidence.gold is not None:
         own = estimate if estimate.is_usable else BalanceEstimate(0.0, np.inf)
-        estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error))
+        believed = _EVEN_WORTH if balance is None else 2.0
+        estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error, believed))
         origin = "estimated from votes and known labels" if own.is_usable else "estimated from known labels"
     elif not estimate.is_usable:
         return even, estimate, f"even, because the votes leave it open (P ± {estimate.error / 2:.2g})"
@@ -261,7 +267,8 @@ def _implied(tables: Array, balance: Array) -> Array:
 def _require_votes(signed: SignedMoments, flags: SourceFlags) -> None:
     if flags.silent.all():
         raise NotIdentifiableError(
-            f"no source votes on any of the {signed.n_items:,.0f} items; there is nothing to learn from"
+            f"no source votes on any of the {signed.n_items:,.0f} items; there is nothing to learn from. "
+            "Leave the task out, or give it a source that votes"
         )
     if (signed.rates.sum(axis=0) == 0).any():
         raise NotIdentifiableError(

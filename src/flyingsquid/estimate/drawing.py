@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimate.graph_fit import GraphFit
+from flyingsquid.estimate.intervals import draw_votes
 from flyingsquid.estimate.units import UnitTable, state_numbers
 from flyingsquid.graph import DependencyGraph, JunctionTree
 from flyingsquid.votes.packing import all_patterns
@@ -40,8 +42,27 @@ def draw_items(
         votes[:, source] = np.where(drawn >= 2, -1, drawn)
     for unit in units:
         given = truths[:, graph.source_task[unit.sources[0]]]
-        votes[:, list(unit.sources)] = _draw_unit(unit, votes, given, rng)
+        votes[:, list(unit.sources)] = _draw_unit(unit, votes[:, list(unit.separator)], given, rng)
     return votes, truths
+
+
+def draw_around_task(fit: GraphFit, task: int) -> Array | None:
+    """Signed votes of the sources that judge a task, shape (rows, columns); None where none depend on others.
+
+    Helpers on neighbouring tasks are drawn as independent given the truth of this one.
+    """
+    place = fit.tasks[task]
+    units = [unit for unit in fit.units if unit.sources[0] in place.own]
+    if not units:
+        return None
+    signed, y = draw_votes(place.fit.tables, place.fit.balance)
+    codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
+    rng = np.random.default_rng(1)  # apart from the seed of the single votes
+    for unit in units:
+        columns = [place.columns.index(source) for source in unit.sources]
+        shared = [place.columns.index(source) for source in unit.separator]
+        codes[:, columns] = _draw_unit(unit, codes[:, shared], y.astype(np.int8), rng)
+    return np.asarray(np.where(codes < 0, 0.0, 2.0 * codes - 1))
 
 
 def draw_truths(
@@ -59,10 +80,11 @@ def draw_truths(
     return truths
 
 
-def _draw_unit(unit: UnitTable, votes: Codes, truth: Codes, rng: np.random.Generator) -> Codes:
+def _draw_unit(unit: UnitTable, shared_votes: Codes, truth: Codes, rng: np.random.Generator) -> Codes:
+    """Votes of a unit, shape (n, s), given those of its separator."""
     states = all_patterns(len(unit.sources), 2)
     shared = [unit.sources.index(source) for source in unit.separator]
-    return _draw_states(unit.table, states, shared, votes[:, list(unit.separator)], truth, rng)
+    return _draw_states(unit.table, states, shared, shared_votes, truth, rng)
 
 
 def _draw_states(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +22,25 @@ class GoldCounts:
     ----------
     votes : array of shape (m, 2, 3)
         ``votes[i, y, v]`` known items of class y had source i vote v; no vote last.
+    units : tuple of arrays of shape (2, 3^s)
+        For each unit of dependent sources on the task, how often known items of each class had it in each
+        state, in the order of ``all_patterns(s, 2)``.
     """
 
     votes: Array
+    units: tuple[Array, ...] = ()
 
     @classmethod
-    def of(cls, votes: Votes, gold: NDArray[Any], weights: NDArray[Any] | None = None) -> GoldCounts:
+    def of(
+        cls,
+        votes: Votes,
+        gold: NDArray[Any],
+        weights: NDArray[Any] | None = None,
+        units: Sequence[tuple[int, ...]] = (),
+    ) -> GoldCounts:
         """Count ``votes`` on the items whose code in ``gold``, shape (n,), is not negative.
 
-        ``weights`` of shape (n,) say how often each item counts.
+        ``weights`` of shape (n,) say how often each item counts; ``units`` are columns of dependent sources.
         """
         known = np.flatnonzero(gold >= 0)
         codes = np.maximum(votes[known].to_dense().codes, -1)
@@ -39,7 +50,14 @@ class GoldCounts:
             items = gold[known] == y
             for column, vote in enumerate((0, 1, -1)):
                 counts[:, y, column] = share[items] @ (codes[items] == vote)
-        return cls(counts)
+        joint = []
+        for unit in units:
+            states = (codes[:, list(unit)].astype(np.intp) + 1) @ 3 ** np.arange(len(unit))
+            of_class = [gold[known] == y for y in (0, 1)]
+            size = 3 ** len(unit)
+            counted = [np.bincount(states[y], share[y], minlength=size) for y in of_class]
+            joint.append(np.asarray(counted, np.float64))
+        return cls(counts, tuple(joint))
 
     @property
     def classes(self) -> Array:
@@ -73,11 +91,14 @@ class GoldCounts:
         pull = np.divide(accuracies, noise, out=np.zeros_like(noise), where=noise > 0)
         return float(2 * pull @ leaning)
 
-    def balance(self, expected: float, error: float) -> tuple[float, float]:
-        """E[Y] and its error, pooled from ``expected`` ± ``error`` and the known items."""
+    def balance(self, expected: float, error: float, believed: float = 2.0) -> tuple[float, float]:
+        """E[Y] and its error, pooled from ``expected`` ± ``error`` and the known items.
+
+        An even balance counts as ``believed`` items besides.
+        """
         n, ones = float(self.classes.sum()), float(self.classes[1])
-        p = (ones + 1) / (n + 2)
-        own = 4 * p * (1 - p) / (n + 3)  # variance of E[Y] from the known items alone
+        p = (ones + believed / 2) / (n + believed)
+        own = 4 * p * (1 - p) / (n + believed + 1)  # variance of E[Y] from the known items alone
         if not np.isfinite(error):
             return 2 * p - 1, float(np.sqrt(own))
         weight = own / (own + error**2)

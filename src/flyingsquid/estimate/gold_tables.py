@@ -48,7 +48,17 @@ def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float)
         weights=np.where(fit.flags.silent[:, None], 0.0, weights),
         mean_parameters=(2 * accuracy - 1) * coverage,
         errors=np.where(fit.flags.silent, np.nan, np.sqrt(accuracy * (1 - accuracy) / (informed + 1))),
+        worth=items,
     )
+
+
+def unit_with_gold(table: Array, worth: Array, known: Array) -> Array:
+    """The table of a unit, shape (2, 3^s), pulled towards what its sources did on known items.
+
+    ``worth`` of shape (2,) is what the table counts as, in items of each class; ``known`` of shape (2, 3^s)
+    counts known items.
+    """
+    return np.asarray((table * worth[:, None] + known) / (worth + known.sum(axis=1))[:, None])
 
 
 def _worth_in_votes(fit: BinaryFit, evidence: Evidence, accuracy: Array, method: str, screen: float) -> Array:

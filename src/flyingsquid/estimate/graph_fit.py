@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from flyingsquid.estimate.balance import TaskBalance
 from flyingsquid.estimate.binary import BinaryFit, Evidence, fit_binary
 from flyingsquid.estimate.gold import GoldCounts
-from flyingsquid.estimate.gold_tables import with_gold
+from flyingsquid.estimate.gold_tables import unit_with_gold, with_gold
 from flyingsquid.estimate.proportional import tables_from_edges, tables_from_joint
 from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.symmetric import SYMMETRIC, triplet_pairs
 from flyingsquid.estimate.task_pairs import TaskPair, pair_of_tasks, slopes_of
-from flyingsquid.estimate.units import UnitCounts, UnitTable, unit_table
-from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.estimate.units import UnitCounts, UnitTable, in_agreement, unit_table
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -79,9 +79,9 @@ class TaskFit:
         return np.flatnonzero(self.fit.separation.own)
 
     @property
-    def strengths(self) -> Array:
-        """β = Cov(λ, Y)/Var(Y) of the task's sources."""
-        return np.asarray(slopes_of(self.fit)[self.at])
+    def judged_slopes(self) -> Array:
+        """β = Cov(λ, Y)/Var(Y) of the task's sources; 0 for those that could not be judged."""
+        return np.asarray(np.where(self.fit.unidentified, 0.0, slopes_of(self.fit))[self.at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ class GraphFit:
     tasks : tuple of D TaskFit
     units : tuple of UnitTable
         Every clique of dependent sources, after the one it shares sources with.
-    pairs : tuple of TaskPair, one a task edge; empty where the joint table of tasks was given
+    pairs : tuple of TaskPair, one a task edge
+        What the votes say of them; not used where the joint table of tasks was given.
     tables : tuple of arrays of shape (2,) * c, one for each clique of ``graph.task_tree``
         P(Y_C).
     mismatch : float
@@ -146,16 +147,17 @@ def fit_graph(
     for task in range(n_tasks):
         known = None if gold is None else gold[task]
         try:
-            local = _locate(moments, task, options, balance)
+            local = _locate(moments, task, options, balance, known)
             tasks.append(_fit_task(moments, local, balance.tasks[task], options, votes, sample_weight, known))
         except NotIdentifiableError as error:
             raise error if n_tasks == 1 else NotIdentifiableError(f"task {task}: {error}") from error
     if graph is None:
         return GraphFit(None, tuple(tasks))
-    units = _fit_units(moments, graph, tasks, options)
-    if balance.joint is not None:
-        return GraphFit(graph, tuple(tasks), units, (), tables_from_joint(graph.task_tree, balance.joint))
+    _require_valid_triplets(moments, graph, tasks, options)
+    units = _fit_units(moments, graph, tasks, options, gold)
     pairs = _fit_pairs(moments, graph, tasks)
+    if balance.joint is not None:
+        return GraphFit(graph, tuple(tasks), units, pairs, tables_from_joint(graph.task_tree, balance.joint))
     tables = tables_from_edges(
         graph.task_tree,
         graph.task_edges,
@@ -174,26 +176,54 @@ class _Place:
     method: str
 
 
-def _locate(moments: Moments, task: int, options: Options, balance: TaskBalance) -> _Place:
+def _locate(
+    moments: Moments, task: int, options: Options, balance: TaskBalance, gold: GoldCounts | None
+) -> _Place:
     """Which sources judge a task, and how they are related once its truth is known."""
     graph, cover, method = moments.graph, moments.cover, options.method
     block = cover.homes[task]
     if graph is None:
         every = cover.blocks[0]
+        few = _voting(moments, 0, every).sum() < 3 and method in SYMMETRIC and method != "independencies"
+        if few and _is_lopsided(balance.tasks[0]):
+            _refuse_idle_options(moments, every, options)
+            method = "independencies"
         return _Place(0, every, every, Separation.independent(len(every)), method)
     own = graph.sources_of(task)
-    groups = graph.groups[list(own)]
-    if len(np.unique(groups)) < 3 and method != "independencies":
+    groups, votes = graph.groups[list(own)], _voting(moments, block, own)
+    if len(np.unique(groups[votes])) < 3 and method != "independencies":
         columns, wide = cover.blocks[block], graph.separated_by(task)
         around = np.array(columns)
-        if len(np.unique(wide[around])) >= 3:
-            numbers = np.unique(wide[around], return_inverse=True)[1]
+        separated = wide[around]
+        n_groups = len(np.unique(separated[_voting(moments, block, columns)]))
+        if n_groups >= 3:
+            numbers = np.unique(separated, return_inverse=True)[1]
             return _Place(block, columns, own, Separation(numbers, np.isin(around, own)), method)
-        if method not in SYMMETRIC or not _is_lopsided(balance.tasks[task]):
-            _refuse_few_groups(moments, own, len(np.unique(wide[around])), method)
-        method = "independencies"  # one or two groups: the balance says what a third would
+        # One or two groups: a lopsided balance says what a third would.
+        if method not in SYMMETRIC or not (gold is not None or _is_lopsided(balance.tasks[task])):
+            _refuse_few_groups(moments, own, n_groups, method)
+        method = "independencies"
+        _refuse_idle_options(moments, own, options)
     numbers = np.unique(groups, return_inverse=True)[1]
     return _Place(block, own, own, Separation(numbers, np.ones(len(own), np.bool_)), method)
+
+
+def _voting(moments: Moments, block: int, sources: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Sources that vote at all, by their counts in a block."""
+    at, k = list(moments.cover.positions(block, sources)), np.arange(moments.n_classes)
+    return np.asarray(moments.blocks[block][k, k][:, at, at].sum(axis=0) > 0)
+
+
+def _refuse_idle_options(moments: Moments, own: tuple[int, ...], options: Options) -> None:
+    named = [i for i in options.anchors if i in own]
+    idle = "signs" if named else "triplets" if options.triplets is not None else ""
+    if idle:
+        name = moments.source_names[named[0] if named else own[0]]
+        raise OptionError(
+            f"{idle}= has no part in judging {name!r}: the graph leaves fewer than three separated groups "
+            "around its task, so it is judged by the class balance, whose estimates carry their sign and use "
+            "no triplets"
+        )
 
 
 def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, method: str) -> NoReturn:
@@ -205,6 +235,24 @@ def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, me
         f"three groups of sources that are independent given the truth are needed to judge {shown}, and the "
         f"graph leaves {n_groups} separated groups, neighbouring tasks included. {instead.capitalize()}"
     )
+
+
+def _require_valid_triplets(
+    moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit], options: Options
+) -> None:
+    """Refuse a given triplet that no task can use."""
+    for triplet in options.triplets or ():
+        around = [tasks[task] for task in {graph.source_task[i] for i in triplet}]
+        for place in around:
+            at = [place.columns.index(i) for i in triplet if i in place.columns]
+            if len(at) == 3 and len(set(place.fit.separation.groups[at].tolist())) == 3:
+                break
+        else:
+            names = ", ".join(repr(moments.source_names[i]) for i in triplet)
+            raise OptionError(
+                f"triplets holds ({names}), which the truth of no task separates: two of them depend on each "
+                "other, or their tasks are not neighbours"
+            )
 
 
 def _is_lopsided(balance: object) -> bool:
@@ -247,14 +295,20 @@ def _fit_task(
 
 
 def _fit_units(
-    moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit], options: Options
+    moments: Moments,
+    graph: DependencyGraph,
+    tasks: Sequence[TaskFit],
+    options: Options,
+    gold: Sequence[GoldCounts | None] | None,
 ) -> tuple[UnitTable, ...]:
     separators = [separator for tree in graph.units for separator in tree.separators]
-    found = []
+    found: list[UnitTable] = []
+    seen = [0] * graph.n_tasks
     for unit, block, counts, separator in zip(
         moments.cover.units, moments.cover.unit_blocks, moments.units, separators, strict=True
     ):
-        task = tasks[graph.source_task[unit[0]]]
+        number = graph.source_task[unit[0]]
+        task, known = tasks[number], None if gold is None else gold[number]
         inside = np.array(moments.cover.positions(block, task.columns), np.intp)
         observed = UnitCounts.of(counts, moments.n_items, inside)
         at = np.searchsorted(task.columns, unit)
@@ -263,23 +317,29 @@ def _fit_units(
             part, fit = moments.part(task.block, task.columns), task.fit
             pairs = triplet_pairs(part, SignedMoments.of(part), fit.flags, fit.separation, options.screen)
         try:
-            found.append(unit_table(unit, separator, observed, at, task.fit, pairs))
+            solved = unit_table(unit, separator, observed, at, task.fit, pairs)
         except NotIdentifiableError as error:
             names = ", ".join(repr(moments.source_names[i]) for i in unit)
             raise NotIdentifiableError(f"sources {names}: {error}") from error
-    return tuple(found)
+        if known is not None and task.fit.worth is not None:
+            worth = task.fit.worth[at].min(axis=0)
+            table = unit_with_gold(solved.table, worth, known.units[seen[number]])
+            solved = replace(solved, table=table)
+        seen[number] += 1
+        found.append(solved)
+    return in_agreement(found)
 
 
 def _fit_pairs(moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit]) -> tuple[TaskPair, ...]:
     pairs = []
-    # In a chain or grid of s sources a task, source s of two tasks is one detector.
+    # Where tasks have equally many sources, numbered task by task, equal places are one detector.
     same = graph.stacked_shape is not None
     for (a, b), block in zip(graph.task_edges, moments.cover.edge_blocks, strict=True):
         first, second = tasks[a], tasks[b]
         pairs.append(
             pair_of_tasks(
                 moments.part(block, first.own + second.own),
-                (first.strengths, second.strengths),
+                (first.judged_slopes, second.judged_slopes),
                 (first.fit.balance, second.fit.balance),
                 same_detectors=same,
             )

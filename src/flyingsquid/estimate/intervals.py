@@ -28,17 +28,27 @@ _DRAWN_ROWS = 20_000
 _DRAWN_CELLS = 1 << 22
 
 
-def accuracy_errors(moments: Moments, fit: BinaryFit, *, method: str, screen: float, by_hand: bool) -> Array:
+def accuracy_errors(
+    moments: Moments,
+    fit: BinaryFit,
+    *,
+    method: str,
+    screen: float,
+    by_hand: bool,
+    rows: Array | None = None,
+) -> Array:
     """Standard errors of P(vote is right | source votes), shape (m,).
 
     NaN for a source that never votes or could not be judged, and for methods without a formula: a
-    median, triplets chosen ``by_hand``, and the quadratic route.
+    median, triplets chosen ``by_hand``, and the quadratic route. ``rows`` are signed votes drawn from the
+    model, for sources that depend on each other; otherwise they are drawn from the tables.
     """
     if fit.errors is not None:
         return fit.errors
     if method == "covariance" and fit.conditional is not None:
         estimated = fit.balance_estimate is not None and fit.balance_estimate.is_usable
-        errors = conditional_errors(fit.conditional, fit.tables, fit.balance, fit.mean_parameters, estimated)
+        rows = draw_votes(fit.tables, fit.balance)[0] if rows is None else rows
+        errors = conditional_errors(fit.conditional, rows, fit.balance, fit.mean_parameters, estimated)
         return np.where(fit.flags.silent, np.nan, errors)
     signed = SignedMoments.of(moments)
     if method == "independencies":
@@ -120,11 +130,14 @@ def _accuracy_error(own: Array, others: Array, signed: SignedMoments, a: Array) 
 
 
 def conditional_errors(
-    fit: ConditionalFit, tables: Array, balance: Array, mean_parameters: Array, balance_estimated: bool
+    fit: ConditionalFit, drawn: Array, balance: Array, mean_parameters: Array, balance_estimated: bool
 ) -> Array:
-    """Standard errors of accuracies of class-conditional sources, shape (m,)."""
+    """Standard errors of accuracies of class-conditional sources, shape (m,).
+
+    ``drawn`` are signed votes drawn from the fitted model, shape (rows, m).
+    """
     centered, e = fit.centered, float(balance[1] - balance[0])
-    rows = draw_votes(tables, balance)[0] - centered.mean
+    rows = drawn - centered.mean
     scale = np.sqrt(1 - e**2)
     moves = scale * rank_one_influence(rows, fit) + e * rows
     if balance_estimated:
@@ -136,9 +149,9 @@ def conditional_errors(
         return np.sqrt(np.var(moves, axis=0) / centered.n_items) / (2 * coverage)
 
 
-def strength_errors(fit: ConditionalFit, tables: Array, balance: Array) -> Array:
-    """Standard errors of bᵢ = Cov(λᵢ, Y)/√Var(Y), shape (m,)."""
-    rows = draw_votes(tables, balance)[0] - fit.centered.mean
+def strength_errors(fit: ConditionalFit, drawn: Array) -> Array:
+    """Standard errors of bᵢ = Cov(λᵢ, Y)/√Var(Y), shape (m,), by signed votes drawn from the fitted model."""
+    rows = drawn - fit.centered.mean
     return np.asarray(np.std(rank_one_influence(rows, fit), axis=0) / np.sqrt(fit.centered.n_items))
 
 

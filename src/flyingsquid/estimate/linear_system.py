@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 Pair: TypeAlias = tuple[int, int]
 LARGEST_SYSTEM = 3
 """Sources in a unit, at most."""
+# E[λᵢλⱼλₖY] must be known this well.
+_MOST_NOISE = 0.1
 # How each source takes part in an entry of r.
 _ABSENT, _IN_Z, _IN_U = range(3)
 
@@ -47,7 +49,12 @@ def system_matrix(s: int) -> Array:
 
 
 def latent_of_system(
-    states: Array, instrument: Array, accuracies: Array, expected: float, products: Mapping[Pair, float]
+    states: Array,
+    instrument: Array,
+    accuracies: Array,
+    expected: float,
+    products: Mapping[Pair, float],
+    n_items: float,
 ) -> Array:
     """E[1{λ_C = l} Y] by the linear system, shape (3^s,).
 
@@ -74,7 +81,9 @@ def latent_of_system(
         product = votes[:, role == _IN_Z].prod(axis=1)
         entries.append(float(states[silent & (product == 1)].sum()))
         entries.append(
-            _entry_with_truth(role, silent, product, states, instrument, accuracies, expected, products)
+            _entry_with_truth(
+                role, silent, product, states, instrument, accuracies, expected, products, n_items
+            )
         )
     # Without Y and with nothing in Z, the empty product is 1: P(λ_U = 0), as it should be.
     cells = np.linalg.solve(system_matrix(s), np.array(entries)).reshape([3] * s + [2])
@@ -94,6 +103,7 @@ def _entry_with_truth(
     accuracies: Array,
     expected: float,
     products: Mapping[Pair, float],
+    n_items: float,
 ) -> float:
     """P(Y ∏_Z λ = 1, λ_U = 0)."""
     in_product, given = np.flatnonzero(role == _IN_Z), bool((role == _IN_U).any())
@@ -107,10 +117,11 @@ def _entry_with_truth(
     elif len(in_product) == 1:
         moment = float((instrument * product)[silent].sum())
     else:
-        if abs(expected) < 1e-9:
+        noise = np.sqrt(float((states * product**2)[silent].sum()) / n_items)
+        if noise > _MOST_NOISE * abs(expected):
             raise NotIdentifiableError(
-                "cliques='linear' divides by E[Y] for three dependent sources, and the class balance is "
-                "even. Use cliques='instrument', which does not"
+                f"cliques='linear' divides by E[Y] = {expected:.3g} for three dependent sources, which is "
+                f"too close to 0 at {n_items:,.0f} items. Use cliques='instrument', which does not"
             )
         moment = observed / expected
     return (float(states[silent].sum()) + moment - float(states[silent & (product == 0)].sum())) / 2

@@ -165,15 +165,17 @@ def orient(
         wish = 0.0 if preference is None else preference(accuracies)
         if anchored:
             result[members] *= _turn_by_anchors(signs, magnitudes, anchors, anchored, names)
-        elif abs(wish) >= (_CLEAR_PREFERENCE if identified[members].sum() >= 3 else _OVERWHELMING):
-            result[members] *= np.sign(wish)
         elif identified[members].sum() < 3:
             # No triplet inside: nothing but "better than random" is known of them.
-            result[members] = 1.0
+            result[members] = signs[members] * np.sign(wish) if abs(wish) >= _OVERWHELMING else 1.0
         else:
             total = float(accuracies[counted].sum())
             is_clear = abs(total) > _NEEDED_ERRORS * standard_error(accuracies)
-            result[members] *= np.sign(total) if is_clear else 0.0
+            # Where the average speaks clearly, a few unlucky labels do not overrule it.
+            if abs(wish) >= (_OVERWHELMING if is_clear else _CLEAR_PREFERENCE):
+                result[members] *= np.sign(wish)
+            else:
+                result[members] *= np.sign(total) if is_clear else 0.0
         for i in anchored:
             result[i] = anchors[i]
     open_ = (result == 0) & counted

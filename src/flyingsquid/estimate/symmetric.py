@@ -68,21 +68,28 @@ def fit_symmetric(
     magnitudes = _solve_triplets(pairs, method, triplets)
     identified = np.isfinite(magnitudes.values)
     unidentified = ~identified & ~flags.silent
-    _require_triplets(magnitudes, unidentified, triplets, names)
-    sizes = _complete(magnitudes.values, signed.coverage)
+    _require_triplets(magnitudes, unidentified & separation.own, triplets, names)
+    sizes = _complete(magnitudes.values, signed.coverage, separation.own)
     signs = _signs(sizes, identified, anchors, signed, pairs, flags, names, preference, separation.own)
     # A source whose sign stays open is one more that could not be judged.
     unidentified |= (signs == 0) & ~flags.silent
-    average = _complete(np.where(signs == 0, np.nan, sizes), signed.coverage)
+    average = _complete(np.where(signs == 0, np.nan, sizes), signed.coverage, separation.own)
     accuracies = np.where(signs == 0, average, signs * sizes)
     if alone:
-        accuracies = _from_strength(accuracies, signed, balance, separation.own)
+        accuracies = _from_strength(accuracies, signed, balance, separation.own & ~flags.one_sided)
     return SymmetricFit(accuracies, unidentified, magnitudes.used, magnitudes.skipped)
 
 
 def stands_alone(separation: Separation, flags: SourceFlags) -> bool:
-    """Whether the task has one group of sources only, so that both partners of a triplet are elsewhere."""
-    return separation.n_groups(separation.own & ~flags.silent) < 2
+    """Whether a task with helpers has fewer than two groups of symmetric sources of its own.
+
+    Then both partners of a triplet are elsewhere, or one-sided, which comes to the same.
+    """
+    return not separation.own.all() and separation.n_groups(separation.own & ~_asymmetric(flags)) < 2
+
+
+def _asymmetric(flags: SourceFlags) -> NDArray[np.bool_]:
+    return np.asarray(flags.silent | flags.one_sided)
 
 
 def triplet_pairs(
@@ -96,7 +103,8 @@ def triplet_pairs(
     """
     comparable = comparable_pairs(signed, flags) & separation.separated
     if not stands_alone(separation, flags):
-        helpers = ~separation.own
+        # On a task without helpers, comparable_pairs has settled which one-sided sources may be compared.
+        helpers = ~separation.own if separation.own.all() else ~separation.own | flags.one_sided
         return solve.Pairs.of(signed, comparable & ~np.outer(helpers, helpers), screen)
     centered = CenteredMoments.of(moments)
     covariance, error = (
@@ -107,12 +115,14 @@ def triplet_pairs(
     return solve.Pairs(covariance, error, comparable, strong)
 
 
-def _from_strength(strength: Array, signed: SignedMoments, balance: Array, own: NDArray[np.bool_]) -> Array:
+def _from_strength(
+    strength: Array, signed: SignedMoments, balance: Array, symmetric: NDArray[np.bool_]
+) -> Array:
     """E[λY] from Cov(λ, Y)/√Var(Y): a symmetric source on the task has E[λ | Y] = aY, others any E[λ]."""
     expected = float(balance[1] - balance[0])
     spread = np.sqrt(1 - expected**2)
     on_task = np.clip(strength / spread, -signed.coverage, signed.coverage)
-    return np.where(own, on_task, strength * spread + signed.mean * expected)
+    return np.where(symmetric, on_task, strength * spread + signed.mean * expected)
 
 
 def _signs(
@@ -130,7 +140,9 @@ def _signs(
     # Two one-sided sources are not asked about each other's sign: one that only says yes and one
     # that only says no never agree, however good both are.
     informative = pairs.comparable & ~np.outer(flags.one_sided, flags.one_sided)
-    signs, group = relative_signs(pairs.second, signed.overlap, signed.n_items, informative)
+    # Of raw moments the mean square is the overlap; of covariances it is their noise and themselves.
+    mean_square = signed.n_items * pairs.standard_error**2 + pairs.second**2
+    signs, group = relative_signs(pairs.second, mean_square, signed.n_items, informative)
     # The floor keeps pairs that always agree from taking all the weight.
     noise = np.maximum(signed.n_items * pairs.standard_error**2, 0.01)
     error = partial(
@@ -155,7 +167,7 @@ def _solve_triplets(
     return solve.strongest_triplet(pairs)
 
 
-def _complete(values: Array, coverage: Array) -> Array:
+def _complete(values: Array, coverage: Array, own: NDArray[np.bool_]) -> Array:
     """Clip |aᵢ| to the vote rate; the average accuracy for sources without a triplet.
 
     A source that could not be compared is neither perfect nor useless; the average of its
@@ -164,7 +176,8 @@ def _complete(values: Array, coverage: Array) -> Array:
     known = np.isfinite(values) & (coverage > 0)
     # Sampling noise can carry an estimate past the bound that every |E[λY]| obeys.
     sizes = np.where(known, np.minimum(np.nan_to_num(values), coverage), 0.0)
-    average = sizes[known].sum() / coverage[known].sum()
+    peers = known & own if (known & own).any() else known
+    average = sizes[peers].sum() / coverage[peers].sum()
     return np.where(known, sizes, average * coverage)
 
 

@@ -18,6 +18,8 @@ from flyingsquid.moments import Moments
 Array = NDArray[np.float64]
 # A correlation with a larger standard error may be anything: two errors reach from -1 to 1.
 SAYS_NOTHING = 0.5
+# The noise of a pair is not believed below this share of its variances.
+_NOISE_FLOOR = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class TaskPair:
     covariance : float
         Cov(Y_a, Y_b), as estimated; 0 where no votes say anything.
     error : float
-        Its standard error, as far as the pairs of sources are independent; infinite where nothing is known.
+        Its standard error, with the sources as they were judged; infinite where nothing is known.
     table : array of shape (2, 2)
         P(Y_a, Y_b), as far as the class balance allows; independent where the covariance is left open.
     excess : array of shape (pairs,)
@@ -52,7 +54,7 @@ def pair_of_tasks(
     ----------
     moments : counts of the sources of task a, then those of task b
     strengths : two arrays
-        βᵢ of the sources of each task.
+        βᵢ of the sources of each task; 0 for sources that are not to be asked.
     balance : two arrays of shape (2,)
     same_detectors : bool
         Whether source i of task a and source i of task b are one detector. Its errors persist from one frame
@@ -65,27 +67,43 @@ def pair_of_tasks(
     covariance, noise = centered.covariance[across], centered.noise[across]
     product = np.outer(first, second)
     scale = np.outer(centered.variance[:n_first], centered.variance[n_first:])
-    weights = np.divide(1.0, np.maximum(noise, 1e-3 * scale), out=np.zeros_like(noise), where=scale > 0)
+    weights = np.divide(
+        1.0, np.maximum(noise, _NOISE_FLOOR * scale), out=np.zeros_like(noise), where=scale > 0
+    )
     if same_detectors and (weights * ~np.eye(len(weights), dtype=bool) * product**2).any():
         np.fill_diagonal(weights, 0.0)
     evidence = float(np.sum(weights * product**2))
-    estimate = float(np.sum(weights * covariance * product)) / evidence if evidence > 0 else 0.0
-    error = float(np.sqrt(1 / (evidence * moments.n_items))) if evidence > 0 else np.inf
+    spread = [float(4 * table.prod()) for table in balance]  # Var(Y)
+    left = np.maximum(centered.variance[:n_first] - first**2 * spread[0], 0)
+    right = np.maximum(centered.variance[n_first:] - second**2 * spread[1], 0)
+    estimate, error, known = 0.0, np.inf, 0.0
+    if evidence > 0:
+        pull = weights * product / evidence
+        estimate = float(np.sum(pull * covariance))
+        moved = _variance_of_product(estimate, balance)
+        moved += spread[0] * float((first @ pull) ** 2 @ right) + spread[1] * float(
+            (pull @ second) ** 2 @ left
+        )
+        error = float(np.sqrt((moved + left @ pull**2 @ right) / moments.n_items))
+        # A correlation with a larger error may be anything.
+        known = estimate if error <= SAYS_NOTHING * np.sqrt(spread[0] * spread[1]) else 0.0
+    table = joint_table(known, *balance, float(moments.n_items))
     excess = np.zeros(0)
     if same_detectors:
-        spread = np.array([4 * table[0] * table[1] for table in balance])  # Var(Y)
-        left = np.maximum(centered.variance[:n_first] - first**2 * spread[0], 0)
-        right = np.maximum(centered.variance[n_first:] - second**2 * spread[1], 0)
         size = np.sqrt(left * right)
-        beyond = np.diagonal(covariance) - first * second * estimate
-        excess = np.divide(
-            beyond, size, out=np.full(n_first, np.nan), where=size > 1e-3 * np.sqrt(np.diagonal(scale))
-        )
-    allowed = float(
-        np.prod([2 * np.sqrt(table.prod()) for table in balance])
-    )  # most that Cov(Y_a, Y_b) can be
-    known = estimate if error <= SAYS_NOTHING * allowed else 0.0
-    return TaskPair(estimate, error, joint_table(known, *balance, float(moments.n_items)), excess)
+        beyond = np.diagonal(covariance) - first * second * known
+        enough = size > _NOISE_FLOOR * np.sqrt(np.diagonal(scale))
+        excess = np.clip(np.divide(beyond, size, out=np.full(n_first, np.nan), where=enough), -1.0, 1.0)
+    return TaskPair(estimate, error, table, excess)
+
+
+def _variance_of_product(covariance: float, balance: tuple[Array, Array]) -> float:
+    """Of (Y_a - E[Y_a])(Y_b - E[Y_b]) for one item."""
+    table = joint_table(covariance, *balance, np.inf)
+    away = [np.array([-1.0, 1.0]) - (one[1] - one[0]) for one in balance]
+    squares = np.outer(away[0] ** 2, away[1] ** 2)
+    mean = float(np.sum(table * np.outer(*away)))
+    return float(np.sum(table * squares)) - mean**2
 
 
 def slopes_of(fit: BinaryFit) -> Array:

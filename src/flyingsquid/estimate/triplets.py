@@ -155,12 +155,12 @@ def given_triplets(pairs: Pairs, triplets: Sequence[tuple[int, int, int]]) -> Ma
 def product_by_triplets(moments: Array, usable: Mask, pairs: Pairs) -> float:
     """|E[gY]| of a product g of dependent sources, by the mean over triplets of g and two others.
 
-    ``moments`` are E[g λₚ], shape (m,), read where ``usable``. 0 where no triplet can be made.
+    ``moments`` are E[g λₚ], shape (m,), read where ``usable``. NaN where no triplet can be made.
     """
     _, inverse = roots(pairs)
     own = np.where(usable, np.sqrt(np.abs(moments)), 0.0)
     used = float(1.0 * usable @ pairs.denominator @ usable) / 2
-    return float(own @ inverse @ own) / 2 / used if used else 0.0
+    return float(own @ inverse @ own) / 2 / used if used else np.nan
 
 
 def roots(pairs: Pairs) -> tuple[Array, Array]:

@@ -3,18 +3,19 @@
 For a unit C with joint votes l, P(Y = y, λ_C = l) = (P(λ_C = l) + y hₗ)/2, and only hₗ = E[1{λ_C = l} Y] is
 not observed. Any source p that the truth separates from the unit is an *instrument* for it:
 
-- symmetric p on the same task: hₗ = E[1ₗ λₚ]/aₚ;
+- symmetric p on the same task: hₗ = E[1ₗ λₚ]/aₚ (not one-sided ones, which are not symmetric);
 - any other p: hₗ = e P(l) + √V Cov(1ₗ, λₚ)/bₚ, with e = E[Y], V = Var(Y), bₚ = Cov(λₚ, Y)/√V.
 
 Both hold for any number of sources, any symmetry inside the unit, any abstaining, and never divide by e.
 All instruments are pooled into one score with the same weights for every l, so that the tables of cliques
-that share sources agree on what they share.
+that share sources agree on what they share, up to clipping; :func:`in_agreement` sees to the rest.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,23 @@ def state_numbers(
     at = [columns.index(source) for source in chosen]
     digits = np.maximum(codes[:, at], -1).astype(np.intp) + 1
     return np.asarray(digits @ 3 ** np.arange(len(chosen)), np.intp)
+
+
+def in_agreement(units: Sequence[UnitTable]) -> tuple[UnitTable, ...]:
+    """The same units with tables that agree on the sources they share: each follows the one before it.
+
+    Pulling rare cells towards single sources, and clipping, happen unit by unit. The factor that a unit
+    contributes to the posterior stays as it is.
+    """
+    found: list[UnitTable] = []
+    for unit in units:
+        if not unit.separator:
+            found.append(unit)
+            continue
+        parent = next(other for other in found if set(unit.separator) <= set(other.sources))
+        at = state_numbers(all_patterns(len(unit.sources), 2), unit.sources, unit.separator)
+        found.append(replace(unit, table=unit.conditional * parent.margin(unit.separator)[:, at]))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +174,7 @@ def _by_instruments(counts: UnitCounts, group: int, fit: BinaryFit) -> Array:
     usable = _instruments(fit, group)
     if not usable.any():
         return _by_symmetry(counts.states, _expected(fit))
-    if fit.conditional is None and (usable & fit.separation.own).any():
+    if fit.conditional is None and not (usable & (~fit.separation.own | fit.flags.one_sided)).any():
         score, scale = _raw_instrument(counts, group, fit)
         return np.asarray(counts.signed @ score / scale)
     e, mean = _expected(fit), counts.mean
@@ -173,7 +191,7 @@ def _instruments(fit: BinaryFit, group: int) -> NDArray[np.bool_]:
     """Sources that the truth separates from a group: the best kind that there is, shape (b,)."""
     usable = (fit.separation.groups != group) & ~fit.flags.silent
     two_sided = ~fit.flags.one_sided | (fit.conditional is not None)
-    for better in (fit.separation.own, ~fit.unidentified, two_sided):
+    for better in (two_sided, ~fit.unidentified, fit.separation.own):
         if (usable & better).any():
             usable &= better
     return np.asarray(usable)
@@ -200,17 +218,31 @@ def _pooled(strength: Array, variance: Array, usable: NDArray[np.bool_]) -> tupl
 
 def _by_linear_system(counts: UnitCounts, at: NDArray[np.intp], fit: BinaryFit, pairs: Pairs) -> Array:
     group = int(fit.separation.groups[at[0]])
-    score, scale = _raw_instrument(counts, group, fit)
     usable = _instruments(fit, group) & fit.separation.own
+    if not usable.any():
+        raise NotIdentifiableError(
+            "cliques='linear' compares dependent sources with others on the same task, and there are none. "
+            "Use cliques='instrument', which also asks neighbouring tasks"
+        )
+    score, scale = _raw_instrument(counts, group, fit)
     votes = 2.0 * all_patterns(len(at), 2) - 1
     votes[votes < -1] = 0.0
     products = {}
     for i, j in itertools.combinations(range(len(at)), 2):
-        moments = np.where(usable, (votes[:, i] * votes[:, j]) @ counts.signed, 0.0)  # E[λᵢλⱼλₚ]
+        product = votes[:, i] * votes[:, j]
+        moments = np.where(usable, product @ counts.signed, 0.0)  # E[λᵢλⱼλₚ]
         size = product_by_triplets(moments, usable, pairs)
-        products[i, j] = float(np.sign(moments @ score)) * size
+        if np.isnan(size):  # fewer than two groups outside: by parity
+            products[i, j] = _expected(fit) * float(product @ counts.states)
+        else:
+            products[i, j] = float(np.sign(moments @ score)) * size
     return latent_of_system(
-        counts.states, counts.signed @ score / scale, fit.mean_parameters[at], _expected(fit), products
+        counts.states,
+        counts.signed @ score / scale,
+        fit.mean_parameters[at],
+        _expected(fit),
+        products,
+        counts.n_items,
     )
 
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.votes.packing import packed_chunks
-from flyingsquid.votes.states import Codes
+from flyingsquid.votes.states import Codes, dense_codes
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 20
@@ -47,7 +47,7 @@ class Emissions:
             units[owner[sources[0]]].append((tuple(at.index(i) for i in sources), table))
         rows = n if not isinstance(codes, csr_array) else max(1, _CHUNK_CELLS // m)
         for start in range(0, n, rows):
-            chunk = _dense(codes[start : start + rows])
+            chunk = dense_codes(codes[start : start + rows])
             for task, sources in enumerate(self.tasks):
                 columns = chunk if len(sources) == m else chunk[:, list(sources)]
                 log_tables = self.log_tables[list(sources)]
@@ -97,9 +97,3 @@ def _directly(codes: NDArray[Any], log_tables: Array, units: list[tuple[tuple[in
             for inside, numbers in packed_chunks(chunk[:, list(at)], 2):
                 part[inside] += table.T[numbers]
     return result
-
-
-def _dense(codes: Codes) -> NDArray[Any]:
-    if not isinstance(codes, csr_array):
-        return codes
-    return np.asarray(np.maximum(codes.toarray(), 0) - 1)

@@ -72,6 +72,9 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def _read_row(self, votes_row: Any) -> NDArray[Any]:
         """Dense codes of one item, shape (m,), matched as in :meth:`_read`."""
         self._require_fitted()
+        several = self._tasks is not None and self._tasks[0] > 1
+        if several and getattr(votes_row, "shape", None) == self._tasks:
+            votes_row = votes_row.reshape(1, -1)  # one item of D tasks with s sources each
         votes = self._read(one_row(votes_row, self._names))
         if votes.n_items != 1:
             raise VotesError(
@@ -151,8 +154,10 @@ def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], w
     if n_tasks == 1:
         column = y[:, 0] if getattr(y, "shape", None) == (n_items, 1) else y
         return read_gold(column, classes, n_items, what)[:, None]
-    table = y if hasattr(y, "ndim") else np.asanyarray(y)
-    table = np.asanyarray(table)
+    try:
+        table = np.asanyarray(y)
+    except ValueError as error:
+        raise VotesError(f"{what} is no table of {n_items} items and {n_tasks} tasks: {error}") from error
     if table.shape != shape:
         raise VotesError(
             f"{what} has shape {table.shape}; one label for each of {n_items} items and {n_tasks} tasks, "

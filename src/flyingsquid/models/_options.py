@@ -10,9 +10,11 @@ import numpy as np
 from flyingsquid.estimate import worth_of_a_row
 from flyingsquid.estimate.linear_system import LARGEST_SYSTEM
 from flyingsquid.estimate.symmetric import SYMMETRIC
-from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
+from flyingsquid.exceptions import GraphError, IncompatibleError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+from flyingsquid.votes.states import listed
 
 # Beyond, no denominator of any data could pass.
 _MOST_ERRORS = 1e6
@@ -40,7 +42,7 @@ def read_anchors(signs: Any, names: tuple[str, ...]) -> dict[int, int]:
         raise OptionError(f"signs={signs!r} is unknown; pass 'average', or {{source: +1 or -1}}")
     anchors: dict[int, int] = {}
     for source, sign in signs.items():
-        if sign not in (-1, 1):
+        if np.ndim(sign) or sign not in (-1, 1):
             raise OptionError(f"signs[{source!r}] is {sign!r}; +1 is better than random, -1 worse")
         at = position_of(source, names, "signs")
         if at in anchors:
@@ -148,3 +150,13 @@ def read_task(task: Any, n_tasks: int) -> int:
     if not 0 <= at < n_tasks:
         raise OptionError(f"task={at}; there are {n_tasks} tasks, counted from 0")
     return at
+
+
+def require_binary(data: Votes | Moments, model: str = "LabelModel") -> None:
+    """Refuse any number of classes but two."""
+    if data.n_classes == 2:
+        return
+    raise IncompatibleError(
+        f"the votes have {data.n_classes} classes: {listed(data.classes)}. {model} fits two; name them "
+        "with Votes.from_classes(..., classes=[a, b]) if the others cannot occur, or use MajorityVote"
+    )

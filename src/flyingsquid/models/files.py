@@ -113,6 +113,7 @@ def _label_model_state(model: LabelModel) -> State:
     for task, gold in enumerate(model._gold or ()):
         if gold is not None:
             arrays[f"gold_{task}"] = gold.votes
+            arrays[f"gold_units_{task}"] = _flat(gold.units)
     return State("LabelModel", meta, arrays)
 
 
@@ -132,15 +133,16 @@ def _label_model(state: State) -> LabelModel:
     model.moments_, model.graph_, model._tasks = moments, graph, graph.stacked_shape
     model.accuracies_ = arrays["accuracies"]
     model.coverage_ = arrays["coverage"]
-    model.excess_correlation_, model.temper_ = arrays["excess_correlation"], float(state.meta["temper"])
-    if not 0 < model.temper_ <= 1:
-        raise ModelFileError(f"the file has temper {model.temper_}, which is no power above 0 and up to 1")
+    model._check_options()
+    model.excess_correlation_, model.temper_ = arrays["excess_correlation"], state.meta["temper"]
+    if type(model.temper_) is not float or not 0 < model.temper_ <= 1:
+        raise ModelFileError(f"the file has temper {model.temper_!r}, which is no power above 0 and up to 1")
     model._keep_parameters(
         arrays["class_balance"],
         arrays["confusion"],
         arrays["weights"],
         _read_units(state.arrays["unit_tables"], graph),
-        _read_task_tables(state.arrays["task_tables"], graph),
+        _read_task_tables(state.arrays["task_tables"], graph, arrays["class_balance"]),
     )
     model._interval = arrays["interval"]
     used = state.meta["fitted_with"]
@@ -155,9 +157,19 @@ def _read_gold(state: State, moments: Moments) -> list[GoldCounts | None] | None
     found: list[GoldCounts | None] = []
     for task, block in enumerate(cover.homes):
         gold = state.arrays.get(f"gold_{task}")
-        if gold is not None and (gold.shape != (len(cover.blocks[block]), 2, 3) or not (gold >= 0).all()):
+        shape = (len(cover.blocks[block]), 2, 3)
+        if gold is not None and not (
+            gold.shape == shape and (gold >= 0).all() and gold[0].sum() <= moments.n_items * (1 + 1e-9)
+        ):
             raise ModelFileError("the counts on known labels do not fit the sources")
-        found.append(None if gold is None else GoldCounts(gold.astype(np.float64)))
+        if gold is None:
+            found.append(None)
+            continue
+        mine = [unit for unit in cover.units if moments.graph and moments.graph.source_task[unit[0]] == task]
+        units = cut_tables(state.arrays[f"gold_units_{task}"], [(2, 3 ** len(unit)) for unit in mine])
+        if any(not (unit >= 0).all() for unit in units):
+            raise ModelFileError("the counts on known labels do not fit the sources")
+        found.append(GoldCounts(gold.astype(np.float64), tuple(units)))
     return found if any(gold is not None for gold in found) else None
 
 
@@ -165,22 +177,50 @@ def _read_units(flat: NDArray[Any], graph: DependencyGraph) -> tuple[UnitTable, 
     cliques = [clique for tree in graph.units for clique in tree.cliques]
     separators = [separator for tree in graph.units for separator in tree.separators]
     tables = cut_tables(flat, [(2, 3 ** len(clique)) for clique in cliques])
-    if any(np.abs(table.sum(axis=1) - 1).max() > 1e-6 or (table < 0).any() for table in tables):
+    if not all(np.abs(table.sum(axis=1) - 1).max() < 1e-6 and (table >= 0).all() for table in tables):
         raise ModelFileError("tables of dependent sources in the file are no probabilities")
     return tuple(UnitTable(*unit) for unit in zip(cliques, separators, tables, strict=True))
 
 
-def _read_task_tables(flat: NDArray[Any], graph: DependencyGraph) -> tuple[NDArray[np.float64], ...]:
+def _read_task_tables(
+    flat: NDArray[Any], graph: DependencyGraph, balance: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], ...]:
     tables = cut_tables(flat, [(2,) * len(clique) for clique in graph.task_tree.cliques])
-    if any(abs(table.sum() - 1) > 1e-6 or not (table > 0).all() for table in tables):
-        raise ModelFileError("tables of tasks in the file are no probabilities")
+    whole = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
+    if not whole or not _agree(tables, graph, balance):
+        raise ModelFileError("tables of tasks in the file are no probabilities, or do not agree")
     return tuple(tables)
+
+
+def _agree(
+    tables: Sequence[NDArray[np.float64]], graph: DependencyGraph, balance: NDArray[np.float64]
+) -> bool:
+    """Whether cliques of tasks agree with the class balance, and on what they share."""
+    tree = graph.task_tree
+    for clique, parent, shared, table in zip(
+        tree.cliques, tree.parents, tree.separators, tables, strict=True
+    ):
+        for axis, task in enumerate(clique):
+            others = tuple(a for a in range(len(clique)) if a != axis)
+            if np.abs(table.sum(axis=others) - balance[task]).max() > 1e-6:
+                return False
+        if len(shared) > 1:
+            ours = table.sum(axis=tuple(a for a, task in enumerate(clique) if task not in shared))
+            up = tree.cliques[parent]
+            theirs = tables[parent].sum(axis=tuple(a for a, task in enumerate(up) if task not in shared))
+            if np.abs(ours - theirs).max() > 1e-6:
+                return False
+    return True
 
 
 def _check_probabilities(arrays: dict[str, NDArray[Any]]) -> None:
     """Refuse a file whose numbers would give posteriors that are none."""
     balance, tables = arrays["class_balance"], arrays["confusion"]
     interval = arrays["interval"][np.isfinite(arrays["interval"])]
+    excess = arrays["excess_correlation"]
+    ordered = np.nan_to_num(np.diff(arrays["interval"], axis=1)) >= 0
+    if not ordered.all() or not (np.abs(np.nan_to_num(excess)) <= 1).all():
+        raise ModelFileError("an interval in the file ends before it begins, or a correlation exceeds 1")
     shares = np.concatenate([arrays["accuracies"], arrays["coverage"], tables.ravel(), interval])
     whole = np.abs(tables.sum(axis=2) - 1).max() < 1e-6 and np.abs(balance.sum(axis=1) - 1).max() < 1e-9
     if not (whole and (balance > 0).all() and (shares >= 0).all() and (shares <= 1 + 1e-9).all()):
@@ -189,8 +229,8 @@ def _check_probabilities(arrays: dict[str, NDArray[Any]]) -> None:
 
 def _checked(array: NDArray[Any], name: str, sizes: Mapping[str, int]) -> NDArray[Any]:
     wanted = tuple(sizes[side] if isinstance(side, str) else side for side in _SHAPES[name])
-    kind = "i" if name.startswith("triplets") else "f"
-    if array.shape != wanted or array.dtype.kind != kind:
+    kind = "int64" if name.startswith("triplets") else "float64"
+    if array.shape != wanted or str(array.dtype) != kind or (kind == "int64" and (array < 0).any()):
         raise ModelFileError(
             f"the array {name!r} has shape {array.shape} and type {array.dtype}; not a model's"
         )

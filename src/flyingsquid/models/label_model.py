@@ -31,13 +31,8 @@ from flyingsquid.estimate import (
     persistence_of_errors,
     resolve_task_balance,
 )
-from flyingsquid.exceptions import (
-    GraphError,
-    IncompatibleError,
-    NotIdentifiableError,
-    OptionError,
-    SourceWarning,
-)
+from flyingsquid.estimate.drawing import draw_around_task
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import (
     Emissions,
@@ -50,10 +45,11 @@ from flyingsquid.infer import (
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.models import _options
-from flyingsquid.models._base import VoteEstimator, read_task_gold
+from flyingsquid.models._base import VoteEstimator
+from flyingsquid.models._graphs import count_gold, edge_tables, excess_by_source, stacked_shape
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.states import Codes, listed
+from flyingsquid.votes.states import Codes
 from flyingsquid.votes.weights import read_weights
 
 Method: TypeAlias = Literal[
@@ -119,13 +115,15 @@ class LabelModel(VoteEstimator):
         P(source votes).
     confusion_ : array of shape (m, K, K + 1)
         P(vote = v | Y = k), no vote last. With ``class_balance_`` it gives every posterior, unless a graph
-        says that there is more to know.
+        says that there is more to know; and up to what no vote says, which is nothing for symmetric methods
+        even where the balance does not fit the votes.
     graph_ : DependencyGraph
     task_tables_ : array of shape (E, K, K)
         P(Y_a, Y_b) for each of the E edges in ``graph_.task_edges``.
     excess_correlation_ : array of shape (m,)
         For each source how much its errors on neighbouring tasks agree beyond what the truths explain; NaN
-        unless the graph is a chain or grid with the same sources on every task.
+        unless all tasks have equally many sources, numbered task by task, so that equal places are one
+        detector.
     temper_ : float
     moments_ : Moments
         The counts that were fitted.
@@ -198,11 +196,11 @@ class LabelModel(VoteEstimator):
             How often each item counts.
         """
         self._check_options()
-        read = as_votes(votes, tasks=_stacked(self.graph))
-        _require_binary(read)
+        read = as_votes(votes, tasks=stacked_shape(self.graph))
+        _options.require_binary(read)
         weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
         moments = Moments.of(read, self.graph, sample_weight=weights)
-        counts = None if gold is None else _count_gold(gold, read, moments, weights)
+        counts = None if gold is None else count_gold(gold, read, moments, weights)
         self._solve(moments, counts, read, weights)
         return self
 
@@ -213,7 +211,7 @@ class LabelModel(VoteEstimator):
         """
         self._check_options()
         _options.require_moments(moments)
-        _require_binary(moments)
+        _options.require_binary(moments)
         wanted = None if self.graph is None or self.graph.is_trivial else self.graph
         if moments.graph != wanted:
             raise GraphError(
@@ -232,8 +230,8 @@ class LabelModel(VoteEstimator):
         """
         self._check_options()
         before: Moments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
-        chunk = as_votes(votes, None if before is None else before.classes, _stacked(self.graph))
-        _require_binary(chunk)
+        chunk = as_votes(votes, None if before is None else before.classes, stacked_shape(self.graph))
+        _options.require_binary(chunk)
         if before is not None and before.graph is not None and before.names and chunk.names:
             chunk = chunk.matched_to(before.classes, before.names)
         total = Moments.of(chunk, self.graph, sample_weight=sample_weight)
@@ -281,6 +279,8 @@ class LabelModel(VoteEstimator):
     def log_likelihood(self, votes: Any) -> NDArray[np.float64]:
         """log P(votes of an item) under the fitted model, shape (n,); its sum compares models.
 
+        ``temper`` has no part in it.
+
         Examples
         --------
         >>> import flyingsquid as fs
@@ -289,8 +289,10 @@ class LabelModel(VoteEstimator):
         (569,)
         """
         read = self._read(votes)
-        evidence = self._emissions.evidence(read.codes)
-        return sum_product(evidence, self.graph_.task_tree, self._clique_tables)[1]
+        # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
+        balance = np.atleast_2d(self.class_balance_)
+        plain = emissions_of(self._emissions.tasks, self.confusion_, None, balance, self._units)
+        return sum_product(plain.evidence(read.codes), self.graph_.task_tree, self._clique_tables)[1]
 
     def explain(self, votes_row: Any, *, task: int | None = None) -> Explanation:
         """Why one item got its label: what each source adds to the log odds, strongest first.
@@ -361,7 +363,7 @@ class LabelModel(VoteEstimator):
 
     def _keep(self, moments: Moments, fit: GraphFit, method: str, reason: str) -> None:
         graph = moments.graph or DependencyGraph(moments.n_sources)
-        excess = _excess_by_source(fit, graph)
+        excess = excess_by_source(fit, graph)
         persistence = persistence_of_errors(np.nan_to_num(excess), moments.coverage)
         self._remember(moments.classes, moments.names, moments.source_names)
         self.moments_, self.graph_ = moments, graph
@@ -407,7 +409,7 @@ class LabelModel(VoteEstimator):
         self.class_balance_ = balance[0] if graph.n_tasks == 1 else balance
         self.confusion_, self._weights = tables, weights
         self._units, self._clique_tables = units, clique_tables
-        self.task_tables_ = _edge_tables(graph, clique_tables)
+        self.task_tables_ = edge_tables(graph, clique_tables)
         tasks = tuple(graph.sources_of(task) for task in range(graph.n_tasks))
         self._emissions: Emissions = emissions_of(tasks, tables, weights, balance, units)
 
@@ -448,8 +450,9 @@ class LabelModel(VoteEstimator):
                 method=task.method,
                 screen=used["screen"],
                 by_hand=used["by_hand"],
+                rows=draw_around_task(self._fit, number) if task.fit.conditional is not None else None,
             )
-            for task in self._fit.tasks
+            for number, task in enumerate(self._fit.tasks)
         ]
         return self._fit.gather(errors)
 
@@ -482,64 +485,3 @@ class LabelModel(VoteEstimator):
             )
         if self.method in ("independencies", "covariance") and self.screen != 1.0:
             raise OptionError(f"screen= has no part in method={self.method!r}, which uses no triplets")
-
-
-def _require_binary(data: Votes | Moments) -> None:
-    if data.n_classes == 2:
-        return
-    raise IncompatibleError(
-        f"the votes have {data.n_classes} classes: {listed(data.classes)}. LabelModel fits two; name them "
-        "with Votes.from_classes(..., classes=[a, b]) if the others cannot occur, or use MajorityVote"
-    )
-
-
-def _stacked(graph: DependencyGraph | None) -> tuple[int, int] | None:
-    return graph.stacked_shape if isinstance(graph, DependencyGraph) else None
-
-
-def _count_gold(
-    gold: Any, votes: Votes, moments: Moments, weights: NDArray[Any] | None
-) -> list[GoldCounts | None] | None:
-    """For each task what the sources of its block did on items whose class is known."""
-    graph, cover = moments.graph, moments.cover
-    n_tasks = 1 if graph is None else graph.n_tasks
-    known = read_task_gold(gold, votes.classes, (votes.n_items, n_tasks), "gold")
-    if not (known >= 0).any():
-        return None
-    counts: list[GoldCounts | None] = []
-    for task in range(n_tasks):
-        has_any = (known[:, task] >= 0).any()
-        around = votes if graph is None else votes.of_sources(cover.blocks[cover.homes[task]])
-        counts.append(GoldCounts.of(around, known[:, task], weights) if has_any else None)
-    return counts
-
-
-def _excess_by_source(fit: GraphFit, graph: DependencyGraph) -> NDArray[np.float64]:
-    """How much errors agree with those on neighbouring tasks, averaged over the edges of a source."""
-    if graph.stacked_shape is None or not fit.pairs:
-        return np.full(graph.n_sources, np.nan)
-    total, count = np.zeros(graph.n_sources), np.zeros(graph.n_sources)
-    for edge, pair in zip(graph.task_edges, fit.pairs, strict=True):
-        for task in edge:
-            at, known = np.array(graph.sources_of(task)), np.isfinite(pair.excess)
-            total[at[known]] += pair.excess[known]
-            count[at[known]] += 1
-    return np.divide(total, count, out=np.full(graph.n_sources, np.nan), where=count > 0)
-
-
-def _edge_tables(
-    graph: DependencyGraph, clique_tables: tuple[NDArray[np.float64], ...]
-) -> NDArray[np.float64]:
-    """P(Y_a, Y_b) of every task edge, shape (E, K, K), read off the cliques."""
-    home: dict[tuple[int, int], int] = {}
-    for number, clique in enumerate(graph.task_tree.cliques):
-        for a in clique:
-            for b in clique:
-                home.setdefault((a, b), number)
-    tables = []
-    for a, b in graph.task_edges:
-        clique, table = graph.task_tree.cliques[home[a, b]], clique_tables[home[a, b]]
-        others = tuple(axis for axis, task in enumerate(clique) if task not in (a, b))
-        tables.append(table.sum(axis=others))
-    n_classes = clique_tables[0].shape[0]
-    return np.array(tables).reshape(-1, n_classes, n_classes)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.analysis import SequenceDiagnostics, Table, diagnose_sequences, summarize_sequences
 from flyingsquid.estimate import Transition, fit_transition, persistence_of_errors, worth_of_a_row
-from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, OptionError, VotesError
+from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.infer import binary_evidence, decide, forward_backward, viterbi, with_own_evidence
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteReader, read_gold
@@ -18,7 +18,6 @@ from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.lengths import read_lengths
-from flyingsquid.votes.states import listed
 
 # A vote that never occurred in training is as improbable as this; it says nothing about the class.
 _NEVER_SEEN = 1e-6
@@ -127,7 +126,7 @@ class SequenceLabelModel(VoteReader):
         """
         rows = self._row_model()
         read = as_votes(votes)
-        _require_binary(read)
+        _options.require_binary(read, "SequenceLabelModel")
         sequences = read_lengths(lengths, read.n_items)
         rows._solve(Moments.of(read), None, read)
         self._keep(rows, SequenceMoments.of_rows(rows.moments_, read, sequences))
@@ -142,7 +141,7 @@ class SequenceLabelModel(VoteReader):
                 "SequenceMoments.of(votes, lengths), which keeps what follows what"
             )
         _options.require_moments(moments.rows)
-        _require_binary(moments.rows)
+        _options.require_binary(moments.rows, "SequenceLabelModel")
         rows._solve(moments.rows, None)
         self._keep(rows, moments)
         return self
@@ -157,7 +156,7 @@ class SequenceLabelModel(VoteReader):
         rows = self._row_model()
         before: SequenceMoments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
         chunk = as_votes(votes, None if before is None else before.rows.classes)
-        _require_binary(chunk)
+        _options.require_binary(chunk, "SequenceLabelModel")
         total = SequenceMoments.of(chunk, lengths)
         if before is not None:
             total = before + total
@@ -203,14 +202,10 @@ class SequenceLabelModel(VoteReader):
         counts as one in a million.
         """
         read, sequences = self._read_sequences(votes, lengths)
-        prior, weights = self.class_balance_, self._rows._weights
-        # log P(v | Y=0) from P(v) and the log ratio that labels use, so that both agree.
-        rates = np.maximum(np.einsum("k,mkv->mv", prior, self.confusion_), _NEVER_SEEN)
-        base = np.log(rates) - np.logaddexp(np.log(prior[0]), np.log(prior[1]) + weights)
-        evidence = _as_evidence(binary_evidence(read.codes, weights))
-        _, likelihood = forward_backward(evidence, sequences, prior, self.transition_)
-        first = np.cumsum(sequences) - sequences
-        return np.asarray(likelihood + np.add.reduceat(binary_evidence(read.codes, base), first))
+        # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
+        logs = np.log(np.maximum(self.confusion_, _NEVER_SEEN))
+        evidence = np.stack([binary_evidence(read.codes, logs[:, k]) for k in (0, 1)]).T
+        return forward_backward(evidence, sequences, self.class_balance_, self.transition_)[1]
 
     def score(self, votes: Any, y: ArrayLike, lengths: Any = None) -> float:
         """Accuracy of :meth:`predict` on the rows whose true class is known.
@@ -242,7 +237,9 @@ class SequenceLabelModel(VoteReader):
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
         Those of a model of single rows, which are right where errors are independent from row to row,
-        whatever the truths do. Errors that persist make n rows worth n(1 - r)/(1 + r), r as in ``temper``.
+        whatever the truths do, as long as the class balance is given: the error of an estimated balance takes
+        rows for independent, and is too small where scenes are long. Errors that persist make n rows worth
+        n(1 - r)/(1 + r), r as in ``temper``.
         """
         self._require_fitted()
         if self._interval is None:
@@ -321,12 +318,3 @@ def _as_evidence(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
     evidence = np.zeros((2, len(log_odds)))
     evidence[1] = log_odds
     return evidence.T
-
-
-def _require_binary(data: Votes | Moments) -> None:
-    if data.n_classes == 2:
-        return
-    raise IncompatibleError(
-        f"the votes have {data.n_classes} classes: {listed(data.classes)}. SequenceLabelModel fits two; name "
-        "them with Votes.from_classes(..., classes=[a, b]) if the others cannot occur, or use MajorityVote"
-    )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
-from flyingsquid.votes.states import Codes, rows_of_entries
+from flyingsquid.votes.states import Codes, dense_codes, rows_of_entries
 
 # Above this many patterns a histogram no longer stays in the cache.
 _HISTOGRAM_PATTERNS = 1 << 17
@@ -20,24 +20,6 @@ _BUFFER_BYTES = 1 << 26
 # Both well below 2**24, where float32 stops counting, and long enough for BLAS.
 _CHUNK_ROWS = 1 << 17
 _SPARSE_CHUNK_PAIRS = 1 << 22
-
-
-def count_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
-    """Count how often each pair of votes occurs in one item.
-
-    Parameters
-    ----------
-    codes : dense (n, m) or sparse codes
-    weights : array of shape (n,), optional
-        How often each item counts.
-
-    Returns
-    -------
-    array of shape (K, K, m, m)
-        ``[a, b, i, j]`` items had source i vote a and source j vote b; integers in float64
-        unless the weights are fractions.
-    """
-    return count_block(codes, n_classes, weights)[0]
 
 
 def count_block(
@@ -50,12 +32,16 @@ def count_block(
 
     Parameters
     ----------
-    codes, weights : as in :func:`count_pairs`
+    codes : dense (n, m) or sparse codes
+    weights : array of shape (n,), optional
+        How often each item counts.
     units : sequence of tuples of columns
 
     Returns
     -------
     pairs : array of shape (K, K, m, m)
+        ``[a, b, i, j]`` items had source i vote a and source j vote b; integers in float64 unless the weights
+        are fractions.
     units : list of arrays of shape ((K+1)^s, 1 + K m), for units of s sources
         Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in
         that state, column 1 + v m + j those of them in which source j votes v.
@@ -181,7 +167,7 @@ def _count_units(
     votes, states = np.ones((rows, width), dtype), np.empty((rows, int(starts[-1])), dtype)
     counts = np.zeros((int(starts[-1]), width))
     for start in range(0, n, rows):
-        chunk = _dense(codes[start : start + rows])
+        chunk = dense_codes(codes[start : start + rows])
         hot, state = votes[: len(chunk)], states[: len(chunk)]
         for k in range(n_classes):
             hot[:, 1 + k * m : 1 + (k + 1) * m] = chunk == k
@@ -192,10 +178,3 @@ def _count_units(
             state *= weights[start : start + len(chunk), None]
         counts += state.T @ hot
     return [counts[low : low + size] for low, size in zip(starts, sizes, strict=False)]
-
-
-def _dense(codes: Codes) -> NDArray[Any]:
-    """Codes of sparse rows as an array; reasons for a missing vote are not kept."""
-    if not isinstance(codes, csr_array):
-        return codes
-    return np.asarray(np.maximum(codes.toarray(), 0) - 1)

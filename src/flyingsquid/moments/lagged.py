@@ -150,6 +150,8 @@ class SequenceMoments:
             type(n_pairs) in (int, float)
             and [a.shape for a in (lagged, first, second)] == [(k, k, m, m), (m, k), (m, k)]
             and {str(a.dtype) for a in (lagged, first, second)} <= {"int64", "float64"}
+            and all(bool((a >= 0).all() and np.isfinite(a).all()) for a in (lagged, first, second))
+            and 0 <= n_pairs <= rows.n_items
         )
         if not fits:
             raise ModelFileError("the counts of neighbours in the file do not agree with its rows")

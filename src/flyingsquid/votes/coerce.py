@@ -39,14 +39,30 @@ def as_votes(
 
 
 def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:
-    if tasks is None or getattr(data, "ndim", 2) != 3:
+    if getattr(data, "ndim", None) is None and _is_nested(data):
+        data = np.asarray(data)
+    if getattr(data, "ndim", 2) != 3:
         return data
+    if tasks is None:
+        raise VotesError(
+            f"votes have shape {data.shape}; one row an item and one column a source, (n, m). Votes on "
+            "several tasks, (n, D, s), need a graph that says so, as LabelModel(DependencyGraph.chain(D, s))"
+        )
     if data.shape[1:] != tasks:
         raise VotesError(
             f"votes have shape {data.shape}; the graph has {tasks[0]} tasks with {tasks[1]} sources each, so "
             f"(n, {tasks[0]}, {tasks[1]}) or (n, {tasks[0] * tasks[1]})"
         )
     return data.reshape(len(data), tasks[0] * tasks[1])
+
+
+def _is_nested(data: Any) -> bool:
+    """Whether a list holds lists of lists."""
+    for _ in range(2):
+        if not isinstance(data, (list, tuple)) or not data:
+            return False
+        data = data[0]
+    return isinstance(data, (list, tuple))
 
 
 def one_row(data: Any, names: tuple[str, ...] | None) -> Any:

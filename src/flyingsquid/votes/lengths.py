@@ -31,8 +31,8 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
         raise VotesError(f"lengths is no list of whole numbers: {error}") from error
     if given.ndim != 1 or not given.size:
         raise VotesError(
-            f"lengths has shape {given.shape}; pass a list with the number of rows of each sequence, or None "
-            f"for one sequence of {n_rows:,} rows"
+            f"lengths is {type(lengths).__name__} of shape {given.shape}; pass a list with the number of "
+            f"rows of each sequence, or None for one sequence of {n_rows:,} rows"
         )
     _refuse_labels(given, n_rows)
     if given.dtype.kind not in "iu" or np.ma.is_masked(given):
@@ -45,7 +45,7 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
         raise VotesError(
             f"lengths[{at}] is {given[at]}; a sequence has at least one row. Leave empty sequences out"
         )
-    total = int(given.sum(dtype=object)) if given.dtype.kind == "u" else int(given.sum())
+    total = int(given.sum(dtype=object))  # as Python integers, which do not wrap
     if total != n_rows:
         raise VotesError(
             f"lengths add up to {total:,}, and there are {n_rows:,} rows of votes; every row belongs to one "

@@ -86,3 +86,10 @@ def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
 def rows_of_entries(matrix: csr_array) -> NDArray[np.intp]:
     """The row of each stored entry of a sparse matrix."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+
+
+def dense_codes(codes: Codes) -> NDArray[Any]:
+    """Codes as an array, shape (n, m); of sparse rows the reasons for missing votes are not kept."""
+    if not isinstance(codes, csr_array):
+        return codes
+    return np.asarray(np.maximum(codes.toarray(), 0) - 1)

@@ -1,0 +1,79 @@
+"""What label models on graphs share: counts of known labels, and what is reported of tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimate import GoldCounts, GraphFit
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.models._base import read_task_gold
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+
+def stacked_shape(graph: DependencyGraph | None) -> tuple[int, int] | None:
+    """(D, s) where votes may come as arrays (n, D, s)."""
+    return graph.stacked_shape if isinstance(graph, DependencyGraph) else None
+
+
+def count_gold(
+    gold: Any, votes: Votes, moments: Moments, weights: NDArray[Any] | None
+) -> list[GoldCounts | None] | None:
+    """For each task what the sources of its block did on items whose class is known."""
+    graph, cover = moments.graph, moments.cover
+    n_tasks = 1 if graph is None else graph.n_tasks
+    known = read_task_gold(gold, votes.classes, (votes.n_items, n_tasks), "gold")
+    if not (known >= 0).any():
+        return None
+    counts: list[GoldCounts | None] = []
+    for task in range(n_tasks):
+        if not (known[:, task] >= 0).any():
+            counts.append(None)
+            continue
+        block = cover.homes[task]
+        around = votes if graph is None else votes.of_sources(cover.blocks[block])
+        counts.append(GoldCounts.of(around, known[:, task], weights, _units_on(moments, task)))
+    return counts
+
+
+def _units_on(moments: Moments, task: int) -> list[tuple[int, ...]]:
+    """The units of a task, as positions in its block."""
+    graph, cover = moments.graph, moments.cover
+    if graph is None:
+        return []
+    mine = [unit for unit in cover.units if graph.source_task[unit[0]] == task]
+    return [cover.positions(cover.homes[task], unit) for unit in mine]
+
+
+def excess_by_source(fit: GraphFit, graph: DependencyGraph) -> NDArray[np.float64]:
+    """How much errors agree with those on neighbouring tasks, averaged over the edges of a source."""
+    if graph.stacked_shape is None or not fit.pairs:
+        return np.full(graph.n_sources, np.nan)
+    total, count = np.zeros(graph.n_sources), np.zeros(graph.n_sources)
+    for edge, pair in zip(graph.task_edges, fit.pairs, strict=True):
+        for task in edge:
+            at, known = np.array(graph.sources_of(task)), np.isfinite(pair.excess)
+            total[at[known]] += pair.excess[known]
+            count[at[known]] += 1
+    return np.divide(total, count, out=np.full(graph.n_sources, np.nan), where=count > 0)
+
+
+def edge_tables(
+    graph: DependencyGraph, clique_tables: tuple[NDArray[np.float64], ...]
+) -> NDArray[np.float64]:
+    """P(Y_a, Y_b) of every task edge, shape (E, K, K), read off the cliques."""
+    home: dict[tuple[int, int], int] = {}
+    for number, clique in enumerate(graph.task_tree.cliques):
+        for a in clique:
+            for b in clique:
+                home.setdefault((a, b), number)
+    tables = []
+    for a, b in graph.task_edges:
+        clique, table = graph.task_tree.cliques[home[a, b]], clique_tables[home[a, b]]
+        others = tuple(axis for axis, task in enumerate(clique) if task not in (a, b))
+        tables.append(table.sum(axis=others))
+    n_classes = clique_tables[0].shape[0]
+    return np.array(tables).reshape(-1, n_classes, n_classes)
