@@ -152,9 +152,8 @@ def test_a_label_that_cannot_be_fitted_may_have_a_majority_vote():
     votes = {**BY_LABEL, "chess": NOBODY}
     model = fs.MultiLabelModel(on_failure="majority").fit(votes)
     assert isinstance(model.models_["chess"], fs.MajorityVote)
-    assert model.failures_ == {
-        "chess": "no source votes on any of the 400 items; there is nothing to learn from"
-    }
+    assert list(model.failures_) == ["chess"]
+    assert model.failures_["chess"].startswith("no source votes on any of the 400 items")
     np.testing.assert_array_equal(model.predict_proba(votes)[:, 3], 0.5)
     np.testing.assert_array_equal(
         model.predict_proba(votes)[:, :3], fs.MultiLabelModel().fit(CUBE).predict_proba(CUBE)
