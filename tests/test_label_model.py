@@ -374,7 +374,7 @@ BAD_FITS = [
     (np.empty((0, 3)), {}, VotesError, "empty"),
     (np.empty((3, 0)), {}, VotesError, "no columns"),
     (np.zeros(3), {}, VotesError, "1 dimension"),
-    ([[0, 1, 2]] * 5, {}, IncompatibleError, "3 classes: 0, 1, 2.*MajorityVote"),
+    ([[0, 1, 2]] * 5, {"method": "triplet"}, OptionError, "the votes have 3: 0, 1, 2.*one_vs_rest"),
     ([[0, 1, 0.5]], {}, VotesError, "fractional"),
     ([[0, 1, np.inf]], {}, VotesError, "infinite"),
     (np.full((9, 3), -1), {}, NotIdentifiableError, "no source votes"),
@@ -403,7 +403,7 @@ BAD_FITS = [
     (GOOD, {"screen": 10**400}, OptionError, "screen=1000"),
     (GOOD, {"method": "triplet", "triplets": np.array(0)}, OptionError, "no sequence"),
     (np.where(GOOD >= 0, 1, -1), {}, NotIdentifiableError, "same class.*from_signed"),
-    ([[0, 1, 19_900]] * 4, {}, IncompatibleError, "19901 classes"),
+    ([[0, 1, 19_900]] * 4, {}, VotesError, "3 sources and 19,901 classes would need 29 GB"),
     (
         GOOD,
         {"method": "independencies", "class_balance": [0.3, 0.7], "screen": 2},

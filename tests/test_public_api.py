@@ -15,6 +15,7 @@ TOP = [
     "LabelModel",
     "MajorityVote",
     "Moments",
+    "MultiLabelModel",
     "SequenceLabelModel",
     "SequenceMoments",
     "Votes",
@@ -22,6 +23,7 @@ TOP = [
     "datasets",
     "exceptions",
     "load",
+    "score_bins",
 ]
 MEMBERS = {
     fs.DependencyGraph: {
@@ -39,6 +41,11 @@ MEMBERS = {
         "missing", "save", "load", "from_state", "missing_counts", "classes", "names", "source_names",
         "is_exact", "aligned_to", "graph", "cover", "blocks", "units", "part",
     },
+    fs.MultiLabelModel: {
+        "fit", "predict", "predict_proba", "score", "summary", "save",
+        "get_params", "set_params", "get_metadata_routing", "set_fit_request", "set_score_request",
+        "set_predict_request", "set_predict_proba_request",
+    },
     fs.SequenceLabelModel: {
         "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "partial_fit", "predict",
         "predict_proba", "log_likelihood", "score", "summary", "save",
@@ -50,8 +57,8 @@ MEMBERS = {
         "aligned_to", "save", "load", "to_state", "from_state",
     },
     fs.Votes: {
-        "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "codes", "classes",
-        "names", "items", "shape", "n_items", "n_sources", "n_classes", "n_votes", "is_sparse",
+        "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "from_scores", "codes",
+        "classes", "names", "items", "shape", "n_items", "n_sources", "n_classes", "n_votes", "is_sparse",
         "source_names", "missing_counts", "to_dense", "distinct", "matched_to", "of_sources",
     },
 }  # fmt: skip
@@ -106,6 +113,13 @@ def test_dependency_graph_signature():
     ]  # fmt: skip
 
 
+def test_from_scores_signature():
+    assert list(inspect.signature(fs.Votes.from_scores).parameters) == [
+        "scores", "thresholds", "bins", "classes", "names",
+    ]  # fmt: skip
+    assert list(inspect.signature(fs.score_bins).parameters) == ["scores", "n_bins", "names"]
+
+
 def test_sequence_label_model_signature():
     """hmmlearn's convention: lengths come second."""
     assert list(inspect.signature(fs.SequenceLabelModel).parameters) == [
@@ -119,6 +133,13 @@ def test_sequence_label_model_signature():
     ]  # fmt: skip
     assert list(inspect.signature(fs.SequenceLabelModel.score).parameters) == [
         "self", "votes", "y", "lengths",
+    ]  # fmt: skip
+
+
+def test_multi_label_model_signature():
+    assert list(inspect.signature(fs.MultiLabelModel).parameters) == ["label_model", "labels", "on_failure"]
+    assert list(inspect.signature(fs.MultiLabelModel.fit).parameters) == [
+        "self", "votes", "y", "gold", "sample_weight",
     ]  # fmt: skip
 
 

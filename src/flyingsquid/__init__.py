@@ -17,10 +17,10 @@ from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments, SequenceMoments
-from flyingsquid.votes import ABSTAIN, Votes
+from flyingsquid.votes import ABSTAIN, Votes, score_bins
 
 if TYPE_CHECKING:
-    from flyingsquid.models import LabelModel, MajorityVote, SequenceLabelModel, load
+    from flyingsquid.models import LabelModel, MajorityVote, MultiLabelModel, SequenceLabelModel, load
 
 __all__ = [
     "ABSTAIN",
@@ -29,6 +29,7 @@ __all__ = [
     "LabelModel",
     "MajorityVote",
     "Moments",
+    "MultiLabelModel",
     "SequenceLabelModel",
     "SequenceMoments",
     "Votes",
@@ -36,11 +37,14 @@ __all__ = [
     "datasets",
     "exceptions",
     "load",
+    "score_bins",
 ]
 
 # The estimators need scikit-learn, which takes a second to import and imports pandas where it
 # is installed. Counting votes on a worker needs neither.
-_LAZY = dict.fromkeys(("LabelModel", "MajorityVote", "SequenceLabelModel", "load"), "flyingsquid.models")
+_LAZY = dict.fromkeys(
+    ("LabelModel", "MajorityVote", "MultiLabelModel", "SequenceLabelModel", "load"), "flyingsquid.models"
+)
 
 
 def __getattr__(name: str) -> Any:

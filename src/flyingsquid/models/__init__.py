@@ -3,6 +3,7 @@
 from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
+from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 
-__all__ = ["LabelModel", "MajorityVote", "SequenceLabelModel", "load"]
+__all__ = ["LabelModel", "MajorityVote", "MultiLabelModel", "SequenceLabelModel", "load"]

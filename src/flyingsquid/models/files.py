@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from flyingsquid.models import _options, many_files
 from flyingsquid.models._base import VoteReader
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
+from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.files import KIND as MOMENTS
@@ -51,35 +52,37 @@ def save(model: VoteReader, path: str | os.PathLike[str]) -> None:
     write_state(path, state)
 
 
-def load(
-    path: str | os.PathLike[str],
-) -> LabelModel | MajorityVote | SequenceLabelModel | Moments | SequenceMoments:
+Saved: TypeAlias = (
+    LabelModel | MajorityVote | MultiLabelModel | SequenceLabelModel | Moments | SequenceMoments
+)
+
+
+def load(path: str | os.PathLike[str]) -> Saved:
     """Read what ``save`` wrote: a model, or counts.
 
     Nothing in the file is executed. A file that is damaged, foreign, or from a newer version is
     refused with :class:`~flyingsquid.exceptions.ModelFileError`.
     """
-    from flyingsquid.models import sequence_files
+    from flyingsquid.models import multi_label_files, sequence_files
 
+    readers: dict[str, Callable[[State], Saved]] = {
+        "LabelModel": _label_model,
+        many_files.KIND: lambda state: many_files.from_state(state, _read_options(state.meta["options"])),
+        "MajorityVote": _majority_vote,
+        multi_label_files.KIND: multi_label_files.from_state,
+        sequence_files.KIND: sequence_files.from_state,
+        MOMENTS: Moments.from_state,
+        SEQUENCE_MOMENTS: SequenceMoments.from_state,
+    }
     state = read_state(path)
+    if state.kind not in readers:
+        raise ModelFileError(f"{path}: the file holds a {state.kind!r}, which this version does not know")
     try:
-        if state.kind == sequence_files.KIND:
-            return sequence_files.from_state(state)
-        if state.kind == SEQUENCE_MOMENTS:
-            return SequenceMoments.from_state(state)
-        if state.kind == MOMENTS:
-            return Moments.from_state(state)
-        if state.kind == "LabelModel":
-            return _label_model(state)
-        if state.kind == many_files.KIND:
-            return many_files.from_state(state, _read_options(state.meta["options"]))
-        if state.kind == "MajorityVote":
-            return _majority_vote(state)
+        return readers[state.kind](state)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{path}: the file holds no whole {state.kind}: {error}") from error
-    raise ModelFileError(f"{path}: the file holds a {state.kind!r}, which this version does not know")
 
 
 # ---------------------------------------------------------------------- LabelModel

@@ -22,6 +22,8 @@ from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
 
 # Float counts may fall below zero by this share of all items when parts are subtracted.
 _ROUNDING = 1e-9
+# Pairs are counted in one table for each block, up to this size.
+_MOST_BYTES = 1 << 33
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -93,6 +95,7 @@ class Moments:
                 f"the graph has {cover.n_sources} sources, the votes have {votes.n_sources}; one column a "
                 "source, in the order of the graph"
             )
+        _require_room(cover, votes.n_classes)
         weights = None if sample_weight is None else read_weights(sample_weight, votes.n_items)
         if weights is not None:
             _check_frequencies(weights)
@@ -373,6 +376,16 @@ def _reorder_unit(unit: NDArray[Any], order: list[int]) -> NDArray[Any]:
     rows = (before + 1) @ (n_classes + 1) ** np.arange(size)
     votes = unit[:, 1:].reshape(len(unit), n_classes, -1)[rows][:, order]
     return np.column_stack([unit[rows, 0], votes.reshape(len(unit), -1)])
+
+
+def _require_room(cover: Cover, n_classes: int) -> None:
+    largest = max(len(block) for block in cover.blocks)
+    size = (largest * n_classes) ** 2 * 8
+    if size > _MOST_BYTES:
+        raise VotesError(
+            f"counts of all pairs of {largest:,} sources and {n_classes:,} classes would need "
+            f"{size / 1e9:,.0f} GB. Name fewer classes, drop sources that rarely vote, or use MajorityVote"
+        )
 
 
 def _check_frequencies(weights: NDArray[Any]) -> None:

@@ -99,6 +99,26 @@ def undo_text_coercion(values: Any, array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
+    """A matrix of shape (n, m), n and m at least 1."""
+    try:
+        array = np.asanyarray(values)
+    except ValueError as error:
+        raise VotesError(f"{what} are not a rectangular matrix: {error}") from error
+    array = undo_text_coercion(values, array)
+    if array.ndim != 2:
+        raise VotesError(
+            f"{what} have {array.ndim} dimension(s), shape {array.shape}; a matrix with one row an "
+            "item and one column a source is needed"
+        )
+    n, m = array.shape
+    if m == 0:
+        raise VotesError(f"{what} have no columns; at least one source is needed")
+    if n == 0:
+        raise VotesError(f"{what} are empty: 0 items x {m} sources")
+    return array
+
+
 def as_column(values: Any, what: str) -> NDArray[Any]:
     """A flat sequence of labels or identifiers, shape (n,), missing ones as None, NaN or masked."""
     if hasattr(values, "to_pylist"):  # pyarrow; its NumPy conversion loses nulls of dictionaries

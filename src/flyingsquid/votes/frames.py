@@ -19,6 +19,11 @@ def is_frame(data: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(data))
 
 
+def is_lazy(data: Any) -> bool:
+    """Whether ``data`` is a table whose rows are not there yet."""
+    return bool(nw.dependencies.is_polars_lazyframe(data))
+
+
 def named_row(data: Any, names: tuple[str, ...] | None) -> dict[str, Any] | None:
     """Votes by source, if ``data`` is a row of a pandas table; None if it has only positions."""
     if not nw.dependencies.is_pandas_series(data):
@@ -33,7 +38,34 @@ def read(
     frame: Any, columns: Sequence[str] | None, convention: Convention
 ) -> tuple[NDArray[Any], tuple[Label, ...], tuple[str, ...]]:
     """Codes (n, m), classes and column names of a table."""
-    if nw.dependencies.is_polars_lazyframe(frame):
+    series, names = _open(frame, columns, "votes")
+    numeric = [s.dtype.is_numeric() or s.dtype == nw.Boolean for s in series]
+    texts = [s.dtype == nw.String for s in series]
+    if any(numeric) and any(texts):
+        one, other = names[numeric.index(True)], names[texts.index(True)]
+        raise VotesError(
+            f"column {one!r} holds numbers and column {other!r} texts; pass columns= to pick the "
+            "sources, or convert them to one type"
+        )
+    # Categories, and Python objects such as pandas' booleans with None, may stand beside either kind.
+    labels = _numbers(series) if all(numeric) else np.stack([_objects(s) for s in series], axis=1)
+    codes, classes = encode(labels, convention, in_column(names))
+    return codes, classes, names
+
+
+def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
+    """The m columns of a table, each of shape (n,): floats, NaN where null, or objects; and their names."""
+    series, names = _open(frame, None, "scores")
+    columns = []
+    for column in series:
+        s = column.cast(nw.Float64) if column.dtype.is_integer() else column
+        columns.append(s.to_numpy() if s.dtype.is_float() else _objects(s))
+    return columns, names
+
+
+def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[Any], tuple[str, ...]]:
+    """The chosen columns of a table, with their names."""
+    if is_lazy(frame):
         raise VotesError("a lazy table is not read yet; pass frame.collect()")
     if not is_frame(frame):
         raise VotesError(
@@ -52,21 +84,9 @@ def read(
     if not names:
         raise VotesError("the table has no columns; one column a source is needed")
     if not len(table):
-        raise VotesError(f"votes are empty: 0 items x {len(names)} sources")
+        raise VotesError(f"{what} are empty: 0 items x {len(names)} sources")
     every = list(table.iter_columns())  # by position: pandas names columns with numbers too
-    series = [every[j] for j in at]
-    numeric = [s.dtype.is_numeric() or s.dtype == nw.Boolean for s in series]
-    texts = [s.dtype == nw.String for s in series]
-    if any(numeric) and any(texts):
-        one, other = names[numeric.index(True)], names[texts.index(True)]
-        raise VotesError(
-            f"column {one!r} holds numbers and column {other!r} texts; pass columns= to pick the "
-            "sources, or convert them to one type"
-        )
-    # Categories, and Python objects such as pandas' booleans with None, may stand beside either kind.
-    labels = _numbers(series) if all(numeric) else np.stack([_objects(s) for s in series], axis=1)
-    codes, classes = encode(labels, convention, in_column(names))
-    return codes, classes, names
+    return [every[j] for j in at], names
 
 
 def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:

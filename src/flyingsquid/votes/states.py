@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.exceptions import IncompatibleError
+from flyingsquid.exceptions import IncompatibleError, VotesError
 
 ABSTAIN = -1
 REASONS = ("abstained", "refused", "unparseable", "failed")
@@ -51,6 +51,24 @@ def shown_names(names: tuple[str, ...] | None, n_sources: int) -> tuple[str, ...
 def shown_name(names: tuple[str, ...] | None, source: int) -> str:
     """The name of one source, or ``source 7`` where there are none."""
     return f"source {source}" if names is None else names[source]
+
+
+def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] | None:
+    """Names of sources as a user gives them: one a source, each once."""
+    if names is None:
+        return None
+    try:
+        read = tuple(names)
+    except TypeError as error:
+        raise VotesError(f"names={names!r} is no sequence of source names") from error
+    if len(read) != n_sources:
+        raise VotesError(f"{len(read)} names for {n_sources} sources")
+    if not all(isinstance(name, str) for name in read):
+        raise VotesError("source names must be texts")
+    if len(set(read)) < n_sources:
+        twice = sorted({name for name in read if read.count(name) > 1})
+        raise VotesError(f"source names must differ; more than once: {', '.join(twice)}")
+    return read
 
 
 def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:

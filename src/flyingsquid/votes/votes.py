@@ -13,13 +13,15 @@ from scipy.sparse import csr_array, issparse
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes import frames, longform
 from flyingsquid.votes.distinct import DistinctRows, distinct_codes
-from flyingsquid.votes.encode import Convention, encode, in_column, undo_text_coercion
+from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column
+from flyingsquid.votes.scores import Bins, Thresholds, read_scores
 from flyingsquid.votes.states import (
     ABSTAIN,
     REASONS,
     Codes,
     Label,
     listed,
+    read_names,
     require_same,
     shown_names,
     smallest_dtype,
@@ -31,7 +33,8 @@ class Votes:
     """What m sources said about n items.
 
     Build one by naming the convention that the raw votes follow: :meth:`from_classes`,
-    :meth:`from_signed`, :meth:`from_frame`, :meth:`from_long` or :meth:`from_sparse`.
+    :meth:`from_signed`, :meth:`from_frame`, :meth:`from_long`, :meth:`from_sparse` or, for numbers,
+    :meth:`from_scores`.
 
     Attributes
     ----------
@@ -66,7 +69,7 @@ class Votes:
         if m == 0:
             raise VotesError("votes have no columns; at least one source is needed")
         if self.names is not None:
-            _read_names(self.names, m)
+            read_names(self.names, m)
         if self.items is not None and len(self.items) != n:
             raise VotesError(f"{len(self.items)} item identifiers for {n} items")
         _check_codes(self.codes, len(self.classes))
@@ -110,11 +113,11 @@ class Votes:
         """
         if issparse(labels):
             raise VotesError("a sparse matrix is read by Votes.from_sparse")
-        array = _as_matrix(labels)
-        read_names = _read_names(names, array.shape[1])
+        array = as_matrix(labels)
+        declared = read_names(names, array.shape[1])
         convention = Convention.read(abstain, classes, reasons)
-        codes, found = encode(array, convention, in_column(read_names))
-        return cls(codes, found, read_names)
+        codes, found = encode(array, convention, in_column(declared))
+        return cls(codes, found, declared)
 
     @classmethod
     def from_signed(cls, labels: ArrayLike, names: Iterable[str] | None = None) -> Votes:
@@ -195,9 +198,50 @@ class Votes:
                [ 0,  0]], dtype=int8)
         """
         longform.check_sparse(matrix)
-        read_names = _read_names(names, matrix.shape[1])
-        codes, found = longform.read_sparse(matrix, Convention.declared(classes), read_names)
-        return cls(codes, found, read_names)
+        declared = read_names(names, matrix.shape[1])
+        codes, found = longform.read_sparse(matrix, Convention.declared(classes), declared)
+        return cls(codes, found, declared)
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: Any,
+        thresholds: Thresholds | None = None,
+        bins: Bins | None = None,
+        *,
+        classes: Sequence[Label] | None = None,
+        names: Iterable[str] | None = None,
+    ) -> Votes:
+        """Read the numbers of judges or classifiers: larger is more. Pass thresholds or bins.
+
+        Parameters
+        ----------
+        scores : numbers of shape (n, m), or a pandas, polars or pyarrow table, names kept
+            None, NaN and masked cells are missing votes. Infinite scores are scores.
+        thresholds : number, pair, list or mapping, for two classes
+            A number t: class 1 from t on, class 0 below. A tuple (low, high): class 0 up to low, class 1 from
+            high on, no vote between. For judges on different scales a list with one of these for each
+            source, or a mapping from names.
+        bins : increasing edges, or a list or mapping with edges for each source
+            K - 1 edges between the classes 0..K-1; an edge belongs to the class above it, as in
+            ``numpy.digitize``. :func:`flyingsquid.score_bins` gives edges that fill bins evenly; keep them,
+            and later scores are read by the same ones.
+        classes : sequence of K labels, lowest first, optional
+            Default 0..K-1.
+        names : sequence of m texts, optional
+            Names of the sources of an array.
+
+        Examples
+        --------
+        >>> ratings = [[0.9, 4], [0.5, None], [0.1, 1]]
+        >>> Votes.from_scores(ratings, thresholds=[(0.3, 0.7), 3], classes=["bad", "good"]).codes
+        array([[ 1,  1],
+               [-1, -1],
+               [ 0,  0]], dtype=int8)
+        >>> Votes.from_scores([[1, 3, 5]], bins=[2, 4], classes=["bad", "ok", "good"]).codes
+        array([[0, 1, 2]], dtype=int8)
+        """
+        return cls(*read_scores(scores, thresholds, bins, classes, names))
 
     # ------------------------------------------------------------------ facts
 
@@ -336,25 +380,6 @@ class Votes:
         return replace(self, codes=moved, classes=classes)
 
 
-def _as_matrix(labels: ArrayLike) -> NDArray[Any]:
-    try:
-        array = np.asanyarray(labels)
-    except ValueError as error:
-        raise VotesError(f"votes are not a rectangular matrix: {error}") from error
-    array = undo_text_coercion(labels, array)
-    if array.ndim != 2:
-        raise VotesError(
-            f"votes have {array.ndim} dimension(s), shape {array.shape}; a matrix with one row an "
-            "item and one column a source is needed"
-        )
-    n, m = array.shape
-    if m == 0:
-        raise VotesError("votes have no columns; at least one source is needed")
-    if n == 0:
-        raise VotesError(f"votes are empty: 0 items x {m} sources")
-    return array
-
-
 def _check_codes(codes: Codes, n_classes: int) -> None:
     """Whoever builds Votes from codes directly gets no lookup beyond the end of a table."""
     sparse = isinstance(codes, csr_array)
@@ -367,20 +392,3 @@ def _check_codes(codes: Codes, n_classes: int) -> None:
             f"codes run from {values.min()} to {values.max()}; with {n_classes} classes they lie between "
             f"-{len(REASONS)} and {highest}. Raw votes are read by Votes.from_classes"
         )
-
-
-def _read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    try:
-        read = tuple(names)
-    except TypeError as error:
-        raise VotesError(f"names={names!r} is no sequence of source names") from error
-    if len(read) != n_sources:
-        raise VotesError(f"{len(read)} names for {n_sources} sources")
-    if not all(isinstance(name, str) for name in read):
-        raise VotesError("source names must be texts")
-    if len(set(read)) < n_sources:
-        twice = sorted({name for name in read if read.count(name) > 1})
-        raise VotesError(f"source names must differ; more than once: {', '.join(twice)}")
-    return read

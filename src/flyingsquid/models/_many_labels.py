@@ -1,0 +1,115 @@
+"""Votes and truths of many labels, as a user passes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
+from flyingsquid.models._base import read_gold, read_task_gold
+from flyingsquid.votes import Votes, as_votes, frames
+from flyingsquid.votes.states import Label, listed, require_same
+
+NO_YES = (0, 1)
+"""The classes of every label: it does not apply, it applies."""
+
+
+@contextmanager
+def naming(label: Label) -> Iterator[None]:
+    """Put the label before the message."""
+    try:
+        yield
+    except FlyingSquidError as error:
+        raise type(error)(f"label {label!r}: {error}") from error
+
+
+def read_labels(labels: Any) -> tuple[Label, ...] | None:
+    """Names of labels as a user gives them, each once."""
+    if labels is None:
+        return None
+    try:
+        read = tuple(v.item() if isinstance(v, np.generic) else v for v in labels)
+        distinct = len(set(read)) == len(read)
+    except TypeError as error:
+        raise OptionError(f"labels={labels!r} is no sequence of labels: {error}") from error
+    if isinstance(labels, str) or not read or not distinct:
+        raise OptionError(f"labels={labels!r} is no sequence of labels, each once")
+    return read
+
+
+def read_votes(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Votes]:
+    """Votes with the classes 0 and 1 by label, in the order of ``labels``, all on equally many items."""
+    if isinstance(data, Mapping):
+        by_label = dict(data)
+        if labels is not None:
+            require_same("labels", set(by_label), set(labels))
+            by_label = {label: by_label[label] for label in labels}
+    else:
+        by_label = _by_last_axis(data, labels)
+    if not by_label:
+        raise VotesError("votes are an empty mapping; one entry a label is needed")
+    read = {label: _read_one(votes, label) for label, votes in by_label.items()}
+    first = next(iter(read))
+    for label, votes in read.items():
+        if len(votes) != len(read[first]):
+            raise VotesError(
+                f"there are votes on {len(read[first])} items for the label {first!r} and on {len(votes)} "
+                f"for {label!r}; give all labels the same items, -1 where nobody votes"
+            )
+    return read
+
+
+def _by_last_axis(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Any]:
+    try:
+        array = np.asanyarray(None if isinstance(data, Votes) else data)
+    except ValueError as error:
+        raise VotesError(f"votes are no array of shape (n, m, C): {error}") from error
+    if array.ndim != 3 or 0 in array.shape:
+        what = f"{type(data).__name__}, shape {array.shape}" if array.ndim else type(data).__name__
+        raise VotesError(
+            "votes on many labels are an array (n, m, C), items x sources x labels, or a mapping from "
+            f"labels to votes; these are {what}"
+        )
+    names = tuple(range(array.shape[2])) if labels is None else labels
+    if len(names) != array.shape[2]:
+        raise IncompatibleError(
+            f"votes are on {array.shape[2]} labels, the last axis of {array.shape}; there are {len(names)}: "
+            f"{listed(names)}"
+        )
+    return {label: array[:, :, c].copy() for c, label in enumerate(names)}
+
+
+def _read_one(data: Any, label: Label) -> Votes:
+    with naming(label):
+        votes = as_votes(data, NO_YES)
+        if votes.classes in (NO_YES, (-1, 1)):
+            return replace(votes, classes=NO_YES)
+        raise VotesError(
+            f"the classes are {listed(votes.classes)}, and whether a label applies is 0 or 1; if the second "
+            "class means that it does, pass Votes(votes.codes, (0, 1), votes.names)"
+        )
+
+
+def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:
+    """Known values, shape (n, C): 0, 1, or negative where unknown."""
+    if isinstance(y, Mapping):
+        unknown = [label for label in y if label not in labels]
+        if unknown:
+            raise VotesError(f"{what} names the label {unknown[0]!r}; there are {listed(labels)}")
+        truth = np.full((n_items, len(labels)), -1)
+        for at, label in enumerate(labels):
+            if label in y:
+                truth[:, at] = read_gold(y[label], NO_YES, n_items, f"{what}[{label!r}]")
+        return truth
+    if not frames.is_frame(y):
+        return read_task_gold(y, NO_YES, (n_items, len(labels)), what)
+    table = Votes.from_frame(y, classes=NO_YES)
+    require_same(f"labels of {what}", set(table.source_names), set(map(str, labels)))
+    if len(table) != n_items:
+        raise VotesError(f"{what} has {len(table)} rows; one for each of {n_items} items is needed")
+    return np.asarray(table.matched_to(NO_YES, tuple(map(str, labels))).codes)

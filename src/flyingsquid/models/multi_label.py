@@ -1,0 +1,299 @@
+"""Many labels an item, each one its own yes or no."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import has_fit_parameter
+
+from flyingsquid.analysis import Table
+from flyingsquid.analysis.table import Scalar, as_scalar
+from flyingsquid.exceptions import (
+    GraphError,
+    IncompatibleError,
+    NotIdentifiableError,
+    OptionError,
+    SourceWarning,
+    VotesError,
+)
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.infer import decide
+from flyingsquid.infer.decide import as_label_array
+from flyingsquid.models._base import _NotFittedError
+from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
+from flyingsquid.models.label_model import LabelModel
+from flyingsquid.models.majority_vote import MajorityVote
+from flyingsquid.votes import Votes
+from flyingsquid.votes.states import Label, listed, require_same
+from flyingsquid.votes.weights import read_weights
+
+OnFailure: TypeAlias = Literal["raise", "majority"]
+
+
+class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Items that carry any number of labels: one label model for each, fitted by itself.
+
+    Every source says of every label whether it applies (1), does not (0), or nothing (-1). Labels share
+    nothing: a source may be good at one and bad at another, and what is known of one label says nothing
+    about the next. Labels that depend on each other are tasks of a graph, which ``LabelModel(graph)`` fits.
+
+    Parameters
+    ----------
+    label_model : estimator, or mapping {label: estimator}, optional
+        Cloned for each label. ``LabelModel()`` by default; anything with its methods that takes ``Votes``.
+        Labels are often rare, and the default of ``LabelModel`` is an even balance: give
+        ``class_balance="estimate"``, ``method="covariance"``, or a model with its own balance for each label.
+    labels : sequence of C labels, optional
+        Their names, for votes that come as an array; their order, for votes by label. Default 0..C-1, or
+        the order of the mapping.
+    on_failure : "raise" or "majority"
+        What to do where the votes on a label do not determine its model, as for a label that nobody ever
+        gives: an error that names it, or a :class:`MajorityVote` for this label, noted in ``failures_``.
+
+    Attributes
+    ----------
+    labels_ : tuple of C labels
+    classes_ : list of C arrays, each 0 and 1
+        As scikit-learn has it for estimators of several outputs.
+    models_ : dict {label: fitted estimator}
+        With the classes 0 and 1; all that is known of one label is there: ``models_[label].summary()``,
+        ``.explain(row)``, ``.accuracies_``, ``.diagnostics_``.
+    failures_ : dict {label: text}
+        Why a label has a majority vote instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import flyingsquid as fs
+    >>> rng = np.random.default_rng(0)
+    >>> topics = {
+    ...     topic: fs.datasets.simulate(2_000, [0.9, 0.8, 0.7], class_balance=[1 - p, p], rng=rng)
+    ...     for topic, p in (("sports", 0.3), ("politics", 0.2))}
+    >>> votes = {topic: sample.votes for topic, sample in topics.items()}
+    >>> model = fs.MultiLabelModel(fs.LabelModel(class_balance="estimate")).fit(votes)
+    >>> model.predict_proba({"sports": [[1, 1, 0], [0, 0, -1]], "politics": [[0, 1, 1], [0, 0, 0]]}).round(2)
+    array([[0.87, 0.39],
+           [0.  , 0.01]])
+    >>> round(model.score(votes, {topic: sample.y for topic, sample in topics.items()}), 2)
+    0.92
+    """
+
+    labels_: tuple[Label, ...]
+    classes_: list[NDArray[Any]]
+    models_: dict[Label, Any]
+    failures_: dict[Label, str]
+
+    def __init__(
+        self,
+        label_model: Any = None,
+        *,
+        labels: Sequence[Label] | None = None,
+        on_failure: OnFailure = "raise",
+    ) -> None:
+        self.label_model = label_model
+        self.labels = labels
+        self.on_failure = on_failure
+
+    def fit(
+        self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit one model for each label.
+
+        Parameters
+        ----------
+        votes : array of shape (n, m, C), or mapping {label: votes}
+            -1 for no vote, 0 and 1; ``votes[i, j, c]`` is what source j says of item i and label c. In a
+            mapping the votes on each label are what ``LabelModel.fit`` takes, shape (n, m), on the same n
+            items in the same order; sources may differ from label to label. Signed votes come as
+            ``Votes.from_signed``.
+        y : ignored
+            For scikit-learn's signature.
+        gold : array or table of shape (n, C), or mapping {label: n known values}, optional
+            0 and 1; None, NaN, masked and -1 where unknown. A mapping may leave labels out.
+        sample_weight : array of shape (n,), optional
+            How often each item counts.
+        """
+        if self.on_failure not in ("raise", "majority"):
+            raise OptionError(f"on_failure={self.on_failure!r} is unknown; one of raise, majority")
+        by_label = read_votes(votes, read_labels(self.labels))
+        n_items = len(next(iter(by_label.values())))
+        models = {label: self._unfitted(label, tuple(by_label)) for label in by_label}
+        truth = None if gold is None else read_truth(gold, tuple(by_label), n_items, "gold")
+        weights = None if sample_weight is None else read_weights(sample_weight, n_items)
+        failures, remarks = {}, {}
+        for at, (label, read) in enumerate(by_label.items()):
+            known = None if truth is None else truth[:, at]
+            try:
+                with naming(label):
+                    remarks[label] = _fit_quietly(models[label], read, known, weights)
+            except NotIdentifiableError as error:
+                if self.on_failure == "raise":
+                    raise
+                models[label] = MajorityVote().fit(read, sample_weight=weights)
+                failures[label] = str(error.__cause__)
+        self._keep(models, failures)
+        noted = [label for label in remarks if remarks[label]]
+        if noted:
+            more = f" ({len(noted) - 1} more labels likewise: {listed(noted[1:])})" if noted[1:] else ""
+            first = f"label {noted[0]!r}: {remarks[noted[0]]} of models_[{noted[0]!r}]"
+            warnings.warn(f"{first}{more}", SourceWarning, stacklevel=2)
+        return self
+
+    def predict_proba(self, votes: Any) -> NDArray[np.float64]:
+        """P(label applies | votes), shape (n, C), columns in the order of ``labels_``; rows have no sum.
+
+        ``votes`` as in :meth:`fit`, with the same labels.
+        """
+        read = self._read(votes)
+        return np.stack([_applies(self.models_[label], read[label], label) for label in self.labels_], axis=1)
+
+    def predict(self, votes: Any) -> NDArray[np.int8]:
+        """1 where a label is more probable than not, else 0; shape (n, C)."""
+        applies = self.predict_proba(votes)
+        both = np.stack([1 - applies, applies], axis=-1).reshape(-1, 2)
+        return decide(both, NO_YES, "first", None).reshape(applies.shape).astype(np.int8)
+
+    def score(self, votes: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """The share of known entries of ``y`` that :meth:`predict` gets right.
+
+        scikit-learn's own score for many labels counts an item as right only if all of its labels are; that
+        is ``accuracy_score(y, model.predict(votes))``.
+
+        Parameters
+        ----------
+        votes : as in :meth:`fit`
+        y : as ``gold`` in :meth:`fit`
+        sample_weight : array of shape (n,), optional
+        """
+        answers = self.predict(votes)
+        truth = read_truth(y, self.labels_, len(answers), "y")
+        known = truth >= 0
+        if not known.any():
+            raise VotesError("y holds no known value, so there is nothing to score")
+        weights = (
+            np.ones(len(answers)) if sample_weight is None else read_weights(sample_weight, len(answers))
+        )
+        spread = np.broadcast_to(weights[:, None], truth.shape)[known]
+        if not spread.sum() > 0:
+            raise VotesError("sample_weight is 0 on every item with a known value")
+        return float(np.average(answers[known] == truth[known], weights=spread))
+
+    def summary(self) -> Table:
+        """One row a label: its model, sources, votes, how often it applies, and a verdict.
+
+        ``applies`` is the class balance that the model was given or estimated. ``accuracy`` is how often a
+        vote on this label is right, over all sources.
+        """
+        self._require_fitted()
+        columns = ("label", "model", "sources", "votes", "applies", "accuracy", "verdict")
+        return Table(
+            columns,
+            tuple(self._summary_row(label) for label in self.labels_),
+            title=f"{len(self.labels_):,} labels",
+            footnotes=(
+                "applies: share of items, as given to the model or estimated",
+                "accuracy: how often a vote is right, over all sources of the label",
+            ),
+            formats=("", "", "", ",.10g", ".1%", ".1%", ""),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, whole or not at all; ``flyingsquid.load`` reads it.
+
+        For label models that are ``LabelModel`` or ``MajorityVote``. Predictions after a round trip are
+        identical to the last bit.
+        """
+        from flyingsquid.models import multi_label_files  # it knows this class
+
+        multi_label_files.save(self, path)
+
+    def _summary_row(self, label: Label) -> tuple[Scalar, ...]:
+        model = self.models_[label]
+        sources = model.summary().to_dict()
+        votes, right = sources["votes"], sources.get("accuracy", [None] * len(sources["votes"]))
+        judged = [(v, a) for v, a in zip(votes, right, strict=True) if a is not None]
+        accuracy = sum(v * a for v, a in judged) / sum(v for v, _ in judged) if judged else None
+        balance = getattr(model, "class_balance_", None)
+        verdict = getattr(getattr(model, "diagnostics_", None), "verdict", "")
+        if label in self.failures_:
+            verdict = f"Majority vote, because {self.failures_[label]}"
+        return (
+            as_scalar(label),
+            type(model).__name__,
+            len(votes),
+            sum(votes),
+            None if balance is None else float(balance[1]),
+            accuracy,
+            str(verdict),
+        )
+
+    def _unfitted(self, label: Label, labels: tuple[Label, ...]) -> Any:
+        """The estimator of one label, not fitted yet."""
+        given = self.label_model
+        if isinstance(given, Mapping):
+            require_same("labels", set(given), set(labels))
+            given = given[label]
+        if given is None:
+            return LabelModel()
+        wanted = ("fit", "predict_proba", "summary", "get_params")
+        if isinstance(given, type) or not all(hasattr(given, name) for name in wanted):
+            raise OptionError(
+                f"label_model={given!r} is no label model; pass one such as LabelModel(method='covariance'), "
+                "or a mapping from every label to one"
+            )
+        graph = getattr(given, "graph", None)
+        if isinstance(graph, DependencyGraph) and graph.n_tasks > 1:
+            raise GraphError(
+                f"the graph of label_model has {graph.n_tasks} tasks; a label is one. Labels that depend on "
+                "each other are the tasks of one LabelModel(graph)"
+            )
+        return clone(given)
+
+    def _keep(self, models: dict[Label, Any], failures: dict[Label, str]) -> None:
+        self.labels_ = tuple(models)
+        self.classes_ = [as_label_array(NO_YES) for _ in models]
+        self.models_, self.failures_ = models, failures
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "models_"):
+            raise _NotFittedError("this MultiLabelModel is not fitted yet; call fit first")
+
+    def _read(self, votes: Any) -> dict[Label, Votes]:
+        self._require_fitted()
+        return read_votes(votes, self.labels_)
+
+
+def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: NDArray[Any] | None) -> str:
+    """Fit, and give back what the fit had to say about sources."""
+    options: dict[str, Any] = {}
+    if gold is not None and (gold >= 0).any():
+        options["gold"] = gold
+    if weights is not None:
+        options["sample_weight"] = weights
+    for name in options:
+        if not has_fit_parameter(model, name):
+            raise OptionError(f"{type(model).__name__} takes no {name}=")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SourceWarning)
+        model.fit(votes, **options)
+    for warning in caught:
+        if not issubclass(warning.category, SourceWarning):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return "; ".join(str(w.message) for w in caught if issubclass(w.category, SourceWarning))
+
+
+def _applies(model: Any, votes: Votes, label: Label) -> NDArray[np.float64]:
+    with naming(label):
+        posterior = np.asarray(model.predict_proba(votes))
+        if posterior.shape != (len(votes), 2):
+            raise IncompatibleError(
+                f"{type(model).__name__} gives probabilities of shape {posterior.shape}; two classes are "
+                "needed"
+            )
+    return posterior[:, 1]

@@ -1,0 +1,297 @@
+"""Numbers of judges and classifiers to votes, by thresholds or ordinal bins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from numbers import Real
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.votes import frames
+from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column, is_null
+from flyingsquid.votes.states import ABSTAIN, Label, listed, read_names, smallest_dtype
+
+Threshold: TypeAlias = float | tuple[float, float]
+"""One number, or (low, high) with no vote between."""
+Thresholds: TypeAlias = Threshold | Sequence[Threshold] | Mapping[str, Threshold]
+Edges: TypeAlias = Sequence[float] | NDArray[Any]
+Bins: TypeAlias = Edges | Sequence[Edges] | Mapping[str, Edges]
+
+Names: TypeAlias = tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """How the scores of one source become classes.
+
+    Attributes
+    ----------
+    edges : increasing float64 array of shape (K - 1,)
+        A score belongs to the class above every edge that it reaches.
+    low : float, or None
+        Scores of class 0 above it are no votes.
+    """
+
+    edges: NDArray[np.float64]
+    low: float | None = None
+
+    def codes(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Codes of ``scores``, floats of shape (n,)."""
+        # In the type of the scores, as NumPy compares: float32 has a 0.7 below the 0.7 of float64.
+        with np.errstate(over="ignore"):
+            edges = self.edges.astype(scores.dtype)
+            low = None if self.low is None else scores.dtype.type(self.low)
+        codes = np.searchsorted(edges, scores, side="right")
+        codes[np.isnan(scores)] = ABSTAIN
+        if low is not None:
+            codes[(codes == 0) & (scores > low)] = ABSTAIN
+        return codes
+
+
+def read_scores(
+    scores: Any,
+    thresholds: Any,
+    bins: Any,
+    classes: Iterable[Label] | None,
+    names: Iterable[str] | None,
+) -> tuple[NDArray[Any], tuple[Label, ...], Names]:
+    """Codes (n, m), classes and names; the parameters are those of ``Votes.from_scores``."""
+    if (thresholds is None) == (bins is None):
+        raise OptionError(
+            "scores need thresholds= or bins=, not both: thresholds=0.5 for two classes, "
+            "thresholds=(0.3, 0.7) for no vote between, bins=[2, 4] for three classes"
+        )
+    columns, found = _read_columns(scores, names)
+    if bins is None:
+        cuts = _read_thresholds(thresholds, found, len(columns))
+    else:
+        cuts = _read_bins(bins, found, len(columns))
+    n_classes = len(cuts[0].edges) + 1
+    labels = _read_labels(classes, n_classes)
+    codes = np.empty((len(columns[0]), len(columns)), smallest_dtype(n_classes))
+    for j, (column, cut) in enumerate(zip(columns, cuts, strict=True)):
+        codes[:, j] = cut.codes(column)
+    return codes, labels, found
+
+
+def score_bins(
+    scores: Any, n_bins: int, *, names: Iterable[str] | None = None
+) -> dict[str, list[float]] | list[list[float]]:
+    """Edges that divide the scores of each source into bins with equally many items.
+
+    For ``Votes.from_scores(scores, bins=edges)``. They depend on the scores given here: compute them once,
+    keep them beside the model, and read later scores by the same ones. Edges are scores that occur, so any
+    increasing change of scale changes edges and scores alike.
+
+    Parameters
+    ----------
+    scores : as in :meth:`Votes.from_scores`
+    n_bins : int
+        K, 2 or more.
+    names : sequence of m texts, optional
+        Names of the sources of an array.
+
+    Returns
+    -------
+    K - 1 increasing edges for each source: a dict by name where the sources have names, else a list
+
+    Raises
+    ------
+    VotesError
+        If a source has too few different scores: equal scores are never divided.
+
+    Examples
+    --------
+    >>> edges = score_bins([[0.1, 1], [0.5, 3], [0.6, 2], [0.9, 5]], 2, names=["a", "b"])
+    >>> edges
+    {'a': [0.6], 'b': [3.0]}
+    """
+    if not isinstance(n_bins, (int, np.integer)) or isinstance(n_bins, bool) or n_bins < 2:
+        raise OptionError(f"n_bins={n_bins!r} is no number of bins, 2 or more")
+    columns, found = _read_columns(scores, names)
+    edges = [_even_edges(column, int(n_bins), _source(found, j)) for j, column in enumerate(columns)]
+    return edges if found is None else dict(zip(found, edges, strict=True))
+
+
+def _even_edges(scores: NDArray[Any], n_bins: int, source: str) -> list[float]:
+    known = np.sort(scores[~np.isnan(scores)])
+    if len(known) < n_bins:
+        raise VotesError(f"{source} has {len(known)} scores, which do not fill {n_bins} bins")
+    edges = known[np.arange(1, n_bins) * len(known) // n_bins].tolist()
+    if any(a >= b for a, b in pairwise([known[0].item(), *edges])):
+        raise VotesError(
+            f"{source} has too many equal scores for {n_bins} bins with equally many items: the lowest score "
+            f"is {known[0]:g}, and the edges would be {', '.join(format(e, 'g') for e in edges)}. Ask for "
+            "fewer bins, or pass bins= with edges of your own"
+        )
+    return edges
+
+
+# ---------------------------------------------------------------------- scores
+
+
+def _read_columns(scores: Any, names: Iterable[str] | None) -> tuple[list[NDArray[Any]], Names]:
+    """The scores of each source, m float arrays of shape (n,), NaN where there is none."""
+    if issparse(scores):
+        raise VotesError("scores are a sparse matrix, where nothing and 0 look alike; pass scores.toarray()")
+    if frames.is_frame(scores) or frames.is_lazy(scores):
+        if names is not None:
+            raise OptionError("names= is for arrays; a table has names of its own")
+        columns, found = frames.read_scores(scores)
+        return [_as_floats(c, j, in_column(found)) for j, c in enumerate(columns)], found
+    matrix = as_matrix(scores, "scores")
+    declared = read_names(names, matrix.shape[1])
+    locate = in_column(declared)
+    _refuse_listed_booleans(scores, locate)
+    return [_as_floats(matrix[:, j], j, locate) for j in range(matrix.shape[1])], declared
+
+
+def _as_floats(column: NDArray[Any], j: int, locate: Locate) -> NDArray[Any]:
+    if column.dtype.kind in "iuf":
+        floats = column if column.dtype.kind == "f" else column.astype(np.float64)
+        return floats.filled(np.nan) if isinstance(floats, np.ma.MaskedArray) else floats
+    values = column.tolist()  # masked cells are None
+    numbers = np.full(len(values), np.nan)
+    for row, value in enumerate(values):
+        if is_null(value):
+            continue
+        if not _is_number(value):
+            _refuse(value, locate(row, j))
+        numbers[row] = _as_float(value)
+    return numbers
+
+
+def _refuse(value: Any, where: str) -> NoReturn:
+    raise VotesError(
+        f"{where}: the score {value!r} has type {type(value).__name__}; scores are numbers, with None or NaN "
+        "for no vote. Classes are read by Votes.from_classes"
+    )
+
+
+def _refuse_listed_booleans(scores: Any, locate: Locate) -> None:
+    """Among the numbers of a list NumPy would turn True into 1.0."""
+    for row, cells in enumerate(scores if isinstance(scores, (list, tuple)) else ()):
+        for j, cell in enumerate(cells if isinstance(cells, (list, tuple)) else ()):
+            if isinstance(cell, (bool, np.bool_)):
+                _refuse(cell, locate(row, j))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond every float stays beyond every threshold
+        return float("inf") if value > 0 else float("-inf")
+
+
+# ---------------------------------------------------------------------- options
+
+
+def _read_thresholds(thresholds: Any, names: Names, n_sources: int) -> list[Cut]:
+    if _is_number(thresholds) or isinstance(thresholds, tuple):
+        return [_threshold(thresholds, "thresholds")] * n_sources
+    each = _by_source(thresholds, names, n_sources, "thresholds")
+    return [_threshold(t, f"thresholds of {_source(names, j)}") for j, t in enumerate(each)]
+
+
+def _threshold(value: Any, option: str) -> Cut:
+    if _is_number(value):
+        return Cut(_increasing([value], option))
+    pair = _as_list(value)
+    if pair is None or len(pair) != 2:
+        advice = "; one entry for each source is a list" if isinstance(value, tuple) else ""
+        raise OptionError(f"{option}: {value!r} is no number and no pair (low, high){advice}")
+    low, high = _increasing(pair, option).tolist()
+    return Cut(np.array([high]), low)
+
+
+def _read_bins(bins: Any, names: Names, n_sources: int) -> list[Cut]:
+    if _is_number(bins):
+        raise OptionError(
+            f"bins={bins!r} is one number; pass edges, which later scores can be read by as well: "
+            f"bins=flyingsquid.score_bins(scores, {bins!r}), or one edge as [{bins!r}]"
+        )
+    entries = _as_list(bins) if frames.named_row(bins, names) is None else None
+    if entries is not None and all(_is_number(edge) for edge in entries):
+        return [Cut(_increasing(entries, "bins"))] * n_sources
+    cuts = []
+    for j, edges in enumerate(_by_source(bins if entries is None else entries, names, n_sources, "bins")):
+        option = f"bins of {_source(names, j)}"
+        found = _as_list(edges)
+        if found is None:
+            raise OptionError(f"{option}: {edges!r} is no sequence of edges")
+        cuts.append(Cut(_increasing(found, option)))
+    for j, cut in enumerate(cuts):
+        if len(cut.edges) != len(cuts[0].edges):
+            raise OptionError(
+                f"bins of {_source(names, j)} have {len(cut.edges)} edges and those of {_source(names, 0)} "
+                f"{len(cuts[0].edges)}; all sources vote on the same classes, so they need equally many"
+            )
+    return cuts
+
+
+def _by_source(given: Any, names: Names, n_sources: int, option: str) -> list[Any]:
+    """One entry for each source, from a list or from a mapping by name."""
+    by_name = given if isinstance(given, Mapping) else frames.named_row(given, names)
+    if by_name is None:
+        entries = _as_list(given)
+        if entries is None:
+            raise OptionError(f"{option}={given!r} is unknown; see Votes.from_scores for what it may be")
+        if len(entries) != n_sources:
+            is_pair = option == "thresholds" and len(entries) == 2
+            hint = ". A pair (low, high) for all sources is a tuple" if is_pair else ""
+            raise OptionError(f"{option} has {len(entries)} entries for {n_sources} sources{hint}")
+        return entries
+    if names is None:
+        raise OptionError(f"{option} is by name, and the sources have none; pass names=, or a list")
+    unknown = [name for name in by_name if name not in names]
+    absent = [name for name in names if name not in by_name]
+    if unknown:
+        raise OptionError(f"{option} names the source {unknown[0]!r}; there are {listed(names)}")
+    if absent:
+        raise OptionError(f"{option} says nothing about the source {absent[0]!r}; name every source")
+    return [by_name[name] for name in names]
+
+
+def _increasing(values: list[Any], option: str) -> NDArray[np.float64]:
+    """Numbers that increase strictly, at least one."""
+    if not values:
+        raise OptionError(f"{option}: no edges; K classes have K - 1 edges between them")
+    wrong = next((v for v in values if not _is_number(v) or is_null(v)), None)
+    if wrong is not None or None in values:
+        raise OptionError(f"{option}: {wrong!r} is no number")
+    edges = np.array([_as_float(v) for v in values])
+    if not (edges[1:] > edges[:-1]).all():
+        shown = ", ".join(format(edge, "g") for edge in edges)
+        raise OptionError(f"{option}: {shown} do not increase")
+    return edges
+
+
+def _read_labels(classes: Iterable[Label] | None, n_classes: int) -> tuple[Label, ...]:
+    if classes is None:
+        return tuple(range(n_classes))
+    labels = Convention.read(None, classes, None).classes or ()
+    if len(labels) != n_classes:
+        raise OptionError(f"classes={list(labels)!r} are {len(labels)}; there are {n_classes}, lowest first")
+    return labels
+
+
+def _as_list(values: Any) -> list[Any] | None:
+    """The entries of a sequence, or None for what is none."""
+    if isinstance(values, (str, bytes, Mapping)) or getattr(values, "ndim", 1) == 0:
+        return None
+    return list(values) if isinstance(values, Iterable) else None
+
+
+def _source(names: Names, j: int) -> str:
+    return f"source {j}" if names is None else f"source {names[j]!r}"

@@ -1,0 +1,334 @@
+"""Scores to votes: thresholds and bins say what they mean, and every bad value is named and located."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_array
+
+import flyingsquid as fs
+from flyingsquid.exceptions import OptionError, VotesError
+
+numbers = st.floats(-50, 50) | st.sampled_from([np.nan, np.inf, -np.inf, -0.0, 3.0])
+score_matrices = st.integers(1, 20).flatmap(lambda n: arrays(np.float64, (n, 3), elements=numbers))
+edge_lists = st.lists(st.floats(-50, 50) | st.just(3.0), min_size=1, max_size=6, unique=True).map(sorted)
+
+
+# ---------------------------------------------------------------------- meaning
+
+
+def test_a_number_is_class_1_from_it_on():
+    votes = fs.Votes.from_scores([[0.5, 0.49], [0.51, None], [np.inf, -np.inf]], 0.5)
+    assert votes.codes.tolist() == [[1, 0], [1, -1], [1, 0]]
+    assert votes.classes == (0, 1)
+    assert votes.codes.dtype == np.int8
+
+
+def test_between_the_numbers_of_a_pair_nobody_votes():
+    votes = fs.Votes.from_scores([[0.3, 0.31, 0.5, 0.69, 0.7, np.nan]], (0.3, 0.7))
+    assert votes.codes.tolist() == [[0, -1, -1, -1, 1, -1]]
+
+
+def test_a_judge_that_can_only_say_yes():
+    assert fs.Votes.from_scores([[0.1], [0.9]], (-np.inf, 0.8)).codes.tolist() == [[-1], [1]]
+
+
+@pytest.mark.parametrize(
+    "thresholds", [[0.5, (2, 4)], {"b": (2, 4), "a": 0.5}, [0.5, [2, 4]], [np.float32(0.5), np.array([2, 4])]]
+)
+def test_judges_on_different_scales(thresholds):
+    votes = fs.Votes.from_scores([[0.9, 5], [0.1, 3], [0.5, 1]], thresholds, names=["a", "b"])
+    assert votes.codes.tolist() == [[1, 1], [0, -1], [1, 0]]
+    assert votes.names == ("a", "b")
+
+
+def test_a_list_of_two_numbers_is_one_for_each_of_two_sources():
+    assert fs.Votes.from_scores([[0.4, 0.4]], [0.3, 0.7]).codes.tolist() == [[1, 0]]
+    assert fs.Votes.from_scores([[0.4, 0.4]], (0.3, 0.7)).codes.tolist() == [[-1, -1]]
+    assert fs.Votes.from_scores([[0.4, 0.4]], np.array([0.3, 0.7])).codes.tolist() == [[1, 0]]
+
+
+def test_bins_are_classes_and_an_edge_belongs_to_the_class_above():
+    votes = fs.Votes.from_scores([[1, 2, 3, 4, 5]], bins=[2, 4], classes=["bad", "ok", "good"])
+    assert votes.codes.tolist() == [[0, 1, 1, 2, 2]]
+    assert votes.classes == ("bad", "ok", "good")
+
+
+@pytest.mark.parametrize(
+    "bins", [[[2, 4], [0.2, 0.4]], {"b": (0.2, 0.4), "a": [2, 4]}, np.array([[2, 4], [0.2, 0.4]])]
+)
+def test_bins_for_each_source(bins):
+    votes = fs.Votes.from_scores([[1, 0.2], [4, None]], bins=bins, names=["a", "b"])
+    assert votes.codes.tolist() == [[0, 1], [2, -1]]
+
+
+def test_one_edge_is_a_threshold():
+    scores = np.random.default_rng(0).normal(size=(50, 3))
+    one, other = fs.Votes.from_scores(scores, bins=[0.1]), fs.Votes.from_scores(scores, 0.1)
+    np.testing.assert_array_equal(one.codes, other.codes)
+
+
+def test_many_bins_use_the_smallest_type():
+    for n_classes, dtype in ((2, "int8"), (128, "int8"), (129, "int16")):
+        votes = fs.Votes.from_scores([[0.0, 1e3]], bins=np.arange(1, n_classes))
+        assert votes.codes.dtype == dtype
+        assert votes.codes.tolist() == [[0, n_classes - 1]]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])
+def test_scores_meet_thresholds_in_their_own_type(dtype):
+    """0.7 of float32 lies below 0.7 of float64, and is still 0.7 to whoever wrote it."""
+    scores = np.array([[0.7, 0.3, 0.1]], dtype)
+    if dtype is np.longdouble:
+        scores = np.array([[0.7, 0.3, 0.1]]).astype(dtype)
+    assert fs.Votes.from_scores(scores, 0.7).codes.tolist() == [[1, 0, 0]]
+    assert fs.Votes.from_scores(scores, (0.1, 0.7)).codes.tolist() == [[1, -1, 0]]
+    assert fs.Votes.from_scores(scores, bins=[0.3, 0.7]).codes.tolist() == [[2, 1, 0]]
+    assert fs.Votes.from_scores(scores, (-1e300, 1e300)).codes.tolist() == [[-1, -1, -1]]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float32])
+def test_numbers_of_any_type(dtype):
+    assert fs.Votes.from_scores(np.array([[1, 5], [3, 2]], dtype), 3).codes.tolist() == [[0, 1], [1, 0]]
+
+
+def test_objects_masks_and_exact_numbers():
+    cells = np.array([[Decimal("0.5"), Fraction(1, 3), None, np.float32(1), 10**400, -(10**400)]], object)
+    assert fs.Votes.from_scores(cells, 0.5).codes.tolist() == [[1, 0, -1, 1, 1, 0]]
+    for masked in (np.ma.masked_array([[1.0, 2.0]], [[1, 0]]), np.ma.masked_array([[1, 2]], [[1, 0]])):
+        assert fs.Votes.from_scores(masked, 2).codes.tolist() == [[-1, 1]]
+
+
+def test_silent_sources_are_silent():
+    assert fs.Votes.from_scores([[None, 1.0], [None, 0.0]], 0.5).codes.tolist() == [[-1, 1], [-1, 0]]
+
+
+def test_a_label_model_takes_scores_as_votes():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3_000)
+    scores = y[:, None] + rng.normal(size=(3_000, 4)) * [0.4, 0.5, 0.6, 0.7]
+    votes = fs.Votes.from_scores(scores, 0.5, names=list("abcd"), classes=["bad", "good"])
+    model = fs.LabelModel().fit(votes)
+    assert model.score(votes, np.array(["bad", "good"])[y]) > 0.92
+    later = fs.Votes.from_scores(scores[:, ::-1], 0.5, names=list("dcba"), classes=["bad", "good"])
+    np.testing.assert_array_equal(model.predict_proba(later), model.predict_proba(votes))
+
+
+# ---------------------------------------------------------------------- laws
+
+
+@given(score_matrices, edge_lists)
+def test_bins_equal_numpys(scores, edges):
+    votes = fs.Votes.from_scores(scores, bins=edges)
+    known = ~np.isnan(scores)
+    np.testing.assert_array_equal(votes.codes >= 0, known)
+    np.testing.assert_array_equal(votes.codes[known], np.digitize(scores[known], edges))
+    assert votes.n_classes == len(edges) + 1
+
+
+@given(score_matrices, st.floats(-50, 50), st.floats(-50, 50))
+def test_no_vote_exactly_without_a_score_or_in_the_gap(scores, one, other):
+    low, high = sorted([one, other])
+    if low == high:
+        return
+    codes = fs.Votes.from_scores(scores, (low, high)).codes
+    np.testing.assert_array_equal(codes == -1, np.isnan(scores) | ((scores > low) & (scores < high)))
+    np.testing.assert_array_equal(codes == 1, scores >= high)
+    np.testing.assert_array_equal(codes == 0, scores <= low)
+
+
+@given(
+    arrays(np.int64, (12, 3), elements=st.integers(-9, 9)),
+    arrays(np.bool_, (12, 3)),
+    st.lists(st.integers(-9, 9), min_size=2, max_size=5, unique=True).map(sorted),
+    st.sampled_from([np.exp, np.arctan, lambda x: x**3, lambda x: 2 * x - 7]),
+)
+def test_votes_do_not_depend_on_the_scale(whole, missing, edges, increasing):
+    """Integers, so that no two scores meet in rounding."""
+    scores = np.where(missing, np.nan, whole)
+    moved, at = increasing(scores), increasing(np.array(edges, np.float64))
+    for ours, theirs in (
+        ({"bins": edges}, {"bins": at}),
+        ({"thresholds": edges[0]}, {"thresholds": at[0]}),
+        ({"thresholds": (edges[0], edges[1])}, {"thresholds": (at[0], at[1])}),
+    ):
+        np.testing.assert_array_equal(
+            fs.Votes.from_scores(scores, **ours).codes, fs.Votes.from_scores(moved, **theirs).codes
+        )
+
+
+@given(score_matrices, edge_lists, st.permutations([0, 1, 2]))
+def test_names_say_which_edges_are_whose(scores, edges, order):
+    by_name = {"a": edges, "b": [2 * e for e in edges], "c": [-e for e in edges[::-1]]}
+    votes = fs.Votes.from_scores(scores, bins=by_name, names="abc")
+    names = ["abc"[j] for j in order]
+    moved = fs.Votes.from_scores(scores[:, order], bins=by_name, names=names)
+    np.testing.assert_array_equal(moved.codes, votes.codes[:, order])
+
+
+# ---------------------------------------------------------------------- errors
+
+BAD_SCORES = [
+    ([[0.1, "0.5"]], "row 0, source 1: the score '0.5' has type str"),
+    (np.array([["a", "b"]]), "row 0, source 0: the score 'a' has type str"),
+    (np.array([[1 + 2j]]), "row 0, source 0: .* has type complex"),
+    (np.array([[0.5, 2j]], object), "row 0, source 1: .* has type complex"),
+    (np.array([[True]]), "row 0, source 0: the score True has type bool"),
+    ([[0.5, 1.0], [0.5, True]], "row 1, source 1: the score True has type bool"),
+    ([[0.5, None], [True, 1]], "row 1, source 0: the score True has type bool"),
+    (np.array([[{}]], object), "type dict"),
+    ([[1, 2], [3]], "scores are not a rectangular matrix"),
+    ([0.5, 0.6], "scores have 1 dimension"),
+    (np.empty((0, 2)), "scores are empty: 0 items x 2 sources"),
+    (np.empty((2, 0)), "scores have no columns"),
+    (csr_array([[0.5]]), r"nothing and 0 look alike; pass scores.toarray\(\)"),
+]
+
+
+@pytest.mark.parametrize(("scores", "message"), BAD_SCORES, ids=[m for _, m in BAD_SCORES])
+def test_bad_scores_are_refused_with_what_and_where(scores, message):
+    with pytest.raises(VotesError, match=message):
+        fs.Votes.from_scores(scores, 0.5)
+
+
+BAD_OPTIONS = [
+    ({}, "thresholds= or bins=, not both: thresholds=0.5"),
+    ({"thresholds": 0.5, "bins": [1]}, "not both"),
+    ({"thresholds": (0.7, 0.3)}, "thresholds: 0.7, 0.3 do not increase"),
+    ({"thresholds": (0.5, 0.5)}, "do not increase"),
+    ({"thresholds": (0.1, 0.2, 0.3)}, r"no pair \(low, high\); one entry for each source is a list"),
+    ({"thresholds": [0.3, 0.7]}, r"2 entries for 3 sources. A pair \(low, high\) for all sources is a tuple"),
+    ({"thresholds": [0.5] * 4}, "4 entries for 3 sources$"),
+    ({"thresholds": [0.5, (3, 2), 1]}, "thresholds of source 'b': 3, 2 do not increase"),
+    ({"thresholds": [0.5, None, 1]}, "thresholds of source 'b': None is no number and no pair"),
+    ({"thresholds": [0.5, (1, 2, 3), 1]}, "thresholds of source 'b'"),
+    ({"thresholds": np.nan}, "nan is no number"),
+    ({"thresholds": (None, 1)}, "None is no number"),
+    ({"thresholds": (0, "1")}, "'1' is no number"),
+    ({"thresholds": True}, "thresholds=True is unknown"),
+    ({"thresholds": "0.5"}, "thresholds='0.5' is unknown"),
+    ({"thresholds": np.array(0.5 + 0j)}, "unknown"),
+    ({"thresholds": {"a": 1, "b": 1, "c": 1, "d": 1}}, "thresholds names the source 'd'; there are 'a', 'b'"),
+    ({"thresholds": {"a": 1, "c": 1}}, "says nothing about the source 'b'"),
+    ({"bins": 4}, r"bins=flyingsquid.score_bins\(scores, 4\)"),
+    ({"bins": []}, "no edges; K classes"),
+    ({"bins": [1, 1]}, "1, 1 do not increase"),
+    ({"bins": [1, np.nan]}, "nan is no number"),
+    ({"bins": [1, None]}, "entries for 3 sources|no sequence of edges"),
+    ({"bins": [[1], [1, 2], [1]]}, "bins of source 'b' have 2 edges and those of source 'a' 1"),
+    ({"bins": [[1], [1]]}, "bins has 2 entries for 3 sources$"),
+    ({"bins": [[1], [], [1]]}, "bins of source 'b': no edges"),
+    ({"bins": {"a": [1], "b": [2], "c": 3}}, "bins of source 'c': 3 is no sequence"),
+    ({"bins": {"a": [1]}}, "says nothing about the source 'b'"),
+    ({"bins": "123"}, "bins='123' is unknown"),
+    ({"thresholds": 1, "classes": ["a", "b", "c"]}, "are 3; there are 2, lowest first"),
+    ({"bins": [1, 2], "classes": ["a", "a", "b"]}, "names a class twice"),
+    ({"bins": [1, 2], "classes": "abc"}, "is one text"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS, ids=[str(o) for o, _ in BAD_OPTIONS])
+def test_bad_options_say_what_to_pass(options, message):
+    with pytest.raises(OptionError, match=message):
+        fs.Votes.from_scores([[0.1, 0.2, 0.3]], names=["a", "b", "c"], **options)
+
+
+def test_names_are_checked_and_needed_by_mappings():
+    with pytest.raises(VotesError, match="1 names for 2 sources"):
+        fs.Votes.from_scores([[1, 2]], 1, names=["a"])
+    with pytest.raises(OptionError, match="by name, and the sources have none; pass names="):
+        fs.Votes.from_scores([[1, 2]], {"a": 1, "b": 2})
+
+
+# ---------------------------------------------------------------------- edges that fill bins evenly
+
+
+def test_even_edges_are_reusable():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(1_000, 2)) * [1, 100]
+    scores[:100, 1] = np.nan
+    edges = fs.score_bins(scores, 4)
+    for j, n in enumerate((1_000, 900)):
+        codes = fs.Votes.from_scores(scores, bins=edges).codes[:, j]
+        assert np.bincount(codes[codes >= 0]).tolist() == [n // 4] * 4
+    later = fs.Votes.from_scores(scores[:1], bins=json.loads(json.dumps(edges)))
+    np.testing.assert_array_equal(later.codes, fs.Votes.from_scores(scores, bins=edges).codes[:1])
+
+
+@given(st.integers(2, 7), st.lists(st.floats(-50, 50), min_size=7, max_size=40, unique=True))
+def test_even_edges_are_as_even_as_can_be(n_bins, scores):
+    column = np.array(scores)[:, None]
+    edges = fs.score_bins(column, n_bins)
+    filled = np.bincount(fs.Votes.from_scores(column, bins=edges).codes[:, 0], minlength=n_bins)
+    assert set(filled) <= {len(scores) // n_bins, -(-len(scores) // n_bins)}
+    assert {e for (one,) in [edges] for e in one} <= set(scores)
+
+
+def test_even_edges_of_float32_scores_meet_their_own_scores():
+    scores = np.linspace(0, 1, 11, dtype=np.float32)[:, None]
+    codes = fs.Votes.from_scores(scores, bins=fs.score_bins(scores, 2)).codes
+    assert np.bincount(codes[:, 0]).tolist() == [5, 6]
+
+
+def test_scores_that_do_not_divide_evenly_are_refused():
+    with pytest.raises(
+        VotesError, match=r"source 'b' has too many equal scores for 3 bins .*edges would be 1, 5"
+    ):
+        fs.score_bins([[1, 1], [2, 1], [3, 1], [4, 5], [5, 5], [6, 5]], 3, names=["a", "b"])
+    with pytest.raises(VotesError, match="source 0 has 1 scores, which do not fill 2 bins"):
+        fs.score_bins([[1], [None]], 2)
+    for wrong in (1, 2.0, True, "4"):
+        with pytest.raises(OptionError, match="no number of bins, 2 or more"):
+            fs.score_bins([[1], [2]], wrong)
+
+
+# ---------------------------------------------------------------------- tables
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_tables_keep_their_names(library):
+    module = pytest.importorskip(library)
+    frame = module.table if library == "pyarrow" else module.DataFrame
+    table = frame({"gpt": [0.9, None, 0.2], "stars": [5, 1, None]})
+    votes = fs.Votes.from_scores(table, {"stars": 4, "gpt": (0.3, 0.7)})
+    assert votes.names == ("gpt", "stars")
+    assert votes.codes.tolist() == [[1, 1], [-1, 0], [0, -1]]
+    assert fs.score_bins(frame({"a": [1, 2], "b": [2.5, 1.5]}), 2) == {"a": [2.0], "b": [2.5]}
+    with pytest.raises(VotesError, match="row 1, source 'a': the score 'x' has type str"):
+        fs.Votes.from_scores(frame({"a": [None, "x"]}), 1)
+    with pytest.raises(VotesError, match="row 0, source 'a': the score True has type bool"):
+        fs.Votes.from_scores(frame({"a": [True, False]}), 1)
+    with pytest.raises(OptionError, match="names= is for arrays"):
+        fs.Votes.from_scores(table, 1, names=["a", "b"])
+    with pytest.raises(VotesError, match="empty"):
+        fs.Votes.from_scores(frame({"a": []}), 1)
+
+
+@pytest.mark.extra
+def test_columns_of_pandas_and_polars():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = pd.DataFrame(
+        {
+            "nullable": pd.array([0.5, None], "Float64"),
+            "single": np.array([0.7, 0.6], np.float32),
+            "category": pd.Categorical([3, 1]),
+            "whole": pd.array([1, None], "Int64"),
+        }
+    )
+    at = {"nullable": 0.5, "single": 0.7, "category": 2, "whole": 1}
+    expected = [[1, 1, 1, 1], [-1, 0, 0, -1]]
+    assert fs.Votes.from_scores(frame, at).codes.tolist() == expected
+    assert fs.Votes.from_scores(frame, pd.Series(at)[::-1]).codes.tolist() == expected
+    assert fs.Votes.from_scores(frame, list(at.values())).codes.tolist() == expected
+    decimals = pl.DataFrame({"a": [Decimal("1.5"), None], "b": [None, None]})
+    assert fs.Votes.from_scores(decimals, 1).codes.tolist() == [[1, -1], [-1, -1]]
+    with pytest.raises(VotesError, match=r"collect\(\)"):
+        fs.Votes.from_scores(decimals.lazy(), 1)
