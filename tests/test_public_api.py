@@ -21,6 +21,7 @@ TOP = [
     "__version__",
     "datasets",
     "exceptions",
+    "learn_structure",
     "load",
 ]
 MEMBERS = {
@@ -91,6 +92,12 @@ def test_label_model_signature():
         "gold",
         "sample_weight",
     ]
+
+
+def test_learn_structure_signature():
+    assert list(inspect.signature(fs.learn_structure).parameters) == [
+        "votes", "significance", "max_edges", "sample_weight",
+    ]  # fmt: skip
 
 
 def test_dependency_graph_signature():

@@ -20,7 +20,7 @@ from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import ABSTAIN, Votes
 
 if TYPE_CHECKING:
-    from flyingsquid.models import LabelModel, MajorityVote, SequenceLabelModel, load
+    from flyingsquid.models import LabelModel, MajorityVote, SequenceLabelModel, learn_structure, load
 
 __all__ = [
     "ABSTAIN",
@@ -35,12 +35,15 @@ __all__ = [
     "__version__",
     "datasets",
     "exceptions",
+    "learn_structure",
     "load",
 ]
 
 # The estimators need scikit-learn, which takes a second to import and imports pandas where it
 # is installed. Counting votes on a worker needs neither.
-_LAZY = dict.fromkeys(("LabelModel", "MajorityVote", "SequenceLabelModel", "load"), "flyingsquid.models")
+_LAZY = dict.fromkeys(
+    ("LabelModel", "MajorityVote", "SequenceLabelModel", "learn_structure", "load"), "flyingsquid.models"
+)
 
 
 def __getattr__(name: str) -> Any:

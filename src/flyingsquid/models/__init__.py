@@ -4,5 +4,6 @@ from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.sequence_model import SequenceLabelModel
+from flyingsquid.models.structure import LearnedGraph, learn_structure
 
-__all__ = ["LabelModel", "MajorityVote", "SequenceLabelModel", "load"]
+__all__ = ["LabelModel", "LearnedGraph", "MajorityVote", "SequenceLabelModel", "learn_structure", "load"]
