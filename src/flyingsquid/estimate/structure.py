@@ -215,7 +215,8 @@ def _starts(reading: _Reading, threshold: float) -> Iterator[tuple[Array, Mask]]
 
     The median over triplets, which a few dependent pairs do not move, with every pair free that is far from
     it; and sources that are all alike, with none. Signs as the agreement of pairs has them, and all sources
-    better than random.
+    better than random. Last, alike with the pairs free inside the clusters that agree most: a few near-copies
+    of each other look more like a truth than the truth does, and neither start gets away from them.
     """
     centered = reading.centered
     spread = np.sqrt(centered.variance)
@@ -229,6 +230,24 @@ def _starts(reading: _Reading, threshold: float) -> Iterator[tuple[Array, Mask]]
         nearer = _strongest(np.where(reading.fitted, far, 0.0), threshold, reading.fitted, one_each=False)
         yield robust, nearer
         yield sign * _START * spread, np.zeros_like(reading.fitted)
+    for cluster in _clusters(np.abs(centered.covariance) / np.maximum(error, 1e-300), reading.fitted):
+        yield signs * _START * spread, cluster
+
+
+def _clusters(agreement: Array, fitted: Mask) -> Iterator[Mask]:
+    """Pairs inside clusters by single linkage, each time the largest grows, up to half of the sources."""
+    members = np.arange(len(agreement))
+    largest = 2
+    most = min(LARGEST_GROUP, int(fitted.any(axis=1).sum()) // 2)
+    for i, j in _ordered(-agreement, fitted):
+        if members[i] != members[j]:
+            members = np.where(members == members[j], members[i], members)
+            size = int(np.bincount(members).max())
+            if size > most:
+                return
+            if size > largest:
+                largest = size
+                yield fitted & (members[:, None] == members)
 
 
 def _walk(reading: _Reading, start: Array, free: Mask, threshold: float) -> tuple[Residuals, Mask]:

@@ -181,9 +181,9 @@ def warn_about(graph: LearnedGraph, *, stacklevel: int) -> None:
         warnings.warn(f"No dependencies were learned: {graph.reason}", SourceWarning, stacklevel=stacklevel)
     if graph.dropped:
         warnings.warn(
-            f"{len(graph.dropped)} dependent pairs were left out, strongest first: {_listed(graph.dropped)}. At "
-            f"most {MOST_SOURCES_IN_A_UNIT} sources may all depend on each other and {LARGEST_GROUP} form a "
-            f"group, and {LEAST_GROUPS} groups must stay separated. Leave some of these sources out",
+            f"{len(graph.dropped)} dependent pairs were left out, strongest first: {_listed(graph.dropped)}. "
+            f"At most {MOST_SOURCES_IN_A_UNIT} sources may all depend on each other and {LARGEST_GROUP} form "
+            f"a group, and {LEAST_GROUPS} groups must stay separated. Leave some of these sources out",
             SourceWarning,
             stacklevel=stacklevel,
         )
