@@ -22,6 +22,7 @@ TOP = [
     "__version__",
     "datasets",
     "exceptions",
+    "learn_structure",
     "load",
     "score_bins",
 ]
@@ -99,6 +100,12 @@ def test_label_model_signature():
         "gold",
         "sample_weight",
     ]
+
+
+def test_learn_structure_signature():
+    assert list(inspect.signature(fs.learn_structure).parameters) == [
+        "votes", "significance", "max_edges", "sample_weight",
+    ]  # fmt: skip
 
 
 def test_dependency_graph_signature():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from benchmarks.quality import many_classes as table
 FOLDER = os.environ.get("FLYINGSQUID_DATA")
 
 
-def saved() -> dict:
+def saved() -> dict[str, Any]:
     return json.loads((RESULTS / "many_classes.json").read_text("utf-8"))["results"]
 
 

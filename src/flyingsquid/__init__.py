@@ -20,7 +20,14 @@ from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import ABSTAIN, Votes, score_bins
 
 if TYPE_CHECKING:
-    from flyingsquid.models import LabelModel, MajorityVote, MultiLabelModel, SequenceLabelModel, load
+    from flyingsquid.models import (
+        LabelModel,
+        MajorityVote,
+        MultiLabelModel,
+        SequenceLabelModel,
+        learn_structure,
+        load,
+    )
 
 __all__ = [
     "ABSTAIN",
@@ -36,6 +43,7 @@ __all__ = [
     "__version__",
     "datasets",
     "exceptions",
+    "learn_structure",
     "load",
     "score_bins",
 ]
@@ -43,7 +51,8 @@ __all__ = [
 # The estimators need scikit-learn, which takes a second to import and imports pandas where it
 # is installed. Counting votes on a worker needs neither.
 _LAZY = dict.fromkeys(
-    ("LabelModel", "MajorityVote", "MultiLabelModel", "SequenceLabelModel", "load"), "flyingsquid.models"
+    ("LabelModel", "MajorityVote", "MultiLabelModel", "SequenceLabelModel", "learn_structure", "load"),
+    "flyingsquid.models",
 )
 
 

@@ -6,16 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from flyingsquid.estimate.conditional import ConditionalFit
 from flyingsquid.estimate.flags import SourceFlags
-from flyingsquid.estimate.rank_one import fit_rank_one
+from flyingsquid.estimate.residuals import RESIDUAL_FLOOR, Residuals
 from flyingsquid.estimate.triplets import Pairs, all_triplets_median
 
 Array = NDArray[np.float64]
-# Residual variance is not believed below this share of a source's variance.
-_RESIDUAL_FLOOR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +22,7 @@ class FitTest:
     Attributes
     ----------
     statistic : float
-        n Σ (Cᵢⱼ - bᵢbⱼ)² / (vᵢvⱼ) over pairs, with vᵢ the variance that the truth does not explain.
+        n Σ (Cᵢⱼ - bᵢbⱼ)² / E[Var(λᵢ|Y) Var(λⱼ|Y)] over pairs.
     degrees : int
         Pairs less sources.
     p_value : float
@@ -45,27 +42,22 @@ class FitTest:
 
 def independence_test(fit: ConditionalFit, flags: SourceFlags) -> FitTest | None:
     """Test the rank-one residuals; None with fewer than four sources that vary, or too few items."""
-    centered = fit.centered
-    varies = np.flatnonzero((fit.weights > 0).any(axis=1))
+    centered, used = fit.centered, fit.weights > 0
+    varies = np.flatnonzero(used.any(axis=1))
     m = len(varies)
-    block = np.ix_(varies, varies)
-    used = fit.weights[block] > 0
-    degrees = int(used.sum() // 2 - m)
-    if degrees < 1 or m > centered.n_items / 4:  # with more sources the limit law does not hold
+    # With more sources than a quarter of the items the limit law does not hold.
+    if used.sum() // 2 <= m or m > centered.n_items / 4:
         return None
-    variance, covariance = centered.variance[varies], centered.covariance[block]
-    # The noise of a pair along the fit is absorbed by b; across it, it is that of the product of
-    # two residuals. So these weights make the residuals independent with unit variance.
-    b = fit.strength[varies]
-    for _ in range(2):
-        residual = np.maximum(variance - b**2, _RESIDUAL_FLOOR * variance)
-        weights = used / np.outer(residual, residual)
-        b = fit_rank_one(covariance, weights, b)
-    residual = np.maximum(variance - b**2, _RESIDUAL_FLOOR * variance)
-    correlation = np.where(used, covariance - np.outer(b, b), 0.0) / np.sqrt(np.outer(residual, residual))
-    statistic = float(centered.n_items * np.sum(correlation**2) / 2)
-    effective = _effective_sources(covariance, variance, used, flags.copies[varies], centered.n_items)
-    return FitTest(statistic, degrees, float(chi2.sf(statistic, degrees)), effective)
+    test = Residuals.of(centered, used, fit.strength).statistic()
+    block = np.ix_(varies, varies)
+    effective = _effective_sources(
+        centered.covariance[block],
+        centered.variance[varies],
+        used[block],
+        flags.copies[varies],
+        centered.n_items,
+    )
+    return FitTest(test.statistic, test.degrees, test.p_value, effective)
 
 
 def _effective_sources(
@@ -74,7 +66,7 @@ def _effective_sources(
     """m² / Σ Rᵢⱼ², with R the correlations that the truth does not explain."""
     m = len(variance)
     b = _robust_strength(covariance, variance, used, n_items)
-    residual = np.maximum(variance - b**2, _RESIDUAL_FLOOR * variance)
+    residual = np.maximum(variance - b**2, RESIDUAL_FLOOR * variance)
     # Only what pairs share beyond the truth makes them worth less.
     excess = np.maximum(np.abs(covariance) - np.outer(b, b), 0) / np.sqrt(np.outer(residual, residual))
     noise = 1 / np.sqrt(n_items)

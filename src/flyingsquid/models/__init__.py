@@ -5,5 +5,14 @@ from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
+from flyingsquid.models.structure import LearnedGraph, learn_structure
 
-__all__ = ["LabelModel", "MajorityVote", "MultiLabelModel", "SequenceLabelModel", "load"]
+__all__ = [
+    "LabelModel",
+    "LearnedGraph",
+    "MajorityVote",
+    "MultiLabelModel",
+    "SequenceLabelModel",
+    "learn_structure",
+    "load",
+]

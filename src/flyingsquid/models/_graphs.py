@@ -14,7 +14,7 @@ from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 
 
-def stacked_shape(graph: DependencyGraph | None) -> tuple[int, int] | None:
+def stacked_shape(graph: object) -> tuple[int, int] | None:
     """(D, s) where votes may come as arrays (n, D, s)."""
     return graph.stacked_shape if isinstance(graph, DependencyGraph) else None
 

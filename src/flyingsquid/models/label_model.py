@@ -53,6 +53,7 @@ from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
 from flyingsquid.models._graphs import count_gold, edge_tables, excess_by_source, stacked_shape
 from flyingsquid.models._many import is_many, log_likelihood_of_many, solve_many
+from flyingsquid.models.structure import count_for, given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.states import Codes
@@ -82,9 +83,10 @@ class LabelModel(VoteEstimator):
 
     Parameters
     ----------
-    graph : DependencyGraph, optional
+    graph : DependencyGraph or "learn", optional
         Which sources depend on each other beyond the truth, and which tasks on each other: the frames of a
-        clip, the pixels of an image.
+        clip, the pixels of an image. ``"learn"`` finds dependent sources of one task by
+        :func:`~flyingsquid.learn_structure`, in ``fit`` only; prefer ``method="covariance"`` with it.
     method : text
         How sources are judged. For sources that err and abstain equally often on both classes:
         ``"triplet_mean"`` and ``"triplet_median"`` average over all triplets of sources; ``"triplet"``
@@ -141,6 +143,7 @@ class LabelModel(VoteEstimator):
         says that there is more to know; and up to what no vote says, which is nothing for symmetric methods
         even where the balance does not fit the votes.
     graph_ : DependencyGraph
+        The learned one, with scores, for ``graph="learn"``.
     task_tables_ : array of shape (E, K, K)
         P(Y_a, Y_b) for each of the E edges in ``graph_.task_edges``.
     excess_correlation_ : array of shape (m,)
@@ -185,7 +188,7 @@ class LabelModel(VoteEstimator):
 
     def __init__(
         self,
-        graph: DependencyGraph | None = None,
+        graph: DependencyGraph | Literal["learn"] | None = None,
         *,
         method: Method = "auto",
         multiclass: Literal["native", "one_vs_rest"] = "native",
@@ -230,12 +233,14 @@ class LabelModel(VoteEstimator):
         self._check_options()
         read = as_votes(votes, _options.read_n_classes(self.n_classes, votes), stacked_shape(self.graph))
         weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
-        moments = Moments.of(read, self.graph, sample_weight=weights)
+        moments, learned = count_for(self.graph, read, weights)
         if is_many(self, moments):
             solve_many(self, moments, read, weights, gold)
             return self
         counts = None if gold is None else count_gold(gold, read, moments, weights)
         self._solve(moments, counts, read, weights)
+        if learned is not None:
+            self.graph_ = learned
         return self
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -244,8 +249,9 @@ class LabelModel(VoteEstimator):
         With a graph they must have been counted for it, by ``Moments.of(votes, graph)``.
         """
         self._check_options()
+        graph = given_graph(self.graph, "fit_moments")
         _options.require_moments(moments)
-        wanted = None if self.graph is None or self.graph.is_trivial else self.graph
+        wanted = None if graph is None or graph.is_trivial else graph
         if moments.graph != wanted:
             raise GraphError(
                 f"the counts were made for {moments.graph or 'no graph'}, the model has {wanted or 'none'}; "
@@ -265,12 +271,13 @@ class LabelModel(VoteEstimator):
         labels of an earlier ``fit`` keep their say.
         """
         self._check_options()
+        graph = given_graph(self.graph, "partial_fit")
         before: Moments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
         known = _options.read_n_classes(self.n_classes, votes) if before is None else before.classes
-        chunk = as_votes(votes, known, stacked_shape(self.graph))
+        chunk = as_votes(votes, known, stacked_shape(graph))
         if before is not None and before.graph is not None and before.names and chunk.names:
             chunk = chunk.matched_to(before.classes, before.names)
-        total = Moments.of(chunk, self.graph, sample_weight=sample_weight)
+        total = Moments.of(chunk, graph, sample_weight=sample_weight)
         if before is not None:
             total = before + total
         try:
@@ -514,13 +521,15 @@ class LabelModel(VoteEstimator):
         return with_own_evidence(posterior, evidence, self.temper_)
 
     def _check_options(self) -> None:
-        if self.graph is not None and not isinstance(self.graph, DependencyGraph):
-            raise OptionError(f"graph={self.graph!r} is none; pass a DependencyGraph, or None")
+        learn = isinstance(self.graph, str) and self.graph == "learn"
+        graph = None if isinstance(self.graph, str) else self.graph
+        if self.graph is not None and not (learn or isinstance(self.graph, DependencyGraph)):
+            raise OptionError(f"graph={self.graph!r} is none; pass a DependencyGraph, 'learn', or None")
         if self.cliques not in ("instrument", "linear"):
             raise OptionError(f"cliques={self.cliques!r} is unknown; one of instrument, linear")
         if self.cliques == "linear":
-            _options.check_linear(self.method, self.graph)
-        _options.check_temper_on_graph(self.temper, self.graph)
+            _options.check_linear(self.method, graph)
+        _options.check_temper_on_graph(self.temper, graph)
         if self.method not in ("auto", *METHODS, *MANY_CLASSES):
             known = ", ".join((*METHODS, *MANY_CLASSES))
             raise OptionError(f"method={self.method!r} is unknown; one of auto, {known}")

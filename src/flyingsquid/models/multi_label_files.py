@@ -110,7 +110,7 @@ def _template(given: Any, fitted: Any) -> dict[str, Any] | None:
         raise _unknown(given, "label_model")
     shell = clone(given)
     shell._remember(fitted._classes, fitted._names, fitted.source_names_)  # options may name sources
-    graph = None if given.graph is None else given.graph.to_dict()
+    graph = given.graph.to_dict() if isinstance(given.graph, DependencyGraph) else given.graph
     return {"kind": "LabelModel", "options": files._plain_options(shell), "graph": graph}
 
 
@@ -125,7 +125,9 @@ def _read_template(meta: dict[str, Any] | None) -> LabelModel | MajorityVote | N
         return None
     if meta["kind"] == "MajorityVote":
         return MajorityVote()
-    graph = None if meta["graph"] is None else DependencyGraph.from_dict(meta["graph"])
+    graph = meta["graph"]  # None, "learn", or a graph
+    if isinstance(graph, dict):
+        graph = DependencyGraph.from_dict(graph)
     return LabelModel(graph, **files._read_options(meta["options"]))
 
 
