@@ -41,6 +41,8 @@ lint: venv ## Check style and types
 bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_label_model
 	$(BIN)/python -m benchmarks.bench_sequences
+	$(BIN)/python -m benchmarks.bench_graphs
+	$(BIN)/python -m benchmarks.bench_structure
 
 docs: venv ## Check the documentation: links, and every code block
 	$(BIN)/python -m pytest tests/test_docs.py
