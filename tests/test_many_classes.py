@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -14,6 +16,7 @@ from flyingsquid.estimate.views import deal
 from flyingsquid.exceptions import GraphError, ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.io import State, write_state
 from flyingsquid.models import files
+from flyingsquid.moments.files import to_state as counts_to_state
 from tests.oracle.many import ManyStar, crowd
 
 N = 1e10
@@ -250,3 +253,81 @@ def test_copies_of_majority_on_sparse_one_class_rules():
     model, majority = fs.LabelModel().fit(votes), fs.MajorityVote().fit(votes)
     assert model.diagnostics_.method == "agreement"
     assert model.score(votes, y) > majority.score(votes, y) - 0.01
+
+
+# ---------------------------------------------------------------------- sparse counts
+
+
+@pytest.fixture
+def sparse_counts(monkeypatch):
+    monkeypatch.setattr("flyingsquid.moments.storage._DENSE_BYTES", 0)
+
+
+def sample(n: int = 400, m: int = 6, n_classes: int = 4) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return ManyStar.random(rng, m, n_classes).sample(n, rng)[0]
+
+
+def test_sparse_counts_are_the_same_counts(monkeypatch):
+    codes = sample()
+    votes = votes_of(codes, 4)
+    dense = fs.Moments.of(votes)
+    labels = {
+        name: fs.LabelModel(**options).fit(votes).predict_proba(votes)
+        for name, options in (("auto", {}), ("rest", {"multiclass": "one_vs_rest"}))
+    }
+    monkeypatch.setattr("flyingsquid.moments.storage._DENSE_BYTES", 0)
+    kept = fs.Moments.of(votes)
+    assert isinstance(kept.blocks[0], csr_array)
+    np.testing.assert_array_equal(kept.vote_counts, dense.vote_counts)
+    for a in range(4):
+        for b in range(4):
+            np.testing.assert_array_equal(kept.pair_rates(a, b), dense.pair_rates(a, b))
+    np.testing.assert_array_equal(others_votes(kept), others_votes(dense))
+    assert against_the_rest(kept, 2) == against_the_rest(dense, 2)
+    for name, options in (("auto", {}), ("rest", {"multiclass": "one_vs_rest"})):
+        np.testing.assert_allclose(
+            fs.LabelModel(**options).fit(votes).predict_proba(votes), labels[name], atol=1e-12
+        )
+    assert fs.Moments.of(fs.Votes.from_sparse(csr_array(codes + 1))) == kept
+    with pytest.raises(fs.FlyingSquidError, match="kept sparse"):
+        kept.pair_counts  # noqa: B018
+
+
+@pytest.mark.usefixtures("sparse_counts")
+def test_the_algebra_of_sparse_counts(tmp_path):
+    codes = sample()
+    whole = fs.Moments.of(votes_of(codes, 4))
+    first, rest = fs.Moments.of(votes_of(codes[:150], 4)), fs.Moments.of(votes_of(codes[150:], 4))
+    assert first + rest == whole == rest + first
+    assert whole - rest == first
+    assert whole != first
+    with pytest.raises(fs.FlyingSquidError, match="no part of the left"):
+        first - whole
+    assert not whole.blocks[0].data.flags.writeable
+    whole.save(tmp_path / "counts.fsq")
+    assert fs.load(tmp_path / "counts.fsq") == whole
+    assert pickle.loads(pickle.dumps(whole)) == whole
+    named = fs.Moments.of(fs.Votes(codes, (0, 1, 2, 3), tuple("abcdef")))
+    turned = fs.Votes(codes[:, [2, 0, 1, 5, 4, 3]], (0, 1, 2, 3), tuple("cabfed"))
+    assert fs.Moments.of(turned).aligned_to(named) == named
+    swapped = fs.Votes(np.where(codes < 0, -1, 3 - codes).astype(np.int8), (3, 2, 1, 0), tuple("abcdef"))
+    assert fs.Moments.of(swapped).aligned_to(named) == named
+
+
+@pytest.mark.usefixtures("sparse_counts")
+@pytest.mark.parametrize("part", ["pairs_indices", "pairs_indptr", "pairs_data"])
+def test_tampered_sparse_counts_are_refused(tmp_path, part):
+    state = counts_to_state(fs.Moments.of(votes_of(sample(), 4)))
+    for change in (
+        lambda a: a + 10**6,
+        lambda a: -a - 1,
+        lambda a: a[:-1].copy(),
+        lambda a: a.astype(np.float64),
+    ):
+        write_state(
+            tmp_path / "c.fsq",
+            State(state.kind, state.meta, {**state.arrays, part: change(state.arrays[part])}),
+        )
+        with pytest.raises(ModelFileError):
+            fs.Moments.load(tmp_path / "c.fsq")

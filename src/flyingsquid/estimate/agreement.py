@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from flyingsquid.moments import Moments
 
@@ -23,9 +24,14 @@ def others_votes(moments: Moments) -> Array:
 
     ``[i, v, k]`` counts votes of other sources for class k on items that source i votes v on.
     """
-    counts = moments.pair_counts
-    total = counts.sum(axis=3).transpose(2, 0, 1).astype(np.float64)  # over all sources j
-    at = np.arange(moments.n_classes)
+    block, n_classes, m = moments.blocks[0], moments.n_classes, moments.n_sources
+    if isinstance(block, csr_array):
+        of_class = csr_array(np.repeat(np.eye(n_classes), m, axis=0))
+        sums = np.asarray((block @ of_class).todense(), np.float64)  # over all sources j
+        total = sums.reshape(n_classes, m, n_classes).transpose(1, 0, 2).copy()
+    else:
+        total = moments.pair_counts.sum(axis=3).transpose(2, 0, 1).astype(np.float64)
+    at = np.arange(n_classes)
     total[:, at, at] -= moments.vote_counts  # less the source itself
     return np.maximum(total, 0.0)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from flyingsquid.estimate.binary import Evidence, fit_binary
 from flyingsquid.exceptions import NotIdentifiableError
@@ -59,8 +60,16 @@ def against_the_rest(moments: Moments, k: int) -> Moments:
     >>> against_the_rest(Moments.of([[0, 2], [1, 2]]), 2).vote_counts.tolist()
     [[2, 0], [0, 2]]
     """
-    counts = moments.pair_counts
-    both, one = counts[k, k], counts[k].sum(axis=0)  # both vote k; i votes k, j anything
-    neither = counts.sum(axis=(0, 1)) - one - one.T + both
+    block, m = moments.blocks[0], moments.n_sources
+    if isinstance(block, csr_array):
+        by_source = csr_array(np.tile(np.eye(m, dtype=block.dtype), (moments.n_classes, 1)))
+        mine = block[k * m : (k + 1) * m]
+        both, one = mine[:, k * m : (k + 1) * m].toarray(), (mine @ by_source).toarray()
+        every = (by_source.T @ block @ by_source).toarray()
+    else:
+        counts = moments.pair_counts
+        both, one = counts[k, k], counts[k].sum(axis=0)  # both vote k; i votes k, j anything
+        every = counts.sum(axis=(0, 1))
+    neither = every - one - one.T + both
     table = np.array([[neither, one.T - both], [one - both, both]])
     return replace(moments, blocks=(table,), classes=(0, 1))

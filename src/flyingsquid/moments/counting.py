@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid.moments.storage import is_kept_sparse, tidy
 from flyingsquid.votes.one_hot import one_hot
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
 from flyingsquid.votes.states import Codes, dense_codes
@@ -28,7 +29,7 @@ def count_block(
     n_classes: int,
     weights: NDArray[Any] | None = None,
     units: Sequence[tuple[int, ...]] = (),
-) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+) -> tuple[NDArray[np.float64] | csr_array, list[NDArray[np.float64]]]:
     """Count pairs of votes, and the joint votes of ``units`` of sources.
 
     Parameters
@@ -40,16 +41,18 @@ def count_block(
 
     Returns
     -------
-    pairs : array of shape (K, K, m, m)
+    pairs : array of shape (K, K, m, m), or sparse (K m, K m) where that is too large
         ``[a, b, i, j]`` items had source i vote a and source j vote b; integers in float64 unless the weights
         are fractions.
     units : list of arrays of shape ((K+1)^s, 1 + K m), for units of s sources
         Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in
         that state, column 1 + v m + j those of them in which source j votes v.
     """
+    n, m = codes.shape
+    if is_kept_sparse(m, n_classes):
+        return _sparse_pairs(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
     if isinstance(codes, csr_array):
         return _by_sparse_product(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
-    n, m = codes.shape
     size = n_patterns(m, n_classes)
     if size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
         histogram = _histogram(codes, n_classes, weights)
@@ -134,9 +137,26 @@ def _by_gram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) 
 
 
 def _by_sparse_product(codes: csr_array, n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
-    n, m = codes.shape
-    cast = one_hot(codes, n_classes)
+    m = codes.shape[1]
     counts = np.zeros((n_classes * m, n_classes * m))
+    for product in _sparse_products(codes, n_classes, weights):
+        part = product.tocoo()
+        counts[part.row, part.col] += part.data
+    return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
+
+
+def _sparse_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> csr_array:
+    """The same as a sparse matrix, shape (K m, K m)."""
+    width = n_classes * codes.shape[1]
+    total = csr_array((width, width))
+    for product in _sparse_products(codes, n_classes, weights):
+        total = total + product
+    return tidy(csr_array(total))
+
+
+def _sparse_products(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> Iterator[csr_array]:
+    """Counts of pairs, a chunk of items at a time."""
+    cast, n = one_hot(codes, n_classes), codes.shape[0]
     # The product of a chunk holds at most the squared votes of its rows.
     cost = np.cumsum(np.diff(cast.indptr).astype(np.int64) ** 2)
     start = 0
@@ -145,10 +165,8 @@ def _by_sparse_product(codes: csr_array, n_classes: int, weights: NDArray[Any] |
         stop = max(start + 1, int(np.searchsorted(cost, reached, side="right")))
         part = cast[start:stop]
         right = part if weights is None else part.multiply(weights[start:stop, None]).tocsr()
-        product = (part.T @ right).tocoo()
-        counts[product.row, product.col] += product.data
+        yield part.T @ right
         start = stop
-    return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
 
 
 def _count_units(

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from flyingsquid.exceptions import GraphError, ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels
 from flyingsquid.moments.cover import Cover
+from flyingsquid.moments.storage import is_kept_sparse, tidy
 
 if TYPE_CHECKING:
     from flyingsquid.moments.moments import Moments
@@ -28,7 +30,10 @@ def to_state(moments: Moments) -> State:
         "names": names,
     }
     arrays = {"missing": moments.missing}
-    if moments.graph is None:
+    if moments.graph is None and isinstance(moments.blocks[0], csr_array):
+        pairs = moments.blocks[0]
+        arrays |= {"pairs_data": pairs.data, "pairs_indices": pairs.indices, "pairs_indptr": pairs.indptr}
+    elif moments.graph is None:
         arrays["pair_counts"] = moments.pair_counts
     else:
         # One array for all blocks: their shapes follow from the graph.
@@ -61,9 +66,12 @@ def fields_of(state: State) -> dict[str, Any]:
         cover = Cover.everything(n_sources)
         if state.meta.get("graph") is not None:
             cover = Cover.of(DependencyGraph.from_dict(state.meta["graph"]))
-        shapes = _shapes(cover, n_classes)
-        if cover.graph is None:
-            blocks, units = [state.arrays["pair_counts"]], []
+        shapes, units = _shapes(cover, n_classes), list[NDArray[Any]]()
+        if cover.graph is None and is_kept_sparse(n_sources, n_classes):
+            blocks = [_sparse_block(state, n_sources * n_classes)]
+            shapes = [(n_sources * n_classes, n_sources * n_classes)]
+        elif cover.graph is None:
+            blocks = [state.arrays["pair_counts"]]
         else:
             blocks = cut_tables(state.arrays["blocks"], shapes[: len(cover.blocks)])
             units = cut_tables(state.arrays["units"], shapes[len(cover.blocks) :])
@@ -79,7 +87,7 @@ def fields_of(state: State) -> dict[str, Any]:
         and [table.shape for table in tables] == shapes
         and missing.shape == (n_sources, 3)
         and {str(table.dtype) for table in (*tables, missing)} in ({"int64"}, {"float64"})
-        and all(bool((table >= 0).all()) for table in (*tables, missing))
+        and all(bool((_values(table) >= 0).all()) for table in (*tables, missing))
         and len(set(classes)) == n_classes
         and (names is None or _are_names(names, n_sources))
     )
@@ -94,6 +102,28 @@ def fields_of(state: State) -> dict[str, Any]:
         "names": None if names is None else tuple(names),
         "cover": cover,
     }
+
+
+def _values(table: Any) -> NDArray[Any]:
+    return np.asarray(table.data if isinstance(table, csr_array) else table)
+
+
+def _sparse_block(state: State, width: int) -> csr_array:
+    """A sparse block whose parts agree; what does not is refused before any index is followed."""
+    data, indices, indptr = (state.arrays[f"pairs_{part}"] for part in ("data", "indices", "indptr"))
+    fits = (
+        indices.dtype.kind == indptr.dtype.kind == "i"
+        and data.ndim == indices.ndim == indptr.ndim == 1
+        and len(data) == len(indices)
+        and len(indptr) == width + 1
+        and indptr[0] == 0
+        and indptr[-1] == len(data)
+        and bool((np.diff(indptr) >= 0).all())
+        and (not len(indices) or bool(indices.min() >= 0 and indices.max() < width))
+    )
+    if not fits:
+        raise ModelFileError("the sparse counts in the file do not agree with each other")
+    return tidy(csr_array((data, indices, indptr), shape=(width, width)))
 
 
 def _shapes(cover: Cover, n_classes: int) -> list[tuple[int, ...]]:

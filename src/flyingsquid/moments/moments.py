@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, read_state, write_state
-from flyingsquid.moments import files
+from flyingsquid.moments import files, storage
 from flyingsquid.moments.counting import count_block
 from flyingsquid.moments.cover import Cover
 from flyingsquid.votes import REASONS, Votes, as_votes
@@ -38,7 +39,9 @@ class Moments:
     n_items : int or float
         Number of items, or the sum of their weights.
     blocks : tuple of arrays of shape (K, K, b, b), read-only
-        Counts of the pairs inside each block of sources; one block of all sources without a graph.
+        Counts of the pairs inside each block of sources; one block of all sources without a graph. A sparse
+        matrix of shape (K b, K b) where many classes would make that too large; see
+        :mod:`flyingsquid.moments.storage`.
     missing : array of shape (m, 3), read-only
         Votes that were refused, unparseable and failed; the rest of what is missing abstained.
     classes : tuple of K labels
@@ -60,7 +63,7 @@ class Moments:
     """
 
     n_items: int | float
-    blocks: tuple[NDArray[Any], ...]
+    blocks: tuple[storage.Block, ...]
     missing: NDArray[Any]
     classes: tuple[Label, ...]
     names: tuple[str, ...] | None
@@ -69,7 +72,7 @@ class Moments:
 
     def __post_init__(self) -> None:
         for table in (*self.blocks, *self.units, self.missing):
-            table.flags.writeable = False
+            storage.freeze(table)
 
     @classmethod
     def of(
@@ -103,7 +106,8 @@ class Moments:
         missing: NDArray[Any] = _count_missing(votes, weights)
         total: int | float = votes.n_items if weights is None else weights.sum().item()
         if weights is None or weights.dtype.kind == "i":
-            blocks, units = _as_integers(blocks), _as_integers(units)
+            blocks = [storage.as_integers(block) for block in blocks]
+            units = [np.rint(unit).astype(np.int64) for unit in units]
             missing = np.rint(missing).astype(np.int64)
         return cls(total, tuple(blocks), missing, votes.classes, votes.names, cover, tuple(units))
 
@@ -123,6 +127,11 @@ class Moments:
             raise IncompatibleError(
                 "counts on a graph of several tasks hold only the pairs that it needs; see blocks and cover"
             )
+        if isinstance(self.blocks[0], csr_array):
+            raise IncompatibleError(
+                f"pairs of {self.n_sources:,} sources and {self.n_classes:,} classes are kept sparse; see "
+                "blocks"
+            )
         return self.blocks[0]
 
     def part(self, block: int, sources: tuple[int, ...]) -> Moments:
@@ -130,7 +139,7 @@ class Moments:
         counts = self.blocks[block]
         if sources != self.cover.blocks[block]:
             at = np.array(self.cover.positions(block, sources), np.intp)
-            counts = np.ascontiguousarray(counts[:, :, at[:, None], at])
+            counts = storage.reordered(counts, None, at, self.n_classes)
         return Moments(
             self.n_items,
             (counts,),
@@ -160,15 +169,20 @@ class Moments:
 
     def pair_rates(self, a: int, b: int) -> NDArray[np.float64]:
         """P(source i votes a and source j votes b), shape (m, m). Estimators read pairs through this."""
-        return np.asarray(self.pair_counts[a, b] / self.n_items, np.float64)
+        block = self.blocks[0]
+        if isinstance(block, csr_array):
+            m = self.n_sources
+            pairs = block[a * m : (a + 1) * m, b * m : (b + 1) * m].toarray()
+        else:
+            pairs = self.pair_counts[a, b]
+        return np.asarray(pairs / self.n_items, np.float64)
 
     @property
     def vote_counts(self) -> NDArray[Any]:
         """How often each source voted each class, shape (m, K)."""
-        k = np.arange(self.n_classes)
         counts = np.empty((self.n_sources, self.n_classes), self.missing.dtype)
         for sources, block in zip(self.cover.blocks, self.blocks, strict=True):
-            counts[list(sources)] = np.diagonal(block[k, k], axis1=1, axis2=2).T
+            counts[list(sources)] = storage.votes_cast(block, self.n_classes)
         return counts
 
     @property
@@ -219,7 +233,7 @@ class Moments:
         return replace(
             self,
             n_items=self.n_items + other.n_items,
-            blocks=tuple(a + b for a, b in zip(self.blocks, other.blocks, strict=True)),
+            blocks=tuple(map(storage.added, self.blocks, other.blocks)),
             units=tuple(a + b for a, b in zip(self.units, other.units, strict=True)),
             missing=self.missing + other.missing,
             names=self.names or other.names,
@@ -236,7 +250,7 @@ class Moments:
         rest = replace(
             self,
             n_items=self.n_items - other.n_items,
-            blocks=tuple(a - b for a, b in zip(self.blocks, other.blocks, strict=True)),
+            blocks=tuple(storage.added(a, b, -1) for a, b in zip(self.blocks, other.blocks, strict=True)),
             units=tuple(a - b for a, b in zip(self.units, other.units, strict=True)),
             missing=self.missing - other.missing,
         )
@@ -248,7 +262,7 @@ class Moments:
         return replace(
             rest,
             n_items=max(rest.n_items, 0),
-            blocks=tuple(np.maximum(block, 0) for block in rest.blocks),
+            blocks=tuple(map(storage.not_below_zero, rest.blocks)),
             units=tuple(np.maximum(unit, 0) for unit in rest.units),
             missing=np.maximum(rest.missing, 0),
         )
@@ -257,7 +271,7 @@ class Moments:
         """The smallest count of any pair of states, missing ones included."""
         missing = self.n_items - self.vote_counts.sum(axis=1)
         lowest = [self.n_items, self.missing.min(), (missing - self.missing.sum(axis=1)).min()]
-        lowest += [_lowest_in_block(block, self.n_items) for block in self.blocks]
+        lowest += [storage.lowest(block, self.n_items, self.n_classes) for block in self.blocks]
         for unit in self.units:
             votes = unit[:, 1:].reshape(len(unit), self.n_classes, -1)
             lowest += [unit.min(), (unit[:, :1] - votes.sum(axis=1)).min()]
@@ -271,7 +285,7 @@ class Moments:
             and self.classes == other.classes
             and self.n_items == other.n_items
             and self.cover == other.cover
-            and all(map(np.array_equal, self.blocks, other.blocks))
+            and all(map(storage.equal, self.blocks, other.blocks))
             and all(map(np.array_equal, self.units, other.units))
             and np.array_equal(self.missing, other.missing)
         )
@@ -313,7 +327,8 @@ class Moments:
         result = self
         if self.classes != other.classes:
             order = [self.classes.index(c) for c in other.classes]
-            blocks = tuple(np.ascontiguousarray(block[np.ix_(order, order)]) for block in self.blocks)
+            at, k = np.array(order), self.n_classes
+            blocks = tuple(storage.reordered(block, at, None, k) for block in self.blocks)
             units = tuple(_reorder_unit(unit, order) for unit in self.units)
             result = replace(result, blocks=blocks, units=units, classes=other.classes)
         if self.names is not None and other.names is not None and self.names != other.names:
@@ -324,20 +339,20 @@ class Moments:
                     "knows them by position. Put the columns in one order before counting"
                 )
             j = np.array([self.names.index(name) for name in other.names])
-            counts = np.ascontiguousarray(result.pair_counts[:, :, j[:, None], j])
+            counts = storage.reordered(result.blocks[0], None, j, self.n_classes)
             result = replace(result, blocks=(counts,), missing=self.missing[j], names=other.names)
         return result
 
 
 def _count(
     votes: Votes, cover: Cover, weights: NDArray[Any] | None
-) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+) -> tuple[list[storage.Block], list[NDArray[Any]]]:
     """Blocks and units of a cover."""
     codes: Any = votes.codes
     inside: list[list[int]] = [[] for _ in cover.blocks]
     for unit, block in enumerate(cover.unit_blocks):
         inside[block].append(unit)
-    blocks: list[NDArray[Any]] = []
+    blocks: list[storage.Block] = []
     units: list[NDArray[Any]] = [np.empty(0)] * len(cover.units)
     for block, (sources, members) in enumerate(zip(cover.blocks, inside, strict=True)):
         whole = len(sources) == votes.n_sources
@@ -345,26 +360,10 @@ def _count(
         pairs, joint = count_block(
             codes if whole else codes[:, list(sources)], votes.n_classes, weights, columns
         )
-        blocks.append(np.ascontiguousarray(pairs))
+        blocks.append(pairs if isinstance(pairs, csr_array) else np.ascontiguousarray(pairs))
         for unit, counts in zip(members, joint, strict=True):
             units[unit] = counts
     return blocks, units
-
-
-def _as_integers(tables: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    return [np.rint(table).astype(np.int64) for table in tables]
-
-
-def _lowest_in_block(pair_counts: NDArray[Any], n_items: float) -> float:
-    k = np.arange(len(pair_counts))
-    votes = np.diagonal(pair_counts[k, k], axis1=1, axis2=2).T
-    missing = n_items - votes.sum(axis=1)
-    one_missing = votes.T[:, None, :] - pair_counts.sum(axis=0)  # i missing, j votes b
-    both_missing = missing[:, None] - one_missing.sum(axis=0)
-    np.fill_diagonal(both_missing, missing)
-    for table in one_missing:
-        np.fill_diagonal(table, 0)
-    return float(min(part.min() for part in (pair_counts, one_missing, both_missing)))
 
 
 def _reorder_unit(unit: NDArray[Any], order: list[int]) -> NDArray[Any]:
@@ -380,6 +379,8 @@ def _reorder_unit(unit: NDArray[Any], order: list[int]) -> NDArray[Any]:
 
 def _require_room(cover: Cover, n_classes: int) -> None:
     largest = max(len(block) for block in cover.blocks)
+    if storage.is_kept_sparse(largest, n_classes):
+        return
     size = (largest * n_classes) ** 2 * 8
     if size > _MOST_BYTES:
         raise VotesError(
