@@ -234,8 +234,9 @@ def test_tampered_files_are_refused(tmp_path, name, change):
 def test_silent_sources_weigh_nothing():
     codes, _ = ManyStar.random(np.random.default_rng(0), 5, 3).sample(400, np.random.default_rng(1))
     silent = np.column_stack([codes, np.full(400, -1)]).astype(np.int8)
-    with pytest.warns(fs.exceptions.SourceWarning, match="never vote"):
+    with pytest.warns(fs.exceptions.SourceWarning, match="never vote") as caught:
         model = fs.LabelModel().fit(votes_of(silent, 3))
+    assert caught[0].filename == __file__
     np.testing.assert_allclose(
         model.predict_proba(votes_of(silent, 3)), fs.LabelModel().fit(votes_of(codes, 3)).predict_proba(codes)
     )

@@ -285,7 +285,6 @@ def test_sparse_named_and_text_votes():
         (lambda m, v: m.fit(v).score(v, VIDEO.y), VotesError, "y has 6000 labels"),
         (lambda m, v: m.fit(v).score(v, np.full(300, -1)), VotesError, "nothing to score"),
         (lambda m, v: m.fit(v).predict(np.zeros((5, 3), int)), IncompatibleError, "3 sources; the model"),
-        (lambda m, v: m.fit(np.where(v == 1, 2, v)), IncompatibleError, "SequenceLabelModel fits two"),
         (lambda m, v: m.fit_moments(fs.Moments.of(v)), OptionError, "takes SequenceMoments, not Moments"),
         (lambda m, v: m.predict(v), NotFittedError, "not fitted yet"),
         (lambda m, v: m.set_params(temper=0).fit(v), OptionError, "temper=0 is unknown"),

@@ -52,8 +52,15 @@ def diagnose_sequences(
     temper: float,
 ) -> SequenceDiagnostics:
     """Add to the diagnostics of rows how they follow each other, and judge the whole."""
-    excess = transition.excess_correlation
     verdict = _judge(fit, rows, transition, accuracies, coverage, temper)
+    return sequence_diagnostics(rows, transition, names, temper, verdict)
+
+
+def sequence_diagnostics(
+    rows: Diagnostics, transition: Transition, names: tuple[str, ...], temper: float, verdict: Verdict
+) -> SequenceDiagnostics:
+    """The diagnostics of rows, and how they follow each other."""
+    excess = transition.excess_correlation
     plain = {field.name: getattr(rows, field.name) for field in fields(rows)}
     return SequenceDiagnostics(
         **{**plain, "verdict": verdict},
@@ -101,6 +108,8 @@ def _in_words(transition: Transition) -> str:
             "sources vote"
         )
     size, error = transition.correlation, transition.error
+    if np.isnan(error):
+        return f"neighbouring truths are alike {size:.3f} of the way from chance to always"
     if error > SAYS_NOTHING:
         return (
             f"rows are taken to be independent, because the correlation of neighbouring truths is left open "

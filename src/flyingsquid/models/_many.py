@@ -57,7 +57,7 @@ def solve_many(
         warnings.warn(
             f"Sources that never vote, so weigh nothing: {names}. See diagnostics_",
             SourceWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from flyingsquid.estimate import MANY_CLASSES, METHODS, worth_of_a_row
 from flyingsquid.estimate.linear_system import LARGEST_SYSTEM
 from flyingsquid.estimate.symmetric import SYMMETRIC
-from flyingsquid.exceptions import GraphError, IncompatibleError, NotIdentifiableError, OptionError
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -190,13 +190,3 @@ def read_n_classes(n_classes: Any, votes: Any) -> tuple[int, ...] | None:
             "with Votes.from_classes(..., classes=...)"
         )
     return tuple(range(int(n_classes)))
-
-
-def require_binary(data: Votes | Moments, model: str = "LabelModel") -> None:
-    """Refuse any number of classes but two."""
-    if data.n_classes == 2:
-        return
-    raise IncompatibleError(
-        f"the votes have {data.n_classes} classes: {listed(data.classes)}. {model} fits two; name them "
-        "with Votes.from_classes(..., classes=[a, b]) if the others cannot occur, or use MajorityVote"
-    )

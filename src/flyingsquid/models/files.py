@@ -66,8 +66,8 @@ def load(path: str | os.PathLike[str]) -> Saved:
     from flyingsquid.models import multi_label_files, sequence_files
 
     readers: dict[str, Callable[[State], Saved]] = {
-        "LabelModel": _label_model,
-        many_files.KIND: lambda state: many_files.from_state(state, _read_options(state.meta["options"])),
+        "LabelModel": label_model,
+        many_files.KIND: label_model,
         "MajorityVote": _majority_vote,
         multi_label_files.KIND: multi_label_files.from_state,
         sequence_files.KIND: sequence_files.from_state,
@@ -126,7 +126,10 @@ def _flat(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
 
 
-def _label_model(state: State) -> LabelModel:
+def label_model(state: State) -> LabelModel:
+    """A fitted label model, of two classes or of many."""
+    if state.kind == many_files.KIND:
+        return many_files.from_state(state, _read_options(state.meta["options"]))
     moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
     graph = moments.graph or DependencyGraph(moments.n_sources)
     sizes = {"m": graph.n_sources, "D": graph.n_tasks}

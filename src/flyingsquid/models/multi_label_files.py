@@ -87,7 +87,7 @@ def _model_state(model: Any, label: Any) -> State:
 
 def _model(state: State) -> LabelModel | MajorityVote:
     if state.kind == "LabelModel":
-        return files._label_model(state)
+        return files.label_model(state)
     if state.kind == "MajorityVote":
         return files._majority_vote(state)
     raise ModelFileError(f"a label has a {state.kind!r}, which this version does not know")

@@ -29,6 +29,7 @@ def to_state(model: SequenceLabelModel) -> State:
     temper = model.temper
     meta = {
         "rows": rows.meta,
+        "rows_kind": rows.kind,
         "options": {
             **files._plain_options(shell),
             "temper": temper if temper is None or isinstance(temper, str) else float(temper),
@@ -54,7 +55,7 @@ def to_state(model: SequenceLabelModel) -> State:
 
 def from_state(state: State) -> SequenceLabelModel:
     """A fitted model; refused where its parts do not agree."""
-    rows = files._label_model(State("LabelModel", state.meta["rows"], state.arrays))
+    rows = files.label_model(State(state.meta["rows_kind"], state.meta["rows"], state.arrays))
     moments = SequenceMoments.from_state(
         State(MOMENTS, {"rows": state.meta["rows"]["counts"], "n_pairs": state.meta["n_pairs"]}, state.arrays)
     )
@@ -65,14 +66,14 @@ def from_state(state: State) -> SequenceLabelModel:
     temper, pairs = state.meta["temper"], state.meta["pairs"]
     joint, excess, correlation = (state.arrays[name] for name in ("joint", "excess", "correlation"))
     fits = (
-        joint.shape == (2, 2)
+        joint.shape == (len(rows.class_balance_),) * 2
         and bool((joint > 0).all())
         and np.abs(joint.sum(axis=0) - rows.class_balance_).max() < 1e-9
         and np.abs(joint.sum(axis=1) - rows.class_balance_).max() < 1e-9
         and excess.shape == (moments.rows.n_sources,)
         and bool((np.abs(excess) <= 1).all())
         and correlation.shape == (2,)
-        and not np.isnan(correlation).any()
+        and (not np.isnan(correlation).any() or rows._many is not None)
         and {str(a.dtype) for a in (joint, excess, correlation)} == {"float64"}
         and type(temper) is float
         and 0 < temper <= 1

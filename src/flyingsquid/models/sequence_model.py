@@ -9,11 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.analysis import SequenceDiagnostics, Table, diagnose_sequences, summarize_sequences
+from flyingsquid.analysis.sequences import sequence_diagnostics
 from flyingsquid.estimate import Transition, fit_transition, persistence_of_errors, worth_of_a_row
+from flyingsquid.estimate.transition_many import fit_transition_many
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
-from flyingsquid.infer import binary_evidence, decide, forward_backward, viterbi, with_own_evidence
+from flyingsquid.infer import (
+    binary_evidence,
+    class_evidence,
+    decide,
+    forward_backward,
+    viterbi,
+    with_own_evidence,
+)
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteReader, read_gold
+from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import Votes, as_votes
@@ -26,10 +36,10 @@ _NEVER_SEEN = 1e-6
 class SequenceLabelModel(VoteReader):
     """Combine noisy votes on the rows of sequences, in closed form and without gold labels.
 
-    Every row (a video frame, a token) has one binary truth. Within a sequence truths follow a stationary
-    Markov chain; sources err independently of each other given the truth, and are the same throughout. So a
-    row that nobody votes on learns from its neighbours. How truths follow each other is read off the votes
-    of *different* sources in neighbouring rows.
+    Every row (a video frame, a token) has one truth, of two or more classes. Within a sequence truths follow
+    a stationary Markov chain; sources err independently of each other given the truth, and are the same
+    throughout. So a row that nobody votes on learns from its neighbours. How truths follow each other is read
+    off the votes of *different* sources in neighbouring rows.
 
     Parameters
     ----------
@@ -58,7 +68,7 @@ class SequenceLabelModel(VoteReader):
         P(vote = v | Y = k), no vote last.
     excess_correlation_ : array of shape (m,)
         How much more a source agrees with itself in the next row than the truths explain: 0 under the
-        model, 1 for errors that never end.
+        model, 1 for errors that never end. Measured for two classes only; 0 for more.
     temper_ : float
         What the evidence of other rows is multiplied with.
     moments_ : SequenceMoments
@@ -126,9 +136,12 @@ class SequenceLabelModel(VoteReader):
         """
         rows = self._row_model()
         read = as_votes(votes)
-        _options.require_binary(read, "SequenceLabelModel")
         sequences = read_lengths(lengths, read.n_items)
-        rows._solve(Moments.of(read), None, read)
+        counts = Moments.of(read)
+        if is_many(rows, counts):
+            solve_many(rows, counts, read)
+        else:
+            rows._solve(counts, None, read)
         self._keep(rows, SequenceMoments.of_rows(rows.moments_, read, sequences))
         return self
 
@@ -141,8 +154,10 @@ class SequenceLabelModel(VoteReader):
                 "SequenceMoments.of(votes, lengths), which keeps what follows what"
             )
         _options.require_moments(moments.rows)
-        _options.require_binary(moments.rows, "SequenceLabelModel")
-        rows._solve(moments.rows, None)
+        if is_many(rows, moments.rows):
+            solve_many(rows, moments.rows)
+        else:
+            rows._solve(moments.rows, None)
         self._keep(rows, moments)
         return self
 
@@ -156,12 +171,14 @@ class SequenceLabelModel(VoteReader):
         rows = self._row_model()
         before: SequenceMoments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
         chunk = as_votes(votes, None if before is None else before.rows.classes)
-        _options.require_binary(chunk, "SequenceLabelModel")
         total = SequenceMoments.of(chunk, lengths)
         if before is not None:
             total = before + total
         try:
-            rows._solve(total.rows, None)
+            if is_many(rows, total.rows):
+                solve_many(rows, total.rows)
+            else:
+                rows._solve(total.rows, None)
         except NotIdentifiableError:
             self._pending = total
             raise
@@ -204,7 +221,10 @@ class SequenceLabelModel(VoteReader):
         read, sequences = self._read_sequences(votes, lengths)
         # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
         logs = np.log(np.maximum(self.confusion_, _NEVER_SEEN))
-        evidence = np.stack([binary_evidence(read.codes, logs[:, k]) for k in (0, 1)]).T
+        if self._rows._many is not None:
+            evidence = class_evidence(read.codes, logs)
+        else:
+            evidence = np.stack([binary_evidence(read.codes, logs[:, k]) for k in (0, 1)]).T
         return forward_backward(evidence, sequences, self.class_balance_, self.transition_)[1]
 
     def score(self, votes: Any, y: ArrayLike, lengths: Any = None) -> float:
@@ -260,6 +280,12 @@ class SequenceLabelModel(VoteReader):
         self._require_fitted()
         if self._diagnostics is None:
             _ = self.accuracies_interval_  # settles the intervals of the rows
+            if self._rows._many is not None:
+                rows = self._rows.diagnostics_
+                self._diagnostics = sequence_diagnostics(
+                    rows, self._transition, self.source_names_, self.temper_, rows.verdict
+                )
+                return self._diagnostics
             self._diagnostics = diagnose_sequences(
                 self._rows.diagnostics_,
                 self._rows._fit.tasks[0].fit,
@@ -281,7 +307,13 @@ class SequenceLabelModel(VoteReader):
         return rows
 
     def _keep(self, rows: LabelModel, moments: SequenceMoments) -> None:
-        self._keep_fitted(rows, moments, fit_transition(moments, rows._fit.tasks[0].fit))
+        if rows._many is not None:
+            if isinstance(self.temper, str):
+                raise OptionError("temper='auto' is for two classes; pass a number above 0 and up to 1")
+            transition = fit_transition_many(moments, rows.confusion_, rows.class_balance_)
+        else:
+            transition = fit_transition(moments, rows._fit.tasks[0].fit)
+        self._keep_fitted(rows, moments, transition)
         self.temper_ = _options.read_temper(self.temper, self._persistence())
 
     def _keep_fitted(self, rows: LabelModel, moments: SequenceMoments, transition: Transition) -> None:
@@ -306,6 +338,8 @@ class SequenceLabelModel(VoteReader):
     def _evidence(self, votes: Any, lengths: Any) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         """What each row says about the classes, shape (T, K), and the lengths of sequences."""
         read, sequences = self._read_sequences(votes, lengths)
+        if self._rows._many is not None:
+            return class_evidence(read.codes, self._rows._many.log_tables), sequences
         return _as_evidence(binary_evidence(read.codes, self._rows._weights)), sequences
 
     def _paths(self, evidence: NDArray[np.float64], lengths: NDArray[np.intp]) -> NDArray[np.intp]:
