@@ -121,3 +121,16 @@ def test_too_many_classes_are_refused():
     codes = np.random.default_rng(0).integers(0, 50, (200, 5))
     with pytest.raises(OptionError, match="40 classes at most"):
         fs.SequenceLabelModel().fit(fs.Votes(codes.astype(np.int8), tuple(range(50))))
+
+
+def test_a_balance_that_does_not_fit_leaves_rows_independent():
+    rng = np.random.default_rng(3)
+    balance = np.array([0.9, 0.05, 0.05])
+    joint = 0.5 * np.diag(balance) + 0.5 * np.outer(balance, balance)
+    star = ManyStar(crowd(rng, 6, 3, right=0.8, coverage=0.9).confusion, balance)
+    votes = fs.Votes(draw(star, joint, 10_000, rng)[0], (0, 1, 2))
+    wrong = fs.SequenceLabelModel(method="agreement", class_balance="uniform").fit(votes)
+    np.testing.assert_allclose(wrong.transition_, 1 / 3, atol=1e-12)
+    assert "do not fit the class balance" in wrong.diagnostics_.transition
+    right = fs.SequenceLabelModel(method="decomposition").fit(votes)
+    np.testing.assert_allclose(right.transition_, joint / joint.sum(axis=1, keepdims=True), atol=0.12)

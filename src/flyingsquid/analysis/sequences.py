@@ -110,6 +110,11 @@ def _in_words(transition: Transition) -> str:
     size, error = transition.correlation, transition.error
     if np.isnan(error):
         return f"neighbouring truths are alike {size:.3f} of the way from chance to always"
+    if np.isinf(error):
+        return (
+            "rows are taken to be independent, because the votes of neighbouring rows do not fit the class "
+            "balance (pass class_balance= if it is not the one used)"
+        )
     if error > SAYS_NOTHING:
         return (
             f"rows are taken to be independent, because the correlation of neighbouring truths is left open "

@@ -18,10 +18,14 @@ Array = NDArray[np.float64]
 # The system has K² unknowns, all coupled.
 MOST_CLASSES = 40
 _SWEEPS = 500
+# How far the class balance may be from that of the truths which the lagged votes imply, in total variation.
+_MOST_AT_ODDS = 0.1
 
 
 def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array) -> Transition:
     """The chain of truths that the lagged votes imply.
+
+    Where these do not fit the class balance, rows are taken to be independent.
 
     Parameters
     ----------
@@ -48,6 +52,9 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
     total = squares.sum(axis=0)
     system = np.kron(total, total) - np.einsum("ikp,ilq->klpq", squares, squares).reshape(n_classes**2, -1)
     found = np.linalg.lstsq(system, pull.ravel(), rcond=1e-9)[0].reshape(n_classes, n_classes)
+    if max(np.abs(found.sum(axis=axis) - balance).sum() / 2 for axis in (0, 1)) > _MOST_AT_ODDS:
+        # The lagged votes speak of other truths than the balance does; neither can be trusted with the other.
+        return Transition(apart, 0.0, np.inf, pairs, np.zeros(m))
     joint = with_margins(found, balance, float(moments.n_pairs))
     alike, chance = float(np.trace(joint)), float((balance**2).sum())
     return Transition(joint, (alike - chance) / (1 - chance), np.nan, pairs, np.zeros(m))
