@@ -71,8 +71,8 @@ def with_margins(joint: Array, balance: Array, n_pairs: float) -> Array:
     No cell is below half a pair, because no probability can be seen to be smaller.
 
     >>> with_margins(np.array([[0.5, -0.1], [0.1, 0.5]]), np.array([0.5, 0.5]), 50).round(2)
-    array([[0.46, 0.04],
-           [0.04, 0.46]])
+    array([[0.47, 0.03],
+           [0.03, 0.47]])
     """
     floor = np.minimum(0.5 / n_pairs, np.outer(balance, balance) / 2)
     table = np.maximum(joint, floor)
