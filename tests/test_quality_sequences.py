@@ -16,9 +16,12 @@ FOLDER = os.environ.get("FLYINGSQUID_DATA")
 
 def test_spans_by_hand():
     labels, lengths = np.array([1, 1, 0, 1, 1, 1, 0, 1], np.int8), np.array([4, 4])
-    assert table.spans(labels, lengths) == {(0, 1), (3, 3), (4, 5), (7, 7)}
+    assert table.spans(labels, lengths) == {(0, 1, 1), (3, 3, 1), (4, 5, 1), (7, 7, 1)}
     begins = np.array([1, 1, 0, 1, 1, 0, 0, 1], bool)
-    assert table.spans(labels, lengths, begins) == {(0, 0), (1, 1), (3, 3), (4, 5), (7, 7)}
+    expected = {(0, 0, 1), (1, 1, 1), (3, 3, 1), (4, 5, 1), (7, 7, 1)}
+    assert table.spans(labels, lengths, begins) == expected
+    two = np.array([1, 2, 2, 0], np.int8)
+    assert table.spans(two, np.array([4])) == {(0, 0, 1), (1, 2, 2)}
     assert table.spans(np.zeros(3, np.int8), np.array([3])) == set()
 
 
@@ -26,7 +29,8 @@ def test_scores_by_hand():
     """Two gold spans of three rows; one found whole, one by half: 2 of 3 rows found, 3 true."""
     y, answer = np.array([1, 1, 0, 1], np.int8), np.array([1, 0, 0, 1], np.int8)
     test = table.Split(np.zeros((4, 1), np.int8), y, np.array([4]), np.array([1, 0, 0, 1], bool))
-    scores = table.scores(answer, np.array([0.9, 0.4, 0.1, 0.8]), test)
+    p = np.array([0.9, 0.4, 0.1, 0.8])
+    scores = table.scores(answer, np.stack([1 - p, p], axis=1), test)
     assert scores["accuracy"] == 0.75
     assert scores["f1"] == pytest.approx(2 * 2 / (2 + 3))
     assert scores["span_f1"] == pytest.approx(2 * 1 / (2 + 2))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.quality.scores import add_one_shares, log_loss
+from benchmarks.quality.scores import CLIP
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "sequences.md"
 Labels = NDArray[np.int8]
@@ -40,16 +40,18 @@ class SequenceSet(NamedTuple):
     blanks: str
     train: Split
     test: Split
+    n_classes: int = 2
 
 
-def load(folder: Path, name: str, half: str, *, blanks_vote: bool = False) -> SequenceSet:
+def load(folder: Path, name: str, half: str, *, blanks_vote: bool = False, n_classes: int = 2) -> SequenceSet:
     """A set by name; ``blanks_vote`` reads every blank as a vote for class 0."""
     path = folder / name / f"{name}.npz"
     if not path.is_file():
         raise SystemExit(f"FLYINGSQUID_DATA holds no {name}/{path.name}, which the table needs")
     with np.load(path) as data:
         parts = {split: _split(dict(data), split, blanks_vote) for split in ("train", "test")}
-    return SequenceSet(name, half, "blanks vote O" if blanks_vote else "blanks abstain", **parts)
+    blanks = "blanks vote O" if blanks_vote else "blanks abstain"
+    return SequenceSet(name, half, blanks, **parts, n_classes=n_classes)
 
 
 def _split(data: dict[str, Any], split: str, blanks_vote: bool) -> Split:
@@ -67,38 +69,40 @@ def _split(data: dict[str, Any], split: str, blanks_vote: bool) -> Split:
 
 # ---------------------------------------------------------------------- methods
 
-# Hard labels and P(class 1) of the test split.
+# Hard labels of the test split, shape (T,), and probabilities, shape (T, K).
 Method: TypeAlias = Callable[[SequenceSet], tuple[Labels, NDArray[np.float64]]]
 
 
 def majority(s: SequenceSet) -> tuple[Labels, NDArray[np.float64]]:
-    """Class 1 where more than half of the votes are for it; no vote and a tie are class 0."""
-    p = add_one_shares(s.test.votes)
-    return (p > 0.5).astype(np.int8), p
+    """The class with the most votes; no vote and a tie are class 0. Shares have one vote added a class."""
+    counts = np.stack([(s.test.votes == k).sum(axis=1) for k in range(s.n_classes)], axis=1)
+    tied = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    shares = (counts + 1) / (counts.sum(axis=1, keepdims=True) + s.n_classes)
+    return np.where(tied, 0, counts.argmax(axis=1)).astype(np.int8), shares
 
 
 def rows_alone(method: Any, *, told: bool = False) -> Method:
     def label(s: SequenceSet) -> tuple[Labels, NDArray[np.float64]]:
-        balance = _balance(s.train) if told else None
-        model = fs.LabelModel(method=method, class_balance=balance).fit(_votes(s.train))
-        return model.predict(_votes(s.test)), model.predict_proba(_votes(s.test))[:, 1]
+        balance = _balance(s.train, s.n_classes) if told else None
+        model = fs.LabelModel(method=method, class_balance=balance).fit(_votes(s.train, s))
+        return model.predict(_votes(s.test, s)), model.predict_proba(_votes(s.test, s))
 
     return label
 
 
 def sequences(method: Any, *, told: bool = False, joint: bool = True, temper: Any = None) -> Method:
     def label(s: SequenceSet) -> tuple[Labels, NDArray[np.float64]]:
-        balance = _balance(s.train) if told else None
+        balance = _balance(s.train, s.n_classes) if told else None
         model = fs.SequenceLabelModel(method=method, class_balance=balance, temper=temper)
-        model.fit(_votes(s.train), s.train.lengths)
-        votes, lengths = _votes(s.test), s.test.lengths
-        return model.predict(votes, lengths, joint=joint), model.predict_proba(votes, lengths)[:, 1]
+        model.fit(_votes(s.train, s), s.train.lengths)
+        votes, lengths = _votes(s.test, s), s.test.lengths
+        return model.predict(votes, lengths, joint=joint), model.predict_proba(votes, lengths)
 
     return label
 
 
-def _balance(split: Split) -> NDArray[np.float64]:
-    return np.bincount(split.y[split.y >= 0], minlength=2) / (split.y >= 0).sum()
+def _balance(split: Split, n_classes: int) -> NDArray[np.float64]:
+    return np.bincount(split.y[split.y >= 0], minlength=n_classes) / (split.y >= 0).sum()
 
 
 METHODS: dict[str, Method] = {
@@ -106,7 +110,9 @@ METHODS: dict[str, Method] = {
     "`LabelModel`": rows_alone("auto"),
     "`LabelModel`, covariance": rows_alone("covariance"),
     "`LabelModel`, balance given": rows_alone("auto", told=True),
+    "`LabelModel`, decomposition": rows_alone("decomposition"),
     "`SequenceLabelModel`": sequences("auto"),
+    "`SequenceLabelModel`, decomposition": sequences("decomposition"),
     "`SequenceLabelModel`, covariance": sequences("covariance"),
     "`SequenceLabelModel`, balance given": sequences("auto", told=True),
     '`SequenceLabelModel`, covariance, `temper="auto"`': sequences("covariance", temper="auto"),
@@ -114,8 +120,8 @@ METHODS: dict[str, Method] = {
 }
 
 
-def _votes(split: Split) -> fs.Votes:
-    return fs.Votes.from_classes(split.votes, classes=[0, 1])
+def _votes(split: Split, s: SequenceSet) -> fs.Votes:
+    return fs.Votes.from_classes(split.votes, classes=list(range(s.n_classes)))
 
 
 # ---------------------------------------------------------------------- scores
@@ -123,21 +129,22 @@ def _votes(split: Split) -> fs.Votes:
 
 def spans(
     labels: Labels, lengths: NDArray[np.intp], begins: NDArray[np.bool_] | None = None
-) -> set[tuple[int, int]]:
-    """First and last row of each run of class 1 within a sequence; a row in ``begins`` begins a new one.
+) -> set[tuple[int, int, int]]:
+    """First row, last row and class of each run of a class but 0; a row in ``begins`` begins a new one.
 
-    >>> sorted(spans(np.array([1, 1, 0, 1, 1, 1], np.int8), np.array([4, 2])))
-    [(0, 1), (3, 3), (4, 5)]
+    >>> sorted(spans(np.array([1, 1, 0, 1, 1, 2], np.int8), np.array([4, 2])))
+    [(0, 1, 1), (3, 3, 1), (4, 4, 1), (5, 5, 2)]
     """
-    inside = labels == 1
+    inside = labels > 0
     first = np.cumsum(lengths) - lengths
-    fresh = np.zeros(len(labels), np.bool_)
+    fresh = np.r_[True, labels[1:] != labels[:-1]]
     fresh[first] = True
     if begins is not None:
         fresh |= begins
     starts = inside & (fresh | ~np.r_[False, inside[:-1]])
     ends = inside & ~np.r_[inside[1:] & ~fresh[1:], False]
-    return set(zip(np.flatnonzero(starts).tolist(), np.flatnonzero(ends).tolist(), strict=True))
+    at = np.flatnonzero(starts)
+    return set(zip(at.tolist(), np.flatnonzero(ends).tolist(), labels[at].tolist(), strict=True))
 
 
 def f1(found: int, right: int, gold: int) -> float:
@@ -149,8 +156,8 @@ def scores(labels: Labels, p: NDArray[np.float64], test: Split) -> dict[str, flo
     y, answer = test.y[known], labels[known]
     result = {
         "accuracy": float((answer == y).mean()),
-        "f1": f1(int((answer == 1).sum()), int(((answer == 1) & (y == 1)).sum()), int((y == 1).sum())),
-        "log_loss": log_loss(p[known], y),
+        "f1": f1(int((answer > 0).sum()), int(((answer == y) & (y > 0)).sum()), int((y > 0).sum())),
+        "log_loss": float(-np.log(np.clip(p[known][np.arange(len(y)), y], CLIP, 1 - CLIP)).mean()),
     }
     if test.begins is not None:
         ours, gold = spans(labels, test.lengths), spans(test.y, test.lengths, test.begins)
@@ -166,7 +173,7 @@ def measure(s: SequenceSet) -> dict[str, dict[str, float] | str]:
             warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
             try:
                 results[name] = scores(*label(s), s.test)
-            except fs.exceptions.NotIdentifiableError as error:
+            except (fs.exceptions.NotIdentifiableError, fs.exceptions.OptionError) as error:
                 results[name] = str(error)
     return results
 
@@ -180,11 +187,13 @@ Written by `python -m benchmarks.quality.sequences --save`
 ([script](../../benchmarks/quality/sequences.py)). Every method is fitted without labels on the train split
 and scored on the test split; *balance given* is told the class balance of the train split. A cell is
 
-    accuracy in % / F1 of class 1 in % / F1 of whole spans in % / log loss in nats
+    accuracy in % / F1 of tokens in spans in % / F1 of whole spans in % / log loss in nats
 
-Ties, and rows without votes, are class 0. Spans are runs of class 1 that must match from the first row to
-the last. Probabilities are clipped to [0.0001, 0.9999] for the log loss.
+Ties, and rows without votes, are class 0. Spans are runs of one class that must match from the first row to
+the last; F1 counts all classes but 0 together. *refused* includes methods for two classes where there are
+three. Probabilities are clipped to [0.0001, 0.9999] for the log loss.
 
+- `seq_bc5cdr` has three classes: chemicals, diseases, and neither.
 - `seq_laptopreview` is of the [frozen half](halves.md), and two things came after a first look at it. The
   rows *balance given* joined this table, to show what is due to the balance; they alone use gold. And a
   correlation of neighbouring truths with a standard error above 0.5 no longer counts: here it was estimated
@@ -217,7 +226,7 @@ def _cell(result: dict[str, float] | str) -> str:
 def _gains(results: list[tuple[SequenceSet, dict[str, Any]]]) -> list[str]:
     lines = []
     for s, r in results:
-        for method in ("", ", covariance", ", balance given"):
+        for method in ("", ", covariance", ", decomposition", ", balance given"):
             ours, alone = r[f"`SequenceLabelModel`{method}"], r[f"`LabelModel`{method}"]
             where = f"- `{s.name}`, {s.blanks}{method}: "
             if isinstance(ours, str) or isinstance(alone, str):
@@ -236,6 +245,8 @@ def run(folder: Path) -> list[tuple[SequenceSet, dict[str, Any]]]:
     sets = [
         load(folder, "seq_laptopreview", "frozen"),
         load(folder, "seq_laptopreview", "frozen", blanks_vote=True),
+        load(folder, "seq_bc5cdr", "design", n_classes=3),
+        load(folder, "seq_bc5cdr", "design", blanks_vote=True, n_classes=3),
     ]
     return [(s, measure(s)) for s in sets]
 
