@@ -16,6 +16,7 @@ from flyingsquid.estimate.units import UnitTable
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.io import State, write_state
 from flyingsquid.models import files
+from flyingsquid.models._binary import keep_parameters
 from flyingsquid.votes.packing import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
 
@@ -67,7 +68,7 @@ def fit_exactly(model: Model, graph: fs.DependencyGraph, **options) -> fs.LabelM
     )
 
 
-def check(model: Model, fitted: fs.LabelModel, graph: fs.DependencyGraph) -> None:
+def assert_exact(model: Model, fitted: fs.LabelModel, graph: fs.DependencyGraph) -> None:
     np.testing.assert_allclose(fitted.confusion_, model.confusion(), atol=1e-10)
     np.testing.assert_allclose(np.atleast_2d(fitted.class_balance_), model.balance(), atol=1e-10)
     for edge, table in zip(graph.task_edges, fitted.task_tables_, strict=True):
@@ -85,7 +86,7 @@ def check(model: Model, fitted: fs.LabelModel, graph: fs.DependencyGraph) -> Non
 def test_exact_moments_give_exact_parameters(name, method, biased):
     graph = graph_of(*GRAPHS[name])
     model = random_model(np.random.default_rng(len(name)), graph.n_tasks, *GRAPHS[name], biased=biased)
-    check(model, fit_exactly(model, graph, method=method), graph)
+    assert_exact(model, fit_exactly(model, graph, method=method), graph)
 
 
 @pytest.mark.parametrize("method", ["covariance", "quadratic"])
@@ -95,14 +96,14 @@ def test_asymmetric_sources_stay_exact(name, method, balance):
     graph = graph_of(*GRAPHS[name])
     model = random_model(np.random.default_rng(len(name)), graph.n_tasks, *GRAPHS[name], symmetric=False)
     options = {"class_balance": "estimate"} if balance == "estimate" else {}
-    check(model, fit_exactly(model, graph, method=method, **options), graph)
+    assert_exact(model, fit_exactly(model, graph, method=method, **options), graph)
 
 
 @pytest.mark.parametrize("name", ["pair", "clique of three", "shared node"])
 def test_sources_that_fall_silent_together_stay_exact(name):
     graph = graph_of(*GRAPHS[name])
     model = random_model(np.random.default_rng(1), 1, *GRAPHS[name], joint_abstaining=True)
-    check(model, fit_exactly(model, graph), graph)
+    assert_exact(model, fit_exactly(model, graph), graph)
 
 
 def test_a_grid_is_exact():
@@ -110,7 +111,7 @@ def test_a_grid_is_exact():
     model = random_model(
         np.random.default_rng(0), 6, graph.source_task, list(graph.task_edges), [], abstains=False
     )
-    check(model, fit_exactly(model, graph), graph)
+    assert_exact(model, fit_exactly(model, graph), graph)
 
 
 @pytest.mark.parametrize("biased", [True, False])
@@ -129,7 +130,7 @@ def test_the_papers_linear_system_is_exact_too(name, biased, joint_abstaining):
         with pytest.raises(NotIdentifiableError, match="divides by E"):
             fit_exactly(model, graph, cliques="linear")
     else:
-        check(model, fit_exactly(model, graph, cliques="linear"), graph)
+        assert_exact(model, fit_exactly(model, graph, cliques="linear"), graph)
 
 
 def test_the_linear_system_is_that_of_the_paper():
@@ -174,7 +175,7 @@ def test_the_system_turns_cells_into_entries(s):
 def test_the_linear_system_needs_one_group_outside_the_unit(graph):
     """With a single one there is no triplet for a product, and parity takes its place."""
     model = random_model(np.random.default_rng(3), max(graph[0]) + 1, *graph)
-    check(model, fit_exactly(model, graph_of(*graph), cliques="linear"), graph_of(*graph))
+    assert_exact(model, fit_exactly(model, graph_of(*graph), cliques="linear"), graph_of(*graph))
 
 
 def test_the_linear_system_says_when_nobody_is_left_on_the_task():
@@ -193,7 +194,7 @@ def test_a_joint_table_of_tasks_may_be_given():
     truths = model.truths * np.exp(0.5 * np.einsum("i,j,k->ijk", *[np.array([-1.0, 1.0])] * 3))
     model = Model(truths / truths.sum(), model.groups)
     for given in (model.truths, model.truths.ravel()):
-        check(model, fit_exactly(model, graph, class_balance=given), graph)
+        assert_exact(model, fit_exactly(model, graph, class_balance=given), graph)
 
 
 def test_one_source_at_the_end_of_a_chain_is_judged_by_the_class_balance_or_refused():
@@ -201,7 +202,7 @@ def test_one_source_at_the_end_of_a_chain_is_judged_by_the_class_balance_or_refu
     graph = graph_of(source_task, edges)
     model = random_model(np.random.default_rng(0), 3, source_task, edges, [])
     fitted = fit_exactly(model, graph)
-    check(model, fitted, graph)
+    assert_exact(model, fitted, graph)
     assert "task 0" in fitted.diagnostics_.reason
     with pytest.raises(NotIdentifiableError, match=r"task 0: .*2 separated groups"):
         fit_exactly(model, graph, class_balance="uniform")
@@ -215,7 +216,7 @@ def test_one_or_two_groups_need_a_lopsided_balance(edges):
     graph = graph_of(source_task, (), edges)
     model = random_model(np.random.default_rng(5), 1, source_task, [], edges)
     fitted = fit_exactly(model, graph)
-    check(model, fitted, graph)
+    assert_exact(model, fitted, graph)
     assert "by the class balance" in fitted.diagnostics_.reason
     with pytest.raises(NotIdentifiableError, match="separated groups"):
         fit_exactly(model, graph, class_balance="uniform")
@@ -253,7 +254,7 @@ def with_parameters(model: Model, graph: fs.DependencyGraph) -> fs.LabelModel:
     fitted._remember((0, 1), None, tuple(map(str, range(graph.n_sources))))
     fitted.graph_, fitted.temper_ = graph, 1.0
     cliques = tuple(margin(model.truths, clique) for clique in graph.task_tree.cliques)
-    fitted._keep_parameters(model.balance(), tables, weights, tuple(units), cliques)
+    keep_parameters(fitted, model.balance(), tables, weights, tuple(units), cliques)
     return fitted
 
 
@@ -745,7 +746,7 @@ def test_given_triplets_need_not_judge_helpers():
     graph = graph_of(*GRAPHS["chain, two a task"])
     model = random_model(np.random.default_rng(2), 3, *GRAPHS["chain, two a task"])
     triplets = [(0, 1, 2), (2, 3, 4), (4, 5, 3)]
-    check(model, fit_exactly(model, graph, method="triplet", triplets=triplets), graph)
+    assert_exact(model, fit_exactly(model, graph, method="triplet", triplets=triplets), graph)
 
 
 def test_errors_persist_under_a_given_joint_table_too():

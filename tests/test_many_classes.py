@@ -189,6 +189,7 @@ def test_nobody_votes_gives_the_prior():
     codes, _ = ManyStar.random(np.random.default_rng(0), 5, 3).sample(300, np.random.default_rng(1))
     model = fs.LabelModel(class_balance=[0.2, 0.3, 0.5]).fit(codes)
     np.testing.assert_allclose(model.predict_proba([[-1] * 5]), [[0.2, 0.3, 0.5]])
+    np.testing.assert_array_equal(model.predict(codes, joint=True), model.predict(codes))  # one task
 
 
 @pytest.mark.parametrize("method", ["auto", "decomposition"])

@@ -190,3 +190,28 @@ def read_n_classes(n_classes: Any, votes: Any) -> tuple[int, ...] | None:
             "with Votes.from_classes(..., classes=...)"
         )
     return tuple(range(int(n_classes)))
+
+
+def check_label_model(model: Any) -> None:
+    """Refuse options of a label model that are unknown, or that its method cannot honour."""
+    learn = isinstance(model.graph, str) and model.graph == "learn"
+    graph = None if isinstance(model.graph, str) else model.graph
+    if model.graph is not None and not (learn or isinstance(model.graph, DependencyGraph)):
+        raise OptionError(f"graph={model.graph!r} is none; pass a DependencyGraph, 'learn', or None")
+    if model.cliques not in ("instrument", "linear"):
+        raise OptionError(f"cliques={model.cliques!r} is unknown; one of instrument, linear")
+    if model.cliques == "linear":
+        check_linear(model.method, graph)
+    check_temper_on_graph(model.temper, graph)
+    if model.method not in ("auto", *METHODS, *MANY_CLASSES):
+        known = ", ".join((*METHODS, *MANY_CLASSES))
+        raise OptionError(f"method={model.method!r} is unknown; one of auto, {known}")
+    if model.multiclass not in ("native", "one_vs_rest"):
+        raise OptionError(f"multiclass={model.multiclass!r} is unknown; one of native, one_vs_rest")
+    check_screen(model.screen)
+    if model.triplets is not None and model.method != "triplet":
+        raise OptionError(f"triplets= is used by method='triplet' only, not by {model.method!r}")
+    if model.method == "independencies" and not isinstance(model.signs, str):
+        raise OptionError("signs= has no part in method='independencies', whose estimates carry their sign")
+    if model.method in ("independencies", "covariance") and model.screen != 1.0:
+        raise OptionError(f"screen= has no part in method={model.method!r}, which uses no triplets")

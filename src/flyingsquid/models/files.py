@@ -16,6 +16,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
 from flyingsquid.models import _options, many_files
 from flyingsquid.models._base import VoteReader
+from flyingsquid.models._binary import keep_parameters
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
@@ -145,7 +146,8 @@ def label_model(state: State) -> LabelModel:
     model.excess_correlation_, model.temper_ = arrays["excess_correlation"], state.meta["temper"]
     if type(model.temper_) is not float or not 0 < model.temper_ <= 1:
         raise ModelFileError(f"the file has temper {model.temper_!r}, which is no power above 0 and up to 1")
-    model._keep_parameters(
+    keep_parameters(
+        model,
         arrays["class_balance"],
         arrays["confusion"],
         arrays["weights"],

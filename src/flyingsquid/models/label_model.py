@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, TypeAlias
 
@@ -13,7 +12,6 @@ from flyingsquid.analysis import (
     Diagnostics,
     Explanation,
     Table,
-    concerns,
     diagnose,
     diagnose_many,
     emissions_of,
@@ -23,20 +21,12 @@ from flyingsquid.analysis import (
     summarize_sources,
 )
 from flyingsquid.estimate import (
-    MANY_CLASSES,
-    METHODS,
     GoldCounts,
     GraphFit,
     ManyFit,
-    Options,
     UnitTable,
-    accuracy_errors,
-    fit_graph,
-    persistence_of_errors,
-    resolve_task_balance,
 )
-from flyingsquid.estimate.drawing import draw_around_task
-from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import (
     Emissions,
@@ -51,7 +41,8 @@ from flyingsquid.infer.decide import as_label_array
 from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
-from flyingsquid.models._graphs import count_gold, edge_tables, excess_by_source, stacked_shape
+from flyingsquid.models._binary import errors_of_accuracies, solve_binary
+from flyingsquid.models._graphs import count_gold, stacked_shape
 from flyingsquid.models._many import is_many, log_likelihood_of_many, solve_many
 from flyingsquid.models.structure import count_for, given_graph
 from flyingsquid.moments import Moments
@@ -180,6 +171,12 @@ class LabelModel(VoteEstimator):
     _pending: Moments | None
     _gold: list[GoldCounts | None] | None
     _interval: NDArray[np.float64] | None
+    _fit: GraphFit
+    _fitted_with: dict[str, Any]
+    _weights: NDArray[np.float64]
+    _units: tuple[UnitTable, ...]
+    _clique_tables: tuple[NDArray[np.float64], ...]
+    _emissions: Emissions
     _diagnostics: Diagnostics | None
     graph_: DependencyGraph
     task_tables_: NDArray[np.float64]
@@ -238,7 +235,7 @@ class LabelModel(VoteEstimator):
             solve_many(self, moments, read, weights, gold)
             return self
         counts = None if gold is None else count_gold(gold, read, moments, weights)
-        self._solve(moments, counts, read, weights)
+        solve_binary(self, moments, counts, read, weights)
         if learned is not None:
             self.graph_ = learned
         return self
@@ -260,7 +257,7 @@ class LabelModel(VoteEstimator):
         if is_many(self, moments):
             solve_many(self, moments)
         else:
-            self._solve(moments, None)
+            solve_binary(self, moments, None)
         return self
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
@@ -284,7 +281,7 @@ class LabelModel(VoteEstimator):
             if is_many(self, total):
                 solve_many(self, total)
             else:
-                self._solve(total, getattr(self, "_gold", None))
+                solve_binary(self, total, getattr(self, "_gold", None))
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
             self._pending = total
@@ -312,15 +309,14 @@ class LabelModel(VoteEstimator):
             For several tasks. False: the most probable class of each task by itself, which is wrong least
             often. True: the most probable classes of all tasks together, which is possible as a whole.
         """
-        if not joint:
-            return super().predict(votes, tie_break, rng)
-        if tie_break != "first":
+        if joint and tie_break != "first":
             raise OptionError(f"joint=True breaks ties by tie_break='first' only, not by {tie_break!r}")
         read = self._read(votes)
+        if not joint or self.graph_.n_tasks == 1:  # one task has nothing to be joined with
+            return super().predict(read, tie_break, rng)
         evidence = self.temper_ * self._emissions.evidence(read.codes)
         states = max_product(evidence, self.graph_.task_tree, self._clique_tables)
-        labels = as_label_array(self._classes)[states]
-        return labels[:, 0] if labels.shape[1] == 1 else labels
+        return as_label_array(self._classes)[states]
 
     def log_likelihood(self, votes: Any) -> NDArray[np.float64]:
         """log P(votes of an item) under the fitted model, shape (n,); its sum compares models.
@@ -383,92 +379,12 @@ class LabelModel(VoteEstimator):
             self.moments_, self.accuracies_, self.accuracies_interval_, self.diagnostics_
         )
 
-    def _solve(
-        self,
-        moments: Moments,
-        gold: list[GoldCounts | None] | None,
-        votes: Votes | None = None,
-        weights: NDArray[Any] | None = None,
-    ) -> None:
-        names = moments.source_names
-        method, reason = self.method, ""
-        if method == "auto":
-            method, reason = "triplet_mean", "the mean over all triplets"
-        options = Options(
-            method=method,
-            anchors=_options.read_anchors(self.signs, names),
-            screen=self.screen,
-            triplets=_options.read_triplets(self.triplets, names),
-            cliques=self.cliques,
-        )
-        n_tasks = 1 if moments.graph is None else moments.graph.n_tasks
-        balance = resolve_task_balance(self.class_balance, moments.classes, n_tasks)
-        fit = fit_graph(moments, balance, options, votes=votes, sample_weight=weights, gold=gold)
-        self._keep(moments, fit, method, reason)
-        self._gold = gold
-        worth_a_look = concerns(fit, names)
-        if worth_a_look:
-            # Two frames up is the caller of fit, fit_moments or partial_fit.
-            warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=3)
-
-    def _keep(self, moments: Moments, fit: GraphFit, method: str, reason: str) -> None:
-        graph = moments.graph or DependencyGraph(moments.n_sources)
-        excess = excess_by_source(fit, graph)
-        persistence = persistence_of_errors(np.nan_to_num(excess), moments.coverage)
-        self._remember(moments.classes, moments.names, moments.source_names)
-        self.moments_, self.graph_ = moments, graph
-        self._tasks = graph.stacked_shape
-        self._pending = None
-        self._many = None
-        self.coverage_ = np.minimum(moments.coverage, 1.0)
-        mean_parameters = fit.gather([task.fit.mean_parameters for task in fit.tasks])
-        share = np.divide(
-            mean_parameters, self.coverage_, out=np.zeros_like(mean_parameters), where=self.coverage_ > 0
-        )
-        self.accuracies_ = np.clip((1 + share) / 2, 0.0, 1.0)
-        tables = fit.gather([task.fit.tables for task in fit.tasks])
-        for unit in fit.units:
-            for source in unit.sources:
-                # States of one source are no vote, class 0, class 1; here no vote is last.
-                tables[source] = unit.margin((source,))[:, [1, 2, 0]]
-        weights = fit.gather([task.fit.weights for task in fit.tasks])
-        clique_tables = fit.tables if fit.graph is not None else (fit.balance[0],)
-        self._keep_parameters(fit.balance, tables, weights, fit.units, clique_tables)
-        self.excess_correlation_ = excess
-        self.temper_ = _options.read_temper(self.temper, persistence)
-        self._fit = fit
-        self._interval = self._diagnostics = None
-        # Options may be set anew after the fit; what belongs to the fit is kept with it.
-        self._fitted_with: dict[str, Any] = {
-            "method": str(method),
-            "reason": reason,
-            "screen": float(self.screen),
-            "by_hand": self.triplets is not None,
-        }
-
-    def _keep_parameters(
-        self,
-        balance: NDArray[np.float64],
-        tables: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        units: tuple[UnitTable, ...],
-        clique_tables: tuple[NDArray[np.float64], ...],
-    ) -> None:
-        """What inference needs, from a fit or from a file; ``balance`` has shape (D, 2)."""
-        graph = self.graph_
-        self.class_balance_ = balance[0] if graph.n_tasks == 1 else balance
-        self.confusion_, self._weights = tables, weights
-        self._units, self._clique_tables = units, clique_tables
-        self.task_tables_ = edge_tables(graph, clique_tables)
-        tasks = tuple(graph.sources_of(task) for task in range(graph.n_tasks))
-        self._emissions: Emissions = emissions_of(tasks, tables, weights, balance, units)
-
     @property
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula."""
         self._require_fitted()
         if self._interval is None:
-            errors = self._accuracy_errors()
+            errors = errors_of_accuracies(self)
             reach = _NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
             self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
             self._interval.flags.writeable = False
@@ -492,22 +408,6 @@ class LabelModel(VoteEstimator):
             )
         return self._diagnostics
 
-    def _accuracy_errors(self) -> NDArray[np.float64]:
-        """Standard errors of ``accuracies_``, shape (m,)."""
-        used, moments = self._fitted_with, self.moments_
-        errors = [
-            accuracy_errors(
-                moments if moments.graph is None else moments.part(task.block, task.columns),
-                task.fit,
-                method=task.method,
-                screen=used["screen"],
-                by_hand=used["by_hand"],
-                rows=draw_around_task(self._fit, number) if task.fit.conditional is not None else None,
-            )
-            for number, task in enumerate(self._fit.tasks)
-        ]
-        return self._fit.gather(errors)
-
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
         if self._many is not None:
             return class_posterior(votes.codes, self.class_balance_, self._many.log_tables)
@@ -521,26 +421,4 @@ class LabelModel(VoteEstimator):
         return with_own_evidence(posterior, evidence, self.temper_)
 
     def _check_options(self) -> None:
-        learn = isinstance(self.graph, str) and self.graph == "learn"
-        graph = None if isinstance(self.graph, str) else self.graph
-        if self.graph is not None and not (learn or isinstance(self.graph, DependencyGraph)):
-            raise OptionError(f"graph={self.graph!r} is none; pass a DependencyGraph, 'learn', or None")
-        if self.cliques not in ("instrument", "linear"):
-            raise OptionError(f"cliques={self.cliques!r} is unknown; one of instrument, linear")
-        if self.cliques == "linear":
-            _options.check_linear(self.method, graph)
-        _options.check_temper_on_graph(self.temper, graph)
-        if self.method not in ("auto", *METHODS, *MANY_CLASSES):
-            known = ", ".join((*METHODS, *MANY_CLASSES))
-            raise OptionError(f"method={self.method!r} is unknown; one of auto, {known}")
-        if self.multiclass not in ("native", "one_vs_rest"):
-            raise OptionError(f"multiclass={self.multiclass!r} is unknown; one of native, one_vs_rest")
-        _options.check_screen(self.screen)
-        if self.triplets is not None and self.method != "triplet":
-            raise OptionError(f"triplets= is used by method='triplet' only, not by {self.method!r}")
-        if self.method == "independencies" and not isinstance(self.signs, str):
-            raise OptionError(
-                "signs= has no part in method='independencies', whose estimates carry their sign"
-            )
-        if self.method in ("independencies", "covariance") and self.screen != 1.0:
-            raise OptionError(f"screen= has no part in method={self.method!r}, which uses no triplets")
+        _options.check_label_model(self)

@@ -23,6 +23,7 @@ from flyingsquid.infer import (
 )
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteReader, read_gold
+from flyingsquid.models._binary import solve_binary
 from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments, SequenceMoments
@@ -141,7 +142,7 @@ class SequenceLabelModel(VoteReader):
         if is_many(rows, counts):
             solve_many(rows, counts, read)
         else:
-            rows._solve(counts, None, read)
+            solve_binary(rows, counts, None, read)
         self._keep(rows, SequenceMoments.of_rows(rows.moments_, read, sequences))
         return self
 
@@ -157,7 +158,7 @@ class SequenceLabelModel(VoteReader):
         if is_many(rows, moments.rows):
             solve_many(rows, moments.rows)
         else:
-            rows._solve(moments.rows, None)
+            solve_binary(rows, moments.rows, None)
         self._keep(rows, moments)
         return self
 
@@ -178,7 +179,7 @@ class SequenceLabelModel(VoteReader):
             if is_many(rows, total.rows):
                 solve_many(rows, total.rows)
             else:
-                rows._solve(total.rows, None)
+                solve_binary(rows, total.rows, None)
         except NotIdentifiableError:
             self._pending = total
             raise
