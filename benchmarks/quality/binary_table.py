@@ -8,7 +8,6 @@ the other half instead, once, when there is nothing left to choose (docs/quality
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 import flyingsquid as fs
 from benchmarks.harness import save
 from benchmarks.quality.binary_page import render, write
+from benchmarks.quality.folder import data_folder, find
 from benchmarks.quality.halves import DESIGN, FROZEN, KINDS, RealSet
 from benchmarks.quality.scores import add_one_shares, credit, f1, log_loss
 
@@ -42,9 +42,7 @@ class Pool(NamedTuple):
 
 def load(folder: Path, real: RealSet) -> Pool:
     """The train split and the test split, or the one pool twice; items without gold are not scored."""
-    path = folder / real.name / f"{real.name}.npz"
-    if not path.is_file():
-        raise SystemExit(f"FLYINGSQUID_DATA holds no {real.name}/{path.name}, which the table needs")
+    path = find(folder, real.name)
     with np.load(path) as data:
         splits = {s: data[f"L{s}"] for s in ("_train", "", "_test") if f"L{s}" in data}
         scored = "_test" if "_test" in splits else ""
@@ -152,10 +150,8 @@ def main() -> None:
         help="the frozen half instead; only when nothing is left to choose, see docs/quality/halves.md",
     )
     arguments = parser.parse_args()
-    folder = os.environ.get("FLYINGSQUID_DATA")
-    if not folder:
-        raise SystemExit("FLYINGSQUID_DATA is not set; point it to the folder with the real votes")
-    results = run(Path(folder), frozen=arguments.frozen)
+    folder = data_folder()
+    results = run(folder, frozen=arguments.frozen)
     print(render(results))
     if arguments.save:
         name = "binary_table_frozen" if arguments.frozen else "binary_table"

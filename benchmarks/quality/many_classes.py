@@ -7,7 +7,6 @@ folder named by FLYINGSQUID_DATA. Fits see no gold. Only the design half is comp
 from __future__ import annotations
 
 import argparse
-import os
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 import flyingsquid as fs
 from benchmarks.harness import save
+from benchmarks.quality.folder import data_folder, find
 from benchmarks.quality.halves import DESIGN, RealSet
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "many-classes.md"
@@ -44,9 +44,7 @@ class Pool(NamedTuple):
 
 
 def load(folder: Path, real: RealSet, *, blanks_vote: bool = False) -> Pool:
-    path = folder / real.name / f"{real.name}.npz"
-    if not path.is_file():
-        raise SystemExit(f"FLYINGSQUID_DATA holds no {real.name}/{path.name}, which the table needs")
+    path = find(folder, real.name)
     with np.load(path) as data:
         suffix = "" if "L" in data else "_test"
         fit, score, y = data["L" if not suffix else "L_train"], data[f"L{suffix}"], data[f"Y{suffix}"]
@@ -145,10 +143,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Many classes beside majority vote on real votes.")
     parser.add_argument("--save", action="store_true", help="write the results file and the page")
     arguments = parser.parse_args()
-    folder = os.environ.get("FLYINGSQUID_DATA")
-    if not folder:
-        raise SystemExit("FLYINGSQUID_DATA is not set; point it to the folder with the real votes")
-    results = {pool.name: measure(pool) for pool in pools(Path(folder))}
+    folder = data_folder()
+    results = {pool.name: measure(pool) for pool in pools(folder)}
     page = render(results)
     print(page)
     if arguments.save:

@@ -9,7 +9,6 @@ nothing is chosen by it.
 from __future__ import annotations
 
 import argparse
-import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
+from benchmarks.quality.folder import data_folder, find
 from benchmarks.quality.scores import CLIP
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "sequences.md"
@@ -45,9 +45,7 @@ class SequenceSet(NamedTuple):
 
 def load(folder: Path, name: str, half: str, *, blanks_vote: bool = False, n_classes: int = 2) -> SequenceSet:
     """A set by name; ``blanks_vote`` reads every blank as a vote for class 0."""
-    path = folder / name / f"{name}.npz"
-    if not path.is_file():
-        raise SystemExit(f"FLYINGSQUID_DATA holds no {name}/{path.name}, which the table needs")
+    path = find(folder, name)
     with np.load(path) as data:
         parts = {split: _split(dict(data), split, blanks_vote) for split in ("train", "test")}
     blanks = "blanks vote O" if blanks_vote else "blanks abstain"
@@ -257,10 +255,8 @@ def main() -> None:
     )
     parser.add_argument("--save", action="store_true", help="write the page")
     arguments = parser.parse_args()
-    folder = os.environ.get("FLYINGSQUID_DATA")
-    if not folder:
-        raise SystemExit("FLYINGSQUID_DATA is not set; point it to the folder with the real votes")
-    page = render(run(Path(folder)))
+    folder = data_folder()
+    page = render(run(folder))
     print(page)
     if arguments.save:
         PAGE.write_text(page, encoding="utf-8")

@@ -9,7 +9,6 @@ the class balance of the valid split where a column says so, and nowhere else. O
 from __future__ import annotations
 
 import argparse
-import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 import flyingsquid as fs
 from benchmarks.harness import save
+from benchmarks.quality.folder import data_folder, find
 from benchmarks.quality.scores import add_one_shares, credit, f1, log_loss
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "video.md"
@@ -43,9 +43,7 @@ class Video(NamedTuple):
 
 
 def load(folder: Path, name: str) -> Video:
-    path = folder / name / f"{name}.npz"
-    if not path.is_file():
-        raise SystemExit(f"FLYINGSQUID_DATA holds no {name}/{path.name}, which the table needs")
+    path = find(folder, name)
     with np.load(path) as data:
         valid = data["Y_valid"]
         known = np.bincount(valid[valid >= 0], minlength=2)
@@ -207,10 +205,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Chains of frames beside single frames on real votes.")
     parser.add_argument("--save", action="store_true", help="write the results file and the page")
     arguments = parser.parse_args()
-    folder = os.environ.get("FLYINGSQUID_DATA")
-    if not folder:
-        raise SystemExit("FLYINGSQUID_DATA is not set; point it to the folder with the real votes")
-    results = {name: measure(load(Path(folder), name)) for name in CHAINS}
+    folder = data_folder()
+    results = {name: measure(load(folder, name)) for name in CHAINS}
     page = render(results)
     print(page)
     if arguments.save:
