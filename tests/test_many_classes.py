@@ -159,8 +159,8 @@ def test_a_binary_method_names_the_reduction():
         fs.LabelModel(signs={0: 1}).fit(codes)
     with pytest.raises(OptionError, match="screen= has no part"):
         fs.LabelModel(screen=2.0).fit(codes)
-    with pytest.raises(OptionError, match="gold= helps with two classes"):
-        fs.LabelModel().fit(codes, gold=codes[:, 0])
+    with pytest.raises(OptionError, match="gold= has no part"):
+        fs.LabelModel(multiclass="one_vs_rest").fit(codes, gold=codes[:, 0])
     with pytest.raises(OptionError, match="passes over the votes"):
         fs.LabelModel(method="decomposition").fit_moments(fs.Moments.of(codes))
     with pytest.raises(OptionError, match="n_classes=1"):

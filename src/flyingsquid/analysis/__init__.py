@@ -12,6 +12,7 @@ from flyingsquid.analysis.explain import (
 )
 from flyingsquid.analysis.fit_test import FitTest
 from flyingsquid.analysis.many import diagnose_many, explain_classes
+from flyingsquid.analysis.many_logs import log_likelihood_of, logs_of
 from flyingsquid.analysis.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.summary import summarize_sources, summarize_tally
 from flyingsquid.analysis.table import Table
@@ -37,6 +38,8 @@ __all__ = [
     "explain_classes",
     "explain_item",
     "explain_on_graph",
+    "log_likelihood_of",
+    "logs_of",
     "summarize_sequences",
     "summarize_sources",
     "summarize_tally",

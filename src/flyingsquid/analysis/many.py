@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from flyingsquid.analysis.diagnostics import Diagnostics
 from flyingsquid.analysis.explain import Explanation, contribution, put_together
+from flyingsquid.analysis.many_logs import logs_of
 from flyingsquid.analysis.verdict import put_into_words
-from flyingsquid.estimate import ManyFit
-from flyingsquid.infer import class_posterior, vote_shares
+from flyingsquid.estimate import ManyFit, SparseTables
+from flyingsquid.infer import SparseLogs, class_posterior, vote_shares
 from flyingsquid.moments import Moments
 from flyingsquid.votes.states import Label
 
@@ -49,13 +50,20 @@ def _gain(fit: ManyFit) -> float:
     m, n_classes, _ = fit.tables.shape
     n = int(np.clip(_DRAWN_CELLS // (m * n_classes), 200, _MOST_ROWS))
     y = rng.choice(n_classes, n, p=fit.balance)
+    codes = fit.tables.draw(y, rng) if isinstance(fit.tables, SparseTables) else _draw(fit.tables, y, rng)
+    posterior = class_posterior(codes, fit.balance, logs_of(fit))[:, 0]
+    return _accuracy(posterior, y) - _accuracy(vote_shares(codes, n_classes)[:, 0], y)
+
+
+def _draw(tables: Array, y: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.int16]:
+    """Votes on items of classes ``y``, shape (n, m), codes with -1 for no vote."""
+    n, (m, n_classes, _) = len(y), tables.shape
     codes = np.empty((n, m), np.int16)
-    for i, table in enumerate(fit.tables):
+    for i, table in enumerate(tables):
         steps = np.cumsum(table, axis=1)
         drawn = (rng.random((n, 1)) * steps[y, -1:] > steps[y]).sum(axis=1)
         codes[:, i] = np.where(drawn >= n_classes, -1, drawn)
-    posterior = class_posterior(codes, fit.balance, fit.log_tables)[:, 0]
-    return _accuracy(posterior, y) - _accuracy(vote_shares(codes, n_classes)[:, 0], y)
+    return codes
 
 
 def _accuracy(scores: Array, y: NDArray[Any]) -> float:
@@ -71,14 +79,16 @@ def explain_classes(
 
     ``codes_row`` are dense codes of shape (m,).
     """
-    posterior = class_posterior(codes_row[None, :], fit.balance, fit.log_tables)[0, 0]
+    said_by = logs_of(fit)
+    posterior = class_posterior(codes_row[None, :], fit.balance, said_by)[0, 0]
     second, best = np.argsort(posterior, kind="stable")[-2:]
     if posterior[second] == posterior[best]:
         best, second = min(best, second), max(best, second)
-    logs = fit.log_tables[
-        np.arange(len(codes_row)), :, codes_row
-    ]  # no vote, -1 and below, reads from the end
-    logs = np.where((codes_row < 0)[:, None], fit.log_tables[:, :, -1], logs)
+    if isinstance(said_by, SparseLogs):
+        logs = said_by.of_votes(codes_row)
+    else:
+        at = np.where(codes_row < 0, -1, codes_row)  # no vote is last
+        logs = said_by[np.arange(len(codes_row)), :, at]
     adds = logs[:, best] - logs[:, second]
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
     prior = float(np.log(fit.balance[best]) - np.log(fit.balance[second])) + 0.0

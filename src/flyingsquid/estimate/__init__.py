@@ -3,9 +3,11 @@
 from flyingsquid.estimate.balance import resolve_balance, resolve_task_balance
 from flyingsquid.estimate.binary import METHODS, BinaryFit
 from flyingsquid.estimate.gold import GoldCounts
+from flyingsquid.estimate.gold_many import ManyGold
 from flyingsquid.estimate.graph_fit import GraphFit, Options, fit_graph
 from flyingsquid.estimate.intervals import accuracy_errors
 from flyingsquid.estimate.many import MANY_CLASSES, ManyFit, fit_many
+from flyingsquid.estimate.sparse_tables import SparseTables
 from flyingsquid.estimate.transition import Transition, fit_transition, persistence_of_errors, worth_of_a_row
 from flyingsquid.estimate.units import UnitTable
 
@@ -16,7 +18,9 @@ __all__ = [
     "GoldCounts",
     "GraphFit",
     "ManyFit",
+    "ManyGold",
     "Options",
+    "SparseTables",
     "Transition",
     "UnitTable",
     "accuracy_errors",

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate.agreement import agreement_tables
+from flyingsquid.estimate.agreement import agreement_tables, sparse_agreement_tables
 from flyingsquid.estimate.binary import Balance
+from flyingsquid.estimate.gold_many import EVEN_WORTH, ManyGold
+from flyingsquid.estimate.gold_views import by_views
 from flyingsquid.estimate.one_vs_rest import fit_one_vs_rest
-from flyingsquid.estimate.refine import refine
-from flyingsquid.estimate.views import three_views
+from flyingsquid.estimate.refine import Passes, refine
+from flyingsquid.estimate.sparse_tables import MOST_CELLS, SparseTables
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -21,8 +23,8 @@ Array = NDArray[np.float64]
 MANY_CLASSES: tuple[str, ...] = ("agreement", "refined", "decomposition")
 # Refining pays where an item has this many votes, and a cell of a source's table this many on average.
 _VOTES_AN_ITEM, _VOTES_A_CELL = 2.5, 30.0
-# Cells of all tables together; more would not fit into memory.
-_MOST_CELLS = 1 << 28
+# With more cells in all tables together, those by agreement are kept sparse.
+DENSE_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class ManyFit:
     ----------
     balance : array of shape (K,)
     balance_note : where the balance comes from, in words
-    tables : array of shape (m, K, K + 1)
+    tables : array of shape (m, K, K + 1), or SparseTables where that is too large
         P(vote = v | Y = k), no vote last.
     silence_counts : bool
         Whether no vote says something about the truth.
@@ -41,20 +43,24 @@ class ManyFit:
     reason : why, where it was chosen; otherwise empty
     silent, one_class : masks of shape (m,)
         Sources that never vote, and that vote for one class only.
+    gold : what the sources did on items whose class is known, or None
     """
 
     balance: Array
     balance_note: str
-    tables: Array
+    tables: Array | SparseTables
     silence_counts: bool
     method: str
     reason: str
     silent: NDArray[np.bool_]
     one_class: NDArray[np.bool_]
+    gold: ManyGold | None = None
 
     @property
     def accuracies(self) -> Array:
         """P(vote is right | source votes), shape (m,); one half where it never votes."""
+        if isinstance(self.tables, SparseTables):
+            return np.where(self.silent, 0.5, self.tables.right() @ self.balance)
         votes = self.balance[:, None] * self.tables[:, :, :-1]
         cast = votes.sum(axis=(1, 2))
         right = np.einsum("mkk->m", votes)
@@ -63,7 +69,7 @@ class ManyFit:
     @property
     def log_tables(self) -> Array:
         """What each vote says, in logs, shape (m, K, K + 1); 0 for what says nothing."""
-        logs = np.log(np.maximum(self.tables, _LEAST))
+        logs = np.log(np.maximum(np.asarray(self.tables), _LEAST))
         if not self.silence_counts:
             logs[:, :, -1] = 0.0
         return np.where(self.silent[:, None, None], 0.0, logs)
@@ -81,6 +87,8 @@ def fit_many(
     screen: float,
     votes: Votes | None = None,
     sample_weight: NDArray[Any] | None = None,
+    gold: ManyGold | None = None,
+    known: NDArray[Any] | None = None,
 ) -> ManyFit:
     """Solve for K classes.
 
@@ -91,13 +99,13 @@ def fit_many(
     method : one of :data:`MANY_CLASSES`, "auto", or a binary method where ``multiclass`` is "one_vs_rest"
     multiclass : "native" or "one_vs_rest"
     votes, sample_weight : what was counted, where it is at hand
+    gold : what the sources did on items whose class is known, or None
+    known : codes of those classes, shape (n,), negative where unknown; where the votes are at hand
     """
-    m, n_classes = moments.n_sources, moments.n_classes
-    if m * n_classes**2 > _MOST_CELLS:
-        raise OptionError(
-            f"tables of {m:,} sources and {n_classes:,} classes have {m * n_classes**2:,} cells, which do "
-            "not fit into memory; use MajorityVote, or fewer classes"
-        )
+    n_classes, why = moments.n_classes, ""
+    if method == "auto" and multiclass == "native" and is_huge(moments):
+        method, why = "agreement", "all cells of all tables would not fit into memory, and it needs few"
+    require_dense(moments, balance, method, multiclass)
     cast = np.asarray(moments.vote_counts)
     silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
     if silent.all():
@@ -106,15 +114,36 @@ def fit_many(
         )
     even = np.full(n_classes, 1 / n_classes)
     if multiclass == "one_vs_rest":
+        if gold is not None:
+            raise OptionError("gold= has no part in multiclass='one_vs_rest'; use method='auto'")
         given = balance if isinstance(balance, np.ndarray) else even
         tables = fit_one_vs_rest(moments, given, method=method, screen=screen)
         note = "as given" if isinstance(balance, np.ndarray) else "even, the default of the method"
         return ManyFit(given, note, tables, False, method, "one class against the rest", silent, one_class)
-    reason = ""
     if method == "auto":
-        method, reason = _choose(moments, votes)
-    fit = _native(moments, balance, method, votes, sample_weight, even)
-    return replace(fit, reason=reason, silent=silent, one_class=one_class)
+        method, why = _choose(moments, votes)
+    fit = _native(moments, balance, method, Passes(votes, sample_weight, known), gold)
+    return replace(fit, reason=why, silent=silent, one_class=one_class, gold=gold)
+
+
+def is_huge(moments: Moments) -> bool:
+    """Whether tables of all cells would not fit into memory."""
+    return moments.n_sources * moments.n_classes**2 > MOST_CELLS
+
+
+def require_dense(moments: Moments, balance: Balance, method: str, multiclass: str) -> None:
+    """Refuse what needs all cells of all tables where they would not fit into memory."""
+    if not is_huge(moments) or (method == "agreement" and not isinstance(balance, str)):
+        return
+    what = "multiclass='one_vs_rest'" if multiclass == "one_vs_rest" else f"method={method!r}"
+    if method == "agreement":
+        what = f"class_balance={balance!r}"
+    cells = moments.n_sources * moments.n_classes**2
+    raise OptionError(
+        f"{what} needs tables of {moments.n_sources:,} sources and {moments.n_classes:,} classes whole, and "
+        f"their {cells:,} cells do not fit into memory; use method='agreement', with the balance as numbers "
+        "or left out"
+    )
 
 
 def _choose(moments: Moments, votes: Votes | None) -> tuple[str, str]:
@@ -134,39 +163,48 @@ def _choose(moments: Moments, votes: Votes | None) -> tuple[str, str]:
 
 
 def _native(
-    moments: Moments,
-    balance: Balance,
-    method: str,
-    votes: Votes | None,
-    sample_weight: NDArray[Any] | None,
-    even: Array,
+    moments: Moments, balance: Balance, method: str, passes: Passes, gold: ManyGold | None
 ) -> ManyFit:
     none = np.zeros(moments.n_sources, np.bool_)
     given = balance if isinstance(balance, np.ndarray) else None
-    if votes is None and (method != "agreement" or isinstance(balance, str)):
+    if passes.votes is None and (method != "agreement" or isinstance(balance, str)):
         what = f"method={method!r}" if method != "agreement" else "class_balance='estimate'"
         raise OptionError(f"{what} passes over the votes, and only counts are at hand; call fit(votes)")
-    if method == "decomposition" and votes is not None:
-        views = three_views(votes, sample_weight, np.arange(moments.n_sources))
-        tables = _with_silence(views.tables)
-        settled = views.balance if given is None else given
-        note = "by three views" if given is None else "as given"
+    if method == "decomposition":
+        tables, settled = by_views(moments, passes, gold)
+        note = "by three views" if gold is None else "by three views and known labels"
+        if given is not None:
+            settled, note = given, "as given"
         return ManyFit(settled, note, tables, True, method, "", none, none)
-    tables, settled = agreement_tables(moments), even if given is None else given
-    note = "even, the default of the method" if given is None else "as given"
+    settled, note = _before_any_pass(moments.n_classes, given, gold)
+    cells = moments.n_sources * moments.n_classes**2
+    if method == "agreement" and not isinstance(balance, str) and cells > DENSE_CELLS:
+        sparse = sparse_agreement_tables(moments, gold)
+        return ManyFit(settled, note, sparse, False, method, "", none, none)
+    tables = agreement_tables(moments, gold)
     learn = given is None and (method == "refined" or isinstance(balance, str))
-    if votes is not None and (method == "refined" or learn):
-        refined = refine(votes, sample_weight, tables, settled, learn_balance=learn)
+    if method == "refined" or learn:
+        refined = refine(passes, tables, settled, learn_balance=learn, gold=gold)
         settled = refined.balance
         if learn:
             note = "by the labels of ten passes over the votes"
         if method == "refined":
             tables = refined.tables
+    return ManyFit(settled, note, with_coverage(tables, moments), False, method, "", none, none)
+
+
+def _before_any_pass(n_classes: int, given: Array | None, gold: ManyGold | None) -> tuple[Array, str]:
+    """The balance before labels say more, and where it comes from."""
+    if given is not None:
+        return given, "as given"
+    even = np.full(n_classes, 1 / n_classes)
+    if gold is None:
+        return even, "even, the default of the method"
+    known = f"{gold.classes.sum():,.10g} known labels beside an even one worth {EVEN_WORTH:g}"
+    return gold.balance(even, EVEN_WORTH), f"by {known}"
+
+
+def with_coverage(tables: Array, moments: Moments) -> Array:
+    """Tables of sources that vote equally often on all classes, no vote last, shape (m, K, K + 1)."""
     coverage = np.minimum(moments.coverage, 1.0)[:, None, None]
-    full = np.concatenate([coverage * tables, np.broadcast_to(1 - coverage, (*tables.shape[:2], 1))], axis=2)
-    return ManyFit(settled, note, full, False, method, "", none, none)
-
-
-def _with_silence(tables: Array) -> Array:
-    """Tables of votes with the probability of no vote as the last column, shape (m, K, K + 1)."""
-    return np.concatenate([tables, np.maximum(1 - tables.sum(axis=2, keepdims=True), 0.0)], axis=2)
+    return np.concatenate([coverage * tables, np.broadcast_to(1 - coverage, (*tables.shape[:2], 1))], axis=2)

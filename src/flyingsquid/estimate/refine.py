@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.estimate.agreement import smoothed_tables
+from flyingsquid.estimate.agreement import prior_table, smoothed_tables
+from flyingsquid.estimate.gold_many import ManyGold
 from flyingsquid.votes import Votes
 from flyingsquid.votes.one_hot import one_hot
 
@@ -35,31 +36,58 @@ class Refined:
     balance: Array
 
 
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What is passed over.
+
+    Attributes
+    ----------
+    votes : Votes of shape (n, m), or None where only counts are at hand
+    weights : array of shape (n,), or None
+        How often each item counts.
+    known : array of shape (n,), or None
+        Codes of the classes that are known, negative where they are not.
+    """
+
+    votes: Votes | None
+    weights: NDArray[Any] | None = None
+    known: NDArray[Any] | None = None
+
+
 def refine(
-    votes: Votes,
-    weights: NDArray[Any] | None,
+    over: Passes,
     tables: Array,
     balance: Array,
     *,
     learn_balance: bool,
     passes: int = PASSES,
+    gold: ManyGold | None = None,
 ) -> Refined:
-    """Pass over the votes, starting from ``tables`` and ``balance``.
-
-    ``weights`` of shape (n,) say how often each item counts.
-    """
-    cast, (n_sources, n_classes) = one_hot(votes.codes, votes.n_classes), tables.shape[:2]
-    share = None if weights is None else np.asarray(weights, np.float64)[:, None]
+    """Pass over the votes, starting from ``tables`` and ``balance``. Known items keep their class."""
+    if over.votes is None:
+        return Refined(tables, balance)
+    votes, (n_sources, n_classes) = over.votes, tables.shape[:2]
+    cast, believed = one_hot(votes.codes, n_classes), prior_table(n_classes, gold)
+    share = None if over.weights is None else np.asarray(over.weights, np.float64)[:, None]
     for _ in range(passes):
         posterior = _posterior(cast, tables, balance)
+        if over.known is not None:
+            settle_known(posterior, over.known)
         counted = posterior if share is None else posterior * share
         expected = np.asarray(cast.T @ counted).reshape(
             n_classes, n_sources, n_classes
         )  # vote, source, truth
-        tables = smoothed_tables(expected.transpose(1, 2, 0))
+        tables = smoothed_tables(expected.transpose(1, 2, 0), believed)
         if learn_balance:
             balance = (counted.sum(axis=0) + 1) / (counted.sum() + n_classes)
     return Refined(tables, balance)
+
+
+def settle_known(posterior: Array, known: NDArray[Any]) -> None:
+    """Give items of known class that class, in place."""
+    at = np.flatnonzero(known >= 0)
+    posterior[at] = 0.0
+    posterior[at, known[at]] = 1.0
 
 
 def _posterior(cast: csr_array, tables: Array, balance: Array) -> Array:

@@ -29,6 +29,8 @@ Array = NDArray[np.float64]
 _NEEDED_STRENGTH = 2.0
 # No probability is taken to be smaller, and no class rarer.
 _FLOOR = 1e-9
+# One known vote cannot rule out a class more than this.
+_LEAST_SURE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,9 @@ class Views:
     strength: float
 
 
-def three_views(votes: Votes, weights: NDArray[Any] | None, groups: NDArray[np.intp]) -> Views:
+def three_views(
+    votes: Votes, weights: NDArray[Any] | None, groups: NDArray[np.intp], known: Array | None = None
+) -> Views:
     """Decompose the triples of votes.
 
     Parameters
@@ -59,6 +63,8 @@ def three_views(votes: Votes, weights: NDArray[Any] | None, groups: NDArray[np.i
         How often each item counts.
     groups : integer array of shape (m,)
         Sources with equal numbers may depend on each other, and stay in one view.
+    known : array of shape (m, K, K), axes source, truth, vote, or None
+        Votes on items whose class is known. Without them the classes are named so that most votes are right.
 
     Raises
     ------
@@ -83,7 +89,7 @@ def three_views(votes: Votes, weights: NDArray[Any] | None, groups: NDArray[np.i
         for view in (b, c):
             products = np.asarray((features[view].multiply(share[:, None]).T @ features[a]).todense())
             found[places[view]] = _by_source(products @ inverse, len(places[view]), n_classes)
-        order = linear_sum_assignment(-found.sum(axis=0))[1]
+        order = _names(found, known)
         tables.append(found[:, :, order].transpose(0, 2, 1))
         balances.append(balance[order])
         strengths.append(strength)
@@ -91,6 +97,16 @@ def three_views(votes: Votes, weights: NDArray[Any] | None, groups: NDArray[np.i
     clipped = np.clip(np.mean(tables, axis=0), _FLOOR, 1.0)
     clipped = clipped / np.maximum(clipped.sum(axis=2, keepdims=True), 1.0)
     return Views(clipped, mean_balance / mean_balance.sum(), min(strengths))
+
+
+def _names(found: Array, known: Array | None) -> NDArray[np.intp]:
+    """Which column of ``found``, shape (m, K, K) with axes source, vote, truth, is which class."""
+    by_votes = found.sum(axis=0)
+    if known is None:
+        return np.asarray(linear_sum_assignment(-by_votes)[1])
+    # Known labels decide; where a class has none, most votes being right does.
+    likely = np.einsum("ikv,ivc->kc", known, np.log(np.clip(found, _LEAST_SURE, 1.0)))
+    return np.asarray(linear_sum_assignment(-(likely + 1e-3 * by_votes))[1])
 
 
 def deal(rates: Array, groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:

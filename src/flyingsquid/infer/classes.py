@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.infer.sparse_classes import SparseLogs
 from flyingsquid.votes.one_hot import one_hot
 from flyingsquid.votes.states import Codes
 
@@ -12,15 +13,17 @@ Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 22
 
 
-def class_evidence(codes: Codes, log_tables: Array) -> Array:
+def class_evidence(codes: Codes, log_tables: Array | SparseLogs) -> Array:
     """log P(votes | Y = k) up to rounding, shape (n, K).
 
     Parameters
     ----------
     codes : dense (n, m) or sparse codes of K classes
-    log_tables : array of shape (m, K, K + 1)
+    log_tables : array of shape (m, K, K + 1), or SparseLogs
         log P(vote = v | Y = k), no vote last.
     """
+    if isinstance(log_tables, SparseLogs):
+        return log_tables.evidence(codes)
     m, n_classes, _ = log_tables.shape
     silence = log_tables[:, :, -1]
     # Rows are votes of a source, class by class; what a vote adds beyond silence.
@@ -30,12 +33,14 @@ def class_evidence(codes: Codes, log_tables: Array) -> Array:
     for start in range(0, codes.shape[0], rows):
         part = one_hot(codes[start : start + rows], n_classes)
         evidence[start : start + rows] = part @ adds
-    return evidence + silence.sum(axis=0)
+    evidence += silence.sum(axis=0)
+    return evidence
 
 
-def class_posterior(codes: Codes, prior: Array, log_tables: Array) -> Array:
+def class_posterior(codes: Codes, prior: Array, log_tables: Array | SparseLogs) -> Array:
     """P(Y = k | votes), shape (n, 1, K); the middle axis is the task. ``prior`` of shape (K,) enters once."""
-    scores = class_evidence(codes, log_tables) + np.log(prior)
+    scores = class_evidence(codes, log_tables)
+    scores += np.log(prior)
     scores -= scores.max(axis=1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=1, keepdims=True)

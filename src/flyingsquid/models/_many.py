@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
-from flyingsquid.estimate import MANY_CLASSES, ManyFit, fit_many, resolve_balance
-from flyingsquid.exceptions import OptionError, SourceWarning
+from flyingsquid.estimate import MANY_CLASSES, ManyFit, ManyGold, fit_many, resolve_balance
+from flyingsquid.exceptions import SourceWarning
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import class_evidence
 from flyingsquid.models import _options
+from flyingsquid.models._base import read_task_gold
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 
 if TYPE_CHECKING:
     from flyingsquid.models.label_model import LabelModel
-
-# No vote is taken to be rarer than this given a class, or an item could be impossible.
-_RAREST = 1e-9
 
 
 def is_many(model: LabelModel, moments: Moments) -> bool:
@@ -38,10 +34,12 @@ def solve_many(
     votes: Votes | None = None,
     weights: NDArray[Any] | None = None,
     gold: Any = None,
+    kept: ManyGold | None = None,
 ) -> None:
-    """Fit and keep K classes."""
-    if gold is not None:
-        raise OptionError("gold= helps with two classes and their methods only; leave it out")
+    """Fit and keep K classes. ``gold`` is as a user gives it, ``kept`` counts of an earlier fit."""
+    known = None
+    if gold is not None and votes is not None:
+        known, kept = _read_known(gold, votes, weights)
     fit = fit_many(
         moments,
         resolve_balance(model.class_balance, moments.classes),
@@ -50,6 +48,8 @@ def solve_many(
         screen=model.screen,
         votes=votes,
         sample_weight=weights,
+        gold=kept,
+        known=known,
     )
     keep_many(model, moments, fit)
     if fit.silent.any():
@@ -61,6 +61,16 @@ def solve_many(
         )
 
 
+def _read_known(
+    gold: Any, votes: Votes, weights: NDArray[Any] | None
+) -> tuple[NDArray[Any] | None, ManyGold | None]:
+    """Codes of known classes, shape (n,), and what the sources did there; None where none is known."""
+    known = read_task_gold(gold, votes.classes, (votes.n_items, 1), "gold")[:, 0]
+    if not (known >= 0).any():
+        return None, None
+    return known, ManyGold.of(votes, known, weights)
+
+
 def keep_many(model: LabelModel, moments: Moments, fit: ManyFit) -> None:
     """Make the parameters of a fit, or of a file, those of the model."""
     m, n_classes = moments.n_sources, moments.n_classes
@@ -68,15 +78,10 @@ def keep_many(model: LabelModel, moments: Moments, fit: ManyFit) -> None:
     model.moments_, model.graph_ = moments, DependencyGraph(m)
     model._tasks, model._pending, model._gold, model._many = None, None, None, fit
     model.coverage_ = np.minimum(moments.coverage, 1.0)
-    model.accuracies_, model.class_balance_, model.confusion_ = fit.accuracies, fit.balance, fit.tables
+    model.accuracies_, model.class_balance_ = fit.accuracies, fit.balance
+    # An array for all types; only where it would be too large, SparseTables, which are read source by source.
+    model.confusion_ = cast(NDArray[np.float64], fit.tables)
     model.task_tables_ = np.empty((0, n_classes, n_classes))
     model.excess_correlation_, model.temper_ = np.full(m, np.nan), 1.0
     model._interval = np.full((m, 2), np.nan)
     model._diagnostics = None
-
-
-def log_likelihood_of_many(model: LabelModel, votes: Votes) -> NDArray[np.float64]:
-    """log P(votes of an item), shape (n,)."""
-    tables = model.confusion_
-    evidence = class_evidence(votes.codes, np.log(np.maximum(tables, _RAREST)))
-    return np.asarray(logsumexp(evidence + np.log(model.class_balance_), axis=1))

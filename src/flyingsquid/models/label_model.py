@@ -18,6 +18,8 @@ from flyingsquid.analysis import (
     explain_classes,
     explain_item,
     explain_on_graph,
+    log_likelihood_of,
+    logs_of,
     summarize_sources,
 )
 from flyingsquid.estimate import (
@@ -43,7 +45,7 @@ from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
 from flyingsquid.models._binary import errors_of_accuracies, solve_binary
 from flyingsquid.models._graphs import count_gold, stacked_shape
-from flyingsquid.models._many import is_many, log_likelihood_of_many, solve_many
+from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models.structure import count_for, given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
@@ -132,7 +134,9 @@ class LabelModel(VoteEstimator):
     confusion_ : array of shape (m, K, K + 1)
         P(vote = v | Y = k), no vote last. With ``class_balance_`` it gives every posterior, unless a graph
         says that there is more to know; and up to what no vote says, which is nothing for symmetric methods
-        even where the balance does not fit the votes.
+        even where the balance does not fit the votes. With more than 2^24 cells by ``"agreement"`` it is
+        kept sparse: ``confusion_[i]`` still is the table of source i, an array, ``len`` and iteration go by
+        source, and ``np.asarray(confusion_)`` is refused where it would not fit into memory.
     graph_ : DependencyGraph
         The learned one, with scores, for ``graph="learn"``.
     task_tables_ : array of shape (E, K, K)
@@ -279,7 +283,7 @@ class LabelModel(VoteEstimator):
             total = before + total
         try:
             if is_many(self, total):
-                solve_many(self, total)
+                solve_many(self, total, kept=None if self._many is None else self._many.gold)
             else:
                 solve_binary(self, total, getattr(self, "_gold", None))
         except NotIdentifiableError:
@@ -332,7 +336,7 @@ class LabelModel(VoteEstimator):
         """
         read = self._read(votes)
         if self._many is not None:
-            return log_likelihood_of_many(self, read)
+            return log_likelihood_of(self._many, read)
         # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
         balance = np.atleast_2d(self.class_balance_)
         plain = emissions_of(self._emissions.tasks, self.confusion_, None, balance, self._units)
@@ -410,7 +414,7 @@ class LabelModel(VoteEstimator):
 
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
         if self._many is not None:
-            return class_posterior(votes.codes, self.class_balance_, self._many.log_tables)
+            return class_posterior(votes.codes, self.class_balance_, logs_of(self._many))
         if self.graph_.is_trivial:
             return binary_posterior(votes.codes, self.class_balance_, self._weights)
         return by_pattern(votes.codes, self._posterior_on_graph)

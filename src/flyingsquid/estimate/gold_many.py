@@ -1,0 +1,78 @@
+"""Known labels of some items, for any number of classes: what sources did on them, and what votes mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+
+from flyingsquid.votes import Votes
+from flyingsquid.votes.one_hot import one_hot
+
+Array = NDArray[np.float64]
+# Classes are renamed only if that explains this many standard errors more known items.
+_CLEARLY = 2.0
+# An even balance that nobody asked for is worth so many known items.
+EVEN_WORTH = 20.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ManyGold:
+    """What the sources said on items whose class is known.
+
+    Attributes
+    ----------
+    votes : sparse matrix of shape (K m, K)
+        Row v m + i, column k: known items of class k that source i votes v on.
+    classes : array of shape (K,)
+        Known items of each class.
+    said : array of shape (K, K)
+        ``said[v, k]`` known items of class k had the vote v, each item shared evenly among its votes.
+    """
+
+    votes: csr_array
+    classes: Array
+    said: Array
+
+    @classmethod
+    def of(cls, votes: Votes, gold: NDArray[Any], weights: NDArray[Any] | None = None) -> ManyGold:
+        """Count ``votes`` on the items whose code in ``gold``, shape (n,), is not negative.
+
+        >>> gold = ManyGold.of(Votes.from_classes([[0, 0], [1, -1], [2, 2]]), np.array([0, 2, -1]))
+        >>> gold.classes, gold.said
+        (array([1., 0., 1.]), array([[1., 0., 0.],
+               [0., 0., 1.],
+               [0., 0., 0.]]))
+        """
+        known = np.flatnonzero(gold >= 0)
+        n_classes = votes.n_classes
+        share = np.ones(len(known)) if weights is None else np.asarray(weights, np.float64)[known]
+        cast = one_hot(votes[known].codes, n_classes)
+        truth = csr_array((share, gold[known], np.arange(len(known) + 1)), shape=(len(known), n_classes))
+        voted = np.diff(cast.indptr)
+        even = csr_array((cast.data / np.repeat(voted, voted), cast.indices, cast.indptr), shape=cast.shape)
+        classes = np.asarray(truth.sum(axis=0)).ravel()
+        by_vote = csr_array(even.T @ truth)
+        said = np.zeros((n_classes, n_classes))
+        vote = np.repeat(np.arange(by_vote.shape[0]) // votes.n_sources, np.diff(by_vote.indptr))
+        np.add.at(said, (vote, by_vote.indices), by_vote.data)
+        return cls(csr_array(cast.T @ truth), classes, said)
+
+    @property
+    def meaning(self) -> NDArray[np.intp]:
+        """Which class a vote for each class stands for, shape (K,): itself, unless that is clearly wrong.
+
+        Sources that swap classes, or count them from 1, agree with each other; only known labels can tell.
+        """
+        itself = np.arange(len(self.classes))
+        renamed = linear_sum_assignment(-self.said)[1]
+        gain = self.said[itself, renamed].sum() - self.said.trace()
+        return renamed if gain > _CLEARLY * np.sqrt(self.classes.sum()) else itself
+
+    def balance(self, believed: Array, worth: float) -> Array:
+        """P(Y = k) from known items, and a balance that is worth so many of them, shape (K,)."""
+        return np.asarray((self.classes + worth * believed) / (self.classes.sum() + worth))
