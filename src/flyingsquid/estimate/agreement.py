@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 # What is believed before any vote is seen: so many votes, this share of them right.
 PRIOR_VOTES, PRIOR_RIGHT = 4.0, 0.7
 # What the others say where a source votes for one class is worth so many known labels, at most.
-OTHERS_WORTH = 30.0
+OTHERS_WORTH = 50.0
 
 
 def others_votes(moments: Moments) -> Array:

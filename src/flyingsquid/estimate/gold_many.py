@@ -14,10 +14,8 @@ from flyingsquid.votes import Votes
 from flyingsquid.votes.one_hot import one_hot
 
 Array = NDArray[np.float64]
-# Classes are renamed only if that explains this many standard errors more known items.
-_CLEARLY = 2.0
 # An even balance that nobody asked for is worth so many known items.
-EVEN_WORTH = 20.0
+_EVEN_WORTH = 20.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,8 +69,22 @@ class ManyGold:
         itself = np.arange(len(self.classes))
         renamed = linear_sum_assignment(-self.said)[1]
         gain = self.said[itself, renamed].sum() - self.said.trace()
-        return renamed if gain > _CLEARLY * np.sqrt(self.classes.sum()) else itself
+        # A standard error, and one item for each choice: the best of many names fits some items by chance.
+        chance = np.sqrt(self.classes.sum()) + np.count_nonzero(renamed != itself)
+        return renamed if gain > chance else itself
 
     def balance(self, believed: Array, worth: float) -> Array:
         """P(Y = k) from known items, and a balance that is worth so many of them, shape (K,)."""
         return np.asarray((self.classes + worth * believed) / (self.classes.sum() + worth))
+
+    def balance_beside_even(self) -> Array:
+        """P(Y = k) from known items beside an even balance worth 20 of them, shape (K,).
+
+        Less what chance alone makes of an even balance (James and Stein): classes that nobody knows to be
+        rarer are not made so by the luck of a few labels.
+        """
+        n, n_classes = float(self.classes.sum()), len(self.classes)
+        even = np.full(n_classes, 1 / n_classes)
+        spread = float(((self.classes - n * even) ** 2).sum() * n_classes / n)  # chi squared
+        kept = max(0.0, 1 - 2 * (n_classes - 1) / spread) if spread > 0 else 0.0
+        return np.asarray(even + kept * (self.balance(even, _EVEN_WORTH) - even))

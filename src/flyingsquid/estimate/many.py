@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimate.agreement import agreement_tables, sparse_agreement_tables
 from flyingsquid.estimate.binary import Balance
-from flyingsquid.estimate.gold_many import EVEN_WORTH, ManyGold
+from flyingsquid.estimate.gold_many import ManyGold
 from flyingsquid.estimate.gold_views import by_views
 from flyingsquid.estimate.one_vs_rest import fit_one_vs_rest
 from flyingsquid.estimate.refine import Passes, refine
@@ -176,32 +176,50 @@ def _native(
         if given is not None:
             settled, note = given, "as given"
         return ManyFit(settled, note, tables, True, method, "", none, none)
-    settled, note = _before_any_pass(moments.n_classes, given, gold)
+    settled, note = _before_any_pass(moments, given, method, gold)
     cells = moments.n_sources * moments.n_classes**2
     if method == "agreement" and not isinstance(balance, str) and cells > DENSE_CELLS:
         sparse = sparse_agreement_tables(moments, gold)
         return ManyFit(settled, note, sparse, False, method, "", none, none)
     tables = agreement_tables(moments, gold)
     learn = given is None and (method == "refined" or isinstance(balance, str))
+    if gold is not None and balance is None:
+        learn = learn and not _names_one_class(moments)
     if method == "refined" or learn:
         refined = refine(passes, tables, settled, learn_balance=learn, gold=gold)
         settled = refined.balance
         if learn:
-            note = "by the labels of ten passes over the votes"
+            note = "by the labels of ten passes over the votes" + (
+                ", known labels among them" if gold else ""
+            )
         if method == "refined":
             tables = refined.tables
     return ManyFit(settled, note, with_coverage(tables, moments), False, method, "", none, none)
 
 
-def _before_any_pass(n_classes: int, given: Array | None, gold: ManyGold | None) -> tuple[Array, str]:
+def _before_any_pass(
+    moments: Moments, given: Array | None, method: str, gold: ManyGold | None
+) -> tuple[Array, str]:
     """The balance before labels say more, and where it comes from."""
     if given is not None:
         return given, "as given"
-    even = np.full(n_classes, 1 / n_classes)
+    even = np.full(moments.n_classes, 1 / moments.n_classes)
     if gold is None:
         return even, "even, the default of the method"
-    known = f"{gold.classes.sum():,.10g} known labels beside an even one worth {EVEN_WORTH:g}"
-    return gold.balance(even, EVEN_WORTH), f"by {known}"
+    if _names_one_class(moments):
+        return even, "even, because most votes are of sources that vote for one class only"
+    if method == "refined":
+        return even, "even to begin with"
+    return gold.balance_beside_even(), f"by {gold.classes.sum():,.10g} known labels beside an even balance"
+
+
+def _names_one_class(moments: Moments) -> bool:
+    """Whether most votes are of sources that vote for one class only.
+
+    Given that it votes such a source says little, so that any lopsided balance would outvote it.
+    """
+    cast = np.asarray(moments.vote_counts, np.float64)
+    return bool(cast[(cast > 0).sum(axis=1) == 1].sum() > cast.sum() / 2)
 
 
 def with_coverage(tables: Array, moments: Moments) -> Array:
