@@ -403,7 +403,7 @@ BAD_FITS = [
     (GOOD, {"screen": 10**400}, OptionError, "screen=1000"),
     (GOOD, {"method": "triplet", "triplets": np.array(0)}, OptionError, "no sequence"),
     (np.where(GOOD >= 0, 1, -1), {}, NotIdentifiableError, "same class.*from_signed"),
-    ([[0, 1, 19_900]] * 4, {}, OptionError, "3 sources and 19,901 classes have .* cells"),
+    ([[0, 1, 19_900]] * 4, {"method": "refined"}, OptionError, "3 sources and 19,901 classes whole"),
     (
         GOOD,
         {"method": "independencies", "class_balance": [0.3, 0.7], "screen": 2},

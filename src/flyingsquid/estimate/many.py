@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimate.agreement import agreement_tables, sparse_agreement_tables
+from flyingsquid.estimate.balance_many import estimate_many_balance
 from flyingsquid.estimate.binary import Balance
 from flyingsquid.estimate.gold_many import ManyGold
 from flyingsquid.estimate.gold_views import by_views
@@ -44,6 +45,7 @@ class ManyFit:
     silent, one_class : masks of shape (m,)
         Sources that never vote, and that vote for one class only.
     gold : what the sources did on items whose class is known, or None
+    learned_balance : whether the method found the balance together with the tables
     """
 
     balance: Array
@@ -55,6 +57,7 @@ class ManyFit:
     silent: NDArray[np.bool_]
     one_class: NDArray[np.bool_]
     gold: ManyGold | None = None
+    learned_balance: bool = False
 
     @property
     def accuracies(self) -> Array:
@@ -170,31 +173,29 @@ def _native(
     if passes.votes is None and (method != "agreement" or isinstance(balance, str)):
         what = f"method={method!r}" if method != "agreement" else "class_balance='estimate'"
         raise OptionError(f"{what} passes over the votes, and only counts are at hand; call fit(votes)")
+    origin = ""
+    if isinstance(balance, str):
+        given, origin = estimate_many_balance(moments, passes, method, gold).settled(moments.classes)
     if method == "decomposition":
         tables, settled = by_views(moments, passes, gold)
         note = "by three views" if gold is None else "by three views and known labels"
         if given is not None:
-            settled, note = given, "as given"
-        return ManyFit(settled, note, tables, True, method, "", none, none)
+            settled, note = given, origin or "as given"
+        return ManyFit(settled, note, tables, True, method, "", none, none, learned_balance=given is None)
     settled, note = _before_any_pass(moments, given, method, gold)
     cells = moments.n_sources * moments.n_classes**2
-    if method == "agreement" and not isinstance(balance, str) and cells > DENSE_CELLS:
+    if method == "agreement" and cells > DENSE_CELLS:
         sparse = sparse_agreement_tables(moments, gold)
-        return ManyFit(settled, note, sparse, False, method, "", none, none)
-    tables = agreement_tables(moments, gold)
-    learn = given is None and (method == "refined" or isinstance(balance, str))
-    if gold is not None and balance is None:
-        learn = learn and not _names_one_class(moments)
-    if method == "refined" or learn:
+        return ManyFit(settled, origin or note, sparse, False, method, "", none, none)
+    tables, learn = agreement_tables(moments, gold), False
+    if method == "refined":
+        learn = given is None and not (gold is not None and _names_one_class(moments))
         refined = refine(passes, tables, settled, learn_balance=learn, gold=gold)
-        settled = refined.balance
-        if learn:
-            note = "by the labels of ten passes over the votes" + (
-                ", known labels among them" if gold else ""
-            )
-        if method == "refined":
-            tables = refined.tables
-    return ManyFit(settled, note, with_coverage(tables, moments), False, method, "", none, none)
+        tables, settled = refined.tables, refined.balance
+    if learn:
+        note = "by the labels of ten passes over the votes" + (", known labels among them" if gold else "")
+    full = with_coverage(tables, moments)
+    return ManyFit(settled, origin or note, full, False, method, "", none, none, learned_balance=learn)
 
 
 def _before_any_pass(

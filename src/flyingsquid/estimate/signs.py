@@ -99,10 +99,11 @@ def _join_groups(
     agree, meet = signed.T @ agreement @ signed, member.T @ overlap @ member
     shared = np.zeros((n_groups, n_groups))
     np.maximum.at(shared, (group[:, None], group[None, :]), overlap)
+    z = np.triu(_z_score(agree, meet, shared, n_items), 1)
+    size = np.abs(z)
     for _ in range(n_groups - 1):
-        z = np.triu(_z_score(agree, meet, shared, n_items), 1)
-        a, b = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
-        if abs(z[a, b]) < _NEEDED_ERRORS:
+        a, b = (int(at) for at in np.unravel_index(int(np.argmax(size)), z.shape))
+        if size[a, b] < _NEEDED_ERRORS:
             break
         turn = np.sign(z[a, b])
         signs[group == b] *= turn
@@ -114,6 +115,12 @@ def _join_groups(
         ):
             table[a], table[:, a] = merged, merged
             table[b], table[:, b] = 0.0, 0.0
+        # Only what was joined has changed, above the diagonal.
+        row = _z_score(agree[a], meet[a], shared[a], n_items)
+        z[:a, a], z[a, a + 1 :] = row[:a], row[a + 1 :]
+        z[b], z[:, b] = 0.0, 0.0
+        for k in (a, b):
+            size[k], size[:, k] = np.abs(z[k]), np.abs(z[:, k])
     return signs, np.unique(group, return_inverse=True)[1]
 
 

@@ -70,7 +70,7 @@ def keep_binary(model: LabelModel, moments: Moments, fit: GraphFit, method: str,
     model.moments_, model.graph_ = moments, graph
     model._tasks = graph.stacked_shape
     model._pending = None
-    model._many = None
+    model._many = model._passes = None
     model.coverage_ = np.minimum(moments.coverage, 1.0)
     mean_parameters = fit.gather([task.fit.mean_parameters for task in fit.tasks])
     share = np.divide(

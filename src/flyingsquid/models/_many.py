@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimate import MANY_CLASSES, ManyFit, ManyGold, fit_many, resolve_balance
+from flyingsquid.estimate.refine import Passes
 from flyingsquid.exceptions import SourceWarning
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
@@ -40,11 +41,12 @@ def solve_many(
     known = None
     if gold is not None and votes is not None:
         known, kept = _read_known(gold, votes, weights)
+    multiclass = model.multiclass if moments.n_classes > 2 else "native"
     fit = fit_many(
         moments,
         resolve_balance(model.class_balance, moments.classes),
         method=model.method,
-        multiclass=model.multiclass if moments.n_classes > 2 else "native",
+        multiclass=multiclass,
         screen=model.screen,
         votes=votes,
         sample_weight=weights,
@@ -52,6 +54,9 @@ def solve_many(
         known=known,
     )
     keep_many(model, moments, fit)
+    # Intervals pass over the votes once more, when they are asked for.
+    model._passes, model._interval = Passes(votes, weights, known), None
+    model._fitted_with = {"multiclass": multiclass, "screen": float(model.screen)}
     if fit.silent.any():
         names = ", ".join(moments.source_names[i] for i in np.flatnonzero(fit.silent)[:5])
         warnings.warn(
@@ -83,5 +88,5 @@ def keep_many(model: LabelModel, moments: Moments, fit: ManyFit) -> None:
     model.confusion_ = cast(NDArray[np.float64], fit.tables)
     model.task_tables_ = np.empty((0, n_classes, n_classes))
     model.excess_correlation_, model.temper_ = np.full(m, np.nan), 1.0
-    model._interval = np.full((m, 2), np.nan)
+    model._interval, model._passes = np.full((m, 2), np.nan), None
     model._diagnostics = None

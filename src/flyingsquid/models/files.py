@@ -139,7 +139,7 @@ def label_model(state: State) -> LabelModel:
     model = LabelModel(moments.graph, **_read_options(state.meta["options"]))
     model._remember(moments.classes, moments.names, moments.source_names)
     model.moments_, model.graph_, model._tasks = moments, graph, graph.stacked_shape
-    model._many = model._pending = None
+    model._many = model._passes = model._pending = None
     model.accuracies_ = arrays["accuracies"]
     model.coverage_ = arrays["coverage"]
     model._check_options()

@@ -28,6 +28,7 @@ from flyingsquid.estimate import (
     ManyFit,
     UnitTable,
 )
+from flyingsquid.estimate.refine import Passes
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import (
@@ -46,6 +47,7 @@ from flyingsquid.models._base import VoteEstimator
 from flyingsquid.models._binary import errors_of_accuracies, solve_binary
 from flyingsquid.models._graphs import count_gold, stacked_shape
 from flyingsquid.models._many import is_many, solve_many
+from flyingsquid.models._many_errors import errors_of_many
 from flyingsquid.models.structure import count_for, given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
@@ -172,6 +174,7 @@ class LabelModel(VoteEstimator):
     coverage_: NDArray[np.float64]
     confusion_: NDArray[np.float64]
     _many: ManyFit | None = None
+    _passes: Passes | None = None
     _pending: Moments | None
     _gold: list[GoldCounts | None] | None
     _interval: NDArray[np.float64] | None
@@ -385,10 +388,16 @@ class LabelModel(VoteEstimator):
 
     @property
     def accuracies_interval_(self) -> NDArray[np.float64]:
-        """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula."""
+        """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
+
+        For more than two classes they cover what the method finds on endless items of the same kind, which
+        is not the truth where the method leans, as ``"agreement"`` does. They pass over the votes of ``fit``
+        once more (``"agreement"``) or fit ten times (others), with the balance as it is unless the method
+        learned it; NaN after ``fit_moments`` and ``partial_fit``, which see counts alone.
+        """
         self._require_fitted()
         if self._interval is None:
-            errors = errors_of_accuracies(self)
+            errors = errors_of_accuracies(self) if self._many is None else errors_of_many(self)
             reach = _NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
             self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
             self._interval.flags.writeable = False
@@ -423,6 +432,13 @@ class LabelModel(VoteEstimator):
         evidence = self._emissions.evidence(codes)
         posterior, _ = sum_product(self.temper_ * evidence, self.graph_.task_tree, self._clique_tables)
         return with_own_evidence(posterior, evidence, self.temper_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Votes stay where they are; what still needs them is computed before a copy leaves.
+        if self._many is not None:
+            _ = self.accuracies_interval_
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_passes"}
 
     def _check_options(self) -> None:
         _options.check_label_model(self)

@@ -311,6 +311,8 @@ class SequenceLabelModel(VoteReader):
         if rows._many is not None:
             if isinstance(self.temper, str):
                 raise OptionError("temper='auto' is for two classes; pass a number above 0 and up to 1")
+            # Errors of many classes are not followed from row to row, so nobody knows what a row is worth.
+            rows._passes, rows._interval = None, np.full((len(rows.coverage_), 2), np.nan)
             transition = fit_transition_many(moments, rows.confusion_, rows.class_balance_)
         else:
             transition = fit_transition(moments, rows._fit.tasks[0].fit)

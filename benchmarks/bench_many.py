@@ -1,0 +1,181 @@
+"""Many sources and many classes: time beside crowd-kit, and memory.
+
+1. Fit and predict on ``crowd_trec`` (19,033 x 762, two classes) and ``crowd_adult`` (11,040 x 825, four
+   classes) beside crowd-kit's Dawid-Skene, rounds alternating. Claim: at most 1/20 of its 100 passes. As it
+   comes crowd-kit stops when its lower bound falls, here after two or three passes; that time is printed
+   beside, and no claim is made about it.
+2. Claim: 20,000 items at 20 votes each, of 1,200 sources and 56 classes, and of 3,000 sources and 1,500
+   classes, are fitted and labelled within 1 and 4 GB of memory (peak of the whole process).
+
+crowd-kit lives in its own environment: the variable FLYINGSQUID_PEERS names its interpreter (default
+.venv-peers/bin/python); without it the first part is skipped. The sets are read from the folder named by
+FLYINGSQUID_DATA. Run with ``python -m benchmarks.bench_many``; ``--save`` writes the results file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.sparse import csr_array
+
+import flyingsquid as fs
+from benchmarks.harness import machine, ratio, save
+from benchmarks.quality.folder import data_folder, find
+
+SETS, GOAL = {"crowd_trec": 2, "crowd_adult": 4}, 1 / 20
+# crowd-kit's own tolerance, and one that lets all its passes happen.
+TOLERANCE = {"as it comes": 1e-5, "100 passes": -1.0}
+SHAPES = {(1_200, 56): 1.0, (3_000, 1_500): 4.0}  # sources and classes: gigabytes at most
+ITEMS, VOTES_AN_ITEM = 20_000, 20
+HERE = Path(__file__).parent
+
+
+def peers() -> Path:
+    """The interpreter of the environment in which crowd-kit lives."""
+    return Path(os.environ.get("FLYINGSQUID_PEERS", HERE.parent / ".venv-peers" / "bin" / "python"))
+
+
+# ---------------------------------------------------------------------- beside crowd-kit
+
+
+def beside_crowdkit(name: str, repeats: int) -> dict[str, Any]:
+    """Seconds of both, a round at a time; each has its votes at hand in the form that suits it."""
+    with np.load(find(data_folder(), name)) as data:
+        codes = data["L"]
+    item, source = np.nonzero(codes >= 0)
+    votes = fs.Votes.from_sparse(csr_array(codes + 1), classes=range(SETS[name]))
+
+    def ours() -> float:
+        start = time.perf_counter()
+        fs.LabelModel().fit(votes).predict(votes)
+        return time.perf_counter() - start
+
+    seconds: dict[str, list[float]] = {"ours": [], **{setting: [] for setting in TOLERANCE}}
+    passes: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
+        path = Path(folder) / "votes.npz"
+        np.savez(path, task=item, worker=source, label=codes[item, source])
+        command = [str(peers()), str(HERE / "crowdkit_rounds.py"), str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            for _ in range(repeats + 1):
+                seconds["ours"].append(ours())
+                for setting, tolerance in TOLERANCE.items():
+                    took, passes[setting] = _one_round(other, tolerance)
+                    seconds[setting].append(took)
+    warm = {who: times[1:] for who, times in seconds.items()}  # the first round warms up
+    return {
+        setting: {**ratio(warm, "ours", setting), "baseline_passes": passes[setting]} for setting in TOLERANCE
+    }
+
+
+def _one_round(other: subprocess.Popen[str], tolerance: float) -> tuple[float, int]:
+    if other.stdin is None or other.stdout is None:
+        raise RuntimeError("the other process has no pipes")
+    other.stdin.write(f"{tolerance}\n")
+    other.stdin.flush()
+    seconds, passes = other.stdout.readline().split()
+    return float(seconds), int(passes)
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def draw(n_sources: int, n_classes: int) -> fs.Votes:
+    """Votes of workers who are right 40% to 90% of the time, each item with equally many."""
+    rng = np.random.default_rng(0)
+    skill = rng.uniform(0.4, 0.9, n_sources)
+    said = np.empty((ITEMS, VOTES_AN_ITEM), np.int16)
+    who = np.empty((ITEMS, VOTES_AN_ITEM), np.int32)
+    for start in range(0, ITEMS, 500):  # in parts, so that drawing takes less memory than fitting
+        part = slice(start, start + 500)
+        who[part] = np.argsort(rng.random((500, n_sources)), axis=1)[:, :VOTES_AN_ITEM]
+        y = rng.integers(0, n_classes, (500, 1))
+        right = rng.random((500, VOTES_AN_ITEM)) < skill[who[part]]
+        said[part] = np.where(right, y, rng.integers(0, n_classes, (500, VOTES_AN_ITEM)))
+    row = np.repeat(np.arange(ITEMS), VOTES_AN_ITEM)
+    codes = csr_array((said.ravel() + 1, (row, who.ravel())), shape=(ITEMS, n_sources))
+    return fs.Votes.from_sparse(codes, classes=range(n_classes))
+
+
+def fit_and_label(n_sources: int, n_classes: int) -> dict[str, float]:
+    """Seconds and peak memory of this process."""
+    import resource
+
+    votes = draw(n_sources, n_classes)
+    start = time.perf_counter()
+    model = fs.LabelModel().fit(votes)
+    fitted = time.perf_counter()
+    model.predict(votes)
+    return {
+        "fit_seconds": round(fitted - start, 2),
+        "predict_seconds": round(time.perf_counter() - fitted, 2),
+        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+    }
+
+
+def in_a_fresh_process(n_sources: int, n_classes: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.bench_many", "--shape", str(n_sources), str(n_classes)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return {**json.loads(done.stdout), "goal_gb": SHAPES[n_sources, n_classes]}
+
+
+# ---------------------------------------------------------------------- the page
+
+
+def show(results: dict[str, Any], console: Console) -> None:
+    if results["speed"]:
+        table = Table(title=f"fit and predict beside crowd-kit's Dawid-Skene (100 passes: at most {GOAL:g})")
+        for column in ("votes", "crowd-kit", "its passes", "ratio", "ours, s", "crowd-kit, s"):
+            table.add_column(column, justify="right")
+        for name, settings in results["speed"].items():
+            for setting, one in settings.items():
+                times = f"{one['seconds']:.3f}", f"{one['baseline_seconds']:.2f}"
+                table.add_row(name, setting, str(one["baseline_passes"]), f"{one['ratio']:.3f}", *times)
+        console.print(table)
+    table = Table(title=f"{ITEMS:,} items at {VOTES_AN_ITEM} votes each")
+    for column in ("sources x classes", "fit, s", "predict, s", "peak, GB", "at most, GB"):
+        table.add_column(column, justify="right")
+    for name, one in results["memory"].items():
+        numbers = (one[key] for key in ("fit_seconds", "predict_seconds", "peak_gb", "goal_gb"))
+        table.add_row(name, *(f"{number:g}" for number in numbers))
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--save", action="store_true", help="write benchmarks/results/many.json")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds of each contender")
+    parser.add_argument("--shape", type=int, nargs=2, help="sources and classes: fit once, answer in JSON")
+    options = parser.parse_args()
+    if options.shape:
+        sys.stdout.write(json.dumps(fit_and_label(*options.shape)) + "\n")
+        return
+    console = Console()
+    console.print(machine())
+    speed: dict[str, Any] = {}
+    if peers().exists():
+        speed = {name: beside_crowdkit(name, options.repeats) for name in SETS}
+    else:
+        console.print(f"crowd-kit is skipped: FLYINGSQUID_PEERS names no interpreter, and {peers()} is none")
+    memory = {f"{m:,} x {k:,}": in_a_fresh_process(m, k) for m, k in SHAPES}
+    results = {"speed": speed, "memory": memory}
+    show(results, console)
+    if options.save:
+        console.print(f"written to {save('many', results)}")
+
+
+if __name__ == "__main__":
+    main()
