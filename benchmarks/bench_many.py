@@ -1,9 +1,9 @@
 """Many sources and many classes: time beside crowd-kit, and memory.
 
-1. Fit and predict on ``crowd_trec`` (19,033 x 762, two classes) and ``crowd_adult`` (11,040 x 825, four
-   classes) beside crowd-kit's Dawid-Skene, rounds alternating. Claim: at most 1/20 of its 100 passes. As it
-   comes crowd-kit stops when its lower bound falls, here after two or three passes; that time is printed
-   beside, and no claim is made about it.
+1. Claim: fit and predict on ``crowd_trec`` (19,033 x 762, two classes) and ``crowd_adult`` (11,040 x 825, four
+   classes) take at most 1/20 of the time of crowd-kit's Dawid-Skene with n_iter=100, rounds alternating. It
+   is measured in two ways, and the page says which hold: as it comes crowd-kit stops when its lower bound
+   falls, here after two or three passes; with that switched off it makes its 100 passes.
 2. Claim: 20,000 items at 20 votes each, of 1,200 sources and 56 classes, and of 3,000 sources and 1,500
    classes, are fitted and labelled within 1 and 4 GB of memory (peak of the whole process).
 
@@ -77,7 +77,8 @@ def beside_crowdkit(name: str, repeats: int) -> dict[str, Any]:
                     seconds[setting].append(took)
     warm = {who: times[1:] for who, times in seconds.items()}  # the first round warms up
     return {
-        setting: {**ratio(warm, "ours", setting), "baseline_passes": passes[setting]} for setting in TOLERANCE
+        setting: {**ratio(warm, "ours", setting), "baseline_passes": passes[setting], "goal": GOAL}
+        for setting in TOLERANCE
     }
 
 
@@ -137,13 +138,16 @@ def in_a_fresh_process(n_sources: int, n_classes: int) -> dict[str, Any]:
 
 def show(results: dict[str, Any], console: Console) -> None:
     if results["speed"]:
-        table = Table(title=f"fit and predict beside crowd-kit's Dawid-Skene (100 passes: at most {GOAL:g})")
-        for column in ("votes", "crowd-kit", "its passes", "ratio", "ours, s", "crowd-kit, s"):
+        table = Table(title=f"fit and predict beside crowd-kit's Dawid-Skene (at most {GOAL:g})")
+        for column in ("votes", "crowd-kit", "its passes", "ratio", "holds", "ours, s", "crowd-kit, s"):
             table.add_column(column, justify="right")
         for name, settings in results["speed"].items():
             for setting, one in settings.items():
                 times = f"{one['seconds']:.3f}", f"{one['baseline_seconds']:.2f}"
-                table.add_row(name, setting, str(one["baseline_passes"]), f"{one['ratio']:.3f}", *times)
+                holds = "yes" if one["ratio"] <= GOAL else "no"
+                table.add_row(
+                    name, setting, str(one["baseline_passes"]), f"{one['ratio']:.3f}", holds, *times
+                )
         console.print(table)
     table = Table(title=f"{ITEMS:,} items at {VOTES_AN_ITEM} votes each")
     for column in ("sources x classes", "fit, s", "predict, s", "peak, GB", "at most, GB"):

@@ -43,6 +43,18 @@ def test_counts_equal_a_loop_over_rows(n_classes, m):
     np.testing.assert_array_equal(counting.count_block(codes, n_classes)[0], expected)
 
 
+@pytest.mark.parametrize("weights", [None, np.arange(400), np.linspace(0.5, 2, 400)])
+def test_dense_votes_that_are_few_are_counted_vote_by_vote(monkeypatch, weights):
+    rng = np.random.default_rng(0)
+    codes = np.where(rng.random((400, 30)) < 0.03, rng.integers(0, 3, (400, 30)), -1).astype(np.int8)
+    votes = fs.Votes(codes, (0, 1, 2))
+    few = fs.Moments.of(votes, sample_weight=weights)
+    monkeypatch.setattr(counting, "_FEW_VOTES", 0.0)
+    many = fs.Moments.of(votes, sample_weight=weights)
+    np.testing.assert_allclose(few.pair_counts, many.pair_counts, rtol=1e-12)
+    assert few.pair_counts.dtype == many.pair_counts.dtype
+
+
 def test_kernels_work_in_chunks(monkeypatch):
     codes = np.random.default_rng(0).integers(-1, 2, (500, 6), dtype=np.int8)
     expected = count_by_loop(codes, 2)

@@ -18,6 +18,8 @@ from flyingsquid.votes.states import Codes, dense_codes
 _HISTOGRAM_PATTERNS = 1 << 17
 # Rows per pattern from which a histogram beats the matrix product.
 _ROWS_PER_PATTERN = 0.25
+# Below this share of votes among all entries, going from vote to vote beats the matrix product.
+_FEW_VOTES = 0.05
 _BUFFER_BYTES = 1 << 26
 # Both well below 2**24, where float32 stops counting, and long enough for BLAS.
 _CHUNK_ROWS = 1 << 17
@@ -29,7 +31,7 @@ def count_block(
     n_classes: int,
     weights: NDArray[Any] | None = None,
     units: Sequence[tuple[int, ...]] = (),
-) -> tuple[NDArray[np.float64] | csr_array, list[NDArray[np.float64]]]:
+) -> tuple[NDArray[Any] | csr_array, list[NDArray[np.float64]]]:
     """Count pairs of votes, and the joint votes of ``units`` of sources.
 
     Parameters
@@ -42,8 +44,8 @@ def count_block(
     Returns
     -------
     pairs : array of shape (K, K, m, m), or sparse (K m, K m) where that is too large
-        ``[a, b, i, j]`` items had source i vote a and source j vote b; integers in float64 unless the weights
-        are fractions.
+        ``[a, b, i, j]`` items had source i vote a and source j vote b; integers, of either type, unless the
+        weights are fractions.
     units : list of arrays of shape ((K+1)^s, 1 + K m), for units of s sources
         Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in
         that state, column 1 + v m + j those of them in which source j votes v.
@@ -58,7 +60,8 @@ def count_block(
         histogram = _histogram(codes, n_classes, weights)
         pairs = _pairs_of_histogram(histogram, m, n_classes)
         return pairs, [_unit_of_histogram(histogram, m, n_classes, unit) for unit in units]
-    return _by_gram(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
+    by = _by_sparse_product if np.count_nonzero(codes >= 0) < _FEW_VOTES * codes.size else _by_gram
+    return by(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
 
 
 def _histogram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
@@ -136,13 +139,15 @@ def _by_gram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) 
     return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
 
 
-def _by_sparse_product(codes: csr_array, n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
+def _by_sparse_product(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> NDArray[Any]:
     m = codes.shape[1]
-    counts = np.zeros((n_classes * m, n_classes * m))
+    # Integers at once, in the order that is kept: most cells stay untouched, and a copy would touch them all.
+    counts = np.zeros(n_classes**2 * m**2, np.int64 if weights is None else np.float64)
     for product in _sparse_products(codes, n_classes, weights):
         part = product.tocoo()
-        counts[part.row, part.col] += part.data
-    return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
+        (a, i), (b, j) = (np.divmod(at.astype(np.int64), m) for at in (part.row, part.col))
+        counts[((a * n_classes + b) * m + i) * m + j] += part.data.astype(counts.dtype)
+    return counts.reshape(n_classes, n_classes, m, m)
 
 
 def _sparse_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> csr_array:

@@ -24,6 +24,8 @@ def is_kept_sparse(n_sources: int, n_classes: int) -> bool:
 
 def as_integers(block: Block) -> Block:
     """Counts in float64 as int64."""
+    if not isinstance(block, csr_array) and block.dtype == np.int64:
+        return block
     return _map(block, lambda values: np.rint(values).astype(np.int64))
 
 
