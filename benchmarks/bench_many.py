@@ -1,8 +1,8 @@
 """Many sources and many classes: time beside crowd-kit, and memory.
 
-1. Claim: fit and predict on ``crowd_trec`` (19,033 x 762, two classes) and ``crowd_adult`` (11,040 x 825, four
-   classes) take at most 1/20 of the time of crowd-kit's Dawid-Skene with n_iter=100, rounds alternating. It
-   is measured in two ways, and the page says which hold: as it comes crowd-kit stops when its lower bound
+1. Claim: fit and predict on ``crowd_trec`` (19,033 x 762, two classes) and ``crowd_adult`` (11,040 x 825,
+   four classes) take at most 1/20 of the time of crowd-kit's Dawid-Skene with n_iter=100, rounds alternating.
+   It is measured in two ways, and the table says which hold: as it comes crowd-kit stops when its lower bound
    falls, here after two or three passes; with that switched off it makes its 100 passes.
 2. Claim: 20,000 items at 20 votes each, of 1,200 sources and 56 classes, and of 3,000 sources and 1,500
    classes, are fitted and labelled within 1 and 4 GB of memory (peak of the whole process).

@@ -99,10 +99,10 @@ class LabelModel(VoteEstimator):
         P(Y = k) in the order of ``classes_``, shape (K,); for D tasks it is shared by all. An array (D, K)
         has one row a task. The joint table of all tasks, shape (K,) * D or flat in C order, also says how
         they depend on each other, which is otherwise learned from votes. ``"estimate"`` reads the balance
-        off triples of votes, and keeps an even one where those say too little (a standard error of P above
-        0.075). None is the method's own choice: even for symmetric methods; for ``"covariance"`` and
-        ``"quadratic"`` estimated by ``fit``, even in ``fit_moments`` and ``partial_fit``, which see no
-        triples.
+        off triples of votes (of more than two classes, by passes over the votes), and keeps an even one
+        where those say too little (a standard error of P above 0.075). None is the method's own choice: even
+        for symmetric methods and ``"agreement"``; for ``"covariance"`` and ``"quadratic"`` estimated by
+        ``fit``, even in ``fit_moments`` and ``partial_fit``, which see no triples.
     n_classes : int, optional
         Classes are 0 to ``n_classes`` - 1, also those that nobody votes for. Default: those that occur.
     signs : "average" or mapping {source: +1 | -1}
