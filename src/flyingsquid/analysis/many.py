@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis.diagnostics import Diagnostics
-from flyingsquid.analysis.explain import Explanation, contribution, put_together
+from flyingsquid.analysis.explain import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.analysis.verdict import put_into_words
 from flyingsquid.estimate import ManyFit
 from flyingsquid.infer import class_posterior, vote_shares
@@ -55,10 +55,10 @@ def _gain(fit: ManyFit) -> float:
         drawn = (rng.random((n, 1)) * steps[y, -1:] > steps[y]).sum(axis=1)
         codes[:, i] = np.where(drawn >= n_classes, -1, drawn)
     posterior = class_posterior(codes, fit.balance, fit.log_tables)[:, 0]
-    return _accuracy(posterior, y) - _accuracy(vote_shares(codes, n_classes)[:, 0], y)
+    return accuracy_of(posterior, y) - accuracy_of(vote_shares(codes, n_classes)[:, 0], y)
 
 
-def _accuracy(scores: Array, y: NDArray[Any]) -> float:
+def accuracy_of(scores: Array, y: NDArray[Any]) -> float:
     """Share of items whose class scores highest; ties share the credit."""
     best = scores >= scores.max(axis=1, keepdims=True) - 1e-9
     return float(np.mean(best[np.arange(len(y)), y] / best.sum(axis=1)))
@@ -72,9 +72,7 @@ def explain_classes(
     ``codes_row`` are dense codes of shape (m,).
     """
     posterior = class_posterior(codes_row[None, :], fit.balance, fit.log_tables)[0, 0]
-    second, best = np.argsort(posterior, kind="stable")[-2:]
-    if posterior[second] == posterior[best]:
-        best, second = min(best, second), max(best, second)
+    second, best = next_best_and_best(posterior)
     logs = fit.log_tables[
         np.arange(len(codes_row)), :, codes_row
     ]  # no vote, -1 and below, reads from the end
@@ -82,4 +80,4 @@ def explain_classes(
     adds = logs[:, best] - logs[:, second]
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
     prior = float(np.log(fit.balance[best]) - np.log(fit.balance[second])) + 0.0
-    return put_together(classes, int(best), posterior, fit.balance, prior, said, classes[int(second)])
+    return put_together(classes, best, posterior, fit.balance, prior, said, classes[second])

@@ -6,6 +6,7 @@ from flyingsquid.estimate.gold import GoldCounts
 from flyingsquid.estimate.graph_fit import GraphFit, Options, fit_graph
 from flyingsquid.estimate.intervals import accuracy_errors
 from flyingsquid.estimate.many import MANY_CLASSES, ManyFit, fit_many
+from flyingsquid.estimate.many_graph import ManyGraphFit, fit_many_graph
 from flyingsquid.estimate.transition import Transition, fit_transition, persistence_of_errors, worth_of_a_row
 from flyingsquid.estimate.units import UnitTable
 
@@ -16,12 +17,14 @@ __all__ = [
     "GoldCounts",
     "GraphFit",
     "ManyFit",
+    "ManyGraphFit",
     "Options",
     "Transition",
     "UnitTable",
     "accuracy_errors",
     "fit_graph",
     "fit_many",
+    "fit_many_graph",
     "fit_transition",
     "persistence_of_errors",
     "resolve_balance",

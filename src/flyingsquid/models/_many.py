@@ -67,6 +67,7 @@ def keep_many(model: LabelModel, moments: Moments, fit: ManyFit) -> None:
     model._remember(moments.classes, moments.names, moments.source_names)
     model.moments_, model.graph_ = moments, DependencyGraph(m)
     model._tasks, model._pending, model._gold, model._many = None, None, None, fit
+    model._many_graph = None
     model.coverage_ = np.minimum(moments.coverage, 1.0)
     model.accuracies_, model.class_balance_, model.confusion_ = fit.accuracies, fit.balance, fit.tables
     model.task_tables_ = np.empty((0, n_classes, n_classes))

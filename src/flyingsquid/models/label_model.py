@@ -14,6 +14,7 @@ from flyingsquid.analysis import (
     Table,
     diagnose,
     diagnose_many,
+    diagnose_many_graph,
     emissions_of,
     explain_classes,
     explain_item,
@@ -24,6 +25,7 @@ from flyingsquid.estimate import (
     GoldCounts,
     GraphFit,
     ManyFit,
+    ManyGraphFit,
     UnitTable,
 )
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
@@ -44,6 +46,7 @@ from flyingsquid.models._base import VoteEstimator
 from flyingsquid.models._binary import errors_of_accuracies, solve_binary
 from flyingsquid.models._graphs import count_gold, stacked_shape
 from flyingsquid.models._many import is_many, log_likelihood_of_many, solve_many
+from flyingsquid.models._many_graph import solve_many_graph
 from flyingsquid.models.structure import count_for, given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
@@ -168,6 +171,7 @@ class LabelModel(VoteEstimator):
     coverage_: NDArray[np.float64]
     confusion_: NDArray[np.float64]
     _many: ManyFit | None = None
+    _many_graph: ManyGraphFit | None = None
     _pending: Moments | None
     _gold: list[GoldCounts | None] | None
     _interval: NDArray[np.float64] | None
@@ -232,11 +236,12 @@ class LabelModel(VoteEstimator):
         weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
         moments, learned = count_for(self.graph, read, weights)
         if is_many(self, moments):
-            solve_many(self, moments, read, weights, gold)
-            return self
-        counts = None if gold is None else count_gold(gold, read, moments, weights)
-        solve_binary(self, moments, counts, read, weights)
-        if learned is not None:
+            solve = solve_many if moments.graph is None else solve_many_graph
+            solve(self, moments, read, weights, gold)
+        else:
+            counts = None if gold is None else count_gold(gold, read, moments, weights)
+            solve_binary(self, moments, counts, read, weights)
+        if learned is not None and learned == self.graph_:  # not where it had to be left out
             self.graph_ = learned
         return self
 
@@ -255,7 +260,7 @@ class LabelModel(VoteEstimator):
                 "count with Moments.of(votes, graph)"
             )
         if is_many(self, moments):
-            solve_many(self, moments)
+            (solve_many if moments.graph is None else solve_many_graph)(self, moments)
         else:
             solve_binary(self, moments, None)
         return self
@@ -279,7 +284,7 @@ class LabelModel(VoteEstimator):
             total = before + total
         try:
             if is_many(self, total):
-                solve_many(self, total)
+                (solve_many if total.graph is None else solve_many_graph)(self, total)
             else:
                 solve_binary(self, total, getattr(self, "_gold", None))
         except NotIdentifiableError:
@@ -396,6 +401,8 @@ class LabelModel(VoteEstimator):
         self._require_fitted()
         if self._diagnostics is None and self._many is not None:
             self._diagnostics = diagnose_many(self.moments_, self._many)
+        if self._diagnostics is None and self._many_graph is not None:
+            self._diagnostics = diagnose_many_graph(self.moments_, self._many_graph)
         if self._diagnostics is None:
             used = self._fitted_with
             self._diagnostics = diagnose(
@@ -413,7 +420,7 @@ class LabelModel(VoteEstimator):
             return class_posterior(votes.codes, self.class_balance_, self._many.log_tables)
         if self.graph_.is_trivial:
             return binary_posterior(votes.codes, self.class_balance_, self._weights)
-        return by_pattern(votes.codes, self._posterior_on_graph)
+        return by_pattern(votes.codes, self._posterior_on_graph, len(self._classes))
 
     def _posterior_on_graph(self, codes: Codes) -> NDArray[np.float64]:
         evidence = self._emissions.evidence(codes)

@@ -1,0 +1,263 @@
+"""The whole fit of K classes on a dependency graph: three views for every task, then units, then task edges.
+
+The sources of a task, or those of its neighbours too where its own are too few, are dealt into three views;
+sources that may depend on each other stay in one. What follows is linear, and read off counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimate.balance import TaskBalance
+from flyingsquid.estimate.contrasts import Instruments
+from flyingsquid.estimate.many_pairs import ManyPair, pair_of_many
+from flyingsquid.estimate.many_units import many_unit_table
+from flyingsquid.estimate.proportional import tables_from_edges, tables_from_joint
+from flyingsquid.estimate.transition_many import MOST_CLASSES
+from flyingsquid.estimate.units import UnitTable, in_agreement
+from flyingsquid.estimate.views import three_views
+from flyingsquid.exceptions import GraphError, NotIdentifiableError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+Array = NDArray[np.float64]
+# Cells of the largest clique of tasks, which every item needs.
+_MOST_CELLS = 1 << 15
+# Pairs of tasks that were moved by more than this did not fit together.
+_IMPOSSIBLE_PAIRS = 0.01
+_INSTEAD = "declare fewer source edges"
+
+
+@dataclass(frozen=True, slots=True)
+class ManyGraphFit:
+    """Parameters of D tasks with K classes each.
+
+    Attributes
+    ----------
+    graph : DependencyGraph
+    balance : array of shape (D, K)
+    balance_note : where the balance comes from, in words
+    tables : array of shape (m, K, K + 1)
+        P(vote = v | Y = k) of each source and its task, no vote last.
+    units : tuple of UnitTable
+        Every clique of dependent sources, after the one it shares sources with.
+    task_tables : tuple of arrays of shape (K,) * c, one for each clique of ``graph.task_tree``
+        P(Y_C).
+    excess : tuple of arrays, one a task edge
+        For each detector how much its errors persist across the edge; empty where there are none to compare.
+    reason : why this method, where it was chosen, and what is to be known of the fit; otherwise empty
+    silent, one_class : masks of shape (m,)
+        Sources that never vote, and that vote for one class only.
+    """
+
+    graph: DependencyGraph
+    balance: Array
+    balance_note: str
+    tables: Array
+    units: tuple[UnitTable, ...]
+    task_tables: tuple[Array, ...]
+    excess: tuple[Array, ...]
+    reason: str
+    silent: NDArray[np.bool_]
+    one_class: NDArray[np.bool_]
+
+    @property
+    def accuracies(self) -> Array:
+        """P(vote is right | source votes), shape (m,); one half where it never votes."""
+        votes = self.balance[list(self.graph.source_task), :, None] * self.tables[:, :, :-1]
+        cast = votes.sum(axis=(1, 2))
+        right = np.einsum("mkk->m", votes)
+        return np.divide(right, cast, out=np.full(len(cast), 0.5), where=(cast > 0) & ~self.silent)
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskViews:
+    """What three views say of one task and the sources around it.
+
+    ``columns`` are the sources; ``groups`` has equal numbers for those that may depend on each other;
+    ``tables`` of shape (b, K, K + 1) and ``balance`` of shape (K,) are what was found.
+    """
+
+    columns: tuple[int, ...]
+    groups: NDArray[np.intp]
+    tables: Array
+    balance: Array
+
+    def tables_of(self, sources: tuple[int, ...]) -> Array:
+        return self.tables[[self.columns.index(i) for i in sources]]
+
+
+def fit_many_graph(
+    votes: Votes, sample_weight: NDArray[Any] | None, moments: Moments, balance: TaskBalance
+) -> ManyGraphFit:
+    """Solve for every task, every unit of dependent sources, and the dependence of the tasks.
+
+    Parameters
+    ----------
+    votes, sample_weight : what was counted
+    moments : Moments of K classes, counted for the graph
+    balance : the class balance of each task, as far as it is known
+
+    Raises
+    ------
+    NotIdentifiableError
+        If a task has no three views that each tell all classes apart.
+    """
+    graph = moments.graph
+    if graph is None:
+        raise GraphError("the counts were made for no graph; count with Moments.of(votes, graph)")
+    require_few_cells(graph, moments.n_classes)
+    cast = np.asarray(moments.vote_counts)
+    silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
+    tasks = [_fit_task(votes, sample_weight, graph, task, ~silent) for task in range(graph.n_tasks)]
+    given = [row if isinstance(row, np.ndarray) else None for row in balance.tasks]
+    settled = [task.balance if row is None else row for task, row in zip(tasks, given, strict=True)]
+    units = _fit_units(moments, graph, tasks, ~silent)
+    pairs = _fit_pairs(moments, graph, tasks, settled)
+    tables = np.empty((graph.n_sources, moments.n_classes, moments.n_classes + 1))
+    for number, task in enumerate(tasks):
+        own = graph.sources_of(number)
+        tables[list(own)] = task.tables_of(own)
+    for unit in units:
+        for source in unit.sources:
+            # In the states of a unit no vote is first; here it is last.
+            tables[source] = np.roll(unit.margin((source,)), -1, axis=1)
+    fit = ManyGraphFit(
+        graph,
+        np.stack(settled),
+        "as given" if given[0] is not None else "by three views",
+        tables,
+        units,
+        (),
+        tuple(pair.excess for pair in pairs),
+        "",
+        silent,
+        one_class,
+    )
+    if balance.joint is not None:
+        return replace(fit, task_tables=tables_from_joint(graph.task_tree, balance.joint))
+    edges = np.array([pair.table for pair in pairs]).reshape(-1, moments.n_classes, moments.n_classes)
+    found = tables_from_edges(graph.task_tree, graph.task_edges, edges, fit.balance)
+    note = ""
+    if found.mismatch > _IMPOSSIBLE_PAIRS:
+        note = (
+            "the estimated pairs of tasks fit no distribution together, so were weakened by up to "
+            f"{found.mismatch:.2g}"
+        )
+    return replace(fit, task_tables=found.tables, reason=note)
+
+
+def require_few_cells(graph: DependencyGraph, n_classes: int) -> None:
+    """Refuse tasks whose tables would be too large for K classes."""
+    if graph.task_edges and n_classes > MOST_CLASSES:
+        raise GraphError(
+            f"task_edges are for {MOST_CLASSES} classes at most, and the votes have {n_classes}; fit the "
+            "tasks one by one"
+        )
+    width = graph.task_tree.width
+    if n_classes ** (width + 1) > _MOST_CELLS:
+        raise GraphError(
+            f"task_edges: the triangulated tasks have treewidth {width}, so with {n_classes} classes every "
+            f"item needs tables of {n_classes}^{width + 1} cells; at most {_MOST_CELLS:,} are possible. Use "
+            "a smaller grid, cut a large one into tiles, or give fewer task edges"
+        )
+
+
+def _fit_task(
+    votes: Votes,
+    sample_weight: NDArray[Any] | None,
+    graph: DependencyGraph,
+    task: int,
+    voting: NDArray[np.bool_],
+) -> _TaskViews:
+    """Three views of the task's own sources; where these are not enough, with those of its neighbours."""
+    own = graph.sources_of(task)
+    near = [i for other in graph.neighbours(task) for i in graph.sources_of(other)]
+    places = [(own, graph.groups[list(own)])]
+    if near:
+        columns = tuple(sorted((*own, *near)))
+        places.append((columns, graph.separated_by(task)[list(columns)]))
+    failure: NotIdentifiableError | None = None
+    for columns, groups in places:
+        if len(np.unique(groups[voting[list(columns)]])) < 3:
+            continue
+        inside = votes if len(columns) == votes.n_sources else votes.of_sources(columns)
+        try:
+            views = three_views(inside, sample_weight, groups, np.isin(columns, own), instead=_INSTEAD)
+        except NotIdentifiableError as error:
+            failure = failure or error
+            continue
+        silence = np.maximum(1 - views.tables.sum(axis=2, keepdims=True), 0.0)
+        return _TaskViews(columns, groups, np.concatenate([views.tables, silence], axis=2), views.balance)
+    names = votes.source_names
+    shown = ", ".join(repr(names[i]) for i in own[:5]) + (", ..." if len(own) > 5 else "")
+    where = f"sources {shown}" if graph.n_tasks == 1 else f"task {task}, sources {shown}"
+    if failure is not None:
+        raise NotIdentifiableError(f"{where}: {failure}") from failure
+    columns, groups = places[-1]
+    n_groups = len(np.unique(groups[voting[list(columns)]]))
+    raise NotIdentifiableError(
+        f"{where}: three groups of sources that are independent given the truth are needed to judge "
+        f"{votes.n_classes} classes, and the graph leaves {n_groups}, neighbouring tasks included. Declare "
+        "fewer edges, or add sources"
+    )
+
+
+def _fit_units(
+    moments: Moments, graph: DependencyGraph, tasks: list[_TaskViews], voting: NDArray[np.bool_]
+) -> tuple[UnitTable, ...]:
+    separators = [separator for tree in graph.units for separator in tree.separators]
+    cover = moments.cover
+    found = []
+    for unit, block, counts, separator in zip(
+        cover.units, cover.unit_blocks, moments.units, separators, strict=True
+    ):
+        task = tasks[graph.source_task[unit[0]]]
+        group = task.groups[task.columns.index(unit[0])]
+        counted = set(cover.blocks[block])
+        outside = tuple(
+            source
+            for source, number in zip(task.columns, task.groups, strict=True)
+            if number != group and voting[source] and source in counted
+        )
+        found.append(
+            many_unit_table(
+                unit,
+                separator,
+                counts,
+                float(moments.n_items),
+                task.tables_of(unit),
+                task.balance,
+                np.array(cover.positions(block, outside), np.intp),
+                Instruments.of(task.tables_of(outside), task.balance),
+            )
+        )
+    return in_agreement(found)
+
+
+def _fit_pairs(
+    moments: Moments, graph: DependencyGraph, tasks: list[_TaskViews], settled: list[Array]
+) -> list[ManyPair]:
+    instruments = [
+        Instruments.of(task.tables_of(graph.sources_of(number)), task.balance)
+        for number, task in enumerate(tasks)
+    ]
+    pairs = []
+    # Where tasks have equally many sources, numbered task by task, equal places are one detector.
+    same = graph.stacked_shape is not None
+    for (a, b), block in zip(graph.task_edges, moments.cover.edge_blocks, strict=True):
+        pairs.append(
+            pair_of_many(
+                moments.part(block, graph.sources_of(a) + graph.sources_of(b)),
+                (instruments[a], instruments[b]),
+                (tasks[a].balance, tasks[b].balance),
+                (settled[a], settled[b]),
+                same_detectors=same,
+            )
+        )
+    return pairs
