@@ -15,7 +15,6 @@ from flyingsquid.infer import sum_product, vote_shares
 from flyingsquid.moments import Moments
 
 _DRAWN_CELLS = 1 << 20
-_METHOD = "decomposition"
 
 
 def diagnose_many_graph(moments: Moments, fit: ManyGraphFit) -> Diagnostics:
@@ -27,7 +26,7 @@ def diagnose_many_graph(moments: Moments, fit: ManyGraphFit) -> Diagnostics:
     doubts = [errors_persist(persistence, "task to task")] if persistence > PERSISTENT else []
     verdict = put_into_words(_gain(fit), fit.silent, nobody, None, fit.accuracies, moments.coverage, doubts)
     return Diagnostics(
-        method=_METHOD,
+        method=fit.method,
         reason=fit.reason,
         class_balance=fit.balance_note,
         silent=_named(names, fit.silent),

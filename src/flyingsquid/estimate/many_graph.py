@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from flyingsquid.estimate.balance import TaskBalance
 from flyingsquid.estimate.contrasts import Instruments
 from flyingsquid.estimate.many_pairs import ManyPair, pair_of_many
+from flyingsquid.estimate.many_tasks import TaskViews, fit_task
 from flyingsquid.estimate.many_units import many_unit_table
 from flyingsquid.estimate.proportional import tables_from_edges, tables_from_joint
 from flyingsquid.estimate.transition_many import MOST_CLASSES
 from flyingsquid.estimate.units import UnitTable, in_agreement
-from flyingsquid.estimate.views import three_views
-from flyingsquid.exceptions import GraphError, NotIdentifiableError
+from flyingsquid.exceptions import GraphError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -30,7 +30,6 @@ Array = NDArray[np.float64]
 _MOST_CELLS = 1 << 15
 # Pairs of tasks that were moved by more than this did not fit together.
 _IMPOSSIBLE_PAIRS = 0.01
-_INSTEAD = "declare fewer source edges"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,8 @@ class ManyGraphFit:
         P(Y_C).
     excess : tuple of arrays, one a task edge
         For each detector how much its errors persist across the edge; empty where there are none to compare.
-    reason : why this method, where it was chosen, and what is to be known of the fit; otherwise empty
+    method : the method that was used
+    reason : why, where it was chosen, and what else is to be known of the fit
     silent, one_class : masks of shape (m,)
         Sources that never vote, and that vote for one class only.
     """
@@ -62,6 +62,7 @@ class ManyGraphFit:
     units: tuple[UnitTable, ...]
     task_tables: tuple[Array, ...]
     excess: tuple[Array, ...]
+    method: str
     reason: str
     silent: NDArray[np.bool_]
     one_class: NDArray[np.bool_]
@@ -75,25 +76,13 @@ class ManyGraphFit:
         return np.divide(right, cast, out=np.full(len(cast), 0.5), where=(cast > 0) & ~self.silent)
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskViews:
-    """What three views say of one task and the sources around it.
-
-    ``columns`` are the sources; ``groups`` has equal numbers for those that may depend on each other;
-    ``tables`` of shape (b, K, K + 1) and ``balance`` of shape (K,) are what was found.
-    """
-
-    columns: tuple[int, ...]
-    groups: NDArray[np.intp]
-    tables: Array
-    balance: Array
-
-    def tables_of(self, sources: tuple[int, ...]) -> Array:
-        return self.tables[[self.columns.index(i) for i in sources]]
-
-
 def fit_many_graph(
-    votes: Votes, sample_weight: NDArray[Any] | None, moments: Moments, balance: TaskBalance
+    votes: Votes,
+    sample_weight: NDArray[Any] | None,
+    moments: Moments,
+    balance: TaskBalance,
+    *,
+    strict: bool = True,
 ) -> ManyGraphFit:
     """Solve for every task, every unit of dependent sources, and the dependence of the tasks.
 
@@ -102,11 +91,14 @@ def fit_many_graph(
     votes, sample_weight : what was counted
     moments : Moments of K classes, counted for the graph
     balance : the class balance of each task, as far as it is known
+    strict : bool
+        False: a task on which three views refuse is judged by the agreement of its sources, refined.
 
     Raises
     ------
     NotIdentifiableError
-        If a task has no three views that each tell all classes apart.
+        If a task has fewer than three groups of separated sources; if ``strict``, also where three views
+        do not tell all classes apart.
     """
     graph = moments.graph
     if graph is None:
@@ -114,7 +106,9 @@ def fit_many_graph(
     require_few_cells(graph, moments.n_classes)
     cast = np.asarray(moments.vote_counts)
     silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
-    tasks = [_fit_task(votes, sample_weight, graph, task, ~silent) for task in range(graph.n_tasks)]
+    tasks = [
+        fit_task(votes, sample_weight, graph, task, ~silent, strict=strict) for task in range(graph.n_tasks)
+    ]
     given = [row if isinstance(row, np.ndarray) else None for row in balance.tasks]
     settled = [task.balance if row is None else row for task, row in zip(tasks, given, strict=True)]
     units = _fit_units(moments, graph, tasks, ~silent)
@@ -135,7 +129,8 @@ def fit_many_graph(
         units,
         (),
         tuple(pair.excess for pair in pairs),
-        "",
+        "decomposition",
+        _by_whom(tasks),
         silent,
         one_class,
     )
@@ -143,13 +138,19 @@ def fit_many_graph(
         return replace(fit, task_tables=tables_from_joint(graph.task_tree, balance.joint))
     edges = np.array([pair.table for pair in pairs]).reshape(-1, moments.n_classes, moments.n_classes)
     found = tables_from_edges(graph.task_tree, graph.task_edges, edges, fit.balance)
-    note = ""
+    notes = [fit.reason] if fit.reason else []
     if found.mismatch > _IMPOSSIBLE_PAIRS:
-        note = (
+        notes.append(
             "the estimated pairs of tasks fit no distribution together, so were weakened by up to "
             f"{found.mismatch:.2g}"
         )
-    return replace(fit, task_tables=found.tables, reason=note)
+    return replace(fit, task_tables=found.tables, reason="; ".join(notes))
+
+
+def _by_whom(tasks: list[TaskViews]) -> str:
+    """What is to be known of tasks on which three views refused."""
+    alone = [str(number) for number, task in enumerate(tasks) if not task.by_views]
+    return f"by agreement where three views do not suffice: task {', '.join(alone)}" if alone else ""
 
 
 def require_few_cells(graph: DependencyGraph, n_classes: int) -> None:
@@ -168,48 +169,8 @@ def require_few_cells(graph: DependencyGraph, n_classes: int) -> None:
         )
 
 
-def _fit_task(
-    votes: Votes,
-    sample_weight: NDArray[Any] | None,
-    graph: DependencyGraph,
-    task: int,
-    voting: NDArray[np.bool_],
-) -> _TaskViews:
-    """Three views of the task's own sources; where these are not enough, with those of its neighbours."""
-    own = graph.sources_of(task)
-    near = [i for other in graph.neighbours(task) for i in graph.sources_of(other)]
-    places = [(own, graph.groups[list(own)])]
-    if near:
-        columns = tuple(sorted((*own, *near)))
-        places.append((columns, graph.separated_by(task)[list(columns)]))
-    failure: NotIdentifiableError | None = None
-    for columns, groups in places:
-        if len(np.unique(groups[voting[list(columns)]])) < 3:
-            continue
-        inside = votes if len(columns) == votes.n_sources else votes.of_sources(columns)
-        try:
-            views = three_views(inside, sample_weight, groups, np.isin(columns, own), instead=_INSTEAD)
-        except NotIdentifiableError as error:
-            failure = failure or error
-            continue
-        silence = np.maximum(1 - views.tables.sum(axis=2, keepdims=True), 0.0)
-        return _TaskViews(columns, groups, np.concatenate([views.tables, silence], axis=2), views.balance)
-    names = votes.source_names
-    shown = ", ".join(repr(names[i]) for i in own[:5]) + (", ..." if len(own) > 5 else "")
-    where = f"sources {shown}" if graph.n_tasks == 1 else f"task {task}, sources {shown}"
-    if failure is not None:
-        raise NotIdentifiableError(f"{where}: {failure}") from failure
-    columns, groups = places[-1]
-    n_groups = len(np.unique(groups[voting[list(columns)]]))
-    raise NotIdentifiableError(
-        f"{where}: three groups of sources that are independent given the truth are needed to judge "
-        f"{votes.n_classes} classes, and the graph leaves {n_groups}, neighbouring tasks included. Declare "
-        "fewer edges, or add sources"
-    )
-
-
 def _fit_units(
-    moments: Moments, graph: DependencyGraph, tasks: list[_TaskViews], voting: NDArray[np.bool_]
+    moments: Moments, graph: DependencyGraph, tasks: list[TaskViews], voting: NDArray[np.bool_]
 ) -> tuple[UnitTable, ...]:
     separators = [separator for tree in graph.units for separator in tree.separators]
     cover = moments.cover
@@ -241,7 +202,7 @@ def _fit_units(
 
 
 def _fit_pairs(
-    moments: Moments, graph: DependencyGraph, tasks: list[_TaskViews], settled: list[Array]
+    moments: Moments, graph: DependencyGraph, tasks: list[TaskViews], settled: list[Array]
 ) -> list[ManyPair]:
     instruments = [
         Instruments.of(task.tables_of(graph.sources_of(number)), task.balance)

@@ -179,11 +179,11 @@ def check_many(model: Any, moments: Moments) -> None:
 
 def check_many_on_graph(model: Any, n_classes: int) -> None:
     """Refuse options of a label model that many classes on a graph, given or to be learned, do not have."""
-    if model.method not in ("auto", "decomposition") or model.multiclass != "native":
+    if model.method not in ("auto", "refined", "decomposition") or model.multiclass != "native":
         chosen = f"method={model.method!r}" if model.multiclass == "native" else "multiclass='one_vs_rest'"
         raise OptionError(
-            f"{chosen} does not go with a graph and {n_classes} classes; use method='decomposition', which "
-            "is exact there, or leave the graph out"
+            f"{chosen} does not go with a graph and {n_classes} classes; use method='refined', or "
+            "'decomposition', which is exact, or leave the graph out"
         )
     if model.cliques != "instrument":
         raise OptionError(f"cliques='linear' is for two classes, and the votes have {n_classes}")

@@ -29,6 +29,7 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
     meta = {
         "options": options,
         "counts": counts.meta,
+        "method": fit.method,
         "reason": fit.reason,
         "balance_note": fit.balance_note,
         "temper": model.temper_,
@@ -71,6 +72,7 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
         read_units(state.arrays["unit_tables"], graph, k),
         read_task_tables(state.arrays["task_tables"], graph, balance),
         _read_excess(state.arrays["excess"], graph),
+        str(state.meta["method"]),
         str(state.meta["reason"]),
         cast.sum(axis=1) == 0,
         (cast > 0).sum(axis=1) == 1,
