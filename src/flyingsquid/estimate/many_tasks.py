@@ -92,8 +92,8 @@ def fit_task(
 ) -> TaskViews:
     """Three views of the task's own sources; where these do not suffice, with those of its neighbours.
 
-    Where these do not tell the classes apart either: refused if ``strict``, otherwise by agreement. ``voting``
-    of shape (m,) are the sources that vote at all.
+    Where these do not tell the classes apart either: refused if ``strict``, otherwise by agreement.
+    ``voting`` of shape (m,) are the sources that vote at all.
     """
     own = graph.sources_of(task)
     failure: NotIdentifiableError | None = None

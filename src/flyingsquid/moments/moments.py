@@ -386,8 +386,8 @@ def _require_room(cover: Cover, n_classes: int) -> None:
         if size > _MOST_UNIT_BYTES:
             raise GraphError(
                 f"sources {', '.join(map(str, unit))} depend on each other, and their joint votes on "
-                f"{n_classes:,} classes have {states:,} states; counting them would need {size / 1e9:,.0f} GB. "
-                "Drop edges between them, or name fewer classes"
+                f"{n_classes:,} classes have {states:,} states; counting them would need {size / 1e9:,.0f} "
+                "GB. Drop edges between them, or name fewer classes"
             )
     largest = max(len(block) for block in cover.blocks)
     if storage.is_kept_sparse(largest, n_classes):
