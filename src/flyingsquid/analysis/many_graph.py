@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.analysis.diagnostics import Diagnostics
+from flyingsquid.analysis.diagnostics import Diagnostics, pairs_at_odds
 from flyingsquid.analysis.emissions import emissions_of
 from flyingsquid.analysis.many import accuracy_of
 from flyingsquid.analysis.verdict import PERSISTENT, errors_persist, put_into_words
@@ -27,7 +27,7 @@ def diagnose_many_graph(moments: Moments, fit: ManyGraphFit) -> Diagnostics:
     verdict = put_into_words(_gain(fit), fit.silent, nobody, None, fit.accuracies, moments.coverage, doubts)
     return Diagnostics(
         method=fit.method,
-        reason=fit.reason,
+        reason="; ".join(note for note in (fit.reason, pairs_at_odds(fit.mismatch)) if note),
         class_balance=fit.balance_note,
         silent=_named(names, fit.silent),
         one_sided=_named(names, fit.one_class),

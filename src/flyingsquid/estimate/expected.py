@@ -6,13 +6,10 @@ dependent sources with few joint votes are taken to be what they are one by one.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimate.agreement import PRIOR_VOTES, prior_table
-from flyingsquid.estimate.margins import fit_margins
 from flyingsquid.estimate.units import UnitTable, in_agreement
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes.packing import all_patterns, packed_chunks
@@ -64,16 +61,3 @@ def expected_units(
                     counts[k] += np.bincount(numbers, given[rows, k], minlength=counts.shape[1])
             found.append(UnitTable(sources, separator, counts / counts.sum(axis=1, keepdims=True)))
     return in_agreement(found)
-
-
-def expected_edges(edge_counts: Array, edges: tuple[tuple[int, int], ...], balance: Array) -> Array:
-    """P(Y_a, Y_b) of every task edge, shape (E, K, K), with the margins ``balance`` of shape (D, K).
-
-    ``edge_counts`` of shape (E, K, K) are sums of P(Y_a, Y_b | votes) over items.
-    """
-    found: list[Any] = []
-    for (a, b), counts in zip(edges, edge_counts, strict=True):
-        apart = np.outer(balance[a], balance[b])
-        floor = np.minimum(0.5 / counts.sum(), apart / 2)
-        found.append(fit_margins(np.maximum(counts / counts.sum(), floor), balance[a], balance[b]))
-    return np.array(found).reshape(edge_counts.shape)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimate.balance import TaskBalance
 from flyingsquid.estimate.contrasts import Instruments
-from flyingsquid.estimate.many_pairs import ManyPair, pair_of_many
+from flyingsquid.estimate.many_pairs import pair_of_many
 from flyingsquid.estimate.many_tasks import TaskViews, fit_task
 from flyingsquid.estimate.many_units import many_unit_table
 from flyingsquid.estimate.proportional import tables_from_edges, tables_from_joint
@@ -28,8 +28,6 @@ from flyingsquid.votes import Votes
 Array = NDArray[np.float64]
 # Cells of the largest clique of tasks, which every item needs.
 _MOST_CELLS = 1 << 15
-# Pairs of tasks that were moved by more than this did not fit together.
-_IMPOSSIBLE_PAIRS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +45,8 @@ class ManyGraphFit:
         Every clique of dependent sources, after the one it shares sources with.
     task_tables : tuple of arrays of shape (K,) * c, one for each clique of ``graph.task_tree``
         P(Y_C).
+    mismatch : float
+        How far ``task_tables`` are from the estimated pairs, which may not fit together.
     excess : tuple of arrays, one a task edge
         For each detector how much its errors persist across the edge; empty where there are none to compare.
     method : the method that was used
@@ -61,6 +61,7 @@ class ManyGraphFit:
     tables: Array
     units: tuple[UnitTable, ...]
     task_tables: tuple[Array, ...]
+    mismatch: float
     excess: tuple[Array, ...]
     method: str
     reason: str
@@ -112,39 +113,70 @@ def fit_many_graph(
     given = [row if isinstance(row, np.ndarray) else None for row in balance.tasks]
     settled = [task.balance if row is None else row for task, row in zip(tasks, given, strict=True)]
     units = _fit_units(moments, graph, tasks, ~silent)
-    pairs = _fit_pairs(moments, graph, tasks, settled)
     tables = np.empty((graph.n_sources, moments.n_classes, moments.n_classes + 1))
     for number, task in enumerate(tasks):
         own = graph.sources_of(number)
         tables[list(own)] = task.tables_of(own)
-    for unit in units:
-        for source in unit.sources:
-            # In the states of a unit no vote is first; here it is last.
-            tables[source] = np.roll(unit.margin((source,)), -1, axis=1)
     fit = ManyGraphFit(
         graph,
         np.stack(settled),
         "as given" if given[0] is not None else "by three views",
-        tables,
+        with_units(tables, units),
         units,
         (),
-        tuple(pair.excess for pair in pairs),
+        0.0,
+        (),
         "decomposition",
         _by_whom(tasks),
         silent,
         one_class,
     )
-    if balance.joint is not None:
-        return replace(fit, task_tables=tables_from_joint(graph.task_tree, balance.joint))
+    return with_task_tables(fit, moments, np.stack([task.balance for task in tasks]), balance.joint)
+
+
+def with_units(tables: Array, units: tuple[UnitTable, ...]) -> Array:
+    """Tables of single sources, shape (m, K, K + 1), with those of dependent ones read off their units."""
+    tables = tables.copy()
+    for unit in units:
+        for source in unit.sources:
+            # In the states of a unit no vote is first; here it is last.
+            tables[source] = np.roll(unit.margin((source,)), -1, axis=1)
+    return tables
+
+
+def with_task_tables(
+    fit: ManyGraphFit, moments: Moments, as_voted: Array, joint: Array | None
+) -> ManyGraphFit:
+    """A fit with the dependence of its tasks, given its sources.
+
+    Parameters
+    ----------
+    as_voted : array of shape (D, K)
+        P(Y_d = k) as the votes have it; ``fit.balance`` may have been given.
+    joint : P(Y) of shape (K,) * D where it was given
+    """
+    graph = fit.graph
+    instruments = [
+        Instruments.of(fit.tables[list(graph.sources_of(task))], as_voted[task])
+        for task in range(graph.n_tasks)
+    ]
+    pairs = [
+        pair_of_many(
+            moments.part(block, graph.sources_of(a) + graph.sources_of(b)),
+            (instruments[a], instruments[b]),
+            (as_voted[a], as_voted[b]),
+            (fit.balance[a], fit.balance[b]),
+            # Where tasks have equally many sources, numbered task by task, equal places are one detector.
+            same_detectors=graph.stacked_shape is not None,
+        )
+        for (a, b), block in zip(graph.task_edges, moments.cover.edge_blocks, strict=True)
+    ]
+    fit = replace(fit, excess=tuple(pair.excess for pair in pairs))
+    if joint is not None:
+        return replace(fit, task_tables=tables_from_joint(graph.task_tree, joint))
     edges = np.array([pair.table for pair in pairs]).reshape(-1, moments.n_classes, moments.n_classes)
     found = tables_from_edges(graph.task_tree, graph.task_edges, edges, fit.balance)
-    notes = [fit.reason] if fit.reason else []
-    if found.mismatch > _IMPOSSIBLE_PAIRS:
-        notes.append(
-            "the estimated pairs of tasks fit no distribution together, so were weakened by up to "
-            f"{found.mismatch:.2g}"
-        )
-    return replace(fit, task_tables=found.tables, reason="; ".join(notes))
+    return replace(fit, task_tables=found.tables, mismatch=found.mismatch)
 
 
 def _by_whom(tasks: list[TaskViews]) -> str:
@@ -199,26 +231,3 @@ def _fit_units(
             )
         )
     return in_agreement(found)
-
-
-def _fit_pairs(
-    moments: Moments, graph: DependencyGraph, tasks: list[TaskViews], settled: list[Array]
-) -> list[ManyPair]:
-    instruments = [
-        Instruments.of(task.tables_of(graph.sources_of(number)), task.balance)
-        for number, task in enumerate(tasks)
-    ]
-    pairs = []
-    # Where tasks have equally many sources, numbered task by task, equal places are one detector.
-    same = graph.stacked_shape is not None
-    for (a, b), block in zip(graph.task_edges, moments.cover.edge_blocks, strict=True):
-        pairs.append(
-            pair_of_many(
-                moments.part(block, graph.sources_of(a) + graph.sources_of(b)),
-                (instruments[a], instruments[b]),
-                (tasks[a].balance, tasks[b].balance),
-                (settled[a], settled[b]),
-                same_detectors=same,
-            )
-        )
-    return pairs

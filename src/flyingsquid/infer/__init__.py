@@ -3,7 +3,7 @@
 from flyingsquid.infer.classes import class_evidence, class_posterior
 from flyingsquid.infer.decide import TIE_BREAKS, TieBreak, decide
 from flyingsquid.infer.evidence import Emissions, with_own_evidence
-from flyingsquid.infer.junction import clique_counts, max_product, sum_product
+from flyingsquid.infer.junction import max_product, sum_product
 from flyingsquid.infer.posterior import binary_evidence, binary_posterior
 from flyingsquid.infer.scan import forward_backward, viterbi
 from flyingsquid.infer.shares import vote_shares
@@ -16,7 +16,6 @@ __all__ = [
     "binary_posterior",
     "class_evidence",
     "class_posterior",
-    "clique_counts",
     "decide",
     "forward_backward",
     "max_product",

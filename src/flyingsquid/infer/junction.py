@@ -57,35 +57,6 @@ def sum_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) 
     return posterior, log_likelihood
 
 
-def clique_counts(
-    evidence: Array, tree: JunctionTree, tables: tuple[Array, ...], weights: Array
-) -> tuple[Array, tuple[Array, ...]]:
-    """P(Y_d = k | votes), shape (n, D, K), and the sum of P(Y_C | votes) over all items, one table a clique.
-
-    ``weights`` of shape (n,) say how often each item counts. The rest is as in :func:`sum_product`.
-
-    Examples
-    --------
-    >>> pair = JunctionTree(cliques=((0, 1),), parents=(-1,), separators=((),))
-    >>> table = np.array([[0.4, 0.1], [0.1, 0.4]])
-    >>> votes_on_task_0_alone = np.log([[[0.1, 0.9], [1, 1]]])
-    >>> clique_counts(votes_on_task_0_alone, pair, (table,), np.array([10.0]))[1][0].round(1)
-    array([[0.8, 0.2],
-           [1.8, 7.2]])
-    """
-    steps = _plan(tree, tables)
-    posterior = np.empty(evidence.shape)
-    counts = tuple(np.zeros(table.shape) for table in tables)
-    for part in _parts(len(evidence), steps):
-        scaled, _ = _scaled(evidence[part])
-        scores = [_score(step, scaled) for step in steps]
-        _collect(steps, scores)
-        posterior[part] = np.moveaxis(_distribute(steps, scores, scaled), -1, 0)
-        for count, belief in zip(counts, scores, strict=True):
-            np.add(count, belief @ weights[part], out=count)
-    return posterior, counts
-
-
 def max_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) -> NDArray[np.intp]:
     """The most probable labels of all tasks together, shape (n, D).
 

@@ -42,7 +42,7 @@ def solve_many_graph(
     fit = fit_many_graph(votes, weights, moments, balance, strict=model.method == "decomposition")
     temper = _options.read_temper(model.temper, _persistence(fit, moments))
     if model.method != "decomposition":
-        fit = refine_on_graph(fit, votes, weights, balance, temper)
+        fit = refine_on_graph(fit, votes, moments, weights, balance, temper)
         chosen = ["three views and ten passes over the votes"] if model.method == "auto" else []
         fit = replace(fit, reason="; ".join([*chosen, *([fit.reason] if fit.reason else [])]))
     keep_many_graph(model, moments, fit, temper)

@@ -33,6 +33,7 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
         "reason": fit.reason,
         "balance_note": fit.balance_note,
         "temper": model.temper_,
+        "mismatch": fit.mismatch,
     }
     arrays = {
         "class_balance": fit.balance,
@@ -71,6 +72,7 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
         tables,
         read_units(state.arrays["unit_tables"], graph, k),
         read_task_tables(state.arrays["task_tables"], graph, balance),
+        float(state.meta["mismatch"]),
         _read_excess(state.arrays["excess"], graph),
         str(state.meta["method"]),
         str(state.meta["reason"]),
