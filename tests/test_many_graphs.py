@@ -475,6 +475,46 @@ def test_where_nothing_is_learned_there_is_no_graph():
     )
 
 
+def test_a_learned_graph_that_leaves_too_little_is_left_out():
+    graph = fs.DependencyGraph(8, source_edges=[(0, 1)])
+    rng = np.random.default_rng(0)
+    codes = np.asarray(
+        fs.datasets.simulate_graph(2_000, graph, 0.6, copying=0.9, n_classes=3, rng=rng).votes.codes
+    ).copy()
+    codes[codes == 2] = -1  # nobody votes for the third class, so no view tells it apart
+    votes = votes_of(codes, 3)
+    with pytest.warns(SourceWarning, match="learned dependencies are left out.*cannot tell") as caught:
+        model = fs.LabelModel("learn").fit(votes)
+    assert caught[0].filename == __file__
+    assert model.graph_.is_trivial
+    np.testing.assert_array_equal(model.predict_proba(votes), fs.LabelModel().fit(votes).predict_proba(votes))
+    insisting = fs.LabelModel("learn", method="refined").fit(votes)
+    assert insisting.graph_.source_edges == ((0, 1),)
+    with pytest.raises(NotIdentifiableError, match="cannot tell"):
+        fs.LabelModel("learn", method="decomposition").fit(votes)
+
+
+def test_few_votes_are_not_passed_over():
+    """Rules that rarely fire: the balance labels the silent items, and is not learned from them."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(3, 4_000, p=[0.8, 0.1, 0.1])
+    codes = np.full((4_000, 8), -1, np.int8)
+    for i in range(8):
+        own = i % 2  # nobody votes for the third class, so no view tells it apart
+        codes[rng.random(4_000) < np.where(y == own, 0.3, 0.02), i] = own
+    graph, votes = fs.DependencyGraph(8, source_edges=[(0, 2)]), votes_of(codes, 3)
+    model = fs.LabelModel(graph).fit(votes)
+    assert model.diagnostics_.method == "agreement"
+    assert model.diagnostics_.class_balance == "even, the default of the method"
+    assert "do not suffice, with too few votes to pass over: task 0" in model.diagnostics_.reason
+    np.testing.assert_allclose(model.class_balance_, 1 / 3)
+    np.testing.assert_allclose(model.predict_proba(np.full((1, 8), -1)), 1 / 3)
+    voted = (codes >= 0).any(axis=1)
+    assert np.mean(model.predict(votes)[voted] == y[voted]) > 0.85
+    insisting = fs.LabelModel(graph, method="refined").fit(votes)
+    assert np.ptp(insisting.class_balance_) > 0.1
+
+
 # ---------------------------------------------------------------------- bad input
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from flyingsquid.estimate.balance import TaskBalance
 from flyingsquid.estimate.contrasts import Instruments
 from flyingsquid.estimate.many_pairs import pair_of_many
-from flyingsquid.estimate.many_tasks import TaskViews, fit_task
-from flyingsquid.estimate.many_units import many_unit_table
+from flyingsquid.estimate.many_tasks import Route, TaskViews, fit_task
+from flyingsquid.estimate.many_units import many_unit_table, silence_says_nothing
 from flyingsquid.estimate.proportional import tables_from_edges, tables_from_joint
 from flyingsquid.estimate.transition_many import MOST_CLASSES
 from flyingsquid.estimate.units import UnitTable, in_agreement
@@ -49,6 +49,9 @@ class ManyGraphFit:
         How far ``task_tables`` are from the estimated pairs, which may not fit together.
     excess : tuple of arrays, one a task edge
         For each detector how much its errors persist across the edge; empty where there are none to compare.
+    routes : tuple of D "views", "refined" or "agreement"
+        Who judged each task: three views, which read silence too; or the agreement of its sources, with
+        passes over the votes or without, for which no vote says nothing.
     method : the method that was used
     reason : why, where it was chosen, and what else is to be known of the fit
     silent, one_class : masks of shape (m,)
@@ -63,6 +66,7 @@ class ManyGraphFit:
     task_tables: tuple[Array, ...]
     mismatch: float
     excess: tuple[Array, ...]
+    routes: tuple[Route, ...]
     method: str
     reason: str
     silent: NDArray[np.bool_]
@@ -83,7 +87,7 @@ def fit_many_graph(
     moments: Moments,
     balance: TaskBalance,
     *,
-    strict: bool = True,
+    method: str = "decomposition",
 ) -> ManyGraphFit:
     """Solve for every task, every unit of dependent sources, and the dependence of the tasks.
 
@@ -92,14 +96,15 @@ def fit_many_graph(
     votes, sample_weight : what was counted
     moments : Moments of K classes, counted for the graph
     balance : the class balance of each task, as far as it is known
-    strict : bool
-        False: a task on which three views refuse is judged by the agreement of its sources, refined.
+    method : "decomposition", "refined" or "auto"
+        The first refuses where three views do. The others then judge a task by the agreement of its sources,
+        refined; "auto" only where there are votes enough.
 
     Raises
     ------
     NotIdentifiableError
-        If a task has fewer than three groups of separated sources; if ``strict``, also where three views
-        do not tell all classes apart.
+        If a task has fewer than three groups of separated sources; by "decomposition" also where three
+        views do not tell all classes apart.
     """
     graph = moments.graph
     if graph is None:
@@ -108,7 +113,7 @@ def fit_many_graph(
     cast = np.asarray(moments.vote_counts)
     silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
     tasks = [
-        fit_task(votes, sample_weight, graph, task, ~silent, strict=strict) for task in range(graph.n_tasks)
+        fit_task(votes, sample_weight, graph, task, ~silent, method=method) for task in range(graph.n_tasks)
     ]
     given = [row if isinstance(row, np.ndarray) else None for row in balance.tasks]
     settled = [task.balance if row is None else row for task, row in zip(tasks, given, strict=True)]
@@ -126,6 +131,7 @@ def fit_many_graph(
         (),
         0.0,
         (),
+        tuple(task.route for task in tasks),
         "decomposition",
         _by_whom(tasks),
         silent,
@@ -181,8 +187,12 @@ def with_task_tables(
 
 def _by_whom(tasks: list[TaskViews]) -> str:
     """What is to be known of tasks on which three views refused."""
-    alone = [str(number) for number, task in enumerate(tasks) if not task.by_views]
-    return f"by agreement where three views do not suffice: task {', '.join(alone)}" if alone else ""
+    notes = []
+    for route, words in (("refined", ""), ("agreement", ", with too few votes to pass over")):
+        named = [str(number) for number, task in enumerate(tasks) if task.route == route]
+        if named:
+            notes.append(f"by agreement where three views do not suffice{words}: task {', '.join(named)}")
+    return "; ".join(notes)
 
 
 def require_few_cells(graph: DependencyGraph, n_classes: int) -> None:
@@ -218,16 +228,9 @@ def _fit_units(
             for source, number in zip(task.columns, task.groups, strict=True)
             if number != group and voting[source] and source in counted
         )
-        found.append(
-            many_unit_table(
-                unit,
-                separator,
-                counts,
-                float(moments.n_items),
-                task.tables_of(unit),
-                task.balance,
-                np.array(cover.positions(block, outside), np.intp),
-                Instruments.of(task.tables_of(outside), task.balance),
-            )
-        )
+        single, at = task.tables_of(unit), np.array(cover.positions(block, outside), np.intp)
+        instruments = Instruments.of(task.tables_of(outside), task.balance)
+        n_items = float(moments.n_items)
+        solved = many_unit_table(unit, separator, counts, n_items, single, task.balance, at, instruments)
+        found.append(solved if task.route == "views" else silence_says_nothing(solved, task.balance))
     return in_agreement(found)

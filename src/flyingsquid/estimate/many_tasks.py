@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,13 @@ from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from flyingsquid.votes.one_hot import one_hot
 
 Array = NDArray[np.float64]
+Route: TypeAlias = Literal["views", "refined", "agreement"]
 _ENOUGH_GROUPS = 3
+# Passing over votes pays where an item has this many, as without a graph.
+_VOTES_AN_ITEM = 2.5
 _INSTEAD = "use method='refined', which then goes by agreement"
 
 
@@ -34,15 +38,16 @@ class TaskViews:
     tables : array of shape (b, K, K + 1)
         P(vote = v | Y = k), no vote last.
     balance : array of shape (K,)
-    by_views : bool
-        Whether three views found it; otherwise the agreement of the task's sources.
+    route : "views", "refined" or "agreement"
+        Who judged it: three views, or the agreement of the task's sources, with passes over the votes or
+        without.
     """
 
     columns: tuple[int, ...]
     groups: NDArray[np.intp]
     tables: Array
     balance: Array
-    by_views: bool = True
+    route: Route = "views"
 
     def tables_of(self, sources: tuple[int, ...]) -> Array:
         """The tables of some of the sources, in their order."""
@@ -88,11 +93,12 @@ def fit_task(
     task: int,
     voting: NDArray[np.bool_],
     *,
-    strict: bool,
+    method: str,
 ) -> TaskViews:
     """Three views of the task's own sources; where these do not suffice, with those of its neighbours.
 
-    Where these do not tell the classes apart either: refused if ``strict``, otherwise by agreement.
+    Where these do not tell the classes apart either: refused by ``method`` "decomposition"; by agreement with
+    passes over the votes for "refined"; for "auto" with passes only where there are votes enough.
     ``voting`` of shape (m,) are the sources that vote at all.
     """
     own = graph.sources_of(task)
@@ -108,7 +114,9 @@ def fit_task(
         silence = np.maximum(1 - views.tables.sum(axis=2, keepdims=True), 0.0)
         tables = np.concatenate([views.tables, silence], axis=2)
         return TaskViews(place.columns, place.groups, tables, views.balance)
-    agreeing = None if strict else _by_agreement(votes, sample_weight, graph, task, voting)
+    agreeing = None
+    if method != "decomposition":
+        agreeing = _by_agreement(votes, sample_weight, graph, task, voting, spare=method == "auto")
     if agreeing is None:
         raise NotIdentifiableError(f"{_where(votes, graph, task)}: {failure}") from failure
     return agreeing
@@ -120,17 +128,35 @@ def _by_agreement(
     graph: DependencyGraph,
     task: int,
     voting: NDArray[np.bool_],
+    *,
+    spare: bool,
 ) -> TaskViews | None:
-    """The task's own sources by what the others say, refined; None where there is nobody to compare with."""
+    """The task's own sources by what the others say; None where there is nobody to compare with.
+
+    Few votes are not passed over if ``spare``: labels would then be what the balance says, and the balance
+    what the labels say.
+    """
     own = graph.sources_of(task)
     groups = graph.groups[list(own)]
     if len(np.unique(groups[voting[list(own)]])) < 2:
         return None
     inside = votes if len(own) == votes.n_sources else votes.of_sources(own)
     counts, n_classes = Moments.of(inside, sample_weight=sample_weight), votes.n_classes
-    even = np.full(n_classes, 1 / n_classes)
-    found = refine(inside, sample_weight, agreement_tables(counts), even, learn_balance=True)
+    tables, balance = agreement_tables(counts), np.full(n_classes, 1 / n_classes)
+    passed = not spare or _votes_around(votes, sample_weight, graph, task) >= _VOTES_AN_ITEM
+    if passed:
+        refined = refine(inside, sample_weight, tables, balance, learn_balance=True)
+        tables, balance = refined.tables, refined.balance
     coverage = np.minimum(counts.coverage, 1.0)[:, None, None]
     silence = np.broadcast_to(1 - coverage, (len(own), n_classes, 1))
-    tables = np.concatenate([coverage * found.tables, silence], axis=2)
-    return TaskViews(own, groups, tables, found.balance, by_views=False)
+    full = np.concatenate([coverage * tables, silence], axis=2)
+    return TaskViews(own, groups, full, balance, "refined" if passed else "agreement")
+
+
+def _votes_around(
+    votes: Votes, sample_weight: NDArray[Any] | None, graph: DependencyGraph, task: int
+) -> float:
+    """How many votes an item has on a task and its neighbours, on average."""
+    around = [i for near in (task, *graph.neighbours(task)) for i in graph.sources_of(near)]
+    cast = one_hot(votes.codes[:, around], votes.n_classes).sum(axis=1)
+    return float(np.average(cast, weights=sample_weight))

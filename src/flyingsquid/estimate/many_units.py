@@ -7,6 +7,7 @@ least squares over all such sources and votes.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,20 @@ def many_unit_table(
     found[seen] = fit_margins(np.maximum(joint, floor)[seen], states[seen], balance)
     table = (found / found.sum(axis=0)).T
     return UnitTable(sources, separator, table)
+
+
+def silence_says_nothing(unit: UnitTable, balance: Array) -> UnitTable:
+    """The same unit if who votes does not depend on the truth, only what they say.
+
+    ``balance`` of shape (K,) is P(Y = k).
+    """
+    n_classes = len(balance)
+    silent = all_patterns(len(unit.sources), n_classes) < 0
+    voting = silent @ 2 ** np.arange(len(unit.sources))  # who votes in each state, as a number
+    size = 2 ** len(unit.sources)
+    given = np.stack([np.bincount(voting, row, minlength=size) for row in unit.table])
+    share = np.divide(unit.table, given[:, voting], out=np.zeros_like(unit.table), where=given[:, voting] > 0)
+    return replace(unit, table=share * (balance @ given)[voting])
 
 
 def _one_by_one(single: Array, balance: Array) -> Array:

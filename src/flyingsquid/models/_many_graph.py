@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from flyingsquid.analysis import emissions_of
 from flyingsquid.estimate import ManyGraphFit, fit_many_graph, persistence_of_errors, resolve_task_balance
-from flyingsquid.exceptions import OptionError, SourceWarning
+from flyingsquid.exceptions import NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.models import _options
 from flyingsquid.models._graphs import edge_tables, excess_by_source
+from flyingsquid.models._many import solve_many
 from flyingsquid.models._many_graph_passes import refine_on_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -29,7 +30,11 @@ def solve_many_graph(
     weights: NDArray[Any] | None = None,
     gold: Any = None,
 ) -> None:
-    """Fit and keep K classes on a graph."""
+    """Fit and keep K classes on a graph.
+
+    A learned graph on which three views refuse is left out with a warning, where the method is left open:
+    on real rules such graphs lost points, and nobody asked for their edges.
+    """
     if gold is not None:
         raise OptionError("gold= helps with two classes and their methods only; leave it out")
     if votes is None:
@@ -39,11 +44,26 @@ def solve_many_graph(
         )
     n_tasks = 1 if moments.graph is None else moments.graph.n_tasks
     balance = resolve_task_balance(model.class_balance, moments.classes, n_tasks)
-    fit = fit_many_graph(votes, weights, moments, balance, strict=model.method == "decomposition")
+    found = isinstance(model.graph, str) and model.method == "auto"  # nobody asked for these edges
+    try:
+        fit = fit_many_graph(
+            votes, weights, moments, balance, method="decomposition" if found else model.method
+        )
+    except NotIdentifiableError as error:
+        if not found:
+            raise
+        warnings.warn(
+            f"The learned dependencies are left out, because they leave too little to judge by: {error}",
+            SourceWarning,
+            stacklevel=3,
+        )
+        solve_many(model, Moments.of(votes, sample_weight=weights), votes, weights)
+        return
     temper = _options.read_temper(model.temper, _persistence(fit, moments))
     if model.method != "decomposition":
         fit = refine_on_graph(fit, votes, moments, weights, balance, temper)
-        chosen = ["three views and ten passes over the votes"] if model.method == "auto" else []
+        passed = model.method == "auto" and fit.method == "refined"
+        chosen = ["three views and ten passes over the votes"] if passed else []
         fit = replace(fit, reason="; ".join([*chosen, *([fit.reason] if fit.reason else [])]))
     keep_many_graph(model, moments, fit, temper)
     if fit.silent.any():

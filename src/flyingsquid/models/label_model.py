@@ -72,8 +72,8 @@ _NORMAL_95 = 1.959963984540054
 class LabelModel(VoteEstimator):
     """Combine noisy votes into probabilistic labels, in closed form and without gold labels.
 
-    For one task of any number of classes, or several binary ones, whose sources may abstain. Without a graph:
-    one task, whose sources err independently given the truth.
+    For one task or several, of any number of classes, whose sources may abstain. Without a graph: one task,
+    whose sources err independently given the truth.
 
     Parameters
     ----------
@@ -89,8 +89,9 @@ class LabelModel(VoteEstimator):
         ``"covariance"`` fits all pairs at once; ``"quadratic"`` averages triplets vote by vote. For any
         number of classes: ``"agreement"`` judges a source by the other votes on its items, from counts alone;
         ``"refined"`` adds ten passes over the votes; ``"decomposition"`` is exact for sources of any kind, by
-        three views. ``"auto"`` is ``"triplet_mean"`` for two classes; for more, ``"refined"`` where there are
-        votes enough, otherwise ``"agreement"``.
+        three views. On a graph with more than two classes ``"refined"`` starts from three views where these
+        suffice, and ``"decomposition"`` is those alone. ``"auto"`` is ``"triplet_mean"`` for two classes; for
+        more, ``"refined"`` where there are votes enough, otherwise ``"agreement"``.
     multiclass : "native" or "one_vs_rest"
         For more than two classes. ``"one_vs_rest"`` fits every class against the rest by a binary ``method``,
         and puts the results into one table: the paper's reduction.

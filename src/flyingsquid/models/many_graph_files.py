@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimate import ManyGraphFit
+from flyingsquid.estimate.many_tasks import Route
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State
@@ -30,6 +31,7 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
         "options": options,
         "counts": counts.meta,
         "method": fit.method,
+        "routes": list(fit.routes),
         "reason": fit.reason,
         "balance_note": fit.balance_note,
         "temper": model.temper_,
@@ -74,6 +76,7 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
         read_task_tables(state.arrays["task_tables"], graph, balance),
         float(state.meta["mismatch"]),
         _read_excess(state.arrays["excess"], graph),
+        _read_routes(state.meta["routes"], n_tasks),
         str(state.meta["method"]),
         str(state.meta["reason"]),
         cast.sum(axis=1) == 0,
@@ -83,6 +86,12 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
     model._check_options()
     keep_many_graph(model, moments, fit, temper)
     return model
+
+
+def _read_routes(routes: Any, n_tasks: int) -> tuple[Route, ...]:
+    if len(routes) != n_tasks or not set(routes) <= set(get_args(Route)):
+        raise ModelFileError("the file does not say how each of its tasks was judged")
+    return tuple(routes)
 
 
 def _read_excess(excess: NDArray[Any], graph: DependencyGraph) -> tuple[NDArray[np.float64], ...]:
