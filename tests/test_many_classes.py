@@ -13,7 +13,7 @@ import flyingsquid as fs
 from flyingsquid.estimate.agreement import others_votes
 from flyingsquid.estimate.one_vs_rest import against_the_rest
 from flyingsquid.estimate.views import deal
-from flyingsquid.exceptions import GraphError, ModelFileError, NotIdentifiableError, OptionError
+from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.io import State, write_state
 from flyingsquid.models import files
 from flyingsquid.moments.files import to_state as counts_to_state
@@ -153,8 +153,6 @@ def test_a_binary_method_names_the_reduction():
         fs.LabelModel(method="agreement", multiclass="one_vs_rest").fit(codes)
     with pytest.raises(OptionError, match="is unknown; one of native"):
         fs.LabelModel(multiclass="softmax").fit(codes)
-    with pytest.raises(GraphError, match="two classes"):
-        fs.LabelModel(fs.DependencyGraph(5, source_edges=[(0, 1)])).fit(codes)
     with pytest.raises(OptionError, match="signs= has no part"):
         fs.LabelModel(signs={0: 1}).fit(codes)
     with pytest.raises(OptionError, match="screen= has no part"):

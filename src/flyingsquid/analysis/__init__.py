@@ -12,6 +12,7 @@ from flyingsquid.analysis.explain import (
 )
 from flyingsquid.analysis.fit_test import FitTest
 from flyingsquid.analysis.many import diagnose_many, explain_classes
+from flyingsquid.analysis.many_graph import diagnose_many_graph
 from flyingsquid.analysis.many_logs import log_likelihood_of, logs_of
 from flyingsquid.analysis.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.summary import summarize_sources, summarize_tally
@@ -33,6 +34,7 @@ __all__ = [
     "count_item",
     "diagnose",
     "diagnose_many",
+    "diagnose_many_graph",
     "diagnose_sequences",
     "emissions_of",
     "explain_classes",

@@ -129,12 +129,17 @@ def _reasons(fit: GraphFit, method: str, reason: str) -> str:
     alone = [str(number) for number, task in enumerate(fit.tasks) if task.method != method]
     if alone:
         found.append(f"by the class balance where three groups are not separated: task {', '.join(alone)}")
-    if fit.mismatch > _IMPOSSIBLE_PAIRS:
-        found.append(
-            "the estimated pairs of tasks fit no distribution together, so were weakened by up to "
-            f"{fit.mismatch:.2g}"
-        )
-    return "; ".join(found)
+    at_odds = pairs_at_odds(fit.mismatch)
+    return "; ".join([*found, at_odds] if at_odds else found)
+
+
+def pairs_at_odds(mismatch: float) -> str:
+    """What is to be said where pairs of tasks were moved; empty where they fit together."""
+    if mismatch <= _IMPOSSIBLE_PAIRS:
+        return ""
+    return (
+        f"the estimated pairs of tasks fit no distribution together, so were weakened by up to {mismatch:.2g}"
+    )
 
 
 def _judge_sources(

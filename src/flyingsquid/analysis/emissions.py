@@ -25,12 +25,12 @@ def emissions_of(
     Parameters
     ----------
     tasks : the sources on each of D tasks
-    tables : array of shape (m, 2, 3)
+    tables : array of shape (m, K, K + 1)
         P(vote | Y = k).
-    weights : array of shape (m, 3)
+    weights : array of shape (m, 3), for two classes
         The log ratio of each vote. Where it is 0, the vote says nothing, and has the same probability
         under both classes. None takes the tables as they are.
-    balance : array of shape (D, 2)
+    balance : array of shape (D, K)
     units : dependent sources, which replace their single tables
     """
     log_tables = np.log(np.maximum(tables, _RAREST))

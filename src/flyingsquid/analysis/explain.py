@@ -241,30 +241,48 @@ def explain_on_graph(
     Parameters
     ----------
     codes_row : dense codes of shape (m,)
-    prior, posterior : arrays of shape (2,)
+    prior, posterior : arrays of shape (K,)
         P(Y_d = k), and P(Y_d = k | votes).
     emissions : what the votes say on every task
     """
+    n_classes = len(classes)
+    low, high = (0, 1) if n_classes == 2 else next_best_and_best(posterior)
     said = []
     in_units: set[int] = set()
     for sources, table in emissions.units:
         in_units |= set(sources)
         if sources[0] not in emissions.tasks[task]:
             continue
-        state = int((np.maximum(codes_row[list(sources)], -1) + 1) @ 3 ** np.arange(len(sources)))
+        digits = np.maximum(codes_row[list(sources)], -1).astype(np.intp) + 1
+        state = int(digits @ (n_classes + 1) ** np.arange(len(sources)))
         parts = [contribution(names[i], codes_row[i], classes, 0.0) for i in sources]
         words = ", ".join(str(part.said) for part in parts)
-        adds = float(table[1, state] - table[0, state])
+        adds = float(table[high, state] - table[low, state])
         said.append(Contribution(" & ".join(part.source for part in parts), words, "", adds))
     for i in emissions.tasks[task]:
         if i not in in_units:
-            first, second = emissions.log_tables[i, :, codes_row[i] if codes_row[i] >= 0 else 2]
-            said.append(contribution(names[i], codes_row[i], classes, float(second - first)))
-    own = float(np.log(prior[1]) - np.log(prior[0])) + math.fsum(c.adds for c in said)
-    elsewhere = float(np.log(posterior[1]) - np.log(posterior[0])) - own
+            logs = emissions.log_tables[i, :, codes_row[i] if codes_row[i] >= 0 else n_classes]
+            said.append(contribution(names[i], codes_row[i], classes, float(logs[high] - logs[low])))
+    start = float(np.log(prior[high]) - np.log(prior[low]))
+    own = start + math.fsum(c.adds for c in said)
+    elsewhere = float(np.log(posterior[high]) - np.log(posterior[low])) - own
     if len(emissions.tasks) > 1 and abs(elsewhere) > _ROUNDING:
         said.append(Contribution("other tasks", "", "", elsewhere))
+    if n_classes > 2:
+        return put_together(classes, high, posterior, prior, start + 0.0, said, classes[low])
     return _explanation(classes, posterior[None, :], prior, said)
+
+
+def next_best_and_best(posterior: Array) -> tuple[int, int]:
+    """The two most probable of K classes; among equally probable ones the first.
+
+    >>> next_best_and_best(np.array([0.4, 0.2, 0.4]))
+    (2, 0)
+    """
+    best = int(np.argmax(posterior))
+    rest = posterior.copy()
+    rest[best] = -1.0
+    return int(np.argmax(rest)), best
 
 
 def _explanation(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis.diagnostics import Diagnostics
-from flyingsquid.analysis.explain import Explanation, contribution, put_together
+from flyingsquid.analysis.explain import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.analysis.many_logs import logs_of
 from flyingsquid.analysis.verdict import put_into_words
 from flyingsquid.estimate import ManyFit, SparseTables
@@ -52,7 +52,7 @@ def _gain(fit: ManyFit) -> float:
     y = rng.choice(n_classes, n, p=fit.balance)
     codes = fit.tables.draw(y, rng) if isinstance(fit.tables, SparseTables) else _draw(fit.tables, y, rng)
     posterior = class_posterior(codes, fit.balance, logs_of(fit))[:, 0]
-    return _accuracy(posterior, y) - _accuracy(vote_shares(codes, n_classes)[:, 0], y)
+    return accuracy_of(posterior, y) - accuracy_of(vote_shares(codes, n_classes)[:, 0], y)
 
 
 def _draw(tables: Array, y: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.int16]:
@@ -66,7 +66,7 @@ def _draw(tables: Array, y: NDArray[np.intp], rng: np.random.Generator) -> NDArr
     return codes
 
 
-def _accuracy(scores: Array, y: NDArray[Any]) -> float:
+def accuracy_of(scores: Array, y: NDArray[Any]) -> float:
     """Share of items whose class scores highest; ties share the credit."""
     best = scores >= scores.max(axis=1, keepdims=True) - 1e-9
     return float(np.mean(best[np.arange(len(y)), y] / best.sum(axis=1)))
@@ -81,9 +81,7 @@ def explain_classes(
     """
     said_by = logs_of(fit)
     posterior = class_posterior(codes_row[None, :], fit.balance, said_by)[0, 0]
-    second, best = np.argsort(posterior, kind="stable")[-2:]
-    if posterior[second] == posterior[best]:
-        best, second = min(best, second), max(best, second)
+    second, best = next_best_and_best(posterior)
     if isinstance(said_by, SparseLogs):
         logs = said_by.of_votes(codes_row)
     else:
@@ -92,4 +90,4 @@ def explain_classes(
     adds = logs[:, best] - logs[:, second]
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
     prior = float(np.log(fit.balance[best]) - np.log(fit.balance[second])) + 0.0
-    return put_together(classes, int(best), posterior, fit.balance, prior, said, classes[int(second)])
+    return put_together(classes, best, posterior, fit.balance, prior, said, classes[second])

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid.datasets.simulator import Simulation, simulate
+from flyingsquid.datasets.simulator import Simulation, read_sources, simulate
+from flyingsquid.estimate import resolve_balance
 from flyingsquid.estimate.drawing import draw_truths
 from flyingsquid.estimate.proportional import tables_from_edges
 from flyingsquid.estimate.task_pairs import joint_table
 from flyingsquid.exceptions import OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes import ABSTAIN, Votes
+from flyingsquid.votes.states import smallest_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,8 @@ class GraphSimulation(Simulation):
     Attributes
     ----------
     votes, class_balance : as in :class:`Simulation`
-    y : int8 array of shape (n, D)
-        True classes of every task, 0 or 1.
+    y : integer array of shape (n, D)
+        True classes of every task, 0 to K - 1.
     accuracies, coverage : arrays of shape (m,)
         P(vote is right | source votes), P(source votes), copied votes included.
     graph : DependencyGraph
@@ -41,6 +43,7 @@ def simulate_graph(
     *,
     coverage: ArrayLike = 1.0,
     class_balance: Any = None,
+    n_classes: int = 2,
     correlation: float = 0.8,
     copying: float = 0.5,
     rng: np.random.Generator,
@@ -53,9 +56,11 @@ def simulate_graph(
     graph : DependencyGraph
     accuracies, coverage : arrays of shape (m,), or numbers
         Of each source when it votes by itself.
-    class_balance : None for uniform, or P(Y=0), P(Y=1) of every task
-    correlation : float in (-1, 1)
-        Of the truths of tasks that an edge joins.
+    class_balance : None for uniform, or P(Y=k) of every task, K numbers
+    n_classes : int
+        The number K of classes. A wrong vote is for any of the others alike.
+    correlation : float in (-1, 1), not below 0 for more than two classes
+        Of the truths of tasks that an edge joins: so often the two are one, beyond chance.
     copying : float in [0, 1)
         How often a source repeats the vote, or the silence, of an earlier source that an edge joins it to.
     rng : numpy.random.Generator
@@ -75,30 +80,97 @@ def simulate_graph(
         is_number = isinstance(share, (int, float, np.integer, np.floating)) and not isinstance(share, bool)
         if not is_number or not least <= share < 1 or share == -1:
             raise OptionError(f"{name}={share!r}; a number above {least} and below 1 is needed")
+    whole = isinstance(n_classes, (int, np.integer)) and not isinstance(n_classes, bool)
+    if not whole or n_classes < 2 or (n_classes > 2 and correlation < 0):
+        raise OptionError(
+            f"n_classes={n_classes!r}, correlation={correlation}; two classes or more are needed, and more "
+            "than two have no correlation below 0"
+        )
     right = np.broadcast_to(np.asarray(accuracies, np.float64), graph.n_sources)
+    if n_classes == 2:
+        alone = _two_classes(n_items, graph, right, coverage, class_balance, correlation, rng)
+    else:
+        alone = _many_classes(n_items, graph, right, coverage, class_balance, correlation, rng, n_classes)
+    covered, correct = _copy(
+        alone.votes, graph, alone.coverage * alone.accuracies, alone.coverage, copying, rng
+    )
+    accuracy = np.divide(correct, covered, out=np.full(len(covered), 0.5), where=covered > 0)
+    votes = Votes.from_classes(alone.votes, classes=tuple(range(n_classes)))
+    return GraphSimulation(votes, alone.truths, accuracy, covered, alone.balance, graph)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """Votes of sources that do not copy, with what they were drawn from."""
+
+    votes: NDArray[Any]
+    truths: NDArray[Any]
+    accuracies: NDArray[np.float64]
+    coverage: NDArray[np.float64]
+    balance: NDArray[np.float64]
+
+
+def _draw_truths(
+    n_items: int,
+    graph: DependencyGraph,
+    table: NDArray[np.float64],
+    balance: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> NDArray[Any]:
+    """Truths of all tasks, shape (n, D), with ``table`` of shape (K, K) on every edge."""
+    edges = np.array([table] * len(graph.task_edges)).reshape(-1, *table.shape)
+    everywhere = np.tile(balance, (graph.n_tasks, 1))
+    tables = tables_from_edges(graph.task_tree, graph.task_edges, edges, everywhere).tables
+    return draw_truths(n_items, graph.task_tree, tables, graph.n_tasks, rng)
+
+
+def _two_classes(
+    n_items: int,
+    graph: DependencyGraph,
+    right: NDArray[np.float64],
+    coverage: ArrayLike,
+    class_balance: Any,
+    correlation: float,
+    rng: np.random.Generator,
+) -> _Alone:
     alone = simulate(n_items, right, coverage=coverage, class_balance=class_balance, rng=rng)
     balance = alone.class_balance
     table = joint_table(correlation * 4 * balance.prod(), balance, balance, np.inf)
-    tables = tables_from_edges(
-        graph.task_tree,
-        graph.task_edges,
-        np.array([table] * len(graph.task_edges)).reshape(-1, 2, 2),
-        np.tile(balance, (graph.n_tasks, 1)),
-    ).tables
-    truths = draw_truths(n_items, graph.task_tree, tables, graph.n_tasks, rng)
+    truths = _draw_truths(n_items, graph, table, balance, rng)
     truth = truths[:, graph.source_task]
     codes = np.asarray(alone.votes.codes)
     votes = np.where(codes == alone.y[:, None], truth, 1 - truth)
     votes = np.where(codes == ABSTAIN, ABSTAIN, votes).astype(np.int8)
-    covered, correct = _copy(votes, graph, alone.coverage * alone.accuracies, alone.coverage, copying, rng)
-    accuracy = np.divide(correct, covered, out=np.full(len(covered), 0.5), where=covered > 0)
-    return GraphSimulation(
-        Votes.from_classes(votes, classes=(0, 1)), truths, accuracy, covered, balance, graph
-    )
+    return _Alone(votes, truths, alone.accuracies, alone.coverage, balance)
+
+
+def _many_classes(
+    n_items: int,
+    graph: DependencyGraph,
+    right: NDArray[np.float64],
+    coverage: ArrayLike,
+    class_balance: Any,
+    correlation: float,
+    rng: np.random.Generator,
+    n_classes: int,
+) -> _Alone:
+    accuracies, votes_at = read_sources(n_items, right, coverage, rng)
+    given = "uniform" if class_balance is None else class_balance
+    balance = resolve_balance(given, tuple(range(n_classes)))
+    if not isinstance(balance, np.ndarray):
+        raise OptionError("class_balance must be known to draw from it")
+    table = correlation * np.diag(balance) + (1 - correlation) * np.outer(balance, balance)
+    truths = _draw_truths(n_items, graph, table, balance, rng)
+    truth = truths[:, graph.source_task].astype(np.int64)
+    shape = truth.shape
+    wrong = (truth + rng.integers(1, n_classes, shape)) % n_classes
+    votes = np.where(rng.random(shape) < accuracies, truth, wrong)
+    votes = np.where(rng.random(shape) < votes_at, votes, ABSTAIN).astype(smallest_dtype(n_classes))
+    return _Alone(votes, truths, accuracies, votes_at, balance)
 
 
 def _copy(
-    votes: NDArray[np.int8],
+    votes: NDArray[Any],
     graph: DependencyGraph,
     correct: NDArray[np.float64],
     covered: NDArray[np.float64],

@@ -60,6 +60,21 @@ def simulate(
     >>> sample.votes
     Votes(1,000 items x 3 sources, classes 0, 1, 50% voted, dense int8)
     """
+    right, votes_at = read_sources(n_items, accuracies, coverage, rng)
+    balance = resolve_balance("uniform" if class_balance is None else class_balance, (0, 1))
+    if not isinstance(balance, np.ndarray):
+        raise OptionError("class_balance must be known to draw from it")
+    y = (rng.random(n_items) < balance[1]).astype(np.int8)
+    shape = (n_items, len(right))
+    votes = np.where(rng.random(shape) < right, y[:, None], 1 - y[:, None])
+    votes = np.where(rng.random(shape) < votes_at, votes, ABSTAIN).astype(np.int8)
+    return Simulation(Votes.from_classes(votes, classes=(0, 1)), y, right, votes_at, balance)
+
+
+def read_sources(
+    n_items: int, accuracies: ArrayLike, coverage: ArrayLike, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Accuracies and coverages as a user gives them, both of shape (m,)."""
     if not isinstance(n_items, (int, np.integer)) or n_items < 1:
         raise OptionError(f"n_items={n_items}; at least one item is needed")
     if not isinstance(rng, np.random.Generator):
@@ -74,11 +89,4 @@ def simulate(
     for name, values in (("accuracies", right), ("coverage", votes_at)):
         if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
             raise OptionError(f"{name} must be probabilities, one a source")
-    balance = resolve_balance("uniform" if class_balance is None else class_balance, (0, 1))
-    if not isinstance(balance, np.ndarray):
-        raise OptionError("class_balance must be known to draw from it")
-    y = (rng.random(n_items) < balance[1]).astype(np.int8)
-    shape = (n_items, len(right))
-    votes = np.where(rng.random(shape) < right, y[:, None], 1 - y[:, None])
-    votes = np.where(rng.random(shape) < votes_at, votes, ABSTAIN).astype(np.int8)
-    return Simulation(Votes.from_classes(votes, classes=(0, 1)), y, right, votes_at, balance)
+    return right, votes_at

@@ -7,6 +7,7 @@ from flyingsquid.estimate.gold_many import ManyGold
 from flyingsquid.estimate.graph_fit import GraphFit, Options, fit_graph
 from flyingsquid.estimate.intervals import accuracy_errors
 from flyingsquid.estimate.many import MANY_CLASSES, ManyFit, fit_many
+from flyingsquid.estimate.many_graph import ManyGraphFit, fit_many_graph
 from flyingsquid.estimate.sparse_tables import SparseTables
 from flyingsquid.estimate.transition import Transition, fit_transition, persistence_of_errors, worth_of_a_row
 from flyingsquid.estimate.units import UnitTable
@@ -19,6 +20,7 @@ __all__ = [
     "GraphFit",
     "ManyFit",
     "ManyGold",
+    "ManyGraphFit",
     "Options",
     "SparseTables",
     "Transition",
@@ -26,6 +28,7 @@ __all__ = [
     "accuracy_errors",
     "fit_graph",
     "fit_many",
+    "fit_many_graph",
     "fit_transition",
     "persistence_of_errors",
     "resolve_balance",

@@ -12,9 +12,10 @@ from flyingsquid.estimate.intervals import draw_votes
 from flyingsquid.estimate.units import UnitTable, state_numbers
 from flyingsquid.graph import DependencyGraph, JunctionTree
 from flyingsquid.votes.packing import all_patterns
+from flyingsquid.votes.states import smallest_dtype
 
 Array = NDArray[np.float64]
-Codes = NDArray[np.int8]
+Codes = NDArray[Any]
 
 
 def draw_items(
@@ -29,17 +30,18 @@ def draw_items(
 
     Parameters
     ----------
-    task_tables : one a clique of ``graph.task_tree``, shape (2,) * c
+    task_tables : one a clique of ``graph.task_tree``, shape (K,) * c
         P(Y_C).
-    tables : array of shape (m, 2, 3)
+    tables : array of shape (m, K, K + 1)
         P(vote | Y = k) of each source; not read for those in ``units``.
     """
     truths = draw_truths(n_items, graph.task_tree, task_tables, graph.n_tasks, rng)
-    votes = np.empty((n_items, graph.n_sources), np.int8)
+    n_classes = tables.shape[1]
+    votes = np.empty((n_items, graph.n_sources), smallest_dtype(n_classes))
     for source, task in enumerate(graph.source_task):
         steps = np.cumsum(tables[source], axis=1)[truths[:, task]]
         drawn = (rng.random((n_items, 1)) * steps[:, -1:] > steps).sum(axis=1)
-        votes[:, source] = np.where(drawn >= 2, -1, drawn)
+        votes[:, source] = np.where(drawn >= n_classes, -1, drawn)
     for unit in units:
         given = truths[:, graph.source_task[unit.sources[0]]]
         votes[:, list(unit.sources)] = _draw_unit(unit, votes[:, list(unit.separator)], given, rng)
@@ -69,22 +71,24 @@ def draw_truths(
     n_items: int, tree: JunctionTree, tables: tuple[Array, ...], n_tasks: int, rng: np.random.Generator
 ) -> Codes:
     """Truths of tasks that depend on each other, shape (n, D)."""
-    truths = np.zeros((n_items, n_tasks), np.int8)
+    n_classes = tables[0].shape[0]
+    truths = np.zeros((n_items, n_tasks), smallest_dtype(n_classes))
     for clique, separator, table in zip(tree.cliques, tree.separators, tables, strict=True):
         flat = table.ravel()
         states = np.array(np.unravel_index(np.arange(len(flat)), table.shape)).T
         shared = [clique.index(task) for task in separator]
         truths[:, list(clique)] = _draw_states(
-            flat[None], states, shared, truths[:, list(separator)], None, rng
+            flat[None], states, shared, truths[:, list(separator)], None, rng, n_classes
         )
     return truths
 
 
 def _draw_unit(unit: UnitTable, shared_votes: Codes, truth: Codes, rng: np.random.Generator) -> Codes:
     """Votes of a unit, shape (n, s), given those of its separator."""
-    states = all_patterns(len(unit.sources), 2)
+    n_classes = len(unit.table)
+    states = all_patterns(len(unit.sources), n_classes)
     shared = [unit.sources.index(source) for source in unit.separator]
-    return _draw_states(unit.table, states, shared, shared_votes, truth, rng)
+    return _draw_states(unit.table, states, shared, shared_votes, truth, rng, n_classes)
 
 
 def _draw_states(
@@ -94,16 +98,14 @@ def _draw_states(
     fixed: Codes,
     truth: Codes | None,
     rng: np.random.Generator,
+    n_classes: int,
 ) -> Codes:
     """Draw a state for every row, among those that agree with what is fixed, shape (n, variables)."""
-    result = np.empty((len(fixed), states.shape[1]), np.int8)
+    result = np.empty((len(fixed), states.shape[1]), smallest_dtype(n_classes))
+    columns = tuple(shared)
     row_class = np.zeros(len(fixed), np.intp) if truth is None else truth.astype(np.intp)
-    key = state_numbers(fixed, tuple(shared), tuple(shared)) if shared else np.zeros(len(fixed), np.intp)
-    known = (
-        state_numbers(states[:, shared], tuple(shared), tuple(shared))
-        if shared
-        else np.zeros(len(states), np.intp)
-    )
+    key = state_numbers(fixed, columns, columns, n_classes)
+    known = state_numbers(states[:, shared], columns, columns, n_classes)
     for number in np.unique(key):
         allowed = np.flatnonzero(known == number)
         for k in range(len(table)):

@@ -28,7 +28,7 @@ def by_views(moments: Moments, passes: Passes, gold: ManyGold | None) -> tuple[A
     votes_known = None
     if gold is not None:
         votes_known = gold.votes.toarray().reshape(n_classes, m, n_classes).transpose(1, 2, 0)
-    views = three_views(passes.votes, passes.weights, np.arange(m), votes_known)
+    views = three_views(passes.votes, passes.weights, np.arange(m), known=votes_known)
     silence = np.maximum(1 - views.tables.sum(axis=2, keepdims=True), 0.0)
     tables = np.concatenate([views.tables, silence], axis=2)
     if gold is None or votes_known is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimate.margins import fit_margins
 from flyingsquid.estimate.transition import Transition
 from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import SequenceMoments
@@ -17,7 +18,6 @@ from flyingsquid.moments import SequenceMoments
 Array = NDArray[np.float64]
 # The system has K² unknowns, all coupled.
 MOST_CLASSES = 40
-_SWEEPS = 500
 # How far the class balance may be from that of the truths which the lagged votes imply, in total variation.
 _MOST_AT_ODDS = 0.1
 
@@ -75,10 +75,4 @@ def with_margins(joint: Array, balance: Array, n_pairs: float) -> Array:
            [0.03, 0.47]])
     """
     floor = np.minimum(0.5 / n_pairs, np.outer(balance, balance) / 2)
-    table = np.maximum(joint, floor)
-    for _ in range(_SWEEPS):
-        table = table * (balance / table.sum(axis=1))[:, None]
-        table = table * (balance / table.sum(axis=0))
-        if np.abs(table.sum(axis=1) - balance).max() < 1e-14:
-            break
-    return table
+    return fit_margins(np.maximum(joint, floor), balance, balance)

@@ -46,8 +46,8 @@ class UnitTable:
     sources : tuple of s int, ascending
     separator : tuple of int
         Those that an earlier unit holds too.
-    table : array of shape (2, 3^s)
-        P(λ_C = l | Y = k); states in the order of ``all_patterns(s, 2)``.
+    table : array of shape (K, (K + 1)^s)
+        P(λ_C = l | Y = k); states in the order of ``all_patterns(s, K)``.
     """
 
     sources: tuple[int, ...]
@@ -56,27 +56,31 @@ class UnitTable:
 
     @property
     def conditional(self) -> Array:
-        """P(λ_C = l | λ_S, Y = k) for the separator S, shape (2, 3^s): one factor of the posterior.
+        """P(λ_C = l | λ_S, Y = k) for the separator S, shape (K, (K + 1)^s): one factor of the posterior.
 
         Divided by the unit's own marginal of S, so that the product over units is a distribution.
         """
-        shared = self.margin(self.separator)
-        at = state_numbers(all_patterns(len(self.sources), 2), self.sources, self.separator)
+        shared, at = self.margin(self.separator), self.states_of(self.separator)
         return np.divide(self.table, shared[:, at], out=np.ones_like(self.table), where=shared[:, at] > 0)
 
     def margin(self, sources: tuple[int, ...]) -> Array:
-        """P(votes of some of the sources | Y = k), shape (2, 3^t)."""
-        at = state_numbers(all_patterns(len(self.sources), 2), self.sources, sources)
-        return np.stack([np.bincount(at, row, minlength=3 ** len(sources)) for row in self.table])
+        """P(votes of some of the sources | Y = k), shape (K, (K + 1)^t)."""
+        at, size = self.states_of(sources), (len(self.table) + 1) ** len(sources)
+        return np.stack([np.bincount(at, row, minlength=size) for row in self.table])
+
+    def states_of(self, sources: tuple[int, ...]) -> NDArray[np.intp]:
+        """The joint state of some of the sources in each state of the unit, shape ((K + 1)^s,)."""
+        n_classes = len(self.table)
+        return state_numbers(all_patterns(len(self.sources), n_classes), self.sources, sources, n_classes)
 
 
 def state_numbers(
-    codes: NDArray[np.int8], columns: tuple[int, ...], chosen: tuple[int, ...]
+    codes: NDArray[Any], columns: tuple[int, ...], chosen: tuple[int, ...], n_classes: int = 2
 ) -> NDArray[np.intp]:
     """The joint state of ``chosen`` sources in each row of ``codes``, whose columns are ``columns``; (n,)."""
     at = [columns.index(source) for source in chosen]
     digits = np.maximum(codes[:, at], -1).astype(np.intp) + 1
-    return np.asarray(digits @ 3 ** np.arange(len(chosen)), np.intp)
+    return np.asarray(digits @ (n_classes + 1) ** np.arange(len(chosen)), np.intp)
 
 
 def in_agreement(units: Sequence[UnitTable]) -> tuple[UnitTable, ...]:
@@ -91,7 +95,7 @@ def in_agreement(units: Sequence[UnitTable]) -> tuple[UnitTable, ...]:
             found.append(unit)
             continue
         parent = next(other for other in found if set(unit.separator) <= set(other.sources))
-        at = state_numbers(all_patterns(len(unit.sources), 2), unit.sources, unit.separator)
+        at = unit.states_of(unit.separator)
         found.append(replace(unit, table=unit.conditional * parent.margin(unit.separator)[:, at]))
     return tuple(found)
 

@@ -52,7 +52,13 @@ class Views:
 
 
 def three_views(
-    votes: Votes, weights: NDArray[Any] | None, groups: NDArray[np.intp], known: Array | None = None
+    votes: Votes,
+    weights: NDArray[Any] | None,
+    groups: NDArray[np.intp],
+    own: NDArray[np.bool_] | None = None,
+    *,
+    known: Array | None = None,
+    instead: str = "use method='agreement'",
 ) -> Views:
     """Decompose the triples of votes.
 
@@ -65,12 +71,30 @@ def three_views(
         Sources with equal numbers may depend on each other, and stay in one view.
     known : array of shape (m, K, K), axes source, truth, vote, or None
         Votes on items whose class is known. Without them the classes are named so that most votes are right.
+    own : mask of shape (m,), or None for all
+        Sources that vote on the task itself. They alone say which class is which: those of other tasks may
+        well contradict it.
+    instead : what else can be done where this is refused
 
     Raises
     ------
     NotIdentifiableError
         If there are no three views that each tell all classes apart.
     """
+    try:
+        everyone = np.ones(votes.n_sources, np.bool_)
+        return _decomposed(votes, weights, groups, everyone if own is None else own, known)
+    except NotIdentifiableError as error:
+        raise NotIdentifiableError(f"{error}, or {instead}") from error
+
+
+def _decomposed(
+    votes: Votes,
+    weights: NDArray[Any] | None,
+    groups: NDArray[np.intp],
+    own: NDArray[np.bool_],
+    known: Array | None,
+) -> Views:
     m, n_classes = votes.n_sources, votes.n_classes
     cast = one_hot(votes.codes, n_classes)
     share = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
@@ -89,7 +113,7 @@ def three_views(
         for view in (b, c):
             products = np.asarray((features[view].multiply(share[:, None]).T @ features[a]).todense())
             found[places[view]] = _by_source(products @ inverse, len(places[view]), n_classes)
-        order = _names(found, known)
+        order = _names(found[own], None if known is None else known[own])
         tables.append(found[:, :, order].transpose(0, 2, 1))
         balances.append(balance[order])
         strengths.append(strength)
@@ -131,7 +155,7 @@ def deal(rates: Array, groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     if any(not view for view in views):
         raise NotIdentifiableError(
             "method='decomposition' deals the sources into three views, and there are fewer than three that "
-            "are independent given the truth. Add sources, or use method='agreement'"
+            "are independent given the truth. Add sources"
         )
     return [np.flatnonzero(np.isin(groups, view)) for view in views]
 
@@ -152,15 +176,13 @@ def _view_means(
     if len(sizes) < n_classes:
         raise NotIdentifiableError(
             f"method='decomposition' needs views that tell {n_classes} classes apart, and one has "
-            f"{len(sizes) - 1} kinds of votes. Add sources that vote for more classes, or use "
-            "method='agreement'"
+            f"{len(sizes) - 1} kinds of votes. Add sources that vote for more classes"
         )
     strength = float(sizes[n_classes - 1] * np.sqrt(n_items))
     if strength < _NEEDED_STRENGTH:
         raise NotIdentifiableError(
             f"method='decomposition' cannot tell the {n_classes} classes apart by these votes: the weakest "
-            f"direction stands {strength:.2g} standard errors out of the noise. Add items or sources, or use "
-            "method='agreement'"
+            f"direction stands {strength:.2g} standard errors out of the noise. Add items or sources"
         )
     left, right = left[:, :n_classes], right[:n_classes].T
     s = (xc.shape[1] - 1) // n_classes
@@ -175,8 +197,7 @@ def _view_means(
     means = left @ np.real(np.linalg.eig(core)[1])
     if (np.abs(means[0]) < _FLOOR).any():
         raise NotIdentifiableError(
-            "method='decomposition' found a class that no item seems to have. Add items or sources, or use "
-            "method='agreement'"
+            "method='decomposition' found a class that no item seems to have. Add items or sources"
         )
     return means / means[0], strength
 
@@ -190,5 +211,5 @@ def _require_positive(balance: Array) -> None:
     if not (balance > _FLOOR).all():
         raise NotIdentifiableError(
             f"method='decomposition' found the class balance {np.round(balance, 3).tolist()}, which is none: "
-            "too few items, or sources that depend on each other. Use method='agreement'"
+            "too few items, or sources that depend on each other. Add items"
         )

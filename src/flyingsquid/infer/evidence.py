@@ -26,10 +26,10 @@ class Emissions:
     ----------
     tasks : tuple of D tuples of int
         The sources on each task.
-    log_tables : array of shape (m, 2, 3)
+    log_tables : array of shape (m, K, K + 1)
         log P(vote | Y = k) of each source, no vote last; 0 for sources inside a unit.
-    units : tuple of (sources, array of shape (2, 3^s))
-        log P(joint votes | what earlier units said, Y = k), states in the order of ``all_patterns(s, 2)``.
+    units : tuple of (sources, array of shape (K, (K + 1)^s))
+        log P(joint votes | what earlier units said, Y = k), states in the order of ``all_patterns(s, K)``.
     """
 
     tasks: tuple[tuple[int, ...], ...]
@@ -37,9 +37,10 @@ class Emissions:
     units: tuple[tuple[tuple[int, ...], Array], ...] = ()
 
     def evidence(self, codes: Codes) -> Array:
-        """log P(votes on task d | Y_d = k), shape (n, D, 2)."""
+        """log P(votes on task d | Y_d = k), shape (n, D, K)."""
         n, m = codes.shape
-        result = np.empty((n, len(self.tasks), 2))
+        n_classes = self.log_tables.shape[1]
+        result = np.empty((n, len(self.tasks), n_classes))
         owner = {source: task for task, sources in enumerate(self.tasks) for source in sources}
         units: list[list[tuple[tuple[int, ...], Array]]] = [[] for _ in self.tasks]
         for sources, table in self.units:
@@ -52,7 +53,7 @@ class Emissions:
                 columns = chunk if len(sources) == m else chunk[:, list(sources)]
                 log_tables = self.log_tables[list(sources)]
                 result[start : start + rows, task] = by_pattern(
-                    columns, partial(_directly, log_tables=log_tables, units=units[task])
+                    columns, partial(_directly, log_tables=log_tables, units=units[task]), n_classes
                 )
         return result
 
@@ -83,17 +84,17 @@ def with_own_evidence(posterior: Array, evidence: Array, temper: float) -> Array
 
 
 def _directly(codes: NDArray[Any], log_tables: Array, units: list[tuple[tuple[int, ...], Array]]) -> Array:
-    """log P(votes | Y = k) for the sources of one task, shape (n, 2)."""
+    """log P(votes | Y = k) for the sources of one task, shape (n, K)."""
     n, m = codes.shape
-    silent = log_tables[:, :, 2]
+    n_classes, silent = log_tables.shape[1], log_tables[:, :, -1]
     result = np.tile(silent.sum(axis=0), (n, 1))
     rows = max(1, _CHUNK_CELLS // m)
     for start in range(0, n, rows):
         chunk = codes[start : start + rows]
         part = result[start : start + rows]
-        for vote in (0, 1):
+        for vote in range(n_classes):
             part += (chunk == vote).astype(np.float64) @ (log_tables[:, :, vote] - silent)
         for at, table in units:
-            for inside, numbers in packed_chunks(chunk[:, list(at)], 2):
+            for inside, numbers in packed_chunks(chunk[:, list(at)], n_classes):
                 part[inside] += table.T[numbers]
     return result

@@ -18,16 +18,16 @@ _TABLE_PATTERNS = 1 << 16
 _ITEMS_PER_PATTERN = 4
 
 
-def by_pattern(codes: Codes, compute: Callable[[Any], Array]) -> Array:
-    """``compute(codes)`` of shape (n, ...) for codes of two classes, through a table where that is faster."""
+def by_pattern(codes: Codes, compute: Callable[[Any], Array], n_classes: int = 2) -> Array:
+    """``compute(codes)`` of shape (n, ...), through a table of all patterns where that is faster."""
     if isinstance(codes, csr_array):
         return compute(codes)
     n, m = codes.shape
-    size = n_patterns(m, 2)
+    size = n_patterns(m, n_classes)
     if size > _TABLE_PATTERNS or n < size * _ITEMS_PER_PATTERN:
         return compute(codes)
-    table = compute(all_patterns(m, 2))
+    table = compute(all_patterns(m, n_classes))
     result = np.empty((n, *table.shape[1:]))
-    for rows, numbers in packed_chunks(codes, 2):
+    for rows, numbers in packed_chunks(codes, n_classes):
         np.take(table, numbers, axis=0, out=result[rows], mode="clip")
     return result

@@ -64,13 +64,13 @@ def solve_binary(
 def keep_binary(model: LabelModel, moments: Moments, fit: GraphFit, method: str, reason: str) -> None:
     """Make the parameters of a fit those of the model."""
     graph = moments.graph or DependencyGraph(moments.n_sources)
-    excess = excess_by_source(fit, graph)
+    excess = excess_by_source([pair.excess for pair in fit.pairs], graph)
     persistence = persistence_of_errors(np.nan_to_num(excess), moments.coverage)
     model._remember(moments.classes, moments.names, moments.source_names)
     model.moments_, model.graph_ = moments, graph
     model._tasks = graph.stacked_shape
     model._pending = None
-    model._many = model._passes = None
+    model._many = model._many_graph = model._passes = None
     model.coverage_ = np.minimum(moments.coverage, 1.0)
     mean_parameters = fit.gather([task.fit.mean_parameters for task in fit.tasks])
     share = np.divide(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate import GoldCounts, GraphFit
+from flyingsquid.estimate import GoldCounts, UnitTable
+from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models._base import read_task_gold
 from flyingsquid.moments import Moments
+from flyingsquid.moments.files import cut_tables
 from flyingsquid.votes import Votes
 
 
@@ -48,15 +51,18 @@ def _units_on(moments: Moments, task: int) -> list[tuple[int, ...]]:
     return [cover.positions(cover.homes[task], unit) for unit in mine]
 
 
-def excess_by_source(fit: GraphFit, graph: DependencyGraph) -> NDArray[np.float64]:
-    """How much errors agree with those on neighbouring tasks, averaged over the edges of a source."""
-    if graph.stacked_shape is None or not fit.pairs:
+def excess_by_source(excesses: Sequence[NDArray[np.float64]], graph: DependencyGraph) -> NDArray[np.float64]:
+    """How much errors agree with those on neighbouring tasks, averaged over the edges of a source, (m,).
+
+    ``excesses`` has for each task edge one number a detector.
+    """
+    if graph.stacked_shape is None or not excesses:
         return np.full(graph.n_sources, np.nan)
     total, count = np.zeros(graph.n_sources), np.zeros(graph.n_sources)
-    for edge, pair in zip(graph.task_edges, fit.pairs, strict=True):
+    for edge, excess in zip(graph.task_edges, excesses, strict=True):
         for task in edge:
-            at, known = np.array(graph.sources_of(task)), np.isfinite(pair.excess)
-            total[at[known]] += pair.excess[known]
+            at, known = np.array(graph.sources_of(task)), np.isfinite(excess)
+            total[at[known]] += excess[known]
             count[at[known]] += 1
     return np.divide(total, count, out=np.full(graph.n_sources, np.nan), where=count > 0)
 
@@ -77,3 +83,50 @@ def edge_tables(
         tables.append(table.sum(axis=others))
     n_classes = clique_tables[0].shape[0]
     return np.array(tables).reshape(-1, n_classes, n_classes)
+
+
+def flat_tables(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Tables one after the other, for a file; their shapes follow from the graph."""
+    return np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
+
+
+def read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> tuple[UnitTable, ...]:
+    """Tables of dependent sources from a file; refused where they are no probabilities."""
+    cliques = [clique for tree in graph.units for clique in tree.cliques]
+    separators = [separator for tree in graph.units for separator in tree.separators]
+    tables = cut_tables(flat, [(n_classes, (n_classes + 1) ** len(clique)) for clique in cliques])
+    if not all(np.abs(table.sum(axis=1) - 1).max() < 1e-6 and (table >= 0).all() for table in tables):
+        raise ModelFileError("tables of dependent sources in the file are no probabilities")
+    return tuple(UnitTable(*unit) for unit in zip(cliques, separators, tables, strict=True))
+
+
+def read_task_tables(
+    flat: NDArray[Any], graph: DependencyGraph, balance: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], ...]:
+    """Tables of tasks from a file; refused where they disagree, or with ``balance`` of shape (D, K)."""
+    tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph.task_tree.cliques])
+    whole = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
+    if not whole or not _agree(tables, graph, balance):
+        raise ModelFileError("tables of tasks in the file are no probabilities, or do not agree")
+    return tuple(tables)
+
+
+def _agree(
+    tables: Sequence[NDArray[np.float64]], graph: DependencyGraph, balance: NDArray[np.float64]
+) -> bool:
+    """Whether cliques of tasks agree with the class balance, and on what they share."""
+    tree = graph.task_tree
+    for clique, parent, shared, table in zip(
+        tree.cliques, tree.parents, tree.separators, tables, strict=True
+    ):
+        for axis, task in enumerate(clique):
+            others = tuple(a for a in range(len(clique)) if a != axis)
+            if np.abs(table.sum(axis=others) - balance[task]).max() > 1e-6:
+                return False
+        if len(shared) > 1:
+            ours = table.sum(axis=tuple(a for a, task in enumerate(clique) if task not in shared))
+            up = tree.cliques[parent]
+            theirs = tables[parent].sum(axis=tuple(a for a, task in enumerate(up) if task not in shared))
+            if np.abs(ours - theirs).max() > 1e-6:
+                return False
+    return True

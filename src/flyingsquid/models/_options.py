@@ -156,6 +156,8 @@ def check_many(model: Any, moments: Moments) -> None:
     """Refuse options of a label model that have no part in fitting many classes."""
     n_classes = moments.n_classes
     binary = model.method in METHODS
+    if moments.graph is not None or isinstance(model.graph, str):
+        check_many_on_graph(model, n_classes)
     if binary and model.multiclass == "native":
         raise OptionError(
             f"method={model.method!r} is for two classes, and the votes have {n_classes}: "
@@ -168,13 +170,23 @@ def check_many(model: Any, moments: Moments) -> None:
             f"method={model.method!r} fits all classes at once; multiclass='one_vs_rest' takes a binary "
             "method"
         )
-    if moments.graph is not None:
-        raise GraphError(f"graphs are for two classes, and the votes have {n_classes}")
     for name, idle in (("signs", model.signs == "average"), ("triplets", model.triplets is None)):
         if not idle:
             raise OptionError(f"{name}= has no part in fitting {n_classes} classes")
     if not binary and model.screen != 1.0:
         raise OptionError(f"screen= has no part in method={model.method!r}, which uses no triplets")
+
+
+def check_many_on_graph(model: Any, n_classes: int) -> None:
+    """Refuse options of a label model that many classes on a graph, given or to be learned, do not have."""
+    if model.method not in ("auto", "refined", "decomposition") or model.multiclass != "native":
+        chosen = f"method={model.method!r}" if model.multiclass == "native" else "multiclass='one_vs_rest'"
+        raise OptionError(
+            f"{chosen} does not go with a graph and {n_classes} classes; use method='refined', or "
+            "'decomposition', which is exact, or leave the graph out"
+        )
+    if model.cliques != "instrument":
+        raise OptionError(f"cliques='linear' is for two classes, and the votes have {n_classes}")
 
 
 def read_n_classes(n_classes: Any, votes: Any) -> tuple[int, ...] | None:

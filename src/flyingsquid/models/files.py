@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis import Diagnostics, FitTest, SourceTally, Verdict
-from flyingsquid.estimate import GoldCounts, UnitTable
+from flyingsquid.estimate import GoldCounts
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
-from flyingsquid.models import _options, many_files
+from flyingsquid.models import _options, many_files, many_graph_files
 from flyingsquid.models._base import VoteReader
 from flyingsquid.models._binary import keep_parameters
+from flyingsquid.models._graphs import flat_tables, read_task_tables, read_units
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
@@ -69,6 +70,7 @@ def load(path: str | os.PathLike[str]) -> Saved:
     readers: dict[str, Callable[[State], Saved]] = {
         "LabelModel": label_model,
         many_files.KIND: label_model,
+        many_graph_files.KIND: label_model,
         "MajorityVote": _majority_vote,
         multi_label_files.KIND: multi_label_files.from_state,
         sequence_files.KIND: sequence_files.from_state,
@@ -93,6 +95,8 @@ def _label_model_state(model: LabelModel) -> State:
     model._require_fitted()
     if model._many is not None:
         return many_files.to_state(model, _plain_options(model))
+    if model._many_graph is not None:
+        return many_graph_files.to_state(model, _plain_options(model))
     counts, found = to_state(model.moments_), model.diagnostics_
     meta = {
         "options": _plain_options(model),
@@ -111,26 +115,23 @@ def _label_model_state(model: LabelModel) -> State:
         "triplets_used": found.triplets_used,
         "triplets_skipped": found.triplets_skipped,
         "excess_correlation": model.excess_correlation_,
-        "task_tables": _flat(model._clique_tables),
-        "unit_tables": _flat([unit.table for unit in model._units]),
+        "task_tables": flat_tables(model._clique_tables),
+        "unit_tables": flat_tables([unit.table for unit in model._units]),
         **counts.arrays,
     }
     for task, gold in enumerate(model._gold or ()):
         if gold is not None:
             arrays[f"gold_{task}"] = gold.votes
-            arrays[f"gold_units_{task}"] = _flat(gold.units)
+            arrays[f"gold_units_{task}"] = flat_tables(gold.units)
     return State("LabelModel", meta, arrays)
-
-
-def _flat(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Tables one after the other; their shapes follow from the graph."""
-    return np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
 
 
 def label_model(state: State) -> LabelModel:
     """A fitted label model, of two classes or of many."""
     if state.kind == many_files.KIND:
         return many_files.from_state(state, _read_options(state.meta["options"]))
+    if state.kind == many_graph_files.KIND:
+        return many_graph_files.from_state(state, _read_options(state.meta["options"]))
     moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
     graph = moments.graph or DependencyGraph(moments.n_sources)
     sizes = {"m": graph.n_sources, "D": graph.n_tasks}
@@ -139,7 +140,7 @@ def label_model(state: State) -> LabelModel:
     model = LabelModel(moments.graph, **_read_options(state.meta["options"]))
     model._remember(moments.classes, moments.names, moments.source_names)
     model.moments_, model.graph_, model._tasks = moments, graph, graph.stacked_shape
-    model._many = model._passes = model._pending = None
+    model._many = model._many_graph = model._passes = model._pending = None
     model.accuracies_ = arrays["accuracies"]
     model.coverage_ = arrays["coverage"]
     model._check_options()
@@ -151,8 +152,8 @@ def label_model(state: State) -> LabelModel:
         arrays["class_balance"],
         arrays["confusion"],
         arrays["weights"],
-        _read_units(state.arrays["unit_tables"], graph),
-        _read_task_tables(state.arrays["task_tables"], graph, arrays["class_balance"]),
+        read_units(state.arrays["unit_tables"], graph, 2),
+        read_task_tables(state.arrays["task_tables"], graph, arrays["class_balance"]),
     )
     model._interval = arrays["interval"]
     used = state.meta["fitted_with"]
@@ -181,46 +182,6 @@ def _read_gold(state: State, moments: Moments) -> list[GoldCounts | None] | None
             raise ModelFileError("the counts on known labels do not fit the sources")
         found.append(GoldCounts(gold.astype(np.float64), tuple(units)))
     return found if any(gold is not None for gold in found) else None
-
-
-def _read_units(flat: NDArray[Any], graph: DependencyGraph) -> tuple[UnitTable, ...]:
-    cliques = [clique for tree in graph.units for clique in tree.cliques]
-    separators = [separator for tree in graph.units for separator in tree.separators]
-    tables = cut_tables(flat, [(2, 3 ** len(clique)) for clique in cliques])
-    if not all(np.abs(table.sum(axis=1) - 1).max() < 1e-6 and (table >= 0).all() for table in tables):
-        raise ModelFileError("tables of dependent sources in the file are no probabilities")
-    return tuple(UnitTable(*unit) for unit in zip(cliques, separators, tables, strict=True))
-
-
-def _read_task_tables(
-    flat: NDArray[Any], graph: DependencyGraph, balance: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], ...]:
-    tables = cut_tables(flat, [(2,) * len(clique) for clique in graph.task_tree.cliques])
-    whole = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
-    if not whole or not _agree(tables, graph, balance):
-        raise ModelFileError("tables of tasks in the file are no probabilities, or do not agree")
-    return tuple(tables)
-
-
-def _agree(
-    tables: Sequence[NDArray[np.float64]], graph: DependencyGraph, balance: NDArray[np.float64]
-) -> bool:
-    """Whether cliques of tasks agree with the class balance, and on what they share."""
-    tree = graph.task_tree
-    for clique, parent, shared, table in zip(
-        tree.cliques, tree.parents, tree.separators, tables, strict=True
-    ):
-        for axis, task in enumerate(clique):
-            others = tuple(a for a in range(len(clique)) if a != axis)
-            if np.abs(table.sum(axis=others) - balance[task]).max() > 1e-6:
-                return False
-        if len(shared) > 1:
-            ours = table.sum(axis=tuple(a for a, task in enumerate(clique) if task not in shared))
-            up = tree.cliques[parent]
-            theirs = tables[parent].sum(axis=tuple(a for a, task in enumerate(up) if task not in shared))
-            if np.abs(ours - theirs).max() > 1e-6:
-                return False
-    return True
 
 
 def _check_probabilities(arrays: dict[str, NDArray[Any]]) -> None:

@@ -14,6 +14,7 @@ from flyingsquid.analysis import (
     Table,
     diagnose,
     diagnose_many,
+    diagnose_many_graph,
     emissions_of,
     explain_classes,
     explain_item,
@@ -26,6 +27,7 @@ from flyingsquid.estimate import (
     GoldCounts,
     GraphFit,
     ManyFit,
+    ManyGraphFit,
     UnitTable,
 )
 from flyingsquid.estimate.refine import Passes
@@ -48,6 +50,7 @@ from flyingsquid.models._binary import errors_of_accuracies, solve_binary
 from flyingsquid.models._graphs import count_gold, stacked_shape
 from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models._many_errors import errors_of_many
+from flyingsquid.models._many_graph import solve_many_graph
 from flyingsquid.models.structure import count_for, given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
@@ -73,8 +76,8 @@ _NORMAL_95 = 1.959963984540054
 class LabelModel(VoteEstimator):
     """Combine noisy votes into probabilistic labels, in closed form and without gold labels.
 
-    For one task of any number of classes, or several binary ones, whose sources may abstain. Without a graph:
-    one task, whose sources err independently given the truth.
+    For one task or several, of any number of classes, whose sources may abstain. Without a graph: one task,
+    whose sources err independently given the truth.
 
     Parameters
     ----------
@@ -90,8 +93,9 @@ class LabelModel(VoteEstimator):
         ``"covariance"`` fits all pairs at once; ``"quadratic"`` averages triplets vote by vote. For any
         number of classes: ``"agreement"`` judges a source by the other votes on its items, from counts alone;
         ``"refined"`` adds ten passes over the votes; ``"decomposition"`` is exact for sources of any kind, by
-        three views. ``"auto"`` is ``"triplet_mean"`` for two classes; for more, ``"refined"`` where there are
-        votes enough, otherwise ``"agreement"``.
+        three views. On a graph with more than two classes ``"refined"`` starts from three views where these
+        suffice, and ``"decomposition"`` is those alone. ``"auto"`` is ``"triplet_mean"`` for two classes; for
+        more, ``"refined"`` where there are votes enough, otherwise ``"agreement"``.
     multiclass : "native" or "one_vs_rest"
         For more than two classes. ``"one_vs_rest"`` fits every class against the rest by a binary ``method``,
         and puts the results into one table: the paper's reduction.
@@ -175,6 +179,7 @@ class LabelModel(VoteEstimator):
     confusion_: NDArray[np.float64]
     _many: ManyFit | None = None
     _passes: Passes | None = None
+    _many_graph: ManyGraphFit | None = None
     _pending: Moments | None
     _gold: list[GoldCounts | None] | None
     _interval: NDArray[np.float64] | None
@@ -239,11 +244,12 @@ class LabelModel(VoteEstimator):
         weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
         moments, learned = count_for(self.graph, read, weights)
         if is_many(self, moments):
-            solve_many(self, moments, read, weights, gold)
-            return self
-        counts = None if gold is None else count_gold(gold, read, moments, weights)
-        solve_binary(self, moments, counts, read, weights)
-        if learned is not None:
+            solve = solve_many if moments.graph is None else solve_many_graph
+            solve(self, moments, read, weights, gold)
+        else:
+            counts = None if gold is None else count_gold(gold, read, moments, weights)
+            solve_binary(self, moments, counts, read, weights)
+        if learned is not None and learned == self.graph_:  # not where it had to be left out
             self.graph_ = learned
         return self
 
@@ -262,7 +268,7 @@ class LabelModel(VoteEstimator):
                 "count with Moments.of(votes, graph)"
             )
         if is_many(self, moments):
-            solve_many(self, moments)
+            (solve_many if moments.graph is None else solve_many_graph)(self, moments)
         else:
             solve_binary(self, moments, None)
         return self
@@ -286,7 +292,10 @@ class LabelModel(VoteEstimator):
             total = before + total
         try:
             if is_many(self, total):
-                solve_many(self, total, kept=None if self._many is None else self._many.gold)
+                if total.graph is None:
+                    solve_many(self, total, kept=None if self._many is None else self._many.gold)
+                else:
+                    solve_many_graph(self, total)
             else:
                 solve_binary(self, total, getattr(self, "_gold", None))
         except NotIdentifiableError:
@@ -409,6 +418,8 @@ class LabelModel(VoteEstimator):
         self._require_fitted()
         if self._diagnostics is None and self._many is not None:
             self._diagnostics = diagnose_many(self.moments_, self._many)
+        if self._diagnostics is None and self._many_graph is not None:
+            self._diagnostics = diagnose_many_graph(self.moments_, self._many_graph)
         if self._diagnostics is None:
             used = self._fitted_with
             self._diagnostics = diagnose(
@@ -426,7 +437,7 @@ class LabelModel(VoteEstimator):
             return class_posterior(votes.codes, self.class_balance_, logs_of(self._many))
         if self.graph_.is_trivial:
             return binary_posterior(votes.codes, self.class_balance_, self._weights)
-        return by_pattern(votes.codes, self._posterior_on_graph)
+        return by_pattern(votes.codes, self._posterior_on_graph, len(self._classes))
 
     def _posterior_on_graph(self, codes: Codes) -> NDArray[np.float64]:
         evidence = self._emissions.evidence(codes)

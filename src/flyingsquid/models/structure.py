@@ -198,7 +198,13 @@ def count_for(
     pairs = Moments.of(votes, sample_weight=weights)
     learned = graph_from(pairs)
     warn_about(learned, stacklevel=4)
-    return (pairs if learned.is_trivial else Moments.of(votes, learned, sample_weight=weights)), learned
+    if learned.is_trivial:
+        return pairs, learned
+    try:
+        return Moments.of(votes, learned, sample_weight=weights), learned
+    except GraphError as error:  # what was not asked for should not be in the way
+        warnings.warn(f"The learned dependencies are left out: {error}", SourceWarning, stacklevel=3)
+        return pairs, learned
 
 
 def given_graph(graph: DependencyGraph | Literal["learn"] | None, method: str) -> DependencyGraph | None:

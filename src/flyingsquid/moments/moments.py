@@ -25,6 +25,8 @@ from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
 _ROUNDING = 1e-9
 # Pairs are counted in one table for each block, up to this size.
 _MOST_BYTES = 1 << 33
+# The joint votes of one unit of dependent sources are counted up to this size.
+_MOST_UNIT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -378,6 +380,15 @@ def _reorder_unit(unit: NDArray[Any], order: list[int]) -> NDArray[Any]:
 
 
 def _require_room(cover: Cover, n_classes: int) -> None:
+    for unit, block in zip(cover.units, cover.unit_blocks, strict=True):
+        states = (n_classes + 1) ** len(unit)
+        size = states * (1 + n_classes * len(cover.blocks[block])) * 8
+        if size > _MOST_UNIT_BYTES:
+            raise GraphError(
+                f"sources {', '.join(map(str, unit))} depend on each other, and their joint votes on "
+                f"{n_classes:,} classes have {states:,} states; counting them would need {size / 1e9:,.0f} "
+                "GB. Drop edges between them, or name fewer classes"
+            )
     largest = max(len(block) for block in cover.blocks)
     if storage.is_kept_sparse(largest, n_classes):
         return
