@@ -18,12 +18,12 @@ LAYERS = {
     "io": 1,
     "graph": 1,
     "moments": 2,
-    "estimate": 3,
     "infer": 3,
-    "analysis": 4,
-    "models": 5,
-    "datasets": 6,
-    "cli": 7,
+    "estimate": 4,
+    "analysis": 5,
+    "models": 6,
+    "datasets": 7,
+    "cli": 8,
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {

@@ -63,16 +63,18 @@ def test_four_times_the_items_halve_the_interval(method):
 def test_methods_and_sources_without_a_formula_have_no_interval():
     votes = fittable_votes(0)
     for options in ({"method": "triplet_median"}, {"method": "quadratic"}):
-        assert np.isnan(fs.LabelModel(**options).fit(votes).accuracies_interval_).all()
+        assert np.isnan(
+            fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes).accuracies_interval_
+        ).all()
     with pytest.warns(SourceWarning):
-        model = fs.LabelModel().fit(np.column_stack([votes, np.full(400, -1)]))
+        model = fs.LabelModel(method="triplet_mean").fit(np.column_stack([votes, np.full(400, -1)]))
     assert np.isnan(model.accuracies_interval_[5]).all()
     assert np.isfinite(model.accuracies_interval_[:5]).all()
 
 
 def test_intervals_belong_to_the_fit_and_need_one():
     with pytest.raises(NotFittedError):
-        fs.LabelModel().accuracies_interval_  # noqa: B018
+        fs.LabelModel(method="triplet_mean").accuracies_interval_  # noqa: B018
     model = fs.LabelModel(method="covariance").fit(fittable_votes(0))
     first = model.accuracies_interval_
     model.set_params(method="triplet_mean", screen=3.0)

@@ -35,7 +35,9 @@ EXACT = 1e12
 
 def fit_exactly(star: Star, **options) -> fs.LabelModel:
     weights = star.joint().sum(axis=1) * EXACT
-    return fs.LabelModel(class_balance=star.balance, **options).fit(star.patterns(), sample_weight=weights)
+    return fs.LabelModel(**{"method": "triplet_mean", "class_balance": star.balance, **options}).fit(
+        star.patterns(), sample_weight=weights
+    )
 
 
 # ---------------------------------------------------------------------- oracle
@@ -87,7 +89,7 @@ lawful = settings(max_examples=30, deadline=None)
 
 
 def fit(votes, **options) -> fs.LabelModel:
-    return fs.LabelModel(**options).fit(votes)
+    return fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes)
 
 
 @pytest.mark.parametrize("method", TRIPLET_METHODS)
@@ -171,7 +173,11 @@ def outcome(votes, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SourceWarning)
         try:
-            return fs.LabelModel(**options).fit(votes).predict_proba(ALL_ROWS[:, : votes.shape[1]])
+            return (
+                fs.LabelModel(**{"method": "triplet_mean", **options})
+                .fit(votes)
+                .predict_proba(ALL_ROWS[:, : votes.shape[1]])
+            )
         except fs.FlyingSquidError as error:
             return type(error)
 
@@ -213,7 +219,9 @@ def test_split_counted_and_merged_is_the_batch_fit(seed, cuts):
     votes = fittable_votes(seed)
     parts = np.split(votes, sorted(cuts))
     batch = fit(votes)
-    merged = fs.LabelModel().fit_moments(sum(fs.Moments.of(part) for part in parts if len(part)))
+    merged = fs.LabelModel(method="triplet_mean").fit_moments(
+        sum(fs.Moments.of(part) for part in parts if len(part))
+    )
     assert merged.moments_ == batch.moments_
     np.testing.assert_array_equal(merged.predict_proba(votes), batch.predict_proba(votes))
 
@@ -222,7 +230,7 @@ def test_split_counted_and_merged_is_the_batch_fit(seed, cuts):
 @given(seed=seeds)
 def test_partial_fit_adds_up_to_fit(seed):
     votes = fittable_votes(seed)
-    model = fs.LabelModel()
+    model = fs.LabelModel(method="triplet_mean")
     for part in np.array_split(votes, 4):
         with contextlib.suppress(NotIdentifiableError), warnings.catch_warnings():
             warnings.simplefilter("ignore", SourceWarning)  # a part may not determine much yet
@@ -432,7 +440,7 @@ BAD_FITS = [
 @pytest.mark.parametrize(("votes", "options", "error", "message"), BAD_FITS, ids=range(len(BAD_FITS)))
 def test_bad_input_is_refused_with_what_where_and_what_to_do(votes, options, error, message):
     with pytest.raises(error, match=message) as caught:
-        fs.LabelModel(**options).fit(votes)
+        fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes)
     assert isinstance(caught.value, fs.FlyingSquidError)
     assert isinstance(caught.value, ValueError)
 
@@ -448,7 +456,7 @@ def test_class_balance_that_cannot_be_used():
             model.partial_fit(GOOD)
         assert "estimated from votes" in model.fit(GOOD).diagnostics_.class_balance
     with pytest.raises(OptionError, match="class_balance='guess' is unknown; pass 'uniform', 'estimate'"):
-        fs.LabelModel(class_balance="guess").fit(GOOD)
+        fs.LabelModel(method="triplet_mean", class_balance="guess").fit(GOOD)
 
 
 def test_predict_refuses_other_sources():
@@ -466,12 +474,12 @@ def test_predict_refuses_other_sources():
 def test_predict_before_fit_is_scikit_learns_error_and_ours():
     for error in (NotFittedError, SklearnNotFittedError, fs.FlyingSquidError, AttributeError):
         with pytest.raises(error, match="not fitted yet"):
-            fs.LabelModel().predict(GOOD)
+            fs.LabelModel(method="triplet_mean").predict(GOOD)
 
 
 def test_fit_moments_takes_moments():
     with pytest.raises(OptionError, match="votes go to fit"):
-        fs.LabelModel().fit_moments(GOOD)
+        fs.LabelModel(method="triplet_mean").fit_moments(GOOD)
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
@@ -483,7 +491,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 
 
 def test_partial_fit_keeps_counts_that_do_not_suffice_yet():
-    model = fs.LabelModel()
+    model = fs.LabelModel(method="triplet_mean")
     with pytest.raises(NotIdentifiableError):
         model.partial_fit([[0, -1, -1]])
     with pytest.raises(NotFittedError):
@@ -517,7 +525,7 @@ def test_results_cannot_be_changed_by_accident():
 
 def test_counts_of_nothing_are_refused():
     counts = fs.Moments.of(GOOD)
-    for model in (fs.LabelModel(), fs.MajorityVote()):
+    for model in (fs.LabelModel(method="triplet_mean"), fs.MajorityVote()):
         with pytest.raises(NotIdentifiableError, match="no items"):
             model.fit_moments(counts - counts)
         with pytest.raises(OptionError, match="takes Moments"):
@@ -526,12 +534,12 @@ def test_counts_of_nothing_are_refused():
 
 def test_the_warning_points_at_the_caller():
     silent = np.column_stack([GOOD, np.full(400, -1)])
-    for train in (fs.LabelModel().fit, fs.LabelModel().partial_fit):
+    for train in (fs.LabelModel(method="triplet_mean").fit, fs.LabelModel(method="triplet_mean").partial_fit):
         with pytest.warns(SourceWarning) as caught:
             train(silent)
         assert caught[0].filename == __file__
     with pytest.warns(SourceWarning) as caught:
-        fs.LabelModel().fit_moments(fs.Moments.of(silent))
+        fs.LabelModel(method="triplet_mean").fit_moments(fs.Moments.of(silent))
     assert caught[0].filename == __file__
 
 
@@ -597,7 +605,8 @@ def test_score_counts_items_whose_truth_is_known():
 def test_diagnostics_say_what_was_done():
     model = fit(GOOD)
     assert model.diagnostics_.method == "triplet_mean"
-    assert model.diagnostics_.reason == "the mean over all triplets"
+    assert model.diagnostics_.reason == ""
+    assert fit(GOOD, method="auto", screen=0.0).diagnostics_.reason == "the mean over all triplets"
     assert model.diagnostics_.class_balance == "even, the default of the method"
     assert fit(GOOD, method="triplet").diagnostics_.reason == ""
     used, skipped = model.diagnostics_.triplets_used, model.diagnostics_.triplets_skipped
@@ -620,7 +629,7 @@ def test_scikit_learn_conventions_hold():
 
 def test_a_grid_search_over_the_method_runs():
     sample = fs.datasets.simulate(300, [0.9, 0.8, 0.7, 0.8], rng=np.random.default_rng(0))
-    search = GridSearchCV(fs.LabelModel(), {"method": TRIPLET_METHODS}, cv=3)
+    search = GridSearchCV(fs.LabelModel(method="triplet_mean"), {"method": TRIPLET_METHODS}, cv=3)
     for votes in (sample.votes.codes, sample.votes, fs.Votes.from_sparse(csr_array(sample.votes.codes + 1))):
         search.fit(votes, sample.y)
         assert search.best_params_["method"] in TRIPLET_METHODS

@@ -112,7 +112,9 @@ def test_they_come_when_asked_and_from_votes_only(tmp_path):
     copy = pickle.loads(pickle.dumps(fs.LabelModel(method="agreement").fit(votes)))
     assert copy._passes is None  # votes do not travel
     np.testing.assert_array_equal(copy.accuracies_interval_, ends)
-    assert np.isnan(fs.LabelModel().fit_moments(fs.Moments.of(votes)).accuracies_interval_).all()
+    assert np.isnan(
+        fs.LabelModel(method="agreement").fit_moments(fs.Moments.of(votes)).accuracies_interval_
+    ).all()
     assert np.isnan(model.partial_fit(votes).accuracies_interval_).all()
 
 

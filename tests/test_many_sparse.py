@@ -140,7 +140,6 @@ def test_what_needs_whole_tables_says_so(monkeypatch):
     ):
         with pytest.raises(OptionError, match="use method='agreement'"):
             fs.LabelModel(**options).fit(codes)
-    assert fs.LabelModel().fit(codes).diagnostics_.method == "agreement"
 
 
 @pytest.mark.usefixtures("sparse_tables")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ NAMES = ["links", "short", "caps", "money", "long"]
 def fit(votes, **options) -> fs.LabelModel:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SourceWarning)
-        return fs.LabelModel(**options).fit(votes)
+        return fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes)
 
 
 def flagged() -> fs.Votes:
@@ -107,7 +108,7 @@ def test_intervals_are_shown_where_they_are_known():
 def test_weighted_items_count_as_often_as_their_weight():
     votes = fittable_votes(0)
     weights = np.random.default_rng(0).integers(1, 4, len(votes))
-    for estimator in (fs.LabelModel, fs.MajorityVote):
+    for estimator in (partial(fs.LabelModel, method="triplet_mean"), fs.MajorityVote):
         weighted = estimator().fit(votes, sample_weight=weights).summary()
         repeated = estimator().fit(np.repeat(votes, weights, axis=0)).summary()
         assert weighted == repeated
@@ -116,7 +117,7 @@ def test_weighted_items_count_as_often_as_their_weight():
 
 
 def test_a_summary_needs_a_fit():
-    for model in (fs.LabelModel(), fs.MajorityVote()):
+    for model in (fs.LabelModel(method="triplet_mean"), fs.MajorityVote()):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             model.summary()
 

@@ -14,6 +14,7 @@ from flyingsquid.analysis.fit_test import FitTest
 from flyingsquid.analysis.many import diagnose_many, explain_classes
 from flyingsquid.analysis.many_graph import diagnose_many_graph
 from flyingsquid.analysis.many_logs import log_likelihood_of, logs_of
+from flyingsquid.analysis.opinions import concerns_of_opinion, diagnose_opinion, explain_opinion
 from flyingsquid.analysis.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.summary import summarize_sources, summarize_tally
 from flyingsquid.analysis.table import Table
@@ -31,15 +32,18 @@ __all__ = [
     "Verdict",
     "VoteCount",
     "concerns",
+    "concerns_of_opinion",
     "count_item",
     "diagnose",
     "diagnose_many",
     "diagnose_many_graph",
+    "diagnose_opinion",
     "diagnose_sequences",
     "emissions_of",
     "explain_classes",
     "explain_item",
     "explain_on_graph",
+    "explain_opinion",
     "log_likelihood_of",
     "logs_of",
     "summarize_sequences",

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from flyingsquid.analysis.fit_test import FitTest, independence_test
+from flyingsquid.analysis.fit_test import FitTest, independence_of, independence_test
 from flyingsquid.analysis.verdict import Verdict, judge
 from flyingsquid.estimate import BinaryFit, GraphFit
-from flyingsquid.estimate.conditional import fit_conditional
 from flyingsquid.estimate.drawing import draw_around_task
 from flyingsquid.estimate.intervals import draw_votes, strength_errors
-from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
@@ -171,18 +169,7 @@ def _independence(moments: Moments, whole: GraphFit, task: int) -> FitTest | Non
             return None
         moments = moments.part(place.block, place.columns)
     if conditional is None:
-        try:
-            conditional = fit_conditional(
-                moments,
-                fit.flags,
-                method="covariance",
-                anchors={},
-                screen=0.0,
-                separation=fit.separation,
-                oriented=False,
-            )
-        except NotIdentifiableError:
-            return None
+        return independence_of(moments, fit.flags, fit.separation)
     return independence_test(conditional, fit.flags)
 
 

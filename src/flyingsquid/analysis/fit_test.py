@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate.conditional import ConditionalFit
+from flyingsquid.estimate.conditional import ConditionalFit, fit_conditional
 from flyingsquid.estimate.flags import SourceFlags
 from flyingsquid.estimate.residuals import RESIDUAL_FLOOR, Residuals
+from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.triplets import Pairs, all_triplets_median
+from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 
@@ -38,6 +41,23 @@ class FitTest:
     degrees: int
     p_value: float
     effective_sources: float
+
+
+def independence_of(moments: Moments, flags: SourceFlags, separation: Separation) -> FitTest | None:
+    """Test sources of two classes from their counts; None where these do not suffice."""
+    try:
+        fit = fit_conditional(
+            moments,
+            flags,
+            method="covariance",
+            anchors={},
+            screen=0.0,
+            separation=separation,
+            oriented=False,
+        )
+    except NotIdentifiableError:
+        return None
+    return independence_test(fit, flags)
 
 
 def independence_test(fit: ConditionalFit, flags: SourceFlags) -> FitTest | None:

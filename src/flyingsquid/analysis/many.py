@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,10 @@ def diagnose_many(moments: Moments, fit: ManyFit) -> Diagnostics:
     """Name the sources that a fit of many classes flagged, and judge it."""
     names, none = moments.source_names, np.zeros(moments.n_sources, np.int64)
     nobody = np.zeros(moments.n_sources, np.bool_)
-    verdict = put_into_words(_gain(fit), fit.silent, nobody, None, fit.accuracies, moments.coverage)
+    gain = gain_on_drawn_items(
+        fit.tables, fit.balance, lambda codes: class_posterior(codes, fit.balance, logs_of(fit))[:, 0]
+    )
+    verdict = put_into_words(gain, fit.silent, nobody, None, fit.accuracies, moments.coverage)
     return Diagnostics(
         method=fit.method,
         reason=fit.reason,
@@ -44,15 +47,19 @@ def diagnose_many(moments: Moments, fit: ManyFit) -> Diagnostics:
     )
 
 
-def _gain(fit: ManyFit) -> float:
-    """Accuracy less that of majority vote, on items drawn from the tables with a fixed seed."""
+def gain_on_drawn_items(
+    tables: Array | SparseTables, balance: Array, label: Callable[[NDArray[Any]], Array]
+) -> float:
+    """Accuracy less that of majority vote, on items drawn from the tables with a fixed seed.
+
+    ``label`` gives posteriors of shape (n, K) for codes of shape (n, m).
+    """
     rng = np.random.default_rng(0)
-    m, n_classes, _ = fit.tables.shape
+    m, n_classes, _ = tables.shape
     n = int(np.clip(_DRAWN_CELLS // (m * n_classes), 200, _MOST_ROWS))
-    y = rng.choice(n_classes, n, p=fit.balance)
-    codes = fit.tables.draw(y, rng) if isinstance(fit.tables, SparseTables) else _draw(fit.tables, y, rng)
-    posterior = class_posterior(codes, fit.balance, logs_of(fit))[:, 0]
-    return accuracy_of(posterior, y) - accuracy_of(vote_shares(codes, n_classes)[:, 0], y)
+    y = rng.choice(n_classes, n, p=balance)
+    codes = tables.draw(y, rng) if isinstance(tables, SparseTables) else _draw(tables, y, rng)
+    return accuracy_of(label(codes), y) - accuracy_of(vote_shares(codes, n_classes)[:, 0], y)
 
 
 def _draw(tables: Array, y: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.int16]:

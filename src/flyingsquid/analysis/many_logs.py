@@ -35,14 +35,14 @@ def _sparse_logs(tables: SparseTables, voting: NDArray[np.bool_]) -> SparseLogs:
     )
 
 
-def log_likelihood_of(fit: ManyFit, votes: Votes) -> Array:
-    """log P(votes of an item), shape (n,), by the tables themselves."""
-    if isinstance(fit.tables, SparseTables):
-        coverage = fit.tables.coverage
-        evidence = _sparse_logs(fit.tables, np.ones(len(coverage), np.bool_)).evidence(votes.codes)
+def log_likelihood_of(tables: Array | SparseTables, balance: Array, votes: Votes) -> Array:
+    """log P(votes of an item), shape (n,), by tables of shape (m, K, K + 1) themselves."""
+    if isinstance(tables, SparseTables):
+        coverage = tables.coverage
+        evidence = _sparse_logs(tables, np.ones(len(coverage), np.bool_)).evidence(votes.codes)
         votes_log, silence_log = (np.log(np.maximum(p, _RAREST)) for p in (coverage, 1 - coverage))
         adds = np.tile(votes_log - silence_log, votes.n_classes)
         evidence += (one_hot(votes.codes, votes.n_classes) @ adds)[:, None] + silence_log.sum()
     else:
-        evidence = class_evidence(votes.codes, np.log(np.maximum(fit.tables, _RAREST)))
-    return np.asarray(logsumexp(evidence + np.log(fit.balance), axis=1))
+        evidence = class_evidence(votes.codes, np.log(np.maximum(tables, _RAREST)))
+    return np.asarray(logsumexp(evidence + np.log(balance), axis=1))

@@ -8,6 +8,7 @@ from flyingsquid.estimate.graph_fit import GraphFit, Options, fit_graph
 from flyingsquid.estimate.intervals import accuracy_errors
 from flyingsquid.estimate.many import MANY_CLASSES, ManyFit, fit_many
 from flyingsquid.estimate.many_graph import ManyGraphFit, fit_many_graph
+from flyingsquid.estimate.opinion_fit import OPINIONS, OpinionFit, fit_opinion
 from flyingsquid.estimate.sparse_tables import SparseTables
 from flyingsquid.estimate.transition import Transition, fit_transition, persistence_of_errors, worth_of_a_row
 from flyingsquid.estimate.units import UnitTable
@@ -15,12 +16,14 @@ from flyingsquid.estimate.units import UnitTable
 __all__ = [
     "MANY_CLASSES",
     "METHODS",
+    "OPINIONS",
     "BinaryFit",
     "GoldCounts",
     "GraphFit",
     "ManyFit",
     "ManyGold",
     "ManyGraphFit",
+    "OpinionFit",
     "Options",
     "SparseTables",
     "Transition",
@@ -29,6 +32,7 @@ __all__ = [
     "fit_graph",
     "fit_many",
     "fit_many_graph",
+    "fit_opinion",
     "fit_transition",
     "persistence_of_errors",
     "resolve_balance",

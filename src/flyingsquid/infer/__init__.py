@@ -8,10 +8,12 @@ from flyingsquid.infer.posterior import binary_evidence, binary_posterior
 from flyingsquid.infer.scan import forward_backward, viterbi
 from flyingsquid.infer.shares import vote_shares
 from flyingsquid.infer.sparse_classes import SparseLogs
+from flyingsquid.infer.weighted import Opinion, opinion_posterior
 
 __all__ = [
     "TIE_BREAKS",
     "Emissions",
+    "Opinion",
     "SparseLogs",
     "TieBreak",
     "binary_evidence",
@@ -21,6 +23,7 @@ __all__ = [
     "decide",
     "forward_backward",
     "max_product",
+    "opinion_posterior",
     "sum_product",
     "viterbi",
     "vote_shares",

@@ -37,11 +37,18 @@ def solve_binary(
     gold: list[GoldCounts | None] | None,
     votes: Votes | None = None,
     weights: NDArray[Any] | None = None,
+    *,
+    independent: bool = False,
 ) -> None:
-    """Fit the tasks of two classes, and keep what was found."""
+    """Fit the tasks of two classes, and keep what was found.
+
+    ``independent`` says that the sources were seen to be so, for ``method="auto"``.
+    """
     names = moments.source_names
     method, reason = model.method, ""
-    if method == "auto":
+    if method == "auto" and independent:
+        method, reason = "covariance", "the votes look independent given the truth"
+    elif method == "auto":
         method, reason = "triplet_mean", "the mean over all triplets"
     options = Options(
         method=method,
@@ -57,8 +64,8 @@ def solve_binary(
     model._gold = gold
     worth_a_look = concerns(fit, names)
     if worth_a_look:
-        # Two frames up is the caller of fit, fit_moments or partial_fit.
-        warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=3)
+        # Three frames up is the caller of fit, fit_moments or partial_fit.
+        warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=4)
 
 
 def keep_binary(model: LabelModel, moments: Moments, fit: GraphFit, method: str, reason: str) -> None:
@@ -70,7 +77,7 @@ def keep_binary(model: LabelModel, moments: Moments, fit: GraphFit, method: str,
     model.moments_, model.graph_ = moments, graph
     model._tasks = graph.stacked_shape
     model._pending = None
-    model._many = model._many_graph = model._passes = None
+    model._many = model._many_graph = model._opinion = model._passes = None
     model.coverage_ = np.minimum(moments.coverage, 1.0)
     mean_parameters = fit.gather([task.fit.mean_parameters for task in fit.tasks])
     share = np.divide(

@@ -62,7 +62,7 @@ def solve_many(
         warnings.warn(
             f"Sources that never vote, so weigh nothing: {names}. See diagnostics_",
             SourceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -82,7 +82,7 @@ def keep_many(model: LabelModel, moments: Moments, fit: ManyFit) -> None:
     model._remember(moments.classes, moments.names, moments.source_names)
     model.moments_, model.graph_ = moments, DependencyGraph(m)
     model._tasks, model._pending, model._gold, model._many = None, None, None, fit
-    model._many_graph = None
+    model._many_graph = model._opinion = None
     model.coverage_ = np.minimum(moments.coverage, 1.0)
     model.accuracies_, model.class_balance_ = fit.accuracies, fit.balance
     # An array for all types; only where it would be too large, SparseTables, which are read source by source.

@@ -13,8 +13,8 @@ from flyingsquid.analysis import emissions_of
 from flyingsquid.estimate import ManyGraphFit, fit_many_graph, persistence_of_errors, resolve_task_balance
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.models import _options
+from flyingsquid.models._auto import solve_opinion
 from flyingsquid.models._graphs import edge_tables, excess_by_source
-from flyingsquid.models._many import solve_many
 from flyingsquid.models._many_graph_passes import refine_on_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -55,9 +55,9 @@ def solve_many_graph(
         warnings.warn(
             f"The learned dependencies are left out, because they leave too little to judge by: {error}",
             SourceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-        solve_many(model, Moments.of(votes, sample_weight=weights), votes, weights)
+        solve_opinion(model, Moments.of(votes, sample_weight=weights), votes, weights)
         return
     temper = _options.read_temper(model.temper, _persistence(fit, moments))
     if model.method != "decomposition":
@@ -71,7 +71,7 @@ def solve_many_graph(
         warnings.warn(
             f"Sources that never vote, so weigh nothing: {names}. See diagnostics_",
             SourceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -86,7 +86,7 @@ def keep_many_graph(model: LabelModel, moments: Moments, fit: ManyGraphFit, temp
     model._remember(moments.classes, moments.names, moments.source_names)
     model.moments_, model.graph_ = moments, graph
     model._tasks, model._pending, model._gold = graph.stacked_shape, None, None
-    model._many, model._many_graph = None, fit
+    model._many, model._opinion, model._many_graph = None, None, fit
     model.coverage_ = np.minimum(moments.coverage, 1.0)
     model.accuracies_, model.confusion_ = fit.accuracies, fit.tables
     model.class_balance_ = fit.balance[0] if graph.n_tasks == 1 else fit.balance

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid.estimate import MANY_CLASSES, METHODS, worth_of_a_row
+from flyingsquid.estimate import MANY_CLASSES, METHODS, OPINIONS, worth_of_a_row
 from flyingsquid.estimate.linear_system import LARGEST_SYSTEM
 from flyingsquid.estimate.symmetric import SYMMETRIC
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
@@ -189,6 +189,24 @@ def check_many_on_graph(model: Any, n_classes: int) -> None:
         raise OptionError(f"cliques='linear' is for two classes, and the votes have {n_classes}")
 
 
+def check_opinion(model: Any, *, with_gold: bool) -> None:
+    """Refuse options that have no part in weighing votes."""
+    balance = model.class_balance
+    asked = {
+        "graph": model.graph is not None,
+        "gold": with_gold,
+        "class_balance='estimate'": isinstance(balance, str) and balance == "estimate",
+        "multiclass": model.multiclass != "native",
+        "signs": not (isinstance(model.signs, str) and model.signs == "average"),
+        "screen": model.screen != 1.0,
+    }
+    for name, is_asked in asked.items():
+        if is_asked:
+            raise OptionError(
+                f"{name} has no part in method={model.method!r}, which weighs votes; leave it out"
+            )
+
+
 def read_n_classes(n_classes: Any, votes: Any) -> tuple[int, ...] | None:
     """Classes 0 to K - 1, for votes that come as plain numbers; None where the votes say it themselves."""
     if n_classes is None:
@@ -215,8 +233,8 @@ def check_label_model(model: Any) -> None:
     if model.cliques == "linear":
         check_linear(model.method, graph)
     check_temper_on_graph(model.temper, graph)
-    if model.method not in ("auto", *METHODS, *MANY_CLASSES):
-        known = ", ".join((*METHODS, *MANY_CLASSES))
+    if model.method not in ("auto", *METHODS, *MANY_CLASSES, *OPINIONS):
+        known = ", ".join((*METHODS, *MANY_CLASSES, *OPINIONS))
         raise OptionError(f"method={model.method!r} is unknown; one of auto, {known}")
     if model.multiclass not in ("native", "one_vs_rest"):
         raise OptionError(f"multiclass={model.multiclass!r} is unknown; one of native, one_vs_rest")

@@ -14,7 +14,7 @@ from flyingsquid.estimate import GoldCounts
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
-from flyingsquid.models import _options, many_files, many_graph_files
+from flyingsquid.models import _options, many_files, many_graph_files, opinion_files
 from flyingsquid.models._base import VoteReader
 from flyingsquid.models._binary import keep_parameters
 from flyingsquid.models._graphs import flat_tables, read_task_tables, read_units
@@ -71,6 +71,7 @@ def load(path: str | os.PathLike[str]) -> Saved:
         "LabelModel": label_model,
         many_files.KIND: label_model,
         many_graph_files.KIND: label_model,
+        opinion_files.KIND: label_model,
         "MajorityVote": _majority_vote,
         multi_label_files.KIND: multi_label_files.from_state,
         sequence_files.KIND: sequence_files.from_state,
@@ -93,6 +94,8 @@ def load(path: str | os.PathLike[str]) -> Saved:
 
 def _label_model_state(model: LabelModel) -> State:
     model._require_fitted()
+    if model._opinion is not None:
+        return opinion_files.to_state(model, _plain_options(model))
     if model._many is not None:
         return many_files.to_state(model, _plain_options(model))
     if model._many_graph is not None:
@@ -128,10 +131,9 @@ def _label_model_state(model: LabelModel) -> State:
 
 def label_model(state: State) -> LabelModel:
     """A fitted label model, of two classes or of many."""
-    if state.kind == many_files.KIND:
-        return many_files.from_state(state, _read_options(state.meta["options"]))
-    if state.kind == many_graph_files.KIND:
-        return many_graph_files.from_state(state, _read_options(state.meta["options"]))
+    for way in (many_files, many_graph_files, opinion_files):
+        if state.kind == way.KIND:
+            return way.from_state(state, _read_options(state.meta["options"]))
     moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
     graph = moments.graph or DependencyGraph(moments.n_sources)
     sizes = {"m": graph.n_sources, "D": graph.n_tasks}
@@ -140,7 +142,7 @@ def label_model(state: State) -> LabelModel:
     model = LabelModel(moments.graph, **_read_options(state.meta["options"]))
     model._remember(moments.classes, moments.names, moments.source_names)
     model.moments_, model.graph_, model._tasks = moments, graph, graph.stacked_shape
-    model._many = model._many_graph = model._passes = model._pending = None
+    model._many = model._many_graph = model._opinion = model._passes = model._pending = None
     model.accuracies_ = arrays["accuracies"]
     model.coverage_ = arrays["coverage"]
     model._check_options()

@@ -15,10 +15,12 @@ from flyingsquid.analysis import (
     diagnose,
     diagnose_many,
     diagnose_many_graph,
+    diagnose_opinion,
     emissions_of,
     explain_classes,
     explain_item,
     explain_on_graph,
+    explain_opinion,
     log_likelihood_of,
     logs_of,
     summarize_sources,
@@ -28,6 +30,7 @@ from flyingsquid.estimate import (
     GraphFit,
     ManyFit,
     ManyGraphFit,
+    OpinionFit,
     UnitTable,
 )
 from flyingsquid.estimate.refine import Passes
@@ -39,6 +42,7 @@ from flyingsquid.infer import (
     binary_posterior,
     class_posterior,
     max_product,
+    opinion_posterior,
     sum_product,
     with_own_evidence,
 )
@@ -46,11 +50,10 @@ from flyingsquid.infer.decide import as_label_array
 from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
-from flyingsquid.models._binary import errors_of_accuracies, solve_binary
-from flyingsquid.models._graphs import count_gold, stacked_shape
-from flyingsquid.models._many import is_many, solve_many
+from flyingsquid.models._binary import errors_of_accuracies
+from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._many_errors import errors_of_many
-from flyingsquid.models._many_graph import solve_many_graph
+from flyingsquid.models._solve import solve
 from flyingsquid.models.structure import count_for, given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
@@ -68,6 +71,8 @@ Method: TypeAlias = Literal[
     "agreement",
     "refined",
     "decomposition",
+    "consensus",
+    "anchored",
 ]
 Source: TypeAlias = int | str
 _NORMAL_95 = 1.959963984540054
@@ -94,8 +99,14 @@ class LabelModel(VoteEstimator):
         number of classes: ``"agreement"`` judges a source by the other votes on its items, from counts alone;
         ``"refined"`` adds ten passes over the votes; ``"decomposition"`` is exact for sources of any kind, by
         three views. On a graph with more than two classes ``"refined"`` starts from three views where these
-        suffice, and ``"decomposition"`` is those alone. ``"auto"`` is ``"triplet_mean"`` for two classes; for
-        more, ``"refined"`` where there are votes enough, otherwise ``"agreement"``.
+        suffice, and ``"decomposition"`` is those alone. For votes that need not be independent:
+        ``"consensus"`` weighs a vote by how often others side with it, from counts alone; ``"anchored"`` adds
+        ten passes over the votes that cannot drift from there. ``"auto"`` decides by the votes: a closed form
+        (``"covariance"``; ``"refined"`` for more than two classes) where they look independent given the
+        truth and are many enough to tell, otherwise ``"anchored"`` where an item has 2.5 votes of sources
+        that use several classes, otherwise ``"consensus"``. With a graph, ``gold``, ``signs``, ``screen`` or
+        an estimated balance it is ``"triplet_mean"``; for more than two classes ``"refined"`` or
+        ``"agreement"``. ``diagnostics_`` says what was chosen and why.
     multiclass : "native" or "one_vs_rest"
         For more than two classes. ``"one_vs_rest"`` fits every class against the rest by a binary ``method``,
         and puts the results into one table: the paper's reduction.
@@ -105,8 +116,9 @@ class LabelModel(VoteEstimator):
         they depend on each other, which is otherwise learned from votes. ``"estimate"`` reads the balance
         off triples of votes (of more than two classes, by passes over the votes), and keeps an even one
         where those say too little (a standard error of P above 0.075). None is the method's own choice: even
-        for symmetric methods and ``"agreement"``; for ``"covariance"`` and ``"quadratic"`` estimated by
-        ``fit``, even in ``fit_moments`` and ``partial_fit``, which see no triples.
+        for symmetric methods, ``"agreement"`` and ``"consensus"``; learned by ``"anchored"``, where an even
+        one is worth 20 items; for ``"covariance"`` and ``"quadratic"`` estimated by ``fit``, even in
+        ``fit_moments`` and ``partial_fit``, which see no triples.
     n_classes : int, optional
         Classes are 0 to ``n_classes`` - 1, also those that nobody votes for. Default: those that occur.
     signs : "average" or mapping {source: +1 | -1}
@@ -168,8 +180,8 @@ class LabelModel(VoteEstimator):
     >>> model.accuracies_.round(1)
     array([0.9, 0.8, 0.7, 0.6])
     >>> model.predict_proba([[1, -1, 0, 1], [-1, -1, -1, -1]]).round(2)
-    array([[0.15, 0.85],
-           [0.5 , 0.5 ]])
+    array([[0.11, 0.89],
+           [0.42, 0.58]])
     """
 
     moments_: Moments
@@ -181,7 +193,8 @@ class LabelModel(VoteEstimator):
     _passes: Passes | None = None
     _many_graph: ManyGraphFit | None = None
     _pending: Moments | None
-    _gold: list[GoldCounts | None] | None
+    _opinion: OpinionFit | None = None
+    _gold: list[GoldCounts | None] | None = None
     _interval: NDArray[np.float64] | None
     _fit: GraphFit
     _fitted_with: dict[str, Any]
@@ -243,12 +256,7 @@ class LabelModel(VoteEstimator):
         read = as_votes(votes, _options.read_n_classes(self.n_classes, votes), stacked_shape(self.graph))
         weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
         moments, learned = count_for(self.graph, read, weights)
-        if is_many(self, moments):
-            solve = solve_many if moments.graph is None else solve_many_graph
-            solve(self, moments, read, weights, gold)
-        else:
-            counts = None if gold is None else count_gold(gold, read, moments, weights)
-            solve_binary(self, moments, counts, read, weights)
+        solve(self, moments, read, weights, gold)
         if learned is not None and learned == self.graph_:  # not where it had to be left out
             self.graph_ = learned
         return self
@@ -267,10 +275,7 @@ class LabelModel(VoteEstimator):
                 f"the counts were made for {moments.graph or 'no graph'}, the model has {wanted or 'none'}; "
                 "count with Moments.of(votes, graph)"
             )
-        if is_many(self, moments):
-            (solve_many if moments.graph is None else solve_many_graph)(self, moments)
-        else:
-            solve_binary(self, moments, None)
+        solve(self, moments)
         return self
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
@@ -291,13 +296,7 @@ class LabelModel(VoteEstimator):
         if before is not None:
             total = before + total
         try:
-            if is_many(self, total):
-                if total.graph is None:
-                    solve_many(self, total, kept=None if self._many is None else self._many.gold)
-                else:
-                    solve_many_graph(self, total)
-            else:
-                solve_binary(self, total, getattr(self, "_gold", None))
+            solve(self, total, again=True)
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
             self._pending = total
@@ -347,8 +346,8 @@ class LabelModel(VoteEstimator):
         (569,)
         """
         read = self._read(votes)
-        if self._many is not None:
-            return log_likelihood_of(self._many, read)
+        if self._many is not None or self._opinion is not None:
+            return log_likelihood_of(self.confusion_, self.class_balance_, read)
         # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
         balance = np.atleast_2d(self.class_balance_)
         plain = emissions_of(self._emissions.tasks, self.confusion_, None, balance, self._units)
@@ -371,10 +370,12 @@ class LabelModel(VoteEstimator):
         >>> votes = fs.datasets.load_breast_cancer().votes
         >>> why = fs.LabelModel().fit(votes).explain(votes[[2]])
         >>> why.predicted, why.contributions[0].source
-        ('malignant', 'large nuclei')
+        ('malignant', 'dented outline')
         """
         codes = self._read_row(votes_row)
         at = _options.read_task(task, self.graph_.n_tasks)
+        if self._opinion is not None:
+            return explain_opinion(codes, self._classes, self.source_names_, self._opinion)
         if self._many is not None:
             return explain_classes(codes, self._classes, self.source_names_, self._many)
         if self.graph_.is_trivial:
@@ -406,7 +407,10 @@ class LabelModel(VoteEstimator):
         """
         self._require_fitted()
         if self._interval is None:
-            errors = errors_of_accuracies(self) if self._many is None else errors_of_many(self)
+            if self._opinion is not None:
+                errors = self._opinion.errors
+            else:
+                errors = errors_of_accuracies(self) if self._many is None else errors_of_many(self)
             reach = _NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
             self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
             self._interval.flags.writeable = False
@@ -416,6 +420,8 @@ class LabelModel(VoteEstimator):
     def diagnostics_(self) -> Diagnostics:
         """What the fit noticed; computed when asked."""
         self._require_fitted()
+        if self._diagnostics is None and self._opinion is not None:
+            self._diagnostics = diagnose_opinion(self.moments_, self._opinion)
         if self._diagnostics is None and self._many is not None:
             self._diagnostics = diagnose_many(self.moments_, self._many)
         if self._diagnostics is None and self._many_graph is not None:
@@ -433,6 +439,8 @@ class LabelModel(VoteEstimator):
         return self._diagnostics
 
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
+        if self._opinion is not None:
+            return opinion_posterior(votes.codes, self._opinion.opinion)
         if self._many is not None:
             return class_posterior(votes.codes, self.class_balance_, logs_of(self._many))
         if self.graph_.is_trivial:

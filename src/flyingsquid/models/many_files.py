@@ -40,12 +40,12 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
         "interval": np.array(model.accuracies_interval_),
     }
     if isinstance(fit.tables, SparseTables):
-        arrays |= {"shared": fit.tables.shared, **_parts(fit.tables.beyond, "beyond")}
+        arrays |= {"shared": fit.tables.shared, **sparse_parts(fit.tables.beyond, "beyond")}
     else:
         arrays["confusion"] = fit.tables
     if fit.gold is not None:
         arrays |= {"gold_classes": fit.gold.classes, "gold_said": fit.gold.said}
-        arrays |= _parts(fit.gold.votes, "gold_votes")
+        arrays |= sparse_parts(fit.gold.votes, "gold_votes")
     return State(KIND, meta, arrays)
 
 
@@ -54,7 +54,7 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
     moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
     balance, interval = state.arrays["class_balance"], state.arrays["interval"]
     m, k = moments.n_sources, moments.n_classes
-    tables = _read_tables(state.arrays, moments)
+    tables = read_tables(state.arrays, moments)
     known = interval[np.isfinite(interval).all(axis=1)] if interval.shape == (m, 2) else interval
     fits = (
         balance.shape == (k,)
@@ -85,7 +85,8 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
     return model
 
 
-def _read_tables(arrays: Arrays, moments: Moments) -> NDArray[np.float64] | SparseTables:
+def read_tables(arrays: Arrays, moments: Moments) -> NDArray[np.float64] | SparseTables:
+    """The tables in a file, whole or sparse; refused where they do not fit the counts."""
     m, k = moments.n_sources, moments.n_classes
     if "shared" in arrays:
         shared, beyond = arrays["shared"], _read_sparse(arrays, "beyond", (k * m, k))
@@ -113,7 +114,8 @@ def _read_gold(arrays: Arrays, moments: Moments) -> ManyGold | None:
     return ManyGold(votes, classes, said)
 
 
-def _parts(matrix: csr_array, name: str) -> Arrays:
+def sparse_parts(matrix: csr_array, name: str) -> Arrays:
+    """A sparse matrix as plain arrays."""
     return {
         f"{name}_data": matrix.data.astype(np.float64),
         f"{name}_indices": matrix.indices.astype(np.int64),

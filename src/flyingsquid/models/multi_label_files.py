@@ -11,7 +11,7 @@ from sklearn.base import clone
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels, write_state
-from flyingsquid.models import files
+from flyingsquid.models import files, many_files, opinion_files
 from flyingsquid.models._many_labels import NO_YES, read_labels
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
@@ -86,7 +86,7 @@ def _model_state(model: Any, label: Any) -> State:
 
 
 def _model(state: State) -> LabelModel | MajorityVote:
-    if state.kind == "LabelModel":
+    if state.kind in ("LabelModel", many_files.KIND, opinion_files.KIND):
         return files.label_model(state)
     if state.kind == "MajorityVote":
         return files._majority_vote(state)

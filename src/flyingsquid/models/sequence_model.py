@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.analysis import SequenceDiagnostics, Table, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.sequences import sequence_diagnostics
-from flyingsquid.estimate import Transition, fit_transition, persistence_of_errors, worth_of_a_row
+from flyingsquid.estimate import OPINIONS, Transition, fit_transition, persistence_of_errors, worth_of_a_row
 from flyingsquid.estimate.transition_many import fit_transition_many
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.infer import (
@@ -139,10 +139,7 @@ class SequenceLabelModel(VoteReader):
         read = as_votes(votes)
         sequences = read_lengths(lengths, read.n_items)
         counts = Moments.of(read)
-        if is_many(rows, counts):
-            solve_many(rows, counts, read)
-        else:
-            solve_binary(rows, counts, None, read)
+        _solve_rows(rows, counts, read)
         self._keep(rows, SequenceMoments.of_rows(rows.moments_, read, sequences))
         return self
 
@@ -155,10 +152,7 @@ class SequenceLabelModel(VoteReader):
                 "SequenceMoments.of(votes, lengths), which keeps what follows what"
             )
         _options.require_moments(moments.rows)
-        if is_many(rows, moments.rows):
-            solve_many(rows, moments.rows)
-        else:
-            solve_binary(rows, moments.rows, None)
+        _solve_rows(rows, moments.rows)
         self._keep(rows, moments)
         return self
 
@@ -176,10 +170,7 @@ class SequenceLabelModel(VoteReader):
         if before is not None:
             total = before + total
         try:
-            if is_many(rows, total.rows):
-                solve_many(rows, total.rows)
-            else:
-                solve_binary(rows, total.rows, None)
+            _solve_rows(rows, total.rows)
         except NotIdentifiableError:
             self._pending = total
             raise
@@ -348,6 +339,19 @@ class SequenceLabelModel(VoteReader):
     def _paths(self, evidence: NDArray[np.float64], lengths: NDArray[np.intp]) -> NDArray[np.intp]:
         """The most probable path of each sequence, all evidence tempered, shape (T,)."""
         return viterbi(self.temper_ * evidence, lengths, self.class_balance_, self.transition_)
+
+
+def _solve_rows(rows: LabelModel, counts: Moments, votes: Votes | None = None) -> None:
+    """Fit the model of single rows, which has to say how sources err on each class."""
+    if rows.method in OPINIONS:
+        raise OptionError(
+            f"method={rows.method!r} weighs votes without saying how sources err, which sequences need; use "
+            "method='auto', or 'covariance'"
+        )
+    if is_many(rows, counts):
+        solve_many(rows, counts, votes)
+    else:
+        solve_binary(rows, counts, None, votes)
 
 
 def _as_evidence(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:

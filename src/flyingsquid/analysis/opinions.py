@@ -1,0 +1,139 @@
+"""What a fit of weighted votes noticed, and why one item got its label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid.analysis.diagnostics import Diagnostics
+from flyingsquid.analysis.explain import Explanation, contribution, put_together
+from flyingsquid.analysis.fit_test import FitTest, independence_of
+from flyingsquid.analysis.many import gain_on_drawn_items
+from flyingsquid.analysis.verdict import put_into_words
+from flyingsquid.estimate import OpinionFit
+from flyingsquid.estimate.flags import flag_sources
+from flyingsquid.estimate.separation import Separation
+from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.infer import Opinion, opinion_posterior
+from flyingsquid.infer.weighted import hot_posterior
+from flyingsquid.moments import Moments
+from flyingsquid.votes.states import Label
+
+Array = NDArray[np.float64]
+# Steps along which votes grow, and how far a vote is moved to see what it adds.
+_STEPS, _NUDGE = 32, 1e-4
+_MOST_TESTED = 300
+
+
+def diagnose_opinion(moments: Moments, fit: OpinionFit) -> Diagnostics:
+    """Name the sources that a fit of weighted votes flagged, and judge it."""
+    names, none = moments.source_names, np.zeros(moments.n_sources, np.int64)
+    nobody = np.zeros(moments.n_sources, np.bool_)
+    gain = fit.gain
+    if np.isnan(gain):
+        gain = gain_on_drawn_items(
+            fit.tables, fit.opinion.balance, lambda codes: opinion_posterior(codes, fit.opinion)[:, 0]
+        )
+    # A source that agrees with the labels less than a coin would, on clearly more than a few votes.
+    coin, reach = 1 / moments.n_classes, 1.96 * fit.errors
+    judged = ~fit.silent & ~fit.one_sided
+    return Diagnostics(
+        method=fit.method,
+        reason=fit.reason,
+        class_balance=fit.balance_note,
+        silent=_named(names, fit.silent),
+        one_sided=_named(names, fit.one_sided),
+        identical=_copies(names, fit.groups),
+        unidentified=(),
+        useless=_named(names, judged & (np.abs(fit.accuracies - coin) <= reach)),
+        adversarial=_named(names, judged & (fit.accuracies < coin - reach)),
+        clipped=(),
+        triplets_used=none,
+        triplets_skipped=none,
+        fit_test=_test(moments),
+        verdict=put_into_words(
+            gain, fit.silent, nobody, None, fit.accuracies, moments.coverage, takes_dependence=True
+        ),
+    )
+
+
+def _test(moments: Moments) -> FitTest | None:
+    """Are the sources independent given the truth? For two classes, and not very many sources."""
+    if moments.n_classes > 2 or moments.n_sources > _MOST_TESTED:
+        return None
+    flags = flag_sources(SignedMoments.of(moments))
+    return independence_of(moments, flags, Separation.independent(moments.n_sources))
+
+
+def concerns_of_opinion(names: Sequence[str], fit: OpinionFit) -> str:
+    """A sentence about sources that deserve a look; empty when there is none. Copies are provided for."""
+    silent = _named(names, fit.silent)
+    return f"Sources that never vote, so weigh nothing: {_listed(silent)}" if silent else ""
+
+
+def explain_opinion(
+    codes_row: NDArray[Any], classes: tuple[Label, ...], names: Sequence[str], fit: OpinionFit
+) -> Explanation:
+    """Explain one item: the part of each vote in the log odds of the best class against the next best.
+
+    Votes share what they say, so a vote has no worth by itself. Its part is what it adds while all votes grow
+    together from nothing to what they are (Aumann and Shapley 1974); parts add up. ``codes_row`` are dense
+    codes of shape (m,).
+    """
+    posterior = opinion_posterior(codes_row[None, :], fit.opinion)[0, 0]
+    second, best = np.argsort(posterior, kind="stable")[-2:]
+    if posterior[second] == posterior[best]:
+        best, second = min(best, second), max(best, second)
+    adds = np.zeros(len(codes_row))
+    voting = np.flatnonzero(codes_row >= 0)
+    balance = fit.opinion.balance
+    prior = float(np.log(balance[best]) - np.log(balance[second])) + 0.0
+    if len(voting):
+        total = float(np.log(posterior[best]) - np.log(posterior[second])) - prior
+        parts = _parts(codes_row[voting], _of_sources(fit.opinion, voting), int(best), int(second))
+        # What the steps are short of is spread, so that the sum is exact.
+        adds[voting] = parts + (total - parts.sum()) / len(voting)
+    said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
+    against = classes[int(second)] if len(classes) > 2 else None
+    return put_together(classes, int(best), posterior, balance, prior, said, against)
+
+
+def _parts(codes: NDArray[Any], opinion: Opinion, best: int, second: int) -> Array:
+    """The part of each of s votes in the log odds, shape (s,), by steps along their growth."""
+    n_classes, s = opinion.weights.shape[1], len(codes)
+    grown = np.repeat((np.arange(_STEPS) + 0.5) / _STEPS, s)  # each step, once for each vote
+    columns = codes.astype(np.int64) * s + np.arange(s)
+    odds = []
+    for side in (-_NUDGE, _NUDGE):
+        strength = np.repeat(grown[:, None], s, axis=1)
+        strength[np.arange(len(grown)), np.tile(np.arange(s), _STEPS)] += side
+        cast = np.zeros((len(grown), n_classes * s))
+        cast[:, columns] = strength
+        labels = hot_posterior(csr_array(cast), opinion)
+        odds.append(np.log(labels[:, best]) - np.log(labels[:, second]))
+    slopes = (odds[1] - odds[0]) / (2 * _NUDGE)
+    return np.asarray(slopes.reshape(_STEPS, s).mean(axis=0))
+
+
+def _of_sources(opinion: Opinion, sources: NDArray[np.intp]) -> Opinion:
+    """The opinion of some sources; an item's label depends on those that vote on it alone."""
+    logs = None if opinion.logs is None else opinion.logs[sources]
+    return replace(opinion, weights=opinion.weights[sources], one_sided=opinion.one_sided[sources], logs=logs)
+
+
+def _named(names: Sequence[str], mask: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(names[int(i)] for i in np.flatnonzero(mask))
+
+
+def _copies(names: Sequence[str], groups: NDArray[np.intp]) -> tuple[tuple[str, ...], ...]:
+    sizes = np.bincount(groups)
+    return tuple(_named(names, groups == g) for g in np.flatnonzero(sizes > 1))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,102 @@
+"""Labels by weighted votes, and by weighted votes together with tables: the way of ``method="auto"``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid.infer.lookup import by_pattern
+from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.states import Codes
+
+Array = NDArray[np.float64]
+_CHUNK_CELLS = 1 << 21
+# One vote, spread evenly over the classes, joins the votes of every item.
+_EVEN_VOTE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """How votes become labels.
+
+    Attributes
+    ----------
+    weights : array of shape (m, K)
+        What source i's vote for class k weighs.
+    one_sided : mask of shape (m,)
+        Sources that the tables leave to the weights.
+    balance : array of shape (K,)
+        P(Y = k): what an item without votes gets, and the prior of the tables.
+    given : bool
+        Whether the balance was given, so that weighted votes lean to it, too.
+    logs : array of shape (m, K, K), or None
+        log P(vote v | Y = k), axes source, truth, vote, divided among near-copies; 0 for one-sided sources.
+    trust : float
+        Share of the answer that comes from the tables; 0 without them.
+    """
+
+    weights: Array
+    one_sided: NDArray[np.bool_]
+    balance: Array
+    given: bool = False
+    logs: Array | None = None
+    trust: float = 0.0
+
+
+def opinion_posterior(codes: Codes, opinion: Opinion) -> Array:
+    """P(Y = k | votes), shape (n, 1, K); the middle axis is the task. Without votes it is the balance."""
+    m, n_classes = opinion.weights.shape
+
+    def labels(rows: Codes) -> Array:
+        answer = np.empty((rows.shape[0], 1, n_classes))
+        step = max(1, _CHUNK_CELLS // max(m, n_classes))
+        for start in range(0, rows.shape[0], step):
+            cast = one_hot(rows[start : start + step], n_classes)
+            answer[start : start + step, 0] = hot_posterior(cast, opinion)
+        return answer
+
+    return by_pattern(codes, labels, n_classes)
+
+
+def hot_posterior(cast: csr_array, opinion: Opinion) -> Array:
+    """P(Y = k | votes), shape (n, K); ``cast`` are votes as 0 and 1, (n, K m)."""
+    answer = weighted_shares(cast, opinion.weights)
+    if opinion.given:
+        answer *= opinion.balance
+        answer /= answer.sum(axis=1, keepdims=True)
+    n_votes = np.asarray(cast.sum(axis=1), np.float64).reshape(-1, 1)
+    if opinion.logs is not None:
+        of_tables = table_posterior(cast, opinion)
+        of_tables = (n_votes * of_tables + _EVEN_VOTE / answer.shape[1]) / (n_votes + _EVEN_VOTE)
+        answer = (1 - opinion.trust) * answer + opinion.trust * of_tables
+    return np.where(n_votes > 0, answer, opinion.balance)
+
+
+def weighted_shares(cast: csr_array, weights: Array) -> Array:
+    """Share of each class in the weights of an item's votes and one even vote, shape (n, K)."""
+    m, n_classes = weights.shape
+    # Column v m + i adds its weight to class v.
+    of_class = csr_array(
+        (weights.T.ravel(), np.repeat(np.arange(n_classes), m), np.arange(n_classes * m + 1)),
+        shape=(n_classes * m, n_classes),
+    )
+    sums = np.asarray((cast @ of_class).todense(), np.float64) + _EVEN_VOTE / n_classes
+    return np.asarray(sums / sums.sum(axis=1, keepdims=True))
+
+
+def table_posterior(cast: csr_array, opinion: Opinion) -> Array:
+    """P(Y = k | votes) by tables, and by shares of one-sided votes, shape (n, K)."""
+    m, n_classes = opinion.weights.shape
+    scores = np.tile(np.log(opinion.balance), (cast.shape[0], 1))
+    if opinion.logs is not None:
+        scores += cast @ opinion.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
+    if opinion.one_sided.any():
+        only = np.where(opinion.one_sided[:, None], opinion.weights, 0.0)
+        scores += np.log(weighted_shares(cast, only))
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores

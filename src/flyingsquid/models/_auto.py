@@ -1,0 +1,113 @@
+"""What ``method="auto"`` stands for, decided by what the votes look like.
+
+Two questions, in this order. Do the votes look independent given the truth, and are there enough of them to
+tell? Then the closed form is right, and used. Otherwise votes are weighed, and no more is believed than that.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.analysis import concerns_of_opinion
+from flyingsquid.analysis.fit_test import independence_of
+from flyingsquid.estimate import OPINIONS, OpinionFit, fit_many, fit_opinion, resolve_balance
+from flyingsquid.estimate.copies import near_copies
+from flyingsquid.estimate.flags import flag_sources
+from flyingsquid.estimate.independence import agreement_misfit
+from flyingsquid.estimate.separation import Separation
+from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.exceptions import SourceWarning
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.models import _options
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+if TYPE_CHECKING:
+    from flyingsquid.models.label_model import LabelModel
+
+# Independence is believed of votes that could have shown the contrary: so many items, sources, and votes.
+_ITEMS, _LEAST_SOURCES, _MOST_SOURCES, _DENSE = 1_000, 4, 100, 0.4
+_P_VALUE = 0.01
+# Mean squared standardised residual of the agreement of pairs; 1 where the sources are independent.
+_MISFIT = 2.0
+
+
+def is_plain(model: LabelModel, *, with_gold: bool) -> bool:
+    """Whether the method is left open, and nothing is asked for that only one way of fitting has."""
+    return (
+        model.method == "auto"
+        and model.graph is None
+        and model.multiclass == "native"
+        and not with_gold
+        and not (isinstance(model.class_balance, str) and model.class_balance == "estimate")
+        and isinstance(model.signs, str)
+        and model.signs == "average"
+        and model.screen == 1.0
+        and model.triplets is None
+    )
+
+
+def goes_by_opinion(model: LabelModel, moments: Moments, votes: Votes | None, *, with_gold: bool) -> bool:
+    """Whether votes are weighed; refuse options that have no part in that where it was asked for by name."""
+    if model.method in OPINIONS:
+        _options.check_opinion(model, with_gold=with_gold)
+        return True
+    return is_plain(model, with_gold=with_gold) and not looks_independent(moments, votes)
+
+
+def looks_independent(moments: Moments, votes: Votes | None) -> bool:
+    """Whether the sources look independent given the truth, and there are votes enough to tell."""
+    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    voting = int((cast > 0).sum())
+    dense = cast.sum() >= _DENSE * moments.n_items * moments.n_sources
+    if moments.n_items < _ITEMS or not _LEAST_SOURCES <= voting <= _MOST_SOURCES or not dense:
+        return False
+    if len(np.unique(near_copies(moments))) < moments.n_sources:
+        return False
+    if moments.n_classes > 2:
+        return votes is not None and _fits_many(moments, votes)
+    flags = flag_sources(SignedMoments.of(moments))
+    test = independence_of(moments, flags, Separation.independent(moments.n_sources))
+    return test is not None and test.p_value >= _P_VALUE
+
+
+def _fits_many(moments: Moments, votes: Votes) -> bool:
+    """Whether pairs agree as often as tables of all classes predict."""
+    fit = fit_many(moments, None, method="refined", multiclass="native", screen=1.0, votes=votes)
+    return agreement_misfit(moments, np.asarray(fit.tables)[:, :, :-1], fit.balance) <= _MISFIT
+
+
+def solve_opinion(
+    model: LabelModel,
+    moments: Moments,
+    votes: Votes | None = None,
+    weights: NDArray[Any] | None = None,
+) -> None:
+    """Weigh the votes, and keep what was found."""
+    balance = resolve_balance(model.class_balance, moments.classes)
+    given = balance if isinstance(balance, np.ndarray) else None
+    fit = fit_opinion(moments, given, method=model.method, votes=votes, sample_weight=weights)
+    keep_opinion(model, moments, fit)
+    worth_a_look = concerns_of_opinion(moments.source_names, fit)
+    if worth_a_look:
+        warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=4)
+
+
+def keep_opinion(model: LabelModel, moments: Moments, fit: OpinionFit) -> None:
+    """Make the parameters of a fit, or of a file, those of the model."""
+    m, n_classes = moments.n_sources, moments.n_classes
+    model._remember(moments.classes, moments.names, moments.source_names)
+    model.moments_, model.graph_ = moments, DependencyGraph(m)
+    model._tasks, model._pending, model._gold = None, None, None
+    model._many = model._many_graph = model._passes = None
+    model._opinion = fit
+    model.coverage_ = np.minimum(moments.coverage, 1.0)
+    model.accuracies_, model.class_balance_ = fit.accuracies, fit.opinion.balance
+    model.confusion_ = fit.tables  # type: ignore[assignment]  # SparseTables where an array would be too large
+    model.task_tables_ = np.empty((0, n_classes, n_classes))
+    model.excess_correlation_, model.temper_ = np.full(m, np.nan), 1.0
+    model._interval = model._diagnostics = None

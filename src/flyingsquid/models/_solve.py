@@ -1,0 +1,58 @@
+"""Which way a label model goes: one place that knows all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.models._auto import goes_by_opinion, is_plain, solve_opinion
+from flyingsquid.models._binary import solve_binary
+from flyingsquid.models._graphs import count_gold
+from flyingsquid.models._many import is_many, solve_many
+from flyingsquid.models._many_graph import solve_many_graph
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+if TYPE_CHECKING:
+    from flyingsquid.models.label_model import LabelModel
+
+
+def solve(
+    model: LabelModel,
+    moments: Moments,
+    votes: Votes | None = None,
+    weights: NDArray[Any] | None = None,
+    gold: Any = None,
+    *,
+    again: bool = False,
+) -> None:
+    """Fit a model to counts, and to the votes where these are at hand.
+
+    Parameters
+    ----------
+    votes, weights : what was counted, where it is at hand
+    gold : known labels as a user gives them, with ``votes``
+    again : whether known labels of an earlier fit keep their say
+    """
+    known_before = (model._gold, None if model._many is None else model._many.gold) if again else (None, None)
+    with_gold = gold is not None or any(kept is not None for kept in known_before)
+    if goes_by_opinion(model, moments, votes, with_gold=with_gold):
+        solve_opinion(model, moments, votes, weights)
+    elif is_many(model, moments):
+        if moments.graph is None:
+            solve_many(model, moments, votes, weights, gold, kept=known_before[1])
+        else:
+            solve_many_graph(model, moments, votes, weights, gold)
+    else:
+        counts = known_before[0]
+        if gold is not None and votes is not None:
+            counts = count_gold(gold, votes, moments, weights)
+        open_method = is_plain(model, with_gold=with_gold)
+        try:
+            solve_binary(model, moments, counts, votes, weights, independent=open_method)
+        except NotIdentifiableError:
+            if not open_method:
+                raise
+            solve_opinion(model, moments, votes, weights)

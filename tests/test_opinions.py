@@ -1,0 +1,304 @@
+"""Weighted votes, anchored passes, and what ``method="auto"`` makes of them."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_array
+
+import flyingsquid as fs
+from flyingsquid.estimate.anchored import rows_of
+from flyingsquid.estimate.consensus import vote_weights
+from flyingsquid.estimate.copies import near_copies
+from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+
+def panel(rng, n, accuracies, *, n_classes=2, coverage=1.0, balance=None):
+    """Votes of sources that err at random, and the truth."""
+    y = rng.choice(n_classes, n, p=balance)
+    shape = (n, len(accuracies))
+    wrong = (y[:, None] + rng.integers(1, n_classes, shape)) % n_classes
+    votes = np.where(rng.random(shape) < np.asarray(accuracies), y[:, None], wrong)
+    votes[rng.random(shape) >= coverage] = -1
+    return votes.astype(np.int8), y
+
+
+def accuracy(probabilities, y):
+    """Share of items that are labelled right; ties share the credit."""
+    best = probabilities >= probabilities.max(axis=1, keepdims=True) - 1e-9
+    return float(np.mean(best[np.arange(len(y)), y] / best.sum(axis=1)))
+
+
+def labels(votes, n_classes=2, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SourceWarning)
+        return fs.LabelModel(n_classes=n_classes, **options).fit(votes).predict_proba(votes)
+
+
+def majority(votes, n_classes=2):
+    return fs.MajorityVote().fit(Votes.from_classes(votes, classes=range(n_classes))).predict_proba(votes)
+
+
+small_votes = hnp.arrays(
+    np.int8, st.tuples(st.integers(1, 12), st.integers(1, 5)), elements=st.integers(-1, 2)
+).filter(lambda votes: (votes >= 0).any())
+
+
+class TestLaws:
+    @settings(max_examples=60)
+    @given(votes=small_votes, method=st.sampled_from(["auto", "consensus", "anchored"]))
+    def test_any_votes_are_labelled(self, votes, method):
+        probabilities = labels(votes, 3, method=method)
+        assert np.isfinite(probabilities).all()
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
+    @settings(max_examples=40)
+    @given(votes=small_votes, seed=st.integers(0, 99), method=st.sampled_from(["consensus", "anchored"]))
+    def test_order_of_items_and_sources_does_not_matter(self, votes, seed, method):
+        rng = np.random.default_rng(seed)
+        rows, columns = rng.permutation(votes.shape[0]), rng.permutation(votes.shape[1])
+        straight = labels(votes, 3, method=method)
+        shuffled = labels(votes[rows][:, columns], 3, method=method)
+        np.testing.assert_allclose(shuffled, straight[rows], atol=1e-9)
+
+    @settings(max_examples=40)
+    @given(
+        votes=small_votes, order=st.permutations([0, 1, 2]), method=st.sampled_from(["consensus", "anchored"])
+    )
+    def test_names_of_classes_do_not_matter(self, votes, order, method):
+        renamed = np.where(votes < 0, -1, np.asarray(order)[votes]).astype(np.int8)
+        np.testing.assert_allclose(
+            labels(renamed, 3, method=method)[:, order], labels(votes, 3, method=method), atol=1e-9
+        )
+
+    @settings(max_examples=30)
+    @given(votes=small_votes, method=st.sampled_from(["consensus", "anchored"]))
+    def test_a_weight_of_two_is_the_item_twice(self, votes, method):
+        weights = np.arange(len(votes)) % 2 + 1
+        once = fs.LabelModel(method=method, n_classes=3)
+        twice = fs.LabelModel(method=method, n_classes=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SourceWarning)
+            once.fit(votes, sample_weight=weights)
+            twice.fit(np.repeat(votes, weights, axis=0))
+        np.testing.assert_allclose(once.predict_proba(votes), twice.predict_proba(votes), atol=1e-9)
+
+    def test_sparse_votes_are_labelled_as_dense_ones(self):
+        rng = np.random.default_rng(0)
+        votes, _ = panel(rng, 400, [0.8] * 12, n_classes=3, coverage=0.3)
+        items, sources = np.nonzero(votes >= 0)
+        sparse = Votes.from_long(items, sources, votes[items, sources])
+        for method in ("consensus", "anchored"):
+            dense_fit = fs.LabelModel(method=method).fit(votes[np.unique(items)])
+            sparse_fit = fs.LabelModel(method=method).fit(sparse)
+            np.testing.assert_allclose(sparse_fit.predict_proba(sparse), dense_fit.predict_proba(sparse))
+
+
+class TestDefault:
+    """What users may count on."""
+
+    @pytest.mark.parametrize("m", [3, 5, 20])
+    @pytest.mark.parametrize("n", [20, 50, 200])
+    @pytest.mark.parametrize("n_classes", [2, 4])
+    def test_small_panels_lose_nothing(self, n, m, n_classes):
+        rng = np.random.default_rng(n + m)
+        low, high = (0.55, 0.95) if n_classes == 2 else (0.3, 0.9)
+        ahead = {}
+        for kind, skill in (("equal", np.full(m, (low + high) / 2)), ("unequal", np.linspace(low, high, m))):
+            found = []
+            for _ in range(60):
+                votes, y = panel(rng, n, skill, n_classes=n_classes)
+                found.append(accuracy(labels(votes, n_classes), y) - accuracy(majority(votes, n_classes), y))
+            ahead[kind] = np.mean(found)
+        assert ahead["equal"] > -0.01
+        assert ahead["unequal"] > (0 if n >= 200 and m > 3 else -0.01)
+
+    @pytest.mark.parametrize("n", [300, 3_000])
+    @pytest.mark.parametrize("spoiler", ["always yes", "a copy", "four copies", "everybody twice", "a coin"])
+    def test_a_source_that_adds_nothing_changes_nothing(self, n, spoiler):
+        rng = np.random.default_rng(5)
+        moved = []
+        for _ in range(10):
+            votes, y = panel(rng, n, [0.85, 0.8, 0.75, 0.75, 0.7], coverage=0.8)
+            added = {
+                "always yes": np.ones((n, 1), np.int8),
+                "a copy": votes[:, [4]],
+                "four copies": votes[:, [4] * 4],
+                "everybody twice": votes,
+                "a coin": rng.integers(0, 2, (n, 1)).astype(np.int8),
+            }[spoiler]
+            moved.append(accuracy(labels(np.hstack([votes, added])), y) - accuracy(labels(votes), y))
+        assert abs(np.mean(moved)) < 0.01
+
+    def test_an_adversary_does_no_harm(self):
+        rng = np.random.default_rng(6)
+        moved = []
+        for _ in range(10):
+            votes, y = panel(rng, 500, [0.85, 0.8, 0.75, 0.75, 0.7], coverage=0.8)
+            against = np.where(rng.random((500, 1)) < 0.8, 1 - y[:, None], y[:, None]).astype(np.int8)
+            moved.append(accuracy(labels(np.hstack([votes, against])), y) - accuracy(labels(votes), y))
+        assert np.mean(moved) > -0.01
+
+    def test_independent_votes_get_the_closed_form(self):
+        votes, _ = panel(np.random.default_rng(0), 5_000, [0.9, 0.8, 0.7, 0.6], coverage=0.8)
+        model = fs.LabelModel().fit(votes)
+        assert model.diagnostics_.method == "covariance"
+        np.testing.assert_allclose(model.accuracies_, [0.9, 0.8, 0.7, 0.6], atol=0.03)
+        many, _ = panel(np.random.default_rng(0), 5_000, [0.8, 0.7, 0.7, 0.6], n_classes=3)
+        assert fs.LabelModel().fit(many).diagnostics_.method == "refined"
+
+    def test_sparse_rules_are_weighed_and_crowds_are_passed_over(self):
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 2, 800)
+        rules = np.full((800, 8), -1, np.int8)
+        for i in range(8):
+            fires = rng.random(800) < np.where(y == i % 2, 0.3, 0.05)
+            rules[fires, i] = i % 2
+        assert fs.LabelModel().fit(rules).diagnostics_.method == "consensus"
+        crowd, _ = panel(rng, 800, [0.7] * 20, coverage=0.2)
+        model = fs.LabelModel().fit(crowd)
+        assert model.diagnostics_.method == "anchored"
+        assert "votes of sources that use several classes" in model.diagnostics_.reason
+
+    def test_counts_alone_are_weighed(self):
+        votes, y = panel(np.random.default_rng(0), 300, [0.8] * 6)
+        model = fs.LabelModel().fit_moments(Moments.of(votes))
+        assert model.diagnostics_.method == "consensus"
+        assert "only counts" in model.diagnostics_.reason
+        assert model.score(votes, y) > 0.85
+        again = fs.LabelModel().partial_fit(votes[:100]).partial_fit(votes[100:])
+        np.testing.assert_array_equal(again.predict_proba(votes), model.predict_proba(votes))
+
+    def test_what_only_one_way_can_honour_decides_the_way(self):
+        votes, y = panel(np.random.default_rng(0), 300, [0.8] * 5)
+        for options, keywords in (
+            ({"signs": {0: 1}}, {}),
+            ({"class_balance": "estimate"}, {}),
+            ({"screen": 0.0}, {}),
+            ({}, {"gold": np.where(np.arange(300) < 20, y, -1)}),
+        ):
+            assert fs.LabelModel(**options).fit(votes, **keywords).diagnostics_.method == "triplet_mean"
+
+    def test_a_given_balance_enters_once(self):
+        votes, _ = panel(np.random.default_rng(0), 300, [0.8] * 5, coverage=0.5)
+        for method in ("consensus", "anchored"):
+            even = labels(votes, method=method, class_balance=[0.5, 0.5])
+            given = labels(votes, method=method, class_balance=[0.2, 0.8])
+            odds, shifted = even[:, 1] / even[:, 0], given[:, 1] / given[:, 0]
+            if method == "consensus":
+                np.testing.assert_allclose(shifted / odds, 4)
+            assert (shifted > odds).all()
+            nobody = np.full((1, 5), -1)
+            model = fs.LabelModel(method=method, class_balance=[0.2, 0.8]).fit(votes)
+            np.testing.assert_allclose(model.predict_proba(nobody), [[0.2, 0.8]])
+
+    @pytest.mark.parametrize("rare", [0.3, 0.15, 0.05])
+    def test_lopsided_classes_are_not_evened_out(self, rare):
+        """Passes under an even prior lost ten points to majority vote here."""
+        rng = np.random.default_rng(0)
+        ahead = []
+        for _ in range(10):
+            votes, y = panel(rng, 400, rng.uniform(0.6, 0.9, 8), coverage=0.8, balance=[1 - rare, rare])
+            ahead.append(accuracy(labels(votes), y) - accuracy(majority(votes), y))
+        assert np.mean(ahead) > -0.005
+
+    def test_votes_that_are_all_missing_are_refused(self):
+        with pytest.raises(NotIdentifiableError, match="no source votes"):
+            fs.LabelModel(n_classes=2).fit(np.full((5, 3), -1))
+
+    def test_options_without_a_part_are_refused(self):
+        votes, y = panel(np.random.default_rng(0), 50, [0.8] * 4)
+        for options, keywords in (
+            ({"signs": {0: 1}}, {}),
+            ({"class_balance": "estimate"}, {}),
+            ({"screen": 0.5}, {}),
+            ({"graph": fs.DependencyGraph(4, source_edges=[(0, 1)])}, {}),
+            ({}, {"gold": y}),
+        ):
+            with pytest.raises(OptionError, match="no part in method='consensus'"):
+                fs.LabelModel(method="consensus", **options).fit(votes, **keywords)
+        with pytest.raises(OptionError, match="only counts are at hand"):
+            fs.LabelModel(method="anchored").fit_moments(Moments.of(votes))
+
+
+class TestParts:
+    def test_copies_are_found_and_experts_are_not(self):
+        rng = np.random.default_rng(0)
+        votes, _ = panel(rng, 3_000, [0.98, 0.98, 0.97, 0.7, 0.7, 0.7])
+        assert len(np.unique(near_copies(Moments.of(votes)))) == 6
+        almost = np.where(rng.random(3_000) < 0.005, 1 - votes[:, 5], votes[:, 5])
+        groups = near_copies(Moments.of(np.column_stack([votes, almost])))
+        assert groups[5] == groups[6]
+        assert len(np.unique(groups)) == 6
+
+    def test_one_sided_copies_are_those_that_vote_on_the_same_items(self):
+        rng = np.random.default_rng(0)
+        fires = rng.random((500, 2)) < 0.3
+        votes = np.where(fires, 1, -1).astype(np.int8)
+        other = np.where(rng.random((500, 1)) < 0.3, 0, -1).astype(np.int8)
+        groups = near_copies(Moments.of(np.hstack([votes, votes[:, :1], other])))
+        assert groups[0] == groups[2]
+        assert len(np.unique(groups)) == 3
+
+    def test_sparse_counts_give_the_same_weights(self):
+        votes, _ = panel(np.random.default_rng(0), 500, [0.8] * 8, n_classes=3, coverage=0.6)
+        votes = np.hstack([votes, votes[:, :1]])
+        dense = Moments.of(votes)
+        block = np.asarray(dense.blocks[0])
+        flat = csr_array(block.transpose(0, 2, 1, 3).reshape(27, 27))
+        sparse = replace(dense, blocks=(flat,))
+        first, second = vote_weights(dense), vote_weights(sparse)
+        np.testing.assert_allclose(first.weights, second.weights)
+        np.testing.assert_array_equal(first.groups, second.groups)
+
+    def test_passes_over_distinct_rows_are_passes_over_all(self):
+        votes, _ = panel(np.random.default_rng(0), 2_000, [0.8, 0.7, 0.7, 0.6])
+        rows = rows_of(Votes.from_classes(votes), None)
+        assert rows.cast.shape[0] == 16
+        assert rows.counts.sum() == 2_000
+
+    def test_explanations_add_up(self):
+        votes, _ = panel(np.random.default_rng(0), 400, [0.8, 0.7, 0.7, 0.6, 0.6], n_classes=3, coverage=0.7)
+        model = fs.LabelModel().fit(votes)
+        assert model.diagnostics_.method == "anchored"
+        for row in range(20):
+            why = model.explain(votes[row])
+            best, second = np.sort(model.predict_proba(votes[[row]])[0])[::-1][:2]
+            np.testing.assert_allclose(why.log_odds, np.log(best / second), atol=1e-9)
+
+    def test_files_keep_everything(self, tmp_path):
+        rng = np.random.default_rng(0)
+        votes, _ = panel(rng, 400, [0.8, 0.7, 0.7, 0.6, 0.6], coverage=0.7)
+        for method in ("consensus", "anchored"):
+            model = fs.LabelModel(method=method, class_balance=[0.3, 0.7]).fit(votes)
+            model.save(tmp_path / "model.fsq")
+            loaded = fs.load(tmp_path / "model.fsq")
+            np.testing.assert_array_equal(loaded.predict_proba(votes), model.predict_proba(votes))
+            assert str(loaded.summary()) == str(model.summary())
+            assert loaded.diagnostics_.reason == model.diagnostics_.reason
+            np.testing.assert_array_equal(loaded.log_likelihood(votes), model.log_likelihood(votes))
+
+    def test_a_file_with_impossible_numbers_is_refused(self, tmp_path):
+        from flyingsquid.io import read_state, write_state
+
+        votes, _ = panel(np.random.default_rng(0), 100, [0.8] * 4)
+        fs.LabelModel(method="anchored").fit(votes).save(tmp_path / "model.fsq")
+        for name, value in (("vote_weights", -1.0), ("logs", 0.5), ("accuracies", 2.0), ("groups", 9)):
+            state = read_state(tmp_path / "model.fsq")
+            changed = state.arrays[name].copy()
+            changed[0] = value
+            state.arrays[name] = changed
+            write_state(tmp_path / "bad.fsq", state)
+            with pytest.raises(ModelFileError):
+                fs.load(tmp_path / "bad.fsq")
+
+    def test_labels_are_votes_of_the_fitted_sources(self):
+        votes, _ = panel(np.random.default_rng(0), 100, [0.8] * 4)
+        model = fs.LabelModel(method="consensus").fit(votes)
+        np.testing.assert_allclose(model.predict_proba(np.full((2, 4), -1)), 0.5)
