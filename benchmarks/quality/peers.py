@@ -78,21 +78,34 @@ def answer(
 def _ask(peer: str, questions: list[Question], folder: Path, limit: int) -> None:
     python = interpreter()
     if python is None:
-        raise SystemExit("the peers are not installed: run `make peers`, or set FLYINGSQUID_PEERS to their Python")
-    with tempfile.TemporaryDirectory() as made:
-        paths = []
-        for question in questions:
-            source = Path(made) / f"{question.key}.npz"
-            np.savez(source, fit=question.fit, score=question.score, n_classes=question.n_classes)
-            paths += [str(source), str(folder / source.name)]
-        # One thread, as for ours, or the seconds would not compare.
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": ""}
-        done = subprocess.run(  # noqa: S603 - our own script and the peers' interpreter
-            [str(python), str(SCRIPT), peer, str(limit), *paths], env=environment, check=False
+        raise SystemExit(
+            "the peers are not installed: run `make peers`, or set FLYINGSQUID_PEERS to their Python"
         )
-    missing = [q.name for q in questions if not (folder / f"{q.key}.npz").is_file()]
-    if missing:
-        raise SystemExit(f"{peer} ended with code {done.returncode} and no answer for {', '.join(missing)}")
+    with tempfile.TemporaryDirectory() as made:
+        while questions:
+            code = _run(python, peer, questions, Path(made), folder, limit)
+            questions = [q for q in questions if not (folder / f"{q.key}.npz").is_file()]
+            if not questions:
+                return
+            if code >= 0:
+                names = ", ".join(q.name for q in questions)
+                raise SystemExit(f"{peer} ended with code {code} and no answer for {names}")
+            # Killed, for want of memory as a rule: that is its answer for this set, and the others go on.
+            np.savez(folder / f"{questions[0].key}.npz", failed=f"killed by signal {-code}")
+            questions = questions[1:]
+
+
+def _run(python: Path, peer: str, questions: list[Question], made: Path, folder: Path, limit: int) -> int:
+    """Give one process all questions and return its exit code."""
+    paths = []
+    for question in questions:
+        source = made / f"{question.key}.npz"
+        np.savez(source, fit=question.fit, score=question.score, n_classes=question.n_classes)
+        paths += [str(source), str(folder / source.name)]
+    # One thread, as for ours, or the seconds would not compare.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": ""}
+    command = [str(python), str(SCRIPT), peer, str(limit), *paths]
+    return subprocess.run(command, env=environment, check=False).returncode
 
 
 def _settled(path: Path, limit: int) -> bool:

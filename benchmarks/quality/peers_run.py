@@ -1,12 +1,13 @@
 """Other people's label models on files of votes. Runs in the peers' own environment, see peers.py.
 
-``python peers_run.py PEER SECONDS IN OUT [IN OUT ...]``: every IN is an npz with ``fit`` (n, m), ``score`` (k, m;
-empty where the fitted items are the scored ones) and ``n_classes``; classes count from 0, -1 abstains. Every
-OUT gets ``posterior`` (items scored, K) and ``seconds``, or ``failed``, the reason why there is none.
+``python peers_run.py PEER SECONDS IN OUT [IN OUT ...]``: every IN is an npz with ``fit`` (n, m), ``score``
+(k, m; empty where the fitted items are the scored ones) and ``n_classes``; classes count from 0, -1 abstains.
+Every OUT gets ``posterior`` (items scored, K) and ``seconds``, or ``failed``, the reason why there is none.
 """
 
 from __future__ import annotations
 
+import importlib
 import random
 import signal
 import sys
@@ -36,9 +37,10 @@ def hyper(fit: np.ndarray, score: np.ndarray, n_classes: int) -> np.ndarray:
     import torch
     from hyperlm import HyperLabelModel
 
-    # Its weights name these two, under the address of an older NumPy; torch loads nothing unlisted.
+    # Its weights name a scalar, by its address in an older NumPy, and a dtype; torch loads nothing unlisted.
+    scalar = importlib.import_module("numpy._core.multiarray").scalar
     torch.serialization.add_safe_globals(
-        [(np._core.multiarray.scalar, "numpy.core.multiarray.scalar"), np.dtype, np.dtypes.Float64DType]
+        [(scalar, "numpy.core.multiarray.scalar"), np.dtype, np.dtypes.Float64DType]
     )
     with torch.no_grad():
         return _on_voted_rows(fit, score, n_classes, _infer(HyperLabelModel(device="cpu")))
@@ -56,8 +58,8 @@ def crowd_kit(name: str) -> Callable[[np.ndarray, np.ndarray, int], np.ndarray]:
     """One of crowd-kit's aggregators at its defaults. They label the items that they are fitted on."""
 
     def run(fit: np.ndarray, score: np.ndarray, n_classes: int) -> np.ndarray:
-        import crowdkit.aggregation as aggregation
         import pandas as pd
+        from crowdkit import aggregation
 
         def aggregate(votes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             task, worker = np.nonzero(votes >= 0)
@@ -103,13 +105,13 @@ PEERS: dict[str, Callable[[np.ndarray, np.ndarray, int], np.ndarray]] = {
 }
 
 
-def _too_late(signum: int, frame: FrameType | None) -> None:
+def _too_late(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
     raise TimeoutError
 
 
 def measure(name: str, limit: int, fit: np.ndarray, score: np.ndarray, n_classes: int) -> dict[str, Any]:
     """The answer of one peer, or why there is none."""
-    np.random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - the peers draw from the global generators
     random.seed(0)
     signal.signal(signal.SIGALRM, _too_late)
     signal.alarm(limit)
@@ -147,7 +149,8 @@ def main() -> None:
         partial = Path(target).with_suffix(".partial.npz")
         np.savez_compressed(partial, **result)
         partial.rename(target)
-        print(f"{name} {Path(source).stem}: {result.get('failed', '')} {result.get('seconds', 0):.1f} s", flush=True)
+        outcome = result.get("failed", f"{result.get('seconds', 0):.1f} s")
+        print(f"{name} {Path(source).stem}: {outcome}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
