@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from benchmarks.harness import RESULTS
-from benchmarks.quality.peers import LIMIT, PEERS
+from benchmarks.quality.peers import PEERS
 from benchmarks.quality.peers_run import EPOCHS
 from benchmarks.quality.scores import METRICS
 from benchmarks.quality.summary import COMPARED, DRAWS, MAJORITY, MARGIN
@@ -53,8 +53,9 @@ environment (`make peers`): Snorkel's LabelModel with the {epochs} epochs of its
 Dawid-Skene, GLAD, MACE and M-MSR; the hyper label model, a network trained offline, from hyperlm. Snorkel is
 fitted on the train split like ours. The others label the items that they are given, so they are given train
 and test items together, which is more than ours sees; items without votes get even probabilities. M-MSR gives
-labels only, so its log loss is that of certainty, clipped. A peer has {minutes} minutes a set. Everyone has
-one thread. Seconds of peers are remembered from the run that asked them, on the same machine.
+labels only, so its log loss is that of certainty, clipped. A peer that takes minutes on one set is stopped, as
+listed below. Everyone has one thread, and seconds are those of the processor, so that a busy machine does not
+matter. The peers' are remembered from the run that asked them, on the same machine.
 """
 STATUS = {
     True: """Nothing was or is chosen by looking at
@@ -84,7 +85,6 @@ def render(halves: Mapping[str, Results]) -> str:
         status=STATUS["frozen" in halves],
         draws=DRAWS,
         epochs=EPOCHS,
-        minutes=LIMIT // 60,
     )
     parts = [head]
     for protocol, title in PROTOCOLS.items():

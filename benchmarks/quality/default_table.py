@@ -62,14 +62,14 @@ def ours_for(real: RealSet, names: Sequence[str]) -> list[str]:
 
 
 def label(options: Mapping[str, Any], pool: Pool) -> tuple[NDArray[np.float64], float]:
-    """Probabilities of the scored items, and the seconds of fitting and labeling."""
+    """Probabilities of the scored items, and the processor's seconds of fitting and labeling."""
     classes = tuple(range(pool.real.n_classes))
-    start = time.perf_counter()
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
         model = fs.LabelModel(**options).fit(fs.Votes(pool.fit, classes))
     posterior = model.predict_proba(fs.Votes(pool.score, classes))
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     if not np.isfinite(posterior).all():
         raise FloatingPointError(f"{options} gave a posterior that is not a number")
     return posterior, seconds
@@ -93,9 +93,9 @@ def measure_peer(pool: Pool, given: Answer) -> dict[str, Any]:
 
 def measure(pool: Pool, methods: Sequence[str], answers: Mapping[str, Answer]) -> dict[str, Any]:
     """Majority vote, our methods and the peers on one set."""
-    start = time.perf_counter()
+    start = time.process_time()
     majority = add_one_shares(pool.score, pool.real.n_classes)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return {
         "name": pool.real.name,
         "kind": pool.real.kind,

@@ -28,7 +28,7 @@ PEERS = {
     "mmsr": "M-MSR",
     "hyper": "hyper label model",
 }
-LIMIT = 1200  # seconds for one set
+LIMIT = 1200  # seconds of the processor for one set
 
 
 class Question(NamedTuple):
