@@ -212,7 +212,11 @@ def test_the_ratio_is_ours_by_snorkels(page, made):
     scores["auto"]["seconds"] = 0.5
     scores["snorkel"] = {**scores["auto"], "seconds": 2.0}
     timed["split"]["sets"] = timed["split"]["sets"][:1]
-    assert "| `made` | 0.50 | 2.00 | 0.250 |" in page.render({"design": timed})
+    text = page.render({"design": timed})
+    assert "| `made` | 0.50 | 2.00 | 0.250 |" in text
+    assert "More than half of Snorkel's time on: no set." in text
+    scores["auto"]["seconds"] = 1.5
+    assert "More than half of Snorkel's time on: `made`." in page.render({"design": timed})
 
 
 def test_without_data_it_says_so(table, monkeypatch):

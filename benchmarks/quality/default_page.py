@@ -15,6 +15,7 @@ from benchmarks.quality.scores import METRICS
 from benchmarks.quality.summary import COMPARED, DRAWS, MAJORITY, MARGIN
 
 WIDTH = 115
+HALF = 0.5  # of Snorkel's time, which ours should not exceed
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "default.md"
 FILES = {"design": "default_table.json", "frozen": "default_table_frozen.json"}
 PROTOCOLS = {"split": "train to test", "merged": "merged covered items"}
@@ -53,9 +54,9 @@ environment (`make peers`): Snorkel's LabelModel with the {epochs} epochs of its
 Dawid-Skene, GLAD, MACE and M-MSR; the hyper label model, a network trained offline, from hyperlm. Snorkel is
 fitted on the train split like ours. The others label the items that they are given, so they are given train
 and test items together, which is more than ours sees; items without votes get even probabilities. M-MSR gives
-labels only, so its log loss is that of certainty, clipped. A peer that takes minutes on one set is stopped, as
-listed below. Everyone has one thread, and seconds are those of the processor, so that a busy machine does not
-matter. The peers' are remembered from the run that asked them, on the same machine.
+labels only, so its log loss is that of certainty, clipped. A peer that takes minutes on one set is stopped,
+as listed below. Everyone has one thread, and seconds are those of the processor, so that a busy machine does
+not matter. The peers' are remembered from the run that asked them, on the same machine.
 """
 STATUS = {
     True: """Nothing was or is chosen by looking at
@@ -192,13 +193,22 @@ def _seconds(table: Results) -> str:
     rows = []
     for s in table["sets"]:
         seconds = [s["scores"][c].get("seconds") for c in shown]
-        rows.append([f"`{s['name']}`", *("refused" if v is None else f"{v:.2f}" for v in seconds), _ratio(s)])
-    return _markdown(["set", *map(_name, shown), "`auto` / Snorkel"], rows)
+        rows.append([f"`{s['name']}`", *("refused" if v is None else f"{v:.2f}" for v in seconds)])
+        ratio = _ratio(s)
+        rows[-1].append("" if ratio is None else f"{ratio:.3f}")
+    return _markdown(["set", *map(_name, shown), "`auto` / Snorkel"], rows) + "\n" + _slow(table["sets"])
 
 
-def _ratio(s: Results) -> str:
+def _ratio(s: Results) -> float | None:
     ours, theirs = (s["scores"].get(c, {}).get("seconds") for c in ("auto", "snorkel"))
-    return f"{ours / theirs:.3f}" if ours and theirs else ""
+    return ours / theirs if ours is not None and theirs else None
+
+
+def _slow(sets: Sequence[Results]) -> str:
+    """Where ours takes more than half of Snorkel's time."""
+    ratios = {s["name"]: _ratio(s) for s in sets}
+    slow = [f"`{name}`" for name, ratio in ratios.items() if ratio is not None and ratio > HALF]
+    return _wrapped(f"More than half of Snorkel's time on: {', '.join(slow) or 'no set'}.") + "\n"
 
 
 def _size(s: Results) -> str:
