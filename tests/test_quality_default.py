@@ -311,6 +311,13 @@ def test_a_killed_peer_costs_one_set(tmp_path, monkeypatch):
     assert given[second.key].seconds == 1.0
 
 
+def test_without_asking_only_the_cache_answers(tmp_path):
+    asked, _ = question()
+    given = peers.answer("glad", [asked], cache=tmp_path, ask=False)[asked.key]
+    assert given.posterior is None
+    assert given.failed == "not asked yet"
+
+
 def test_without_peers_it_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("FLYINGSQUID_PEERS", str(tmp_path / "nowhere"))
     with pytest.raises(SystemExit, match="make peers"):

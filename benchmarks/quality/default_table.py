@@ -134,11 +134,12 @@ def run(
     peers: Sequence[str] = tuple(PEERS),
     cache: Path = CACHE,
     limit: int = LIMIT,
+    ask: bool = True,
 ) -> dict[str, Any]:
     """Both protocols on some sets."""
     pools = {(real.name, p): load(folder, real, p) for real in sets for p in PROTOCOLS}
     questions = {at: pool.question for at, pool in pools.items()}
-    answers = {peer: answer(peer, questions.values(), cache=cache, limit=limit) for peer in peers}
+    answers = {peer: answer(peer, questions.values(), cache=cache, limit=limit, ask=ask) for peer in peers}
     _warm_up(methods)
     measured: dict[str, dict[str, Any]] = {}  # a pool that everyone votes on is the same in both protocols
     with threadpool_limits(1):
@@ -173,6 +174,7 @@ def main() -> None:
         "--peers", nargs="*", choices=PEERS, default=list(PEERS), help="only these peers, or none"
     )
     parser.add_argument("--sets", nargs="+", help="only these sets, for a quick look")
+    parser.add_argument("--remembered", action="store_true", help="only answers of peers that were kept")
     parser.add_argument("--limit", type=int, default=LIMIT, help="seconds that a peer may take on one set")
     parser.add_argument(
         "--frozen",
@@ -187,7 +189,12 @@ def main() -> None:
     chosen = [real for real in half if not arguments.sets or real.name in arguments.sets]
     name = "default_table_frozen" if arguments.frozen else "default_table"
     results = run(
-        data_folder(), chosen, methods=arguments.methods, peers=arguments.peers, limit=arguments.limit
+        data_folder(),
+        chosen,
+        methods=arguments.methods,
+        peers=arguments.peers,
+        limit=arguments.limit,
+        ask=not arguments.remembered,
     )
     print(default_page.render({"frozen" if arguments.frozen else "design": results}))
     if arguments.save:

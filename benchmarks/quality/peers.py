@@ -63,14 +63,17 @@ def interpreter() -> Path | None:
 
 
 def answer(
-    peer: str, questions: Iterable[Question], *, cache: Path = CACHE, limit: int = LIMIT
+    peer: str, questions: Iterable[Question], *, cache: Path = CACHE, limit: int = LIMIT, ask: bool = True
 ) -> dict[str, Answer]:
-    """Answers by ``Question.key``. What the cache lacks is asked of one process, which saves as it goes."""
+    """Answers by ``Question.key``. What the cache lacks is asked of one process, which saves as it goes.
+
+    With ``ask=False`` only the cache answers.
+    """
     asked = {question.key: question for question in questions}
     folder = cache / peer
     folder.mkdir(parents=True, exist_ok=True)
     open_ones = [q for key, q in asked.items() if not _settled(folder / f"{key}.npz", limit)]
-    if open_ones:
+    if open_ones and ask:
         _ask(peer, open_ones, folder, limit)
     return {key: _read(folder / f"{key}.npz") for key in asked}
 
@@ -117,6 +120,8 @@ def _settled(path: Path, limit: int) -> bool:
 
 
 def _read(path: Path) -> Answer:
+    if not path.is_file():
+        return Answer(None, float("nan"), "not asked yet")
     with np.load(path) as data:
         seconds = float(data["seconds"]) if "seconds" in data else float("nan")
         if "failed" in data:
