@@ -57,4 +57,4 @@ docs: venv ## Check the documentation: links, and every code block
 	$(BIN)/python -m pytest tests/test_docs.py
 
 clean: ## Remove environments and caches
-	rm -rf $(VENV) $(PEERS) .peers-cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
