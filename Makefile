@@ -1,11 +1,12 @@
 # Two commands do everything: `make demo` and `make test`. Each makes its own environment.
 PYTHON ?= python3
 VENV := .venv
+PEERS := .venv-peers
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
-.PHONY: help venv demo test test-core lint bench docs clean
+.PHONY: help venv demo test test-core lint bench peers docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -45,8 +46,16 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_structure
 	$(BIN)/python -m benchmarks.bench_many
 
+$(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/peers-runtime.txt constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -r benchmarks/quality/peers-runtime.txt
+	$(PEERS)/bin/python -m pip install $(PIP_FLAGS) --no-deps -r benchmarks/quality/peers-requirements.txt
+	@touch $@
+
+peers: $(PEERS)/.done ## Make the environment of the label models that ours is compared with
+
 docs: venv ## Check the documentation: links, and every code block
 	$(BIN)/python -m pytest tests/test_docs.py
 
 clean: ## Remove environments and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pandas as pd
-from crowdkit.aggregation import DawidSkene  # type: ignore[import-not-found]  # lives elsewhere
+from crowdkit.aggregation import DawidSkene
 
 PASSES = 100  # crowd-kit's own default
 

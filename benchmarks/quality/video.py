@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import flyingsquid as fs
 from benchmarks.harness import save
 from benchmarks.quality.folder import data_folder, find
-from benchmarks.quality.scores import add_one_shares, credit, f1, log_loss
+from benchmarks.quality.scores import add_one_shares, scores_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "video.md"
 # Frames in a chain, as the paper has them.
@@ -74,7 +74,7 @@ Method: TypeAlias = Callable[[Video, Array], Array]
 
 
 def majority(video: Video, balance: Array) -> Array:  # noqa: ARG001
-    return add_one_shares(video.test)
+    return add_one_shares(video.test)[:, 1]
 
 
 def single_frames(method: Any) -> Method:
@@ -141,7 +141,7 @@ def measure(video: Video) -> dict[str, dict[str, dict[str, float] | str]]:
                     results[words][name] = str(error)
                     continue
             y = video.y[known]
-            values = {"accuracy": float(credit(p, y).mean()), "f1": f1(p, y), "log_loss": log_loss(p, y)}
+            values = scores_of(np.stack([1 - p, p], axis=1), y)
             results[words][name] = {metric: round(value, 6) for metric, value in values.items()}
     return results
 

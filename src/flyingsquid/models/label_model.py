@@ -400,6 +400,9 @@ class LabelModel(VoteEstimator):
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
+        ``"consensus"`` and ``"anchored"`` judge sources by their own labels; the interval is what chance does
+        to that, and not how far the labels are off.
+
         For more than two classes they cover what the method finds on endless items of the same kind, which
         is not the truth where the method leans, as ``"agreement"`` does. They pass over the votes of ``fit``
         once more (``"agreement"``) or fit ten times (others), with the balance as it is unless the method

@@ -1,0 +1,263 @@
+"""The table of the default as a page: every word that depends on a number is made from the numbers."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from benchmarks.harness import RESULTS
+from benchmarks.quality.peers import PEERS
+from benchmarks.quality.peers_run import EPOCHS
+from benchmarks.quality.scores import METRICS
+from benchmarks.quality.summary import COMPARED, DRAWS, MAJORITY, MARGIN
+
+WIDTH = 115
+HALF = 0.5  # of Snorkel's time, which ours should not exceed
+PAGE = Path(__file__).parents[2] / "docs" / "quality" / "default.md"
+FILES = {"design": "default_table.json", "frozen": "default_table_frozen.json"}
+PROTOCOLS = {"split": "train to test", "merged": "merged covered items"}
+Results: TypeAlias = Mapping[str, Any]
+
+INTRODUCTION = """\
+# The default beside majority vote and beside other label models
+
+Written by `python -m benchmarks.quality.default_table --save`
+([script](../../benchmarks/quality/default_table.py); results: {files}).
+`auto` is `LabelModel()` as it comes. {status}
+
+Two protocols, and no method sees a gold label in either:
+
+- **train to test**: fitted on the train split, scored on the test split; where there is one pool, it is both.
+- **merged covered items**: all splits are one pool, items that nobody votes on are dropped, and the rest is
+  fitted and scored. Published tables of label models are often made this way.
+
+A cell is
+
+    accuracy in % / F1 in % / log loss in nats
+
+- F1 is that of class 1 for two classes, and the mean over the classes for more. An item whose best classes
+  tie gets the credit of a fair draw between them, in accuracy and F1, items without votes included.
+- Majority vote's probabilities are vote shares with one vote added for each class. All probabilities are
+  clipped to [0.0001, 0.9999] for log loss.
+- Every set counts once in a mean. `weather` and `weather5` are listed but in no mean: their gold is made of
+  these same votes. Tags of sequences are scored by token, and a rule that is silent votes for "no entity".
+- *refused* is a method that says it cannot judge these votes, or a peer that failed or ran out of time; it
+  counts as majority vote, which is what its user would fall back on. The reasons are [below](#refusals).
+- Intervals are 95% bootstrap intervals over sets ({draws:,} draws). Where an interval holds 0, the sets do
+  not say which of the two is better.
+
+The peers are the latest releases of their authors or of crowd-kit, each at its defaults, in their own
+environment (`make peers`): Snorkel's LabelModel with the {epochs} epochs of its tutorials; from crowd-kit
+Dawid-Skene, GLAD, MACE and M-MSR; the hyper label model, a network trained offline, from hyperlm. Snorkel is
+fitted on the train split like ours. The others label the items that they are given, so they are given train
+and test items together, which is more than ours sees; items without votes get even probabilities. M-MSR gives
+labels only, so its log loss is that of certainty, clipped. A peer that takes minutes on one set is stopped,
+as listed below. Everyone has one thread, and seconds are those of the processor, so that a busy machine does
+not matter. The peers' are remembered from the run that asked them, on the same machine.
+"""
+STATUS = {
+    True: """Nothing was or is chosen by looking at
+the frozen half; [which sets that is, and why](halves.md).""",
+    False: """This is the design half;
+[which sets that is, and why](halves.md). The frozen half is opened once, when nothing is left to choose.""",
+}
+
+
+def write() -> Path:
+    """Write the page of all saved results and return its path."""
+    PAGE.write_text(render(saved()), encoding="utf-8")
+    return PAGE
+
+
+def saved() -> dict[str, Results]:
+    """The results of each half that has been computed."""
+    paths = {half: RESULTS / name for half, name in FILES.items()}
+    return {h: json.loads(p.read_text("utf-8"))["results"] for h, p in paths.items() if p.is_file()}
+
+
+def render(halves: Mapping[str, Results]) -> str:
+    """The whole page, of one half or of both side by side."""
+    files = (f"[{half}](../../benchmarks/results/{FILES[half]})" for half in halves)
+    head = INTRODUCTION.format(
+        files=", ".join(files),
+        status=STATUS["frozen" in halves],
+        draws=DRAWS,
+        epochs=EPOCHS,
+    )
+    parts = [head]
+    for protocol, title in PROTOCOLS.items():
+        tables = {half: results[protocol] for half, results in halves.items()}
+        parts.append(f"## Means, {title}\n")
+        parts.append(_overall(tables))
+        parts += _each(tables, "Means by kind", _means_by_kind)
+        parts += _each(tables, "Ahead of majority vote", _ahead_of_majority)
+        parts += _each(tables, "`auto` ahead of the peers", _default_ahead)
+        parts += _each(tables, "Where `auto` is below majority vote", _losses)
+    for protocol, title in PROTOCOLS.items():
+        tables = {half: results[protocol] for half, results in halves.items()}
+        parts.append(f"## Every set, {title}\n")
+        parts += _each(tables, "Default and peers", lambda t: _sets(t, [MAJORITY, "auto", *PEERS]))
+        parts += _each(
+            tables, "Our methods", lambda t: _sets(t, [c for c in _contenders(t) if c not in PEERS])
+        )
+        parts += _each(tables, "Seconds", _seconds)
+    parts += ["## Refusals\n", _refusals(halves)]
+    return "\n".join(parts)
+
+
+def _each(tables: Mapping[str, Results], title: str, part: Callable[[Results], str]) -> list[str]:
+    return [f"### {title}, {half} half\n\n{part(table)}" for half, table in tables.items()]
+
+
+# ---------------------------------------------------------------------- means
+
+
+def _overall(tables: Mapping[str, Results]) -> str:
+    """Contenders by half: means over all sets, and sets lost."""
+    columns = [c for half in tables for c in (f"{half} half", "sets below majority vote")]
+    first = next(iter(tables.values()))
+    rows = []
+    for contender in first["means"]["all"]:
+        cells = [_name(contender)]
+        for table in tables.values():
+            cells.append(_cell(table["means"]["all"].get(contender)))
+            lost = table["below"].get(contender)
+            cells.append(f"{len(lost['sets'])} of {lost['of']}" if lost else "")
+        rows.append(cells)
+    return _markdown(["", *columns], rows) + "\n" + _below_says()
+
+
+def _below_says() -> str:
+    return _wrapped(f"Below means by more than {100 * MARGIN:.1f} points of accuracy.") + "\n"
+
+
+def _means_by_kind(table: Results) -> str:
+    groups = list(table["means"])
+    titles = [f"{group} ({table['counts'][group]})" for group in groups]
+    rows = [[_name(c), *(_cell(table["means"][g].get(c)) for g in groups)] for c in _contenders(table)]
+    return _markdown(["", *titles], rows)
+
+
+def _ahead_of_majority(table: Results) -> str:
+    return "\n".join(_gaps(table, table["ahead_of_majority"], group) for group in COMPARED)
+
+
+def _default_ahead(table: Results) -> str:
+    return "\n".join(_gaps(table, table["default_ahead_of"], group) for group in COMPARED)
+
+
+def _gaps(table: Results, all_gaps: Mapping[str, Any], group: str) -> str:
+    """One group's differences: points of accuracy and F1, nats of log loss."""
+    gaps = all_gaps.get(group)
+    if not gaps:
+        return ""
+    title = f"{group} ({table['counts'][group]} sets)"
+    rows = [[_name(c), *(_gap(gap[m], m) for m in METRICS)] for c, gap in gaps.items()]
+    return _markdown([title, "accuracy, points", "F1, points", "log loss (lower is better)"], rows)
+
+
+def _gap(value: Sequence[float], metric: str) -> str:
+    scale, digits = (1, 3) if metric == "log_loss" else (100, 1)
+    mean, low, high = (f"{scale * v:+.{digits}f}" for v in value)
+    return f"{mean} [{low}, {high}]"
+
+
+def _losses(table: Results) -> str:
+    lost = table["below"]["auto"]
+    opening = f"More than {100 * MARGIN:.1f} points on {len(lost['sets'])} of {lost['of']} sets"
+    if not lost["sets"]:
+        return opening + ".\n"
+    by_name = {s["name"]: s for s in table["sets"]}
+    lines = [_wrapped(f"{opening}; points ± one standard error of the difference on these items:"), ""]
+    for name, gap in lost["sets"].items():
+        error = by_name[name]["scores"]["auto"]["ahead_error"]
+        lines.append(f"- `{name}`: {-100 * gap:.1f} ± {100 * error:.1f}")
+    return "\n".join(lines) + "\n"
+
+
+# ---------------------------------------------------------------------- sets
+
+
+def _sets(table: Results, contenders: Iterable[str]) -> str:
+    shown = [c for c in contenders if any(c in s["scores"] for s in table["sets"])]
+    rows = [[f"`{s['name']}`", _size(s), *(_cell(s["scores"].get(c)) for c in shown)] for s in table["sets"]]
+    return _markdown(["set", "items x sources, K", *map(_name, shown)], rows)
+
+
+def _seconds(table: Results) -> str:
+    """Everyone's time, and ours as a ratio to Snorkel's."""
+    shown = [c for c in ("auto", *PEERS) if any(c in s["scores"] for s in table["sets"])]
+    rows = []
+    for s in table["sets"]:
+        seconds = [s["scores"][c].get("seconds") for c in shown]
+        rows.append([f"`{s['name']}`", *("refused" if v is None else f"{v:.2f}" for v in seconds)])
+        ratio = _ratio(s)
+        rows[-1].append("" if ratio is None else f"{ratio:.3f}")
+    return _markdown(["set", *map(_name, shown), "`auto` / Snorkel"], rows) + "\n" + _slow(table["sets"])
+
+
+def _ratio(s: Results) -> float | None:
+    ours, theirs = (s["scores"].get(c, {}).get("seconds") for c in ("auto", "snorkel"))
+    return ours / theirs if ours is not None and theirs else None
+
+
+def _slow(sets: Sequence[Results]) -> str:
+    """Where ours takes more than half of Snorkel's time."""
+    ratios = {s["name"]: _ratio(s) for s in sets}
+    slow = [f"`{name}`" for name, ratio in ratios.items() if ratio is not None and ratio > HALF]
+    return _wrapped(f"More than half of Snorkel's time on: {', '.join(slow) or 'no set'}.") + "\n"
+
+
+def _size(s: Results) -> str:
+    size = f"{s['items_fitted']:,} x {s['sources']}, {s['n_classes']}"
+    whole = s["one_pool"] and s["items_scored"] == s["items_fitted"]
+    return size if whole else f"{size}; {s['items_scored']:,} {'of them ' * s['one_pool']}scored"
+
+
+def _refusals(halves: Mapping[str, Results]) -> str:
+    reasons: dict[str, list[str]] = {}
+    for results in halves.values():
+        for protocol, title in PROTOCOLS.items():
+            for s in results[protocol]["sets"]:
+                for contender, scores in s["scores"].items():
+                    if "refused" in scores:
+                        where = f"{_name(contender)} on `{s['name']}`: {scores['refused']}"
+                        reasons.setdefault(where, []).append(title)
+    lines = [_wrapped(f"- {where} ({', '.join(titles)})") for where, titles in reasons.items()]
+    return "\n".join(lines or ["None."]) + "\n"
+
+
+# ---------------------------------------------------------------------- words
+
+
+def _contenders(table: Results) -> list[str]:
+    return list(dict.fromkeys(c for s in table["sets"] for c in s["scores"]))
+
+
+def _name(contender: str) -> str:
+    if contender == MAJORITY:
+        return "majority vote"
+    return PEERS.get(contender, f"`{contender}`")
+
+
+def _cell(scores: Mapping[str, Any] | None) -> str:
+    if scores is None:
+        return ""
+    if "refused" in scores:
+        return "refused"
+    return f"{100 * scores['accuracy']:.1f} / {100 * scores['f1']:.1f} / {scores['log_loss']:.3f}"
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.fill(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

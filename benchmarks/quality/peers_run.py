@@ -1,0 +1,158 @@
+"""Other people's label models on files of votes. Runs in the peers' own environment, see peers.py.
+
+``python peers_run.py PEER SECONDS IN OUT [IN OUT ...]``: every IN is an npz with ``fit`` (n, m), ``score``
+(k, m; empty where the fitted items are the scored ones) and ``n_classes``; classes count from 0, -1 abstains.
+Every OUT gets ``posterior`` (items scored, K) and ``seconds``, or ``failed``, the reason why there is none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+EPOCHS = 500  # of Snorkel: what its tutorials use; its default is 100
+
+
+def snorkel(fit: np.ndarray, score: np.ndarray, n_classes: int) -> np.ndarray:
+    """Fitted on one split, used on the other."""
+    from snorkel.labeling.model import LabelModel
+
+    model = LabelModel(cardinality=n_classes, verbose=False)
+    model.fit(fit.astype(int), n_epochs=EPOCHS, seed=0, progress_bar=False)
+    return np.asarray(model.predict_proba((score if len(score) else fit).astype(int)))
+
+
+def hyper(fit: np.ndarray, score: np.ndarray, n_classes: int) -> np.ndarray:
+    """The hyper label model. It has nothing to fit, and sees all items at once."""
+    import torch
+    from hyperlm import HyperLabelModel
+
+    # Its weights name a scalar, by its address in an older NumPy, and a dtype; torch loads nothing unlisted.
+    scalar = importlib.import_module("numpy._core.multiarray").scalar
+    torch.serialization.add_safe_globals(
+        [(scalar, "numpy.core.multiarray.scalar"), np.dtype, np.dtypes.Float64DType]
+    )
+    with torch.no_grad():
+        return _on_voted_rows(fit, score, n_classes, _infer(HyperLabelModel(device="cpu")))
+
+
+def _infer(model: Any) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    def infer(votes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        posterior = np.asarray(model.infer(votes.astype(int), return_probs=True))
+        return posterior, np.arange(posterior.shape[1])
+
+    return infer
+
+
+def crowd_kit(name: str) -> Callable[[np.ndarray, np.ndarray, int], np.ndarray]:
+    """One of crowd-kit's aggregators at its defaults. They label the items that they are fitted on."""
+
+    def run(fit: np.ndarray, score: np.ndarray, n_classes: int) -> np.ndarray:
+        import pandas as pd
+        from crowdkit import aggregation
+
+        def aggregate(votes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            task, worker = np.nonzero(votes >= 0)
+            frame = pd.DataFrame({"task": task, "worker": worker, "label": votes[task, worker].astype(int)})
+            model = getattr(aggregation, name)()
+            if not hasattr(model, "fit_predict_proba"):  # labels only
+                labels = model.fit_predict(frame).sort_index()
+                return np.eye(n_classes)[labels.to_numpy().astype(int)], np.arange(n_classes)
+            table = model.fit_predict_proba(frame).sort_index()
+            return table.to_numpy(), table.columns.to_numpy().astype(int)
+
+        return _on_voted_rows(fit, score, n_classes, aggregate)
+
+    return run
+
+
+def _on_voted_rows(
+    fit: np.ndarray,
+    score: np.ndarray,
+    n_classes: int,
+    label: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+) -> np.ndarray:
+    """Label all items at once and keep those scored; items without votes are uniform.
+
+    ``label`` gives the posterior (voted items, columns) and the class of every column.
+    """
+    votes = np.concatenate([fit, score])
+    voted = (votes >= 0).any(axis=1)
+    posterior, classes = label(votes[voted])
+    result = np.full((len(votes), n_classes), 1 / n_classes)
+    result[voted] = 0  # a class that nobody votes for is not answered
+    result[np.ix_(voted, classes)] = posterior
+    return result[len(fit) :] if len(score) else result
+
+
+PEERS: dict[str, Callable[[np.ndarray, np.ndarray, int], np.ndarray]] = {
+    "snorkel": snorkel,
+    "dawid_skene": crowd_kit("DawidSkene"),
+    "glad": crowd_kit("GLAD"),
+    "mace": crowd_kit("MACE"),
+    "mmsr": crowd_kit("MMSR"),
+    "hyper": hyper,
+}
+
+
+def _too_late(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
+    raise TimeoutError
+
+
+def measure(name: str, limit: int, fit: np.ndarray, score: np.ndarray, n_classes: int) -> dict[str, Any]:
+    """The answer of one peer, or why there is none."""
+    np.random.seed(0)  # noqa: NPY002 - the peers draw from the global generators
+    random.seed(0)
+    # Of the processor: with one thread they are seconds of the clock on a machine with nothing else to do.
+    signal.signal(signal.SIGPROF, _too_late)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    start = time.process_time()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            posterior = PEERS[name](fit, score, n_classes)
+        seconds = time.process_time() - start
+    except TimeoutError:
+        return {"failed": f"timed out after {limit} seconds", "limit": limit}
+    except Exception as error:  # whatever a peer dies of is its result
+        return {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    if not np.isfinite(posterior).all():
+        return {"failed": "its probabilities are not numbers", "seconds": seconds}
+    return {"posterior": posterior.astype(np.float64), "seconds": seconds}
+
+
+def _warm_up(name: str) -> None:
+    """Imports are not part of anyone's time."""
+    votes = np.random.default_rng(0).integers(-1, 2, (60, 5))
+    failed = measure(name, 600, votes, votes[:0], 2).get("failed")
+    if failed:
+        raise SystemExit(f"{name} does not run: {failed}")
+
+
+def main() -> None:
+    name, limit, *paths = sys.argv[1:]
+    _warm_up(name)
+    for source, target in zip(paths[::2], paths[1::2], strict=True):
+        with np.load(source) as data:
+            result = measure(name, int(limit), data["fit"], data["score"], int(data["n_classes"]))
+        partial = Path(target).with_suffix(".partial.npz")
+        np.savez_compressed(partial, **result)
+        partial.rename(target)
+        outcome = result.get("failed", f"{result.get('seconds', 0):.1f} s")
+        print(f"{name} {Path(source).stem}: {outcome}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
