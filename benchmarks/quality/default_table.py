@@ -46,6 +46,8 @@ OURS: dict[str, Ours] = {
     DEFAULT: Ours({}),
     "agreement": Ours({"method": "agreement"}),
     "refined": Ours({"method": "refined"}),
+    "consensus": Ours({"method": "consensus"}),
+    "anchored": Ours({"method": "anchored"}),
     "decomposition": Ours({"method": "decomposition"}),
     "triplet_mean": Ours({"method": "triplet_mean"}, many_classes=False),
     "triplet_median": Ours({"method": "triplet_median"}, many_classes=False),
