@@ -18,9 +18,8 @@ from scipy.sparse import csr_array
 from flyingsquid.estimate.consensus import VoteWeights
 from flyingsquid.infer.weighted import Opinion, table_posterior, weighted_shares
 from flyingsquid.votes import Votes
-from flyingsquid.votes.distinct import distinct_codes
+from flyingsquid.votes.distinct import compressed
 from flyingsquid.votes.one_hot import one_hot
-from flyingsquid.votes.packing import n_patterns
 
 Array = NDArray[np.float64]
 PASSES = 10
@@ -37,7 +36,6 @@ TRUST = 0.5
 _EVEN_ITEMS = 20.0
 # Passes read no more votes than this; beyond, evenly spaced items stand for all.
 _MOST_VOTES = 1 << 23
-_TABLE_PATTERNS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +57,13 @@ class Rows:
 def rows_of(votes: Votes, weights: NDArray[Any] | None) -> Rows:
     """Distinct rows where they are few, otherwise all items; evenly spaced ones where votes are very many."""
     codes, n_classes = votes.codes, votes.n_classes
+    few = compressed(codes, n_classes, weights)
+    if few is not None:
+        return Rows(one_hot(few[0], n_classes), few[1].astype(np.float64))
     counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
-    if not isinstance(codes, csr_array) and _pays(codes.shape, n_classes):
-        rows, times, inverse = distinct_codes(codes, n_classes)
-        if weights is not None:
-            times = np.bincount(inverse, counts, minlength=len(rows))
-        return Rows(one_hot(rows, n_classes), times.astype(np.float64))
     n_votes = len(codes.data) if isinstance(codes, csr_array) else int(np.count_nonzero(codes >= 0))
     step = max(1, -(-n_votes // _MOST_VOTES))
     return Rows(one_hot(codes[::step], n_classes), counts[::step])
-
-
-def _pays(shape: tuple[int, ...], n_classes: int) -> bool:
-    """Whether there can be far fewer different rows than items."""
-    patterns = n_patterns(shape[1], n_classes)
-    return patterns <= _TABLE_PATTERNS and 2 * patterns <= shape[0]
 
 
 def anchored_opinion(rows: Rows, weighed: VoteWeights, balance: Array | None) -> Opinion:

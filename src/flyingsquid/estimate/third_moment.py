@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimate.conditional import ConditionalFit
 from flyingsquid.estimate.rank_one import curvature
 from flyingsquid.votes import Votes
+from flyingsquid.votes.distinct import compressed
 
 Array = NDArray[np.float64]
 # Residual variance below this share of a source's variance is not believed: the weight of a
@@ -108,6 +109,9 @@ def rank_one_influence(rows: Array, fit: ConditionalFit) -> Array:
 
 
 def _mean_triple(votes: Votes, weights: NDArray[Any] | None, fit: ConditionalFit, score: Array) -> float:
+    few = compressed(votes.codes, votes.n_classes, weights)
+    if few is not None:
+        votes, weights = Votes(few[0], votes.classes), few[1]
     total, rows = 0.0, max(1, _CHUNK_CELLS // votes.n_sources)
     for start in range(0, votes.n_items, rows):
         part = slice(start, start + rows)

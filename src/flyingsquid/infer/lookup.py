@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid.votes.distinct import distinct_codes, is_repetitive
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
 from flyingsquid.votes.states import Codes
 
@@ -25,7 +26,10 @@ def by_pattern(codes: Codes, compute: Callable[[Any], Array], n_classes: int = 2
     n, m = codes.shape
     size = n_patterns(m, n_classes)
     if size > _TABLE_PATTERNS or n < size * _ITEMS_PER_PATTERN:
-        return compute(codes)
+        if not is_repetitive(codes, n_classes):
+            return compute(codes)
+        rows, _, inverse = distinct_codes(codes, n_classes)
+        return np.asarray(compute(rows)[inverse])
     table = compute(all_patterns(m, n_classes))
     result = np.empty((n, *table.shape[1:]))
     for rows, numbers in packed_chunks(codes, n_classes):

@@ -25,6 +25,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from flyingsquid.votes.distinct import compressed
 
 if TYPE_CHECKING:
     from flyingsquid.models.label_model import LabelModel
@@ -77,7 +78,12 @@ def looks_independent(moments: Moments, votes: Votes | None) -> bool:
 
 def _fits_many(moments: Moments, votes: Votes) -> bool:
     """Whether pairs agree as often as tables of all classes predict."""
-    fit = fit_many(moments, None, method="refined", multiclass="native", screen=1.0, votes=votes)
+    few = compressed(votes.codes, votes.n_classes, None)
+    times = None if few is None else few[1]
+    rows = votes if few is None else Votes(few[0], votes.classes)
+    fit = fit_many(
+        moments, None, method="refined", multiclass="native", screen=1.0, votes=rows, sample_weight=times
+    )
     return agreement_misfit(moments, np.asarray(fit.tables)[:, :, :-1], fit.balance) <= _MISFIT
 
 

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, packed_words
+from flyingsquid.votes.states import Codes
 
 if TYPE_CHECKING:
     from flyingsquid.votes.votes import Votes
 
 _TABLE_PATTERNS = 1 << 17
+# Rows looked at to see whether there are many alike, and how few of them may differ.
+_SAMPLE, _FEW = 2_048, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,36 @@ def distinct_codes(
     inverse[order] = np.cumsum(is_first) - 1
     counts = np.diff(np.r_[np.flatnonzero(is_first), len(codes)])
     return np.maximum(codes[order[is_first]], -1), counts, inverse
+
+
+def is_repetitive(codes: NDArray[Any], n_classes: int) -> bool:
+    """Whether far fewer rows than items are to be expected, by what is possible and by a few rows."""
+    n, m = codes.shape
+    if n < 2 * _SAMPLE:
+        return False
+    if 2 * n_patterns(m, n_classes) <= n:
+        return True
+    sample = codes[:: n // _SAMPLE]
+    return bool(len(distinct_codes(sample, n_classes)[0]) <= _FEW * len(sample))
+
+
+def compressed(
+    codes: Codes, n_classes: int, weights: NDArray[Any] | None
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Distinct rows and how often each counts, where rows are far fewer than items; otherwise None.
+
+    Missing votes are equal whatever their reason. ``weights`` of shape (n,) say how often each item counts.
+
+    >>> rows, counts = compressed(np.tile(np.array([[0, 1], [1, -1]], np.int8), (5_000, 1)), 2, None)
+    >>> rows.tolist(), counts.tolist()
+    ([[1, -1], [0, 1]], [5000, 5000])
+    """
+    if isinstance(codes, csr_array) or not is_repetitive(codes, n_classes):
+        return None
+    rows, times, inverse = distinct_codes(codes, n_classes)
+    if weights is not None:
+        return rows, np.bincount(inverse, weights, minlength=len(rows))
+    return rows, times
 
 
 def _by_table(
