@@ -6,7 +6,7 @@ from flyingsquid.infer.evidence import Emissions, with_own_evidence
 from flyingsquid.infer.junction import max_product, sum_product
 from flyingsquid.infer.posterior import binary_evidence, binary_posterior
 from flyingsquid.infer.scan import forward_backward, viterbi
-from flyingsquid.infer.shares import vote_shares
+from flyingsquid.infer.shares import smoothed_shares, vote_shares
 
 __all__ = [
     "TIE_BREAKS",
@@ -19,6 +19,7 @@ __all__ = [
     "decide",
     "forward_backward",
     "max_product",
+    "smoothed_shares",
     "sum_product",
     "viterbi",
     "vote_shares",
