@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 _NORMAL_95 = 1.959963984540054
-# How often a stream without drift may show a change.
-_FALSE_ALARMS = 0.01
+# How often a stream without drift may show a change; small, because intervals of few items are too short.
+_FALSE_ALARMS = 1e-4
 # Smaller changes are not worth a sentence.
-_LEAST_CHANGE = 0.03
+_LEAST_CHANGE = 0.04
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,6 @@ class DriftHistory:
         span = f", items {self.positions[0]:,} to {self.positions[-1]:,}" if len(self) else ""
         return f"DriftHistory({len(self)} records of {len(self.source_names)} sources{span})"
 
-    @property
-    def centres(self) -> Array:
-        """The middle of the window of each record, shape (r,): the time that its estimates speak of."""
-        return np.asarray(self.positions - self.windows / 2)
-
     def changes(self) -> tuple[ChangePoint, ...]:
         """When sources changed, in the order of time.
 
@@ -94,11 +89,11 @@ class DriftHistory:
         for source, name in enumerate(self.source_names):
             series = self._series(source)
             if series is not None:
-                found += [ChangePoint(name, *step) for step in _steps(*series, len(self.source_names))]
+                found += [ChangePoint(name, *step) for step in _steps(series, len(self.source_names))]
         return tuple(sorted(found, key=lambda change: change.position))
 
-    def _series(self, source: int) -> tuple[Array, Array, Array, Array] | None:
-        """Times, values, standard errors and windows of the records of one source."""
+    def _series(self, source: int) -> _Series | None:
+        """The records of one source, where there are enough of them."""
         known = np.isfinite(self.accuracies[:, source])
         if known.sum() < 4:
             return None
@@ -106,59 +101,87 @@ class DriftHistory:
         reach = np.diff(self.intervals[known, source], axis=1)[:, 0] / (2 * _NORMAL_95)
         # Without a formula: as for a share of the window, twice, because the truth is not seen.
         rough = 2 * np.sqrt(np.maximum(value * (1 - value), 0.05) / window)
-        return self.centres[known], value, np.where(np.isfinite(reach), reach, rough), window
+        error = np.maximum(np.where(np.isfinite(reach), reach, rough), 1e-6)
+        return _Series(self.positions[known].astype(np.float64), window, value, error)
 
 
-def _steps(
-    times: Array, values: Array, errors: Array, windows: Array, n_series: int
-) -> list[tuple[int, float, float]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Series:
+    """Records of one source: arrays of shape (r,)."""
+
+    positions: Array
+    windows: Array
+    values: Array
+    errors: Array
+
+    @property
+    def information(self) -> Array:
+        """What each record adds. Windows overlap: only the share of it that is new."""
+        gaps = np.diff(self.positions, prepend=self.positions[0] - self.windows[0])
+        return np.minimum(gaps / self.windows, 1.0) / self.errors**2
+
+    def near(self, cut: int) -> float:
+        """The shortest window near a cut: a long one may hold a little of what is new and not show it."""
+        return float(self.windows[cut - 1 : cut + 2].min())
+
+    def between(self, cut: int) -> float:
+        """Where the change lies that parts record ``cut`` from the one before it."""
+        return float(self.positions[cut - 1] + self.positions[cut] - self.near(cut)) / 2
+
+
+def _steps(series: _Series, n_series: int) -> list[tuple[int, float, float]]:
     """(position, before, after) of every step of one series."""
-    threshold = sqrt(2 * log(2 * n_series * len(times) / _FALSE_ALARMS))
-    cuts = sorted(_cuts(times, values, errors, windows, 0, len(times), threshold))
-    edges = [0, *cuts, len(times)]
+    threshold = sqrt(2 * log(2 * n_series * len(series.values) / _FALSE_ALARMS))
+    cuts = _apart(series, sorted(_cuts(series, 0, len(series.values), threshold)))
+    edges = [0, *cuts, len(series.values)]
     steps = []
     for left, cut, right in zip(edges, edges[1:], edges[2:], strict=False):
-        at = (times[cut - 1] + times[cut]) / 2
-        before = _level(times, values, windows, slice(left, cut), at)
-        after = _level(times, values, windows, slice(cut, right), at)
+        at = series.between(cut)
+        before, after = (_level(series, slice(*part), at) for part in ((left, cut), (cut, right)))
         if abs(after - before) >= _LEAST_CHANGE:
-            steps.append((_rounded(at, float(windows[cut])), before, after))
+            steps.append((_rounded(at, series.near(cut)), before, after))
     return steps
 
 
-def _cuts(
-    times: Array, values: Array, errors: Array, windows: Array, low: int, high: int, threshold: float
-) -> list[int]:
+def _apart(series: _Series, cuts: list[int]) -> list[int]:
+    """The cuts without those within a window of the one before: a change that was still being forgotten."""
+    kept: list[int] = []
+    for cut in cuts:
+        if not kept or series.between(cut) - series.between(kept[-1]) >= series.near(cut):
+            kept.append(cut)
+    return kept
+
+
+def _cuts(series: _Series, low: int, high: int, threshold: float) -> list[int]:
+    """Records at which the stretch from ``low`` up to ``high`` changes."""
     if high - low < 4:
         return []
-    at = np.arange(low + 2, high - 1)  # at least two records on each side
-    sums = np.concatenate([[0.0], np.cumsum(values[low:high])])
-    left = sums[at - low] / (at - low)
-    right = (sums[-1] - sums[at - low]) / (high - at)
-    # Windows overlap: a stretch is worth as many records as windows fit into it.
-    window, error = windows[low:high].mean(), np.sqrt(np.mean(errors[low:high] ** 2))
-    worth_left = 1 + np.maximum(times[at - 1] - times[low], 0) / window
-    worth_right = 1 + np.maximum(times[high - 1] - times[at], 0) / window
-    scores = np.abs(left - right) / (error * np.sqrt(1 / worth_left + 1 / worth_right) + 1e-12)
+    single = 1 / series.errors[low:high] ** 2
+    information, values = series.information[low:high], series.values[low:high]
+    at = np.arange(2, high - low - 1)  # at least two records on each side
+    known = np.concatenate([[0.0], np.cumsum(information)])
+    sums = np.concatenate([[0.0], np.cumsum(information * values)])
+    left, right = sums[at] / known[at], (sums[-1] - sums[at]) / (known[-1] - known[at])
+    # A stretch shorter than a window is worth a window.
+    worth_left = np.maximum(known[at], np.maximum.accumulate(single)[at - 1])
+    worth_right = np.maximum(known[-1] - known[at], np.maximum.accumulate(single[::-1])[::-1][at])
+    scores = np.abs(left - right) / np.sqrt(1 / worth_left + 1 / worth_right)
     best = int(np.argmax(scores))
     if scores[best] < threshold or abs(left[best] - right[best]) < _LEAST_CHANGE:
         return []
-    cut = int(at[best])
+    cut = low + int(at[best])
     # Windows that reach across the cut see both sides: their records are a slope, not further steps.
-    middle = (times[cut - 1] + times[cut]) / 2
-    before = low + int(np.searchsorted(times[low:cut], middle - window / 2, side="right"))
-    after = cut + int(np.searchsorted(times[cut:high], middle + window / 2))
-    return [
-        cut,
-        *_cuts(times, values, errors, windows, low, before, threshold),
-        *_cuts(times, values, errors, windows, after, high, threshold),
-    ]
+    middle = series.between(cut)
+    before = low + int(np.searchsorted(series.positions[low:cut], middle, side="right"))
+    starts = series.positions[cut:high] - series.windows[cut:high]
+    after = cut + int(np.argmax(starts >= middle)) if (starts >= middle).any() else high
+    return [cut, *_cuts(series, low, before, threshold), *_cuts(series, after, high, threshold)]
 
 
-def _level(times: Array, values: Array, windows: Array, part: slice, cut: float) -> float:
+def _level(series: _Series, part: slice, cut: float) -> float:
     """The mean of a stretch, without the records whose windows reach across the cut."""
-    clear = np.abs(times[part] - cut) >= windows[part] / 2
-    inside = values[part]
+    positions, inside = series.positions[part], series.values[part]
+    clear = (positions <= cut) | (positions - series.windows[part] >= cut)
     return float(inside[clear].mean() if clear.any() else inside.mean())
 
 

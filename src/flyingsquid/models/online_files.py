@@ -103,6 +103,7 @@ def _check(meta: dict[str, Any], layout: Layout, names: tuple[str, ...] | None) 
         and all(type(mark) is int for mark in meta["marks"])
         and type(meta["fitted_on"]) is float
         and type(meta["reason"]) is str
+        and type(meta["window"]) is dict
     )
     if not fits:
         raise ModelFileError("the stream in the file does not agree with itself")

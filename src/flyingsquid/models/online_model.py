@@ -30,6 +30,8 @@ from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.states import Label
 
 Array = NDArray[np.float64]
+# A window of its own choice may shrink at any time, so is noted at least this often.
+_NEWS = 1_000
 _OtherPath = (KeyError, TypeError, ValueError)
 
 
@@ -420,7 +422,9 @@ class OnlineLabelModel(VoteEstimator):
             self._fitted_at, self._fitted_on = n, float(window.n_items)
             if n >= self._record_due or shrunk:
                 self._recorder.add(n, self._fitted_on, model.accuracies_, model.accuracies_interval_)
-                self._record_due = n + max(self._every, int(self._fitted_on / 4))
+                pace = self._fitted_on / 4  # windows that overlap by more say little that is new
+                pace = min(pace, _NEWS) if isinstance(self.window, str) else pace
+                self._record_due = n + max(self._every, int(pace))
         self._fast = _FastPath.of(self)
 
     def _label_model(self, class_balance: Any) -> LabelModel:

@@ -19,7 +19,7 @@ _MEMORY = 50
 _GROWTH = 0.01
 # One block, such as the first after a change, may not tell more than this against a window.
 _WORST_BLOCK = 2.0
-# Blocks before a window may be shorter than all that is kept.
+# Blocks to learn from before anything is forgotten, or a window may be shorter than all that is kept.
 _FEW_BLOCKS = 8
 
 
@@ -48,7 +48,7 @@ class DyadicCounts(BlockWindow):
         self.forgotten = 0
         self._parts: list[Vector] = []
         self._hits: list[Vector] = []  # of each part: what a change would move
-        self._apart = 1.0
+        self._apart, self._compared = 1.0, 0
         self._next_test = 0
         # For windows of 2, 4, 8, ... blocks: the mean error beside the best one of each block.
         self._errors: list[float] = []
@@ -77,7 +77,8 @@ class DyadicCounts(BlockWindow):
             self._note_errors(hits)
             if self.sizes[-1] == self.block:
                 apart = dispersion_of(hits, self._hits[-1], self.block, self.block)
-                self._apart += (apart - self._apart) / _MEMORY
+                self._compared += 1
+                self._apart += (apart - self._apart) / min(self._compared, _MEMORY)
         self.sizes.append(self.block)
         self._parts.append(new)
         self._hits.append(hits)
@@ -103,7 +104,7 @@ class DyadicCounts(BlockWindow):
 
     def _forget(self) -> None:
         kept = len(self.sizes)
-        if kept < 2:
+        if self._compared < _FEW_BLOCKS:
             return
         sizes, blocks = np.array(self.sizes[::-1], np.float64), sum(self.sizes) / self.block
         # The same rows are tested at every block at first, later each time the window has grown by a share.
@@ -164,6 +165,7 @@ class DyadicCounts(BlockWindow):
             "forgotten": self.forgotten,
             "next_test": self._next_test,
             "foretold": self._foretold,
+            "compared": self._compared,
             "chosen": self._chosen,
         }
         arrays = {
@@ -177,9 +179,10 @@ class DyadicCounts(BlockWindow):
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.restore_rows(arrays)
         parts, sizes, errors, apart = arrays["parts"], meta["sizes"], arrays["errors"], arrays["apart"]
+        numbers = ("forgotten", "next_test", "foretold", "compared", "chosen")
         require(
             all(type(size) is int and size > 0 for size in sizes)
-            and all(type(meta[name]) is int for name in ("forgotten", "next_test", "foretold", "chosen"))
+            and all(type(meta[name]) is int for name in numbers)
             and 0 <= meta["chosen"] <= len(sizes)
             and parts.shape == (len(sizes), self.layout.size)
             and [round(part[0]) for part in parts] == sizes
@@ -192,5 +195,5 @@ class DyadicCounts(BlockWindow):
         self.sizes, self._parts = list(sizes), [checked_vector(part, self.layout) for part in parts]
         self._hits = [self.layout.rates_of(part[None])[0] for part in self._parts]
         self.forgotten, self._next_test = meta["forgotten"], meta["next_test"]
-        self._foretold, self._chosen = meta["foretold"], meta["chosen"]
+        self._foretold, self._compared, self._chosen = meta["foretold"], meta["compared"], meta["chosen"]
         self._apart, self._errors = float(apart[0]), errors.tolist()

@@ -147,7 +147,7 @@ class Layout:
         result[0] = vector[0]
         for old, new in zip(self.tables(vector), to.tables(result), strict=True):
             new[tuple(slice(0, side) for side in old.shape)] = old
-        if self.n_balance == to.n_balance and self.n_balance:
+        if self.n_balance == to.n_balance and self.n_balance and len(vector) == self.size:
             result[to.ends[-1] :] = vector[self.ends[-1] :]
         return result
 

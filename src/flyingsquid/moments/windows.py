@@ -55,7 +55,7 @@ class Window(ABC):
 
     @abstractmethod
     def counts(self) -> Vector:
-        """The counts, shape (layout.size,)."""
+        """The counts, shape (layout.size,), or without the balances at their end."""
 
     @property
     @abstractmethod
@@ -106,7 +106,7 @@ class RollingCounts(Window):
         self._slack = max(_WAITING, size // 8)
         self.ring = RowRing(size + self._slack, layout)
         self._counted = 0
-        self._total = layout.zeros()
+        self._total = layout.zeros()[: layout.ends[-1]]  # integers; balances are averaged when asked for
 
     @property
     def n_items(self) -> float:
@@ -117,7 +117,7 @@ class RollingCounts(Window):
             skipped = len(codes) - self.size
             self.n_seen += skipped
             self._counted, codes = self.n_seen, codes[skipped:]
-            self._total = self.layout.zeros()
+            self._total = np.zeros_like(self._total)
             self._oldest = self.n_seen
         for start in range(0, len(codes), self._slack):
             part = codes[start : start + self._slack]
@@ -147,15 +147,22 @@ class RollingCounts(Window):
         if self._counted == self.n_seen:
             return
         count, read = self.layout.count, self.ring.read
-        self._total += count(*read(self._counted, self.n_seen))
+        self._total += count(read(self._counted, self.n_seen)[0])
         gone = max(self._oldest, self._counted - self.size), self.n_seen - self.size
         if gone[1] > gone[0]:
-            self._total -= count(*read(*gone))
+            self._total -= count(read(*gone)[0])
         self._counted = self.n_seen
+
+    def balance(self) -> Vector | None:
+        _, balances = self.ring.read(max(self._oldest, self.n_seen - self.size), self.n_seen)
+        if balances is None:
+            return None
+        known = balances[~np.isnan(balances[:, 0])]
+        return np.asarray(known.mean(axis=0)) if len(known) else None
 
     def _widen(self, before: Layout) -> None:
         self.ring.widen(self.layout)
-        self._total = before.moved(self._total, self.layout)
+        self._total = before.moved(self._total, self.layout)[: self.layout.ends[-1]]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._flush()  # integers: when they are added up makes no difference
@@ -178,7 +185,7 @@ class RollingCounts(Window):
         if balances is not None and self.ring.balances is not None:
             self.ring.balances[np.arange(first, self.n_seen) % self.ring.capacity] = balances
         self._counted, self._oldest = self.n_seen, first
-        self._total = checked_vector(arrays["total"], self.layout)
+        self._total = checked_vector(arrays["total"], self.layout, self.layout.ends[-1])
 
 
 class BlockWindow(Window):
@@ -306,8 +313,8 @@ def checked_rows(rows: NDArray[Any], layout: Layout) -> NDArray[Any]:
     return rows
 
 
-def checked_vector(vector: NDArray[Any], layout: Layout) -> Vector:
+def checked_vector(vector: NDArray[Any], layout: Layout, size: int | None = None) -> Vector:
     """Counts that fit a layout."""
-    require(vector.dtype == np.float64 and vector.shape == (layout.size,))
+    require(vector.dtype == np.float64 and vector.shape == (layout.size if size is None else size,))
     require(bool(np.isfinite(vector).all() and (vector[: layout.ends[-1]] >= 0).all()))
     return np.ascontiguousarray(vector)
