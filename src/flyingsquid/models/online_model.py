@@ -4,38 +4,36 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from math import exp, log
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid.analysis import Diagnostics, Explanation, Table
 from flyingsquid.analysis.drift import ChangePoint, DriftHistory
 from flyingsquid.estimate import resolve_task_balance
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import smoothed_shares
 from flyingsquid.models import _intake, _options, _stream_options
-from flyingsquid.models._base import VoteEstimator, _NotFittedError
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._history import Recorder
+from flyingsquid.models._last_fit import LastFit
+from flyingsquid.models._single import NEEDS_A_CLOSER_LOOK, SingleItems
 from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments
 from flyingsquid.moments.adaptive import DyadicCounts
 from flyingsquid.moments.cover import Cover
 from flyingsquid.moments.vectors import Layout
 from flyingsquid.moments.windows import DecayedCounts, RollingCounts, Window
-from flyingsquid.votes import ABSTAIN, Votes
+from flyingsquid.votes import Votes
 from flyingsquid.votes.states import Label
 
 Array = NDArray[np.float64]
 # A window of its own choice may shrink at any time, so is noted at least this often.
 _NEWS = 1_000
-_OtherPath = (KeyError, TypeError, ValueError)
 
 
-class OnlineLabelModel(VoteEstimator):
+class OnlineLabelModel(LastFit):
     """Label a stream of votes as it comes, under drift, without gold labels.
 
     Every item is counted into a window, and the parameters are those that :class:`LabelModel` finds in the
@@ -104,7 +102,6 @@ class OnlineLabelModel(VoteEstimator):
     """
 
     _window: Window
-    _model: LabelModel | None
     _recorder: Recorder
 
     def __init__(
@@ -194,7 +191,7 @@ class OnlineLabelModel(VoteEstimator):
                     for table, value in zip(fast.tables, values, strict=False):
                         odds += table[value]
                     return fast.answer(odds)
-            except _OtherPath:
+            except NEEDS_A_CLOSER_LOOK:
                 pass  # a value that needs a closer look, or an error that says what is wrong
         self._require_fitted()
         codes = self._read(self._row(row)).codes
@@ -221,14 +218,6 @@ class OnlineLabelModel(VoteEstimator):
         return self._window.moments()
 
     @property
-    def model_(self) -> LabelModel:
-        """The label model of the last refresh."""
-        self._require_fitted()
-        if self._model is None:
-            raise _NotFittedError(f"there are no parameters yet: {self.status_}")
-        return self._model
-
-    @property
     def status_(self) -> str:
         """Where the labels come from, in words."""
         if not hasattr(self, "_window"):
@@ -250,38 +239,6 @@ class OnlineLabelModel(VoteEstimator):
         """When sources changed: ``history_.changes()``. Each prints as a sentence."""
         return self.history_.changes()
 
-    @property
-    def accuracies_(self) -> Array:
-        return self.model_.accuracies_
-
-    @property
-    def accuracies_interval_(self) -> Array:
-        return self.model_.accuracies_interval_
-
-    @property
-    def coverage_(self) -> Array:
-        return self.model_.coverage_
-
-    @property
-    def confusion_(self) -> Array:
-        return self.model_.confusion_
-
-    @property
-    def class_balance_(self) -> Array:
-        return self.model_.class_balance_
-
-    @property
-    def diagnostics_(self) -> Diagnostics:
-        return self.model_.diagnostics_
-
-    def summary(self) -> Table:
-        """What each source is worth in the window of the last refresh; as ``LabelModel.summary``."""
-        return self.model_.summary()
-
-    def explain(self, votes_row: Any, *, task: int | None = None) -> Explanation:
-        """Why one item gets its label, by the parameters of the last refresh; as ``LabelModel.explain``."""
-        return self.model_.explain(votes_row, task=task)
-
     # ------------------------------------------------------------------ learning
 
     def _learn(self, votes: Any, class_balance: ArrayLike | None) -> NDArray[Any]:
@@ -300,7 +257,7 @@ class OnlineLabelModel(VoteEstimator):
             try:
                 values = row.tolist() if type(row) is np.ndarray else fast.values(row)
                 codes = [fast.codes[value] for value in values]
-            except _OtherPath:
+            except NEEDS_A_CLOSER_LOOK:
                 codes = []
             if len(codes) == fast.width:
                 self._window.append(codes)
@@ -355,7 +312,7 @@ class OnlineLabelModel(VoteEstimator):
     def _know(self, layout: Layout) -> None:
         shown = layout.names or tuple(f"source {i}" for i in range(layout.n_sources))
         self._remember(layout.classes, layout.names, shown)
-        self._fast = _FastPath.of(self)
+        self._fast = SingleItems.of(self._window.layout, self._model, self._window.balance_now)
 
     def _new_window(self, layout: Layout) -> Window:
         if self.decay is not None:
@@ -389,7 +346,7 @@ class OnlineLabelModel(VoteEstimator):
             wider = layout.widened(layout.classes, layout.names, layout.n_sources, len(flat))
             self._window.widen(wider)
         self._window.balance_now = flat
-        self._fast = _FastPath.of(self)
+        self._fast = SingleItems.of(self._window.layout, self._model, self._window.balance_now)
 
     # ------------------------------------------------------------------ solving
 
@@ -425,7 +382,7 @@ class OnlineLabelModel(VoteEstimator):
                 pace = self._fitted_on / 4  # windows that overlap by more say little that is new
                 pace = min(pace, _NEWS) if isinstance(self.window, str) else pace
                 self._record_due = n + max(self._every, int(pace))
-        self._fast = _FastPath.of(self)
+        self._fast = SingleItems.of(self._window.layout, self._model, self._window.balance_now)
 
     def _label_model(self, class_balance: Any) -> LabelModel:
         return LabelModel(
@@ -494,57 +451,3 @@ class OnlineLabelModel(VoteEstimator):
         n_tasks = 1 if self.graph is None else self.graph.n_tasks
         given = resolve_task_balance(self.class_balance, self._classes, n_tasks).tasks[task]
         return given if isinstance(given, np.ndarray) else np.full(n_classes, 1 / n_classes)
-
-
-class _FastPath:
-    """What single items are read and labelled by: lookups by raw label, made anew at every refresh."""
-
-    __slots__ = ("answer", "codes", "names", "offset", "plain", "shape", "tables", "width")
-
-    @classmethod
-    def of(cls, model: OnlineLabelModel) -> _FastPath | None:
-        """The lookups of a model; None where a raw -1 could be a class."""
-        classes = model._classes
-        if ABSTAIN in classes:
-            return None
-        path = cls()
-        path.width = model.n_features_in_
-        path.shape = (path.width,)
-        path.names = model._names
-        path.codes = {label: code for code, label in enumerate(classes)} | {None: -1, ABSTAIN: -1}
-        is_plain = classes == tuple(range(len(classes)))
-        path.plain = frozenset(range(-1, len(classes))) if is_plain else frozenset()
-        path.tables, path.offset, path.answer = _binary_lookup(model, path.codes)
-        return path
-
-    def values(self, row: Any) -> list[Any]:
-        """The raw votes of a row in the order of the sources; KeyError where it needs a closer look."""
-        if isinstance(row, Mapping):
-            if self.names is None or len(row) != self.width:
-                raise KeyError
-            return [row[name] for name in self.names]
-        if isinstance(row, (list, tuple)):
-            return list(row)
-        raise TypeError
-
-
-def _binary_lookup(model: OnlineLabelModel, codes: dict[Any, int]) -> tuple[Any, float, Any]:
-    """For two classes: log odds of each source by raw vote, those of the prior, and odds to an answer."""
-    fitted, now = model._model, model._window.balance_now
-    scores = None if fitted is None else fitted._vote_scores()
-    if fitted is None or scores is None or scores.shape[1] != 2:
-        return None, 0.0, None
-    odds = (scores[:, 1] - scores[:, 0]).tolist()
-    tables = [{label: each[code] for label, code in codes.items()} for each in odds]
-    prior = fitted.class_balance_ if now is None else now
-    first, second = model._classes
-
-    def answer(log_odds: float) -> dict[Any, float]:
-        # Of the smaller side first, which would be lost in the rounding of the larger one.
-        if log_odds < 0:
-            small = exp(log_odds)
-            return {first: 1 / (1 + small), second: small / (1 + small)}
-        small = exp(-log_odds)
-        return {first: small / (1 + small), second: 1 / (1 + small)}
-
-    return tables, log(prior[1]) - log(prior[0]), answer

@@ -159,7 +159,8 @@ class Layout:
         -------
         array of shape (r,), positions of votes; array of shape (K, p), positions whose sum are agreements
         """
-        k, votes, pairs, start = self.n_classes, [], [], 1
+        k, start = self.n_classes, 1
+        votes, pairs = list[NDArray[np.intp]](), list[NDArray[np.intp]]()
         seen: set[tuple[int, int]] = set()
         for sources, shape in zip(self.cover.blocks, self.shapes, strict=False):
             at = start + np.arange(math.prod(shape)).reshape(shape)[np.arange(k), np.arange(k)]
