@@ -53,8 +53,8 @@ class OnlineLabelModel(LastFit):
     class_balance : None, "uniform" or array
         As in :class:`LabelModel`. A balance that varies comes with the votes, see :meth:`update`.
     refresh : int, optional
-        Parameters are computed anew after this many items, and earlier while few have been seen. Default: an
-        eighth of the window; 1,000 where there is none.
+        Parameters are computed anew after this many items, and earlier while few have been seen. Default: a
+        quarter of the window; 1,000 where there is none.
     warm_up : int
         Items before the first parameters. Until then, and while the votes do not determine them, labels are
         vote shares smoothed by the class balance; ``status_`` says so.
@@ -356,7 +356,7 @@ class OnlineLabelModel(LastFit):
             return int(self.refresh)
         if self.decay is not None or isinstance(self.window, str):
             return 1_000
-        return max(1, int(self.window) // 8)
+        return max(1, int(self.window) // 4)
 
     def _refresh(self) -> None:
         """Compute the parameters anew, and note them."""

@@ -33,7 +33,7 @@ def as_votes(
             "the model was fitted on signed votes (-1, 0 for no vote, +1), which a plain array "
             "cannot say; pass Votes.from_signed(...)"
         )
-    if frames.is_frame(data):
+    if not isinstance(data, np.ndarray) and frames.is_frame(data):  # asking takes longer than reading a chunk
         return Votes.from_frame(data, classes=classes)
     return Votes.from_classes(_flatten_tasks(data, tasks), classes=classes)
 
