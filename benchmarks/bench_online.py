@@ -1,9 +1,9 @@
 """Claim: a stream costs a few times what NumPy needs for its pair counts, whatever its length.
 
-Baselines, in the same run, a round at a time, for 10 binary sources: for chunks of 1,000 the Gram matrix of the
-one-hot votes plus a majority vote; for single items a loop of ``M += np.outer(x, x); x @ w``. Memory is what is
-held after 1e5 and after 1e7 items. Run with ``python -m benchmarks.bench_online``; ``--save`` writes the results
-file, ``--items`` makes the run over many items shorter.
+Baselines, in the same run, a round at a time, for 10 binary sources: for chunks of 1,000 the Gram matrix of
+the one-hot votes plus a majority vote; for single items a loop of ``M += np.outer(x, x); x @ w``. Memory is
+what is held after 1e5 and after 1e7 items. Run with ``python -m benchmarks.bench_online``; ``--save`` writes
+the results file, ``--items`` makes the run over many items shorter.
 """
 
 from __future__ import annotations
