@@ -43,6 +43,7 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_sequences
 	$(BIN)/python -m benchmarks.bench_graphs
 	$(BIN)/python -m benchmarks.bench_structure
+	$(BIN)/python -m benchmarks.bench_online
 
 docs: venv ## Check the documentation: links, and every code block
 	$(BIN)/python -m pytest tests/test_docs.py

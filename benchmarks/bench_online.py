@@ -136,7 +136,7 @@ def main() -> None:
     console = Console(width=140)
     console.print(machine())
     results = {
-        "speed": [measure(name, options, goals) for name, options, *goals in WINDOWS],
+        "speed": [measure(name, options, (chunk, one)) for name, options, chunk, one in WINDOWS],
         "memory": [measure_memory(name, options, arguments.items) for name, options, *_ in WINDOWS],
     }
     show(results, console)

@@ -7,6 +7,8 @@ break and another one is repaired. Run ``python examples/04_drift.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
@@ -22,7 +24,9 @@ def frames(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.normal(size=(len(y), FEATURES)) + 0.8 * np.where(y == 1, 1, -1)[:, None] * direction
 
 
-def train(label, stream: fs.datasets.DriftSimulation, features: np.ndarray) -> tuple[float, float]:
+def train(
+    label: Callable[..., np.ndarray], stream: fs.datasets.DriftSimulation, features: np.ndarray
+) -> tuple[float, float]:
     """One pass: label a chunk, test on it, learn from it. Accuracy of labels, and of the classifier."""
     end_model = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=0.002, random_state=0)
     right_labels, right_answers, seen = 0, 0, 0

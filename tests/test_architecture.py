@@ -23,6 +23,7 @@ LAYERS = {
     "analysis": 4,
     "models": 5,
     "datasets": 6,
+    "plot": 7,
     "cli": 7,
 }
 NUMERIC = {"numpy", "scipy"}
@@ -36,6 +37,7 @@ MAY_IMPORT = {
     "analysis": NUMERIC,
     "models": NUMERIC | {"sklearn"},
     "datasets": NUMERIC | {"sklearn"},
+    "plot": {"numpy", "matplotlib"},
     "cli": {"numpy", "click", "rich", "sklearn"},
 }
 OPTIONAL = [

@@ -1,9 +1,10 @@
 """Claim: without drift an online window costs nothing; under periodic drift it wins; its length finds itself.
 
-The paper's figure on drift, on synthetic votes: ten sources, 60,000 items. *Offline* is one fit on all votes,
-which then labels them, the paper's comparison; *online* learns each chunk and labels it, in one pass. Every kind
-of drift runs with fixed windows, with ``window="auto"``, and with an oracle that is told the accuracies at every
-item. Run ``python -m benchmarks.paper.drift``; ``--save`` writes the results file and the picture.
+The paper's figure on drift, on synthetic votes: ten sources, 60,000 items. *Offline* is one fit on all
+votes, which then labels them, the paper's comparison; *online* learns each chunk and labels it, in one
+pass. Every kind of drift runs with fixed windows, with ``window="auto"``, and with an oracle that is told
+the accuracies at every item. Run ``python -m benchmarks.paper.drift``; ``--save`` writes the results file
+and the picture.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from benchmarks.harness import save
 PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "drift.svg"
 ITEMS, CHUNK, COVERAGE, SEEDS = 60_000, 250, 0.8, (0, 1, 2)
 WINDOWS = (500, 1_000, 2_000, 4_000, 8_000, 16_000)
-METHOD = "triplet_mean"
+METHOD: Any = "triplet_mean"
 BEFORE = np.array([0.9, 0.85, 0.8, 0.6, 0.55, 0.6, 0.7, 0.65, 0.6, 0.58])
 AFTER = np.array([0.55, 0.6, 0.58, 0.9, 0.85, 0.8, 0.62, 0.7, 0.65, 0.6])
 # A source that breaks is worse than a coin: then what is known of its past does harm.
