@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -255,6 +257,11 @@ def test_balances_that_are_none_are_refused(balance):
     with pytest.raises(FlyingSquidError):
         online.update(VOTES[:10], class_balance=balance)
     assert online.n_seen_ == 300
+    fresh = fs.OnlineLabelModel()
+    with pytest.raises(FlyingSquidError):
+        fresh.update(VOTES[:10], class_balance=balance)
+    assert fresh.status_ == "no votes yet"
+    assert fresh.update(np.array([["a", "b", "a"]])).shape == (1, 2)
 
 
 # ---------------------------------------------------------------------- what is new in mid-stream
@@ -391,6 +398,14 @@ def test_options_are_refused_before_anything_is_learned(options, words):
     with pytest.raises(FlyingSquidError, match=words):
         online.update(VOTES[:300])
     assert online.n_seen_ == 0
+
+
+@pytest.mark.parametrize("window", [{"window": 400}, {"window": "auto"}, {"decay": 0.999}], ids=str)
+def test_pickles_go_on(window):
+    online = fs.OnlineLabelModel(**window).partial_fit(VOTES[:900])
+    again = pickle.loads(pickle.dumps(online))
+    np.testing.assert_array_equal(again.update(VOTES[900:]), online.update(VOTES[900:]))
+    assert again.predict_proba_one(VOTES[0]) == online.predict_proba_one(VOTES[0])
 
 
 def test_scikit_learn_conventions():

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.analysis.drift import ChangePoint, DriftHistory
 from flyingsquid.estimate import resolve_task_balance
-from flyingsquid.exceptions import NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import FlyingSquidError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import smoothed_shares
 from flyingsquid.models import _intake, _options, _stream_options
@@ -242,9 +242,15 @@ class OnlineLabelModel(LastFit):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, votes: Any, class_balance: ArrayLike | None) -> NDArray[Any]:
+        begun = hasattr(self, "_window")
         codes = self._take(votes)
         if class_balance is not None:
-            self._set_balance(class_balance)
+            try:
+                self._set_balance(class_balance)
+            except FlyingSquidError:
+                if not begun:  # a stream whose first call failed has not begun
+                    del self._window, self._classes, self._fast
+                raise
         window = self._window
         window.extend(codes)
         if window.n_seen >= self._due or window.urgent:
