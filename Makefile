@@ -45,6 +45,7 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_graphs
 	$(BIN)/python -m benchmarks.bench_structure
 	$(BIN)/python -m benchmarks.bench_many
+	$(BIN)/python -m benchmarks.bench_online
 
 $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/peers-runtime.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)

@@ -23,6 +23,7 @@ LAYERS = {
     "analysis": 5,
     "models": 6,
     "datasets": 7,
+    "plot": 8,
     "cli": 8,
 }
 NUMERIC = {"numpy", "scipy"}
@@ -36,6 +37,7 @@ MAY_IMPORT = {
     "analysis": NUMERIC,
     "models": NUMERIC | {"sklearn"},
     "datasets": NUMERIC | {"sklearn"},
+    "plot": {"numpy", "matplotlib"},
     "cli": {"numpy", "click", "rich", "sklearn"},
 }
 OPTIONAL = [

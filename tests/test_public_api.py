@@ -16,6 +16,7 @@ TOP = [
     "MajorityVote",
     "Moments",
     "MultiLabelModel",
+    "OnlineLabelModel",
     "SequenceLabelModel",
     "SequenceMoments",
     "Votes",
@@ -46,6 +47,13 @@ MEMBERS = {
         "fit", "predict", "predict_proba", "score", "summary", "save",
         "get_params", "set_params", "get_metadata_routing", "set_fit_request", "set_score_request",
         "set_predict_request", "set_predict_proba_request",
+    },
+    fs.OnlineLabelModel: {
+        "update", "partial_fit", "learn_one", "predict_proba_one", "predict", "predict_proba", "score",
+        "explain", "summary", "save", "changes", "n_seen_", "window_", "status_", "model_", "moments_",
+        "history_", "accuracies_", "accuracies_interval_", "coverage_", "confusion_", "class_balance_",
+        "diagnostics_", "get_params", "set_params", "get_metadata_routing", "set_score_request",
+        "set_predict_request", "set_partial_fit_request", "set_predict_proba_request",
     },
     fs.SequenceLabelModel: {
         "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "partial_fit", "predict",
@@ -141,6 +149,20 @@ def test_sequence_label_model_signature():
     assert list(inspect.signature(fs.SequenceLabelModel.score).parameters) == [
         "self", "votes", "y", "lengths",
     ]  # fmt: skip
+
+
+def test_online_label_model_signature():
+    assert list(inspect.signature(fs.OnlineLabelModel).parameters) == [
+        "window", "decay", "graph", "method", "multiclass", "class_balance", "signs", "screen", "temper",
+        "refresh", "warm_up", "n_classes", "classes", "new_sources", "new_classes",
+    ]  # fmt: skip
+    for method, parameters in {
+        "update": ["self", "votes", "class_balance"],
+        "partial_fit": ["self", "votes", "y", "class_balance"],
+        "learn_one": ["self", "row"],
+        "predict_proba_one": ["self", "row"],
+    }.items():
+        assert list(inspect.signature(getattr(fs.OnlineLabelModel, method)).parameters) == parameters
 
 
 def test_multi_label_model_signature():

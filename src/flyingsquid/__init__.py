@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         LabelModel,
         MajorityVote,
         MultiLabelModel,
+        OnlineLabelModel,
         SequenceLabelModel,
         learn_structure,
         load,
@@ -37,6 +38,7 @@ __all__ = [
     "MajorityVote",
     "Moments",
     "MultiLabelModel",
+    "OnlineLabelModel",
     "SequenceLabelModel",
     "SequenceMoments",
     "Votes",
@@ -51,7 +53,15 @@ __all__ = [
 # The estimators need scikit-learn, which takes a second to import and imports pandas where it
 # is installed. Counting votes on a worker needs neither.
 _LAZY = dict.fromkeys(
-    ("LabelModel", "MajorityVote", "MultiLabelModel", "SequenceLabelModel", "learn_structure", "load"),
+    (
+        "LabelModel",
+        "MajorityVote",
+        "MultiLabelModel",
+        "OnlineLabelModel",
+        "SequenceLabelModel",
+        "learn_structure",
+        "load",
+    ),
     "flyingsquid.models",
 )
 

@@ -6,7 +6,7 @@ from flyingsquid.infer.evidence import Emissions, with_own_evidence
 from flyingsquid.infer.junction import max_product, sum_product
 from flyingsquid.infer.posterior import binary_evidence, binary_posterior
 from flyingsquid.infer.scan import forward_backward, viterbi
-from flyingsquid.infer.shares import vote_shares
+from flyingsquid.infer.shares import smoothed_shares, vote_shares
 from flyingsquid.infer.sparse_classes import SparseLogs
 from flyingsquid.infer.weighted import Opinion, opinion_posterior
 
@@ -24,6 +24,7 @@ __all__ = [
     "forward_backward",
     "max_product",
     "opinion_posterior",
+    "smoothed_shares",
     "sum_product",
     "viterbi",
     "vote_shares",

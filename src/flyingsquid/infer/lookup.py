@@ -28,8 +28,8 @@ def by_pattern(codes: Codes, compute: Callable[[Any], Array], n_classes: int = 2
     if size > _TABLE_PATTERNS or n < size * _ITEMS_PER_PATTERN:
         if not is_repetitive(codes, n_classes):
             return compute(codes)
-        rows, _, inverse = distinct_codes(codes, n_classes)
-        return np.asarray(compute(rows)[inverse])
+        distinct, _, inverse = distinct_codes(codes, n_classes)
+        return np.asarray(compute(distinct)[inverse])
     table = compute(all_patterns(m, n_classes))
     result = np.empty((n, *table.shape[1:]))
     for rows, numbers in packed_chunks(codes, n_classes):

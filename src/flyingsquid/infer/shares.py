@@ -21,6 +21,21 @@ def vote_shares(codes: Codes, n_classes: int) -> NDArray[np.float64]:
     return shares[:, None, :]
 
 
+def smoothed_shares(codes: Codes, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Vote shares with K votes added that fall as the prior says, shape (n, 1, K).
+
+    An item without votes gets the prior; no class is ever impossible.
+
+    >>> smoothed_shares(np.array([[1, 1], [-1, -1]]), np.array([0.5, 0.5]))[:, 0]
+    array([[0.25, 0.75],
+           [0.5 , 0.5 ]])
+    """
+    k = len(prior)
+    counts = _count_sparse(codes, k) if isinstance(codes, csr_array) else _count(codes, k)
+    shares = (counts + k * prior) / (counts.sum(axis=1, keepdims=True) + k)
+    return shares[:, None, :]
+
+
 def _count(codes: NDArray[Any], n_classes: int) -> NDArray[np.float64]:
     """Votes for each class, shape (n, K)."""
     n, m = codes.shape

@@ -4,6 +4,7 @@ from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
+from flyingsquid.models.online_model import OnlineLabelModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 from flyingsquid.models.structure import LearnedGraph, learn_structure
 
@@ -12,6 +13,7 @@ __all__ = [
     "LearnedGraph",
     "MajorityVote",
     "MultiLabelModel",
+    "OnlineLabelModel",
     "SequenceLabelModel",
     "learn_structure",
     "load",

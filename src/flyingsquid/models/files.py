@@ -21,6 +21,7 @@ from flyingsquid.models._graphs import flat_tables, read_task_tables, read_units
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
+from flyingsquid.models.online_model import OnlineLabelModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.files import KIND as MOMENTS
@@ -45,9 +46,11 @@ _MAY_BE_UNKNOWN = ("interval", "excess_correlation")
 
 def save(model: VoteReader, path: str | os.PathLike[str]) -> None:
     """Write a fitted model: whole or not at all."""
-    from flyingsquid.models import sequence_files  # it is built on this module
+    from flyingsquid.models import online_files, sequence_files  # they are built on this module
 
-    if isinstance(model, SequenceLabelModel):
+    if isinstance(model, OnlineLabelModel):
+        state = online_files.to_state(model)
+    elif isinstance(model, SequenceLabelModel):
         state = sequence_files.to_state(model)
     else:
         state = _label_model_state(model) if isinstance(model, LabelModel) else _majority_state(model)
@@ -55,7 +58,13 @@ def save(model: VoteReader, path: str | os.PathLike[str]) -> None:
 
 
 Saved: TypeAlias = (
-    LabelModel | MajorityVote | MultiLabelModel | SequenceLabelModel | Moments | SequenceMoments
+    LabelModel
+    | MajorityVote
+    | MultiLabelModel
+    | OnlineLabelModel
+    | SequenceLabelModel
+    | Moments
+    | SequenceMoments
 )
 
 
@@ -65,7 +74,7 @@ def load(path: str | os.PathLike[str]) -> Saved:
     Nothing in the file is executed. A file that is damaged, foreign, or from a newer version is
     refused with :class:`~flyingsquid.exceptions.ModelFileError`.
     """
-    from flyingsquid.models import multi_label_files, sequence_files
+    from flyingsquid.models import multi_label_files, online_files, sequence_files
 
     readers: dict[str, Callable[[State], Saved]] = {
         "LabelModel": label_model,
@@ -74,6 +83,7 @@ def load(path: str | os.PathLike[str]) -> Saved:
         opinion_files.KIND: label_model,
         "MajorityVote": _majority_vote,
         multi_label_files.KIND: multi_label_files.from_state,
+        online_files.KIND: online_files.from_state,
         sequence_files.KIND: sequence_files.from_state,
         MOMENTS: Moments.from_state,
         SEQUENCE_MOMENTS: SequenceMoments.from_state,

@@ -450,6 +450,17 @@ class LabelModel(VoteEstimator):
             return binary_posterior(votes.codes, self.class_balance_, self._weights)
         return by_pattern(votes.codes, self._posterior_on_graph, len(self._classes))
 
+    def _vote_scores(self) -> NDArray[np.float64] | None:
+        """What each vote adds to the log score of each class, shape (m, K, K + 1), no vote last.
+
+        With log P(Y = k) the sums give :meth:`_posterior` by a softmax; None where they do not suffice.
+        """
+        if self._opinion is not None or not self.graph_.is_trivial:
+            return None
+        if self._many is not None:
+            return self._many.log_tables
+        return np.stack([np.zeros_like(self._weights), self._weights], axis=1)
+
     def _posterior_on_graph(self, codes: Codes) -> NDArray[np.float64]:
         evidence = self._emissions.evidence(codes)
         posterior, _ = sum_product(self.temper_ * evidence, self.graph_.task_tree, self._clique_tables)

@@ -66,7 +66,7 @@ def fields_of(state: State) -> dict[str, Any]:
         cover = Cover.everything(n_sources)
         if state.meta.get("graph") is not None:
             cover = Cover.of(DependencyGraph.from_dict(state.meta["graph"]))
-        shapes, units = _shapes(cover, n_classes), list[NDArray[Any]]()
+        shapes, units = shapes_of(cover, n_classes), list[NDArray[Any]]()
         if cover.graph is None and is_kept_sparse(n_sources, n_classes):
             blocks = [_sparse_block(state, n_sources * n_classes)]
             shapes = [(n_sources * n_classes, n_sources * n_classes)]
@@ -126,7 +126,7 @@ def _sparse_block(state: State, width: int) -> csr_array:
     return tidy(csr_array((data, indices, indptr), shape=(width, width)))
 
 
-def _shapes(cover: Cover, n_classes: int) -> list[tuple[int, ...]]:
+def shapes_of(cover: Cover, n_classes: int) -> list[tuple[int, ...]]:
     """Shapes of all blocks, then of all units."""
     blocks: list[tuple[int, ...]] = [(n_classes, n_classes, len(b), len(b)) for b in cover.blocks]
     for unit, block in zip(cover.units, cover.unit_blocks, strict=True):

@@ -14,11 +14,11 @@ from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, read_state, write_state
 from flyingsquid.moments import files, storage
-from flyingsquid.moments.counting import count_block
 from flyingsquid.moments.cover import Cover
-from flyingsquid.votes import REASONS, Votes, as_votes
+from flyingsquid.moments.tables import count_missing, count_tables
+from flyingsquid.votes import REASONS, as_votes
 from flyingsquid.votes.packing import all_patterns
-from flyingsquid.votes.states import Label, listed, require_same, rows_of_entries, shown_name, shown_names
+from flyingsquid.votes.states import Label, listed, require_same, shown_name, shown_names
 from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
 
 # Float counts may fall below zero by this share of all items when parts are subtracted.
@@ -104,8 +104,8 @@ class Moments:
         weights = None if sample_weight is None else read_weights(sample_weight, votes.n_items)
         if weights is not None:
             _check_frequencies(weights)
-        blocks, units = _count(votes, cover, weights)
-        missing: NDArray[Any] = _count_missing(votes, weights)
+        blocks, units = count_tables(votes.codes, votes.n_classes, cover, weights)
+        missing: NDArray[Any] = count_missing(votes.codes, weights)
         total: int | float = votes.n_items if weights is None else weights.sum().item()
         if weights is None or weights.dtype.kind == "i":
             blocks = [storage.as_integers(block) for block in blocks]
@@ -346,28 +346,6 @@ class Moments:
         return result
 
 
-def _count(
-    votes: Votes, cover: Cover, weights: NDArray[Any] | None
-) -> tuple[list[storage.Block], list[NDArray[Any]]]:
-    """Blocks and units of a cover."""
-    codes: Any = votes.codes
-    inside: list[list[int]] = [[] for _ in cover.blocks]
-    for unit, block in enumerate(cover.unit_blocks):
-        inside[block].append(unit)
-    blocks: list[storage.Block] = []
-    units: list[NDArray[Any]] = [np.empty(0)] * len(cover.units)
-    for block, (sources, members) in enumerate(zip(cover.blocks, inside, strict=True)):
-        whole = len(sources) == votes.n_sources
-        columns = [cover.positions(block, cover.units[unit]) for unit in members]
-        pairs, joint = count_block(
-            codes if whole else codes[:, list(sources)], votes.n_classes, weights, columns
-        )
-        blocks.append(pairs if isinstance(pairs, csr_array) else np.ascontiguousarray(pairs))
-        for unit, counts in zip(members, joint, strict=True):
-            units[unit] = counts
-    return blocks, units
-
-
 def _reorder_unit(unit: NDArray[Any], order: list[int]) -> NDArray[Any]:
     """Counts of a unit with the classes in another order."""
     n_classes = len(order)
@@ -407,21 +385,3 @@ def _check_frequencies(weights: NDArray[Any]) -> None:
             f"sample_weight sums to {total:g} over {len(weights)} items; the sum is the number of items "
             "that every standard error divides by. Multiply probabilities by the number of items first"
         )
-
-
-def _count_missing(votes: Votes, weights: NDArray[Any] | None) -> NDArray[np.float64]:
-    """Refused, unparseable and failed votes of each source, shape (m, 3)."""
-    codes: Any = votes.codes
-    missing = np.zeros((votes.n_sources, len(REASONS) - 1))
-    if votes.is_sparse:
-        row = rows_of_entries(codes)
-        column, values = codes.indices, codes.data
-    elif codes.min() >= -1:
-        return missing
-    else:
-        row, column = np.nonzero(codes < -1)
-        values = codes[row, column]
-    stated = values < -1
-    share = np.ones(stated.sum()) if weights is None else weights[row[stated]]
-    np.add.at(missing, (column[stated], -2 - values[stated].astype(np.intp)), share)
-    return missing

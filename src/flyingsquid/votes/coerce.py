@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes import frames
-from flyingsquid.votes.encode import undo_text_coercion
+from flyingsquid.votes.encode import is_null, undo_text_coercion
 from flyingsquid.votes.states import ABSTAIN, Label, require_same
 from flyingsquid.votes.votes import Votes
 
@@ -33,7 +33,7 @@ def as_votes(
             "the model was fitted on signed votes (-1, 0 for no vote, +1), which a plain array "
             "cannot say; pass Votes.from_signed(...)"
         )
-    if frames.is_frame(data):
+    if not isinstance(data, np.ndarray) and frames.is_frame(data):  # asking takes longer than reading a chunk
         return Votes.from_frame(data, classes=classes)
     return Votes.from_classes(_flatten_tasks(data, tasks), classes=classes)
 
@@ -90,3 +90,18 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
             f"{array.ndim} dimensions"
         )
     return undo_text_coercion(data, array)[None, :] if array.ndim == 1 else data
+
+
+def labels_in(data: Any) -> set[Any]:
+    """The different labels in a matrix or table of raw votes, without what means "no vote".
+
+    >>> sorted(labels_in([["cat", None], ["dog", "cat"]]))
+    ['cat', 'dog']
+    """
+    if frames.is_frame(data):
+        values = [value for column in frames.columns_of(data) for value in column]
+    else:
+        array = undo_text_coercion(data, np.ma.asanyarray(data))
+        values = np.ma.compressed(array.ravel()).tolist()
+    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values if not is_null(v))
+    return {value for value in whole if value != ABSTAIN or isinstance(value, bool)}

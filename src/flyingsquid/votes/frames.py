@@ -53,6 +53,11 @@ def read(
     return codes, classes, names
 
 
+def columns_of(frame: Any) -> list[list[Any]]:
+    """The columns of a table as lists of Python values."""
+    return [column.to_list() for column in _open(frame, None, "votes")[0]]
+
+
 def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
     """The m columns of a table, each of shape (n,): floats, NaN where null, or objects; and their names."""
     series, names = _open(frame, None, "scores")

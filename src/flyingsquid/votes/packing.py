@@ -47,7 +47,10 @@ def packed_chunks(codes: NDArray[Any], n_classes: int) -> Iterator[tuple[slice, 
         part = digits[: len(chunk)]
         part[...] = chunk
         np.maximum(part, ABSTAIN, out=part)
-        yield slice(start, start + len(chunk)), (part @ powers + offset).astype(np.intp)
+        # Some kernels of BLAS compute on a few cells beyond the matrix too, and complain of what is there.
+        with np.errstate(invalid="ignore", over="ignore"):
+            numbers = (part @ powers + offset).astype(np.intp)
+        yield slice(start, start + len(chunk)), numbers
 
 
 def all_patterns(n_sources: int, n_classes: int) -> NDArray[Any]:

@@ -1,0 +1,134 @@
+"""Claim: the table says what one pass over real frames loses beside a fit on all of them.
+
+Run ``python -m benchmarks.quality.online_video``; ``--save`` writes docs/quality/online.md and the results
+file. Reads the folder named by FLYINGSQUID_DATA. The frames of the train split, in order, are one stream;
+every frame is labelled when it comes, and scored where its class is known. Every model is told an even
+class balance; no gold label is used. ``commercial`` is of the frozen half (docs/quality/halves.md): it is
+reported, and nothing is chosen by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import flyingsquid as fs
+from benchmarks.harness import save
+from benchmarks.quality.folder import data_folder, find
+from benchmarks.quality.scores import add_one_shares, credit, f1, log_loss
+
+PAGE = Path(__file__).parents[2] / "docs" / "quality" / "online.md"
+SETS = ("basketball", "tennis", "commercial")
+CHUNK = 100
+Codes = NDArray[np.int8]
+Array = NDArray[np.float64]
+Way = Callable[[Codes], Array]
+
+
+def load(folder: Path, name: str) -> tuple[Codes, Codes]:
+    """Votes and classes of the frames in order."""
+    with np.load(find(folder, name)) as data:
+        return data["L_train"], data["Y_train"]
+
+
+def offline(method: Any) -> Way:
+    def label(votes: Codes) -> Array:
+        model = fs.LabelModel(method=method, class_balance="uniform").fit(votes)
+        return np.asarray(model.predict_proba(votes)[:, 1])
+
+    return label
+
+
+def online(method: Any, **options: Any) -> Way:
+    def label(votes: Codes) -> Array:
+        model = fs.OnlineLabelModel(**options, method=method, class_balance="uniform", n_classes=2)
+        chunks = (votes[start : start + CHUNK] for start in range(0, len(votes), CHUNK))
+        return np.concatenate([model.update(chunk)[:, 1] for chunk in chunks])
+
+    return label
+
+
+WAYS: dict[str, Way] = {"majority vote": add_one_shares}
+for _method in ("triplet_mean", "agreement"):
+    WAYS[f"offline, {_method}"] = offline(_method)
+    WAYS[f"online, {_method}, window 10,000"] = online(_method)
+    WAYS[f"online, {_method}, window 2,000"] = online(_method, window=2_000)
+    WAYS[f"online, {_method}, auto"] = online(_method, window="auto")
+
+
+def measure(votes: Codes, y: Codes) -> dict[str, dict[str, float] | str]:
+    """The scores of every way, or why it refused."""
+    results: dict[str, dict[str, float] | str] = {}
+    known = y >= 0
+    for name, label in WAYS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
+            try:
+                p = label(votes)[known]
+            except fs.exceptions.NotIdentifiableError as error:
+                results[name] = str(error)
+                continue
+        truth = y[known]
+        scores = {"accuracy": credit(p, truth).mean(), "f1": f1(p, truth), "log_loss": log_loss(p, truth)}
+        results[name] = {metric: round(float(value), 6) for metric, value in scores.items()}
+    return results
+
+
+INTRODUCTION = """\
+# Streams of real frames
+
+Written by `python -m benchmarks.quality.online_video --save`
+([script](../../benchmarks/quality/online_video.py), [results](../../benchmarks/results/online_video.json)).
+The frames of the train split in order, as one stream: every frame is labelled when it comes, once, in
+chunks of {chunk}, by parameters of the frames before it and its own chunk. *Offline* is one fit on all
+frames, which then labels them. No gold labels; every model is told an even balance. A cell is
+
+    accuracy in % / F1 of class 1 in % / log loss in nats
+
+`commercial` is of the [frozen half](halves.md): nothing was or is chosen by it.
+"""
+
+
+def render(results: dict[str, dict[str, Any]]) -> str:
+    """The whole page."""
+    lines = [INTRODUCTION.format(chunk=CHUNK)]
+    heads = [f"`{name}`, {r['frames']:,} frames" for name, r in results.items()]
+    lines.append(f"| | {' | '.join(heads)} |")
+    lines.append(f"|---|{'---|' * len(results)}")
+    for way in WAYS:
+        cells = [_cell(r["scores"][way]) for r in results.values()]
+        lines.append(f"| {way} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _cell(result: dict[str, float] | str) -> str:
+    if isinstance(result, str):
+        return "refused"
+    return f"{100 * result['accuracy']:.1f} / {100 * result['f1']:.1f} / {result['log_loss']:.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description="Single passes over real frames, beside fits on all of them."
+    )
+    parser.add_argument("--save", action="store_true", help="write the results file and the page")
+    arguments = parser.parse_args()
+    folder, results = data_folder(), dict[str, dict[str, Any]]()
+    for name in SETS:
+        votes, y = load(folder, name)
+        results[name] = {"frames": len(votes), "known": int((y >= 0).sum()), "scores": measure(votes, y)}
+    page = render(results)
+    print(page)
+    if arguments.save:
+        PAGE.write_text(page, encoding="utf-8")
+        print(f"saved to {save('online_video', results).name} and {PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()

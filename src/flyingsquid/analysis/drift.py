@@ -1,0 +1,191 @@
+"""Accuracies over time: what was noted of a stream, and when sources changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor, log, log10, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+_NORMAL_95 = 1.959963984540054
+# How often a stream without drift may show a change; small, because intervals of few items are too short.
+_FALSE_ALARMS = 1e-4
+# Smaller changes are not worth a sentence.
+_LEAST_CHANGE = 0.04
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """A source whose accuracy changed.
+
+    Attributes
+    ----------
+    source : text
+    position : int
+        Around which item, counted from the beginning of the stream.
+    before, after : float
+        Mean accuracy in the stretch before, and in the one after.
+    """
+
+    source: str
+    position: int
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        verb = "fell" if self.after < self.before else "rose"
+        before, after = (f"{value:.2f}".removeprefix("0") for value in (self.before, self.after))
+        return f"{self.source} {verb} from {before} to {after} around item {self.position:,}"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DriftHistory:
+    """Accuracies of the sources at recorded positions of a stream.
+
+    Attributes
+    ----------
+    source_names : tuple of m texts
+    positions : integer array of shape (r,)
+        Items seen at each record.
+    windows : array of shape (r,)
+        How many items the estimates rest on: the effective window.
+    accuracies : array of shape (r, m)
+        NaN for a source that was not there yet.
+    intervals : array of shape (r, m, 2)
+        95% intervals; NaN where the method has none.
+
+    Examples
+    --------
+    >>> at = np.arange(1, 41) * 500
+    >>> accuracy = np.where(at < 10_000, 0.86, 0.61)[:, None]
+    >>> interval = accuracy[:, :, None] + [-0.02, 0.02]
+    >>> history = DriftHistory(("camera",), at, np.full(40, 1000.0), accuracy, interval)
+    >>> print(history.changes()[0])
+    camera fell from .86 to .61 around item 9,200
+    """
+
+    source_names: tuple[str, ...]
+    positions: NDArray[np.int64]
+    windows: Array
+    accuracies: Array
+    intervals: Array
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __repr__(self) -> str:
+        span = f", items {self.positions[0]:,} to {self.positions[-1]:,}" if len(self) else ""
+        return f"DriftHistory({len(self)} records of {len(self.source_names)} sources{span})"
+
+    def changes(self) -> tuple[ChangePoint, ...]:
+        """When sources changed, in the order of time.
+
+        A stretch is cut in two where the means of its sides differ most, if they differ by more than their
+        errors explain, and so are the sides. A drift that goes on for long shows as several steps.
+        """
+        found = []
+        for source, name in enumerate(self.source_names):
+            series = self._series(source)
+            if series is not None:
+                found += [ChangePoint(name, *step) for step in _steps(series, len(self.source_names))]
+        return tuple(sorted(found, key=lambda change: change.position))
+
+    def _series(self, source: int) -> _Series | None:
+        """The records of one source, where there are enough of them."""
+        known = np.isfinite(self.accuracies[:, source])
+        if known.sum() < 4:
+            return None
+        value, window = self.accuracies[known, source], self.windows[known]
+        reach = np.diff(self.intervals[known, source], axis=1)[:, 0] / (2 * _NORMAL_95)
+        # Without a formula: as for a share of the window, twice, because the truth is not seen.
+        rough = 2 * np.sqrt(np.maximum(value * (1 - value), 0.05) / window)
+        error = np.maximum(np.where(np.isfinite(reach), reach, rough), 1e-6)
+        return _Series(self.positions[known].astype(np.float64), window, value, error)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Series:
+    """Records of one source: arrays of shape (r,)."""
+
+    positions: Array
+    windows: Array
+    values: Array
+    errors: Array
+
+    @property
+    def information(self) -> Array:
+        """What each record adds. Windows overlap: only the share of it that is new."""
+        gaps = np.diff(self.positions, prepend=self.positions[0] - self.windows[0])
+        return np.minimum(gaps / self.windows, 1.0) / self.errors**2
+
+    def near(self, cut: int) -> float:
+        """The shortest window near a cut: a long one may hold a little of what is new and not show it."""
+        return float(self.windows[cut - 1 : cut + 2].min())
+
+    def between(self, cut: int) -> float:
+        """Where the change lies that parts record ``cut`` from the one before it."""
+        return float(self.positions[cut - 1] + self.positions[cut] - self.near(cut)) / 2
+
+
+def _steps(series: _Series, n_series: int) -> list[tuple[int, float, float]]:
+    """(position, before, after) of every step of one series."""
+    threshold = sqrt(2 * log(2 * n_series * len(series.values) / _FALSE_ALARMS))
+    cuts = _apart(series, sorted(_cuts(series, 0, len(series.values), threshold)))
+    edges = [0, *cuts, len(series.values)]
+    steps = []
+    for left, cut, right in zip(edges, edges[1:], edges[2:], strict=False):
+        at = series.between(cut)
+        before, after = (_level(series, slice(*part), at) for part in ((left, cut), (cut, right)))
+        if abs(after - before) >= _LEAST_CHANGE:
+            steps.append((_rounded(at, series.near(cut)), before, after))
+    return steps
+
+
+def _apart(series: _Series, cuts: list[int]) -> list[int]:
+    """The cuts without those within a window of the one before: a change that was still being forgotten."""
+    kept: list[int] = []
+    for cut in cuts:
+        if not kept or series.between(cut) - series.between(kept[-1]) >= series.near(cut):
+            kept.append(cut)
+    return kept
+
+
+def _cuts(series: _Series, low: int, high: int, threshold: float) -> list[int]:
+    """Records at which the stretch from ``low`` up to ``high`` changes."""
+    if high - low < 4:
+        return []
+    single = 1 / series.errors[low:high] ** 2
+    information, values = series.information[low:high], series.values[low:high]
+    at = np.arange(2, high - low - 1)  # at least two records on each side
+    known = np.concatenate([[0.0], np.cumsum(information)])
+    sums = np.concatenate([[0.0], np.cumsum(information * values)])
+    left, right = sums[at] / known[at], (sums[-1] - sums[at]) / (known[-1] - known[at])
+    # A stretch shorter than a window is worth a window.
+    worth_left = np.maximum(known[at], np.maximum.accumulate(single)[at - 1])
+    worth_right = np.maximum(known[-1] - known[at], np.maximum.accumulate(single[::-1])[::-1][at])
+    scores = np.abs(left - right) / np.sqrt(1 / worth_left + 1 / worth_right)
+    best = int(np.argmax(scores))
+    if scores[best] < threshold or abs(left[best] - right[best]) < _LEAST_CHANGE:
+        return []
+    cut = low + int(at[best])
+    # Windows that reach across the cut see both sides: their records are a slope, not further steps.
+    middle = series.between(cut)
+    before = low + int(np.searchsorted(series.positions[low:cut], middle, side="right"))
+    starts = series.positions[cut:high] - series.windows[cut:high]
+    after = cut + int(np.argmax(starts >= middle)) if (starts >= middle).any() else high
+    return [cut, *_cuts(series, low, before, threshold), *_cuts(series, after, high, threshold)]
+
+
+def _level(series: _Series, part: slice, cut: float) -> float:
+    """The mean of a stretch, without the records whose windows reach across the cut."""
+    positions, inside = series.positions[part], series.values[part]
+    clear = (positions <= cut) | (positions - series.windows[part] >= cut)
+    return float(inside[clear].mean() if clear.any() else inside.mean())
+
+
+def _rounded(at: float, window: float) -> int:
+    """A position to the digits that a window can tell."""
+    unit = 10 ** max(0, floor(log10(max(window / 4, 1))))
+    return max(0, round(at / unit) * unit)

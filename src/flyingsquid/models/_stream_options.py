@@ -1,0 +1,84 @@
+"""Options of the online model, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flyingsquid.estimate import MANY_CLASSES
+from flyingsquid.exceptions import GraphError, OptionError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.models import _options
+from flyingsquid.models._many import is_many
+from flyingsquid.models.label_model import LabelModel
+from flyingsquid.models.structure import given_graph
+from flyingsquid.moments.vectors import Layout
+from flyingsquid.votes.encode import Convention
+from flyingsquid.votes.states import Label
+
+# Methods that pass over the votes.
+_NEED_VOTES = tuple(method for method in MANY_CLASSES if method != "agreement")
+
+
+def check(model: Any) -> None:
+    """Refuse options that are unknown, or that a stream cannot honour."""
+    window, decay = model.window, model.decay
+    is_auto = isinstance(window, str) and window == "auto"
+    if not is_auto and not _is_whole(window, 1):
+        raise OptionError(f"window={window!r}; a whole number of items, 1 or more, or 'auto'")
+    is_number = isinstance(decay, (float, np.floating))
+    if decay is not None and not (is_number and 0 < decay < 1):
+        raise OptionError(f"decay={decay!r}; a number above 0 and below 1, such as 0.999, or None")
+    if decay is not None and is_auto:
+        raise OptionError("decay= and window='auto' are two ways to forget; choose one")
+    if model.refresh is not None and not _is_whole(model.refresh, 1):
+        raise OptionError(f"refresh={model.refresh!r}; a whole number of items, 1 or more, or None")
+    if not _is_whole(model.warm_up, 0):
+        raise OptionError(f"warm_up={model.warm_up!r}; a whole number of items, 0 or more")
+    for name in ("new_sources", "new_classes"):
+        if getattr(model, name) not in ("error", "add"):
+            raise OptionError(f"{name}={getattr(model, name)!r} is unknown; one of error, add")
+    if model.classes is not None and model.n_classes is not None:
+        raise OptionError("classes= and n_classes= say the same thing; pass one of them")
+    given_graph(model.graph, "a stream")
+    if isinstance(model.class_balance, str) and model.class_balance == "estimate":
+        raise OptionError(
+            "class_balance='estimate' needs triples of votes, which a window does not count; pass the "
+            "balance, here or with the votes"
+        )
+    if model.method in _NEED_VOTES:
+        raise OptionError(
+            f"method={model.method!r} passes over the votes; a stream takes 'auto' or 'agreement'"
+        )
+
+
+def check_fit(shell: LabelModel, layout: Layout) -> None:
+    """Refuse options that sources and classes of a stream rule out, before anything is learned."""
+    empty = layout.moments(layout.zeros(), exact=True)
+    is_many(shell, empty)
+    _options.read_anchors(shell.signs, empty.source_names)
+
+
+def check_widening(
+    graph: DependencyGraph | None, before: Layout, classes: tuple[Label, ...], n_sources: int
+) -> None:
+    """Refuse what is new where a graph says what there is."""
+    if graph is None or (classes == before.classes and n_sources == before.n_sources):
+        return
+    what = "source" if n_sources != before.n_sources else "class"
+    raise GraphError(
+        f"the graph is of {before.n_sources} sources and two classes; a new {what} has no place in it"
+    )
+
+
+def read_classes(classes: Any) -> tuple[Label, ...]:
+    """Declared classes: two or more, each once."""
+    labels = Convention.declared(classes).classes
+    if labels is None:
+        raise OptionError("classes= is empty; name two or more")
+    return labels
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least

@@ -1,0 +1,199 @@
+"""A window that finds its own length: counts at dyadic ages, none of the rows kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.moments.change import agreeing_parts, dispersion_of
+from flyingsquid.moments.vectors import Layout, Vector
+from flyingsquid.moments.windows import BlockWindow, checked_vector, require
+
+# Parts of one size that may stand beside each other.
+_PER_SIZE = 3
+# How alike neighbouring blocks are, and how well windows foretell, is averaged over about this many blocks.
+_MEMORY = 50
+# A window is tested again when it has grown by this share.
+_GROWTH = 0.01
+# One block, such as the first after a change, may not tell more than this against a window.
+_WORST_BLOCK = 2.0
+# Blocks to learn from before anything is forgotten, or a window may be shorter than all that is kept.
+_FEW_BLOCKS = 8
+
+
+class DyadicCounts(BlockWindow):
+    """Counts at dyadic ages, of which as many count as serve to foretell the next rows.
+
+    Blocks of ``block`` rows; where more than three parts have the same size, the two oldest become one of
+    twice the size. So n rows take O(log n) parts and no rows are kept. Two rules choose how many count:
+
+    - Parts that do not look like the newer ones are forgotten, for good: a sudden change. See
+      :func:`~flyingsquid.moments.change.agreeing_parts`, which errs with a stated probability.
+    - Of what is kept, the window that foretold the latest blocks best, on a grid of doubling sizes: a drift
+      that never stops leaves no two parts alike, and no test strict enough to trust sees it in time.
+
+    Attributes
+    ----------
+    sizes : list of int
+        Rows of each part, oldest first.
+    forgotten : int
+        How often parts were forgotten.
+    """
+
+    def __init__(self, layout: Layout, block: int = 100) -> None:
+        super().__init__(layout, block)
+        self.sizes: list[int] = []
+        self.forgotten = 0
+        self._parts: list[Vector] = []
+        self._hits: list[Vector] = []  # of each part: what a change would move
+        self._apart, self._compared = 1.0, 0
+        self._next_test = 0
+        # For windows of 2, 4, 8, ... blocks: the mean error beside the best one of each block.
+        self._errors: list[float] = []
+        self._foretold = 0
+        self._chosen = 0
+
+    @property
+    def n_items(self) -> float:
+        return sum(self.sizes[len(self.sizes) - self._chosen :]) + self.waiting
+
+    @property
+    def dispersion(self) -> float:
+        """By how much the variance of blocks exceeds that of independent rows; at least 1."""
+        return max(1.0, self._apart)
+
+    def counts(self) -> Vector:
+        total = self.layout.count(*self.ring.read(0, self.waiting))
+        for part in self._parts[len(self._parts) - self._chosen :]:
+            total = total + part
+        return total
+
+    def _close(self) -> None:
+        new = self.layout.count(*self.ring.read(0, self.block))
+        hits = self.layout.rates_of(new[None])[0]
+        if self.sizes:
+            self._note_errors(hits)
+            if self.sizes[-1] == self.block:
+                apart = dispersion_of(hits, self._hits[-1], self.block, self.block)
+                self._compared += 1
+                self._apart += (apart - self._apart) / min(self._compared, _MEMORY)
+        self.sizes.append(self.block)
+        self._parts.append(new)
+        self._hits.append(hits)
+        self._merge()
+        if self.n_seen >= self._next_test:
+            self._forget()
+            self._next_test = self.n_seen + int(_GROWTH * sum(self.sizes))
+        self._choose()
+
+    def _merge(self) -> None:
+        size, at = self.block, len(self.sizes)
+        while True:
+            count = 0
+            while at - count > 0 and self.sizes[at - count - 1] == size:
+                count += 1
+            if count <= _PER_SIZE:
+                return
+            oldest = at - count
+            for parts in (self._parts, self._hits):
+                parts[oldest : oldest + 2] = [parts[oldest] + parts[oldest + 1]]
+            self.sizes[oldest : oldest + 2] = [2 * size]
+            size, at = 2 * size, oldest + 1
+
+    def _forget(self) -> None:
+        kept = len(self.sizes)
+        if self._compared < _FEW_BLOCKS:
+            return
+        sizes, blocks = np.array(self.sizes[::-1], np.float64), sum(self.sizes) / self.block
+        # The same rows are tested at every block at first, later each time the window has grown by a share.
+        tests = min(blocks, np.log(max(blocks, 3)) / _GROWTH)
+        keep = agreeing_parts(sizes, np.stack(self._hits[::-1]), dispersion=self.dispersion, tests=tests)
+        if keep < kept:
+            for parts in (self._parts, self._hits, self.sizes):
+                del parts[: kept - keep]
+            self.forgotten += 1
+            self.urgent = True
+
+    # ------------------------------------------------------------------ the best of what is kept
+
+    def _reaches(self) -> list[int]:
+        """How many of the newest parts each window of the grid has; the last one has all."""
+        reaches, total, wanted = list[int](), 0, 2 * self.block
+        for reach, size in enumerate(reversed(self.sizes), start=1):
+            total += size
+            if total >= wanted:
+                reaches.append(reach)
+                while wanted <= total:
+                    wanted *= 2
+        if not reaches or reaches[-1] < len(self.sizes):
+            reaches.append(len(self.sizes))
+        return reaches
+
+    def _note_errors(self, hits: Vector) -> None:
+        """How well every window foretold a block."""
+        reaches = np.array(self._reaches()) - 1
+        sums = np.cumsum(np.stack(self._hits[::-1]), axis=0)[reaches]
+        sizes = np.cumsum(self.sizes[::-1])[reaches][:, None]
+        share = np.clip(sums[-1] / sizes[-1], 0.5 / sizes[-1], 1 - 0.5 / sizes[-1])
+        errors = np.mean((sums / sizes - hits / self.block) ** 2 / (share * (1 - share)), axis=1)
+        beside = np.minimum(errors / max(errors.min(), 1e-12), _WORST_BLOCK).tolist()
+        self._foretold += 1
+        rate = 1 / min(self._foretold, _MEMORY)
+        # A window that has just become possible was until now the same as the one before it.
+        known = (self._errors + self._errors[-1:] * len(beside))[: len(beside)] or [1.0] * len(beside)
+        self._errors = [old + rate * (new - old) for old, new in zip(known, beside, strict=True)]
+
+    def _choose(self) -> None:
+        self._chosen = len(self.sizes)
+        if self._foretold >= _FEW_BLOCKS:
+            # There may be one more by now, or fewer.
+            reaches = self._reaches()
+            errors = (self._errors + self._errors[-1:])[: len(reaches)]
+            best = min(range(len(errors)), key=lambda at: (errors[at], -at))
+            self._chosen = reaches[best]
+
+    def _widen(self, before: Layout) -> None:
+        self.ring.widen(self.layout)
+        self._parts = [before.moved(part, self.layout) for part in self._parts]
+        self._hits = [self.layout.rates_of(part[None])[0] for part in self._parts]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        meta = {
+            "sizes": list(self.sizes),
+            "forgotten": self.forgotten,
+            "next_test": self._next_test,
+            "foretold": self._foretold,
+            "compared": self._compared,
+            "chosen": self._chosen,
+        }
+        arrays = {
+            **self.state_of_rows(),
+            "parts": np.array(self._parts).reshape(len(self._parts), self.layout.size),
+            "apart": np.array([self._apart]),
+            "errors": np.array(self._errors, np.float64),
+        }
+        return meta, arrays
+
+    def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.restore_rows(arrays)
+        parts, sizes, errors, apart = arrays["parts"], meta["sizes"], arrays["errors"], arrays["apart"]
+        numbers = ("forgotten", "next_test", "foretold", "compared", "chosen")
+        require(
+            all(type(size) is int and size > 0 for size in sizes)
+            and all(type(meta[name]) is int for name in numbers)
+            and 0 <= meta["chosen"] <= len(sizes)
+            and parts.shape == (len(sizes), self.layout.size)
+            and [round(part[0]) for part in parts] == sizes
+            and sum(sizes) + self.waiting <= self.n_seen
+            and apart.shape == (1,)
+            and errors.ndim == 1
+            and apart.dtype == errors.dtype == np.float64
+            and bool(np.isfinite(apart).all() and np.isfinite(errors).all())
+        )
+        self.sizes, self._parts = list(sizes), [checked_vector(part, self.layout) for part in parts]
+        self._hits = [self.layout.rates_of(part[None])[0] for part in self._parts]
+        self.forgotten, self._next_test = meta["forgotten"], meta["next_test"]
+        self._foretold, self._compared, self._chosen = meta["foretold"], meta["compared"], meta["chosen"]
+        self._apart, self._errors = float(apart[0]), errors.tolist()

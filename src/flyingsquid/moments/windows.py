@@ -1,0 +1,320 @@
+"""Which rows of a stream count: the last W, all with fading weight, or as many as agree with the newest.
+
+A window takes rows and gives counts. Rows are counted a batch at a time, when counts are asked for or a
+buffer is full, so that taking a single row costs next to nothing. What a window holds never depends on
+how the rows were cut into chunks, nor on when counts were asked for; so a window that was saved goes on
+exactly.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.exceptions import ModelFileError
+from flyingsquid.moments.moments import Moments
+from flyingsquid.moments.rows import RowRing
+from flyingsquid.moments.vectors import Layout, Vector
+
+# Rows that may wait to be counted.
+_WAITING = 1024
+
+
+class Window(ABC):
+    """Counts over the recent rows of a stream.
+
+    Attributes
+    ----------
+    layout : Layout
+    n_seen : int
+        Rows taken so far.
+    balance_now : array of shape (n_balance,), or None
+        The class balance that the next rows come with.
+    urgent : bool
+        Whether rows were forgotten of a sudden; whoever computes from the counts sets it back.
+    """
+
+    exact = True
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.n_seen = 0
+        self.balance_now: Vector | None = None
+        self.urgent = False
+
+    @abstractmethod
+    def extend(self, codes: NDArray[Any]) -> None:
+        """Take rows of codes, shape (n, m)."""
+
+    @abstractmethod
+    def append(self, row: Any) -> None:
+        """Take one row of codes, shape (m,), which must be valid."""
+
+    @abstractmethod
+    def counts(self) -> Vector:
+        """The counts, shape (layout.size,), or without the balances at their end."""
+
+    @property
+    @abstractmethod
+    def n_items(self) -> float:
+        """How many rows count."""
+
+    @abstractmethod
+    def _widen(self, before: Layout) -> None:
+        """Move what is counted to the layout that is now in force."""
+
+    @abstractmethod
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """JSON and arrays that hold everything."""
+
+    @abstractmethod
+    def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over what :meth:`state` gave."""
+
+    def moments(self) -> Moments:
+        """The counts as a value."""
+        return self.layout.moments(self.counts(), exact=self.exact)
+
+    def balance(self) -> Vector | None:
+        """The mean class balance that the rows came with; None where none did."""
+        return self.layout.balance(self.counts()) if self.layout.n_balance else None
+
+    def widen(self, layout: Layout) -> None:
+        """Go on with more sources or classes; see :meth:`Layout.widened`."""
+        before, self.layout = self.layout, layout
+        self._widen(before)
+
+
+class RollingCounts(Window):
+    """Exact counts of the last ``size`` rows: the new ones added, the oldest subtracted.
+
+    Examples
+    --------
+    >>> from flyingsquid.moments.cover import Cover
+    >>> window = RollingCounts(Layout(Cover.everything(2), (0, 1)), 3)
+    >>> window.extend(np.array([[0, 1], [1, 1], [0, -1], [1, 1]]))
+    >>> window.moments() == Moments.of([[1, 1], [0, -1], [1, 1]])
+    True
+    """
+
+    def __init__(self, layout: Layout, size: int) -> None:
+        super().__init__(layout)
+        self.size = size
+        self._slack = max(_WAITING, size // 8)
+        self.ring = RowRing(size + self._slack, layout)
+        self._counted = 0
+        self._total = layout.zeros()[: layout.ends[-1]]  # integers; balances are averaged when asked for
+
+    @property
+    def n_items(self) -> float:
+        return min(self.n_seen, self.size)
+
+    def extend(self, codes: NDArray[Any]) -> None:
+        if len(codes) > self.size + self._slack:  # nothing of what is there will count
+            skipped = len(codes) - self.size
+            self.n_seen += skipped
+            self._counted, codes = self.n_seen, codes[skipped:]
+            self._total = np.zeros_like(self._total)
+            self._oldest = self.n_seen
+        for start in range(0, len(codes), self._slack):
+            part = codes[start : start + self._slack]
+            if self.n_seen + len(part) - self._counted > self._slack:
+                self._flush()
+            self.ring.write(self.n_seen, part, self.balance_now)
+            self.n_seen += len(part)
+
+    # Rows before it were skipped, and never counted.
+    _oldest = 0
+
+    def append(self, row: Any) -> None:
+        ring, at = self.ring, self.n_seen
+        where = at % ring.capacity
+        ring.codes[where] = row
+        if ring.balances is not None:
+            ring.balances[where] = np.nan if self.balance_now is None else self.balance_now
+        self.n_seen = at = at + 1
+        if at - self._counted >= self._slack:
+            self._flush()
+
+    def counts(self) -> Vector:
+        self._flush()
+        return self._total
+
+    def _flush(self) -> None:
+        if self._counted == self.n_seen:
+            return
+        count, read = self.layout.count, self.ring.read
+        self._total += count(read(self._counted, self.n_seen)[0])
+        gone = max(self._oldest, self._counted - self.size), self.n_seen - self.size
+        if gone[1] > gone[0]:
+            self._total -= count(read(*gone)[0])
+        self._counted = self.n_seen
+
+    def balance(self) -> Vector | None:
+        _, balances = self.ring.read(max(self._oldest, self.n_seen - self.size), self.n_seen)
+        if balances is None:
+            return None
+        known = balances[~np.isnan(balances[:, 0])]
+        return np.asarray(known.mean(axis=0)) if len(known) else None
+
+    def _widen(self, before: Layout) -> None:
+        self.ring.widen(self.layout)
+        self._total = before.moved(self._total, self.layout)[: self.layout.ends[-1]]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        self._flush()  # integers: when they are added up makes no difference
+        first = max(self._oldest, self.n_seen - self.size)
+        codes, balances = self.ring.read(first, self.n_seen)
+        arrays = {"rows": np.ascontiguousarray(codes), "total": self._total}
+        if balances is not None:
+            arrays["balances"] = np.ascontiguousarray(balances)
+        return {}, arrays
+
+    def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:  # noqa: ARG002
+        rows, balances = arrays["rows"], arrays.get("balances")
+        require(
+            len(rows) == min(self.size, self.n_seen)
+            and (balances is None) == (self.layout.n_balance == 0)
+            and (balances is None or balances.shape == (len(rows), self.layout.n_balance)),
+        )
+        first = self.n_seen - len(rows)
+        self.ring.write(first, checked_rows(rows, self.layout), None)
+        if balances is not None and self.ring.balances is not None:
+            self.ring.balances[np.arange(first, self.n_seen) % self.ring.capacity] = balances
+        self._counted, self._oldest = self.n_seen, first
+        self._total = checked_vector(arrays["total"], self.layout, self.layout.ends[-1])
+
+
+class BlockWindow(Window):
+    """Rows are counted in blocks of a fixed number, at fixed positions.
+
+    Attributes
+    ----------
+    block : int
+        Rows of a block.
+    ring : RowRing
+        The rows that wait for their block to fill.
+    """
+
+    def __init__(self, layout: Layout, block: int) -> None:
+        super().__init__(layout)
+        self.block = block
+        self.ring = RowRing(block, layout)
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait."""
+        return self.n_seen % self.block
+
+    def extend(self, codes: NDArray[Any]) -> None:
+        start = 0
+        while start < len(codes):
+            part = codes[start : start + self.block - self.waiting]
+            self.ring.write(self.n_seen, part, self.balance_now)
+            self.n_seen += len(part)
+            start += len(part)
+            if not self.waiting:
+                self._close()
+
+    def append(self, row: Any) -> None:
+        ring, where = self.ring, self.n_seen % self.block
+        ring.codes[where] = row
+        if ring.balances is not None:
+            ring.balances[where] = np.nan if self.balance_now is None else self.balance_now
+        self.n_seen += 1
+        if where + 1 == self.block:
+            self._close()
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Count the block that has just been filled."""
+
+    def state_of_rows(self) -> dict[str, NDArray[Any]]:
+        """The rows that wait, as arrays."""
+        codes, balances = self.ring.read(0, self.waiting)
+        arrays = {"rows": codes.copy()}
+        if balances is not None:
+            arrays["balances"] = balances.copy()
+        return arrays
+
+    def restore_rows(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over what :meth:`state_of_rows` gave."""
+        rows, balances = arrays["rows"], arrays.get("balances")
+        wide = (self.waiting, self.layout.n_balance)
+        require(len(rows) == self.waiting and (balances is None) == (self.layout.n_balance == 0))
+        require(balances is None or balances.shape == wide)
+        self.ring.write(0, checked_rows(rows, self.layout), None)
+        if balances is not None and self.ring.balances is not None:
+            self.ring.balances[: self.waiting] = balances
+
+
+class DecayedCounts(BlockWindow):
+    """Counts in which a row of age t weighs ``decay ** t``.
+
+    Examples
+    --------
+    >>> from flyingsquid.moments.cover import Cover
+    >>> window = DecayedCounts(Layout(Cover.everything(2), (0, 1)), 0.5)
+    >>> window.extend(np.array([[0, 1], [1, 1], [0, -1]]))
+    >>> batch = Moments.of([[0, 1], [1, 1], [0, -1]], sample_weight=[0.25, 0.5, 1])
+    >>> window.n_items, window.moments() == batch
+    (1.75, True)
+    """
+
+    exact = False
+
+    def __init__(self, layout: Layout, decay: float, block: int = 256) -> None:
+        super().__init__(layout, block)
+        self.decay = decay
+        self._total = layout.zeros()
+        self._weights = decay ** np.arange(block - 1, -1, -1.0)
+
+    @property
+    def n_items(self) -> float:
+        return float((1 - self.decay**self.n_seen) / (1 - self.decay))
+
+    def counts(self) -> Vector:
+        waiting = self.waiting
+        if not waiting:
+            return self._total
+        codes, balances = self.ring.read(0, waiting)
+        new = self.layout.count(codes, balances, self._weights[self.block - waiting :])
+        return np.asarray(self._total * self.decay**waiting + new)
+
+    def _close(self) -> None:
+        codes, balances = self.ring.read(0, self.block)
+        self._total = self._total * self.decay**self.block + self.layout.count(codes, balances, self._weights)
+
+    def _widen(self, before: Layout) -> None:
+        self.ring.widen(self.layout)
+        self._total = before.moved(self._total, self.layout)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, {**self.state_of_rows(), "total": self._total}
+
+    def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:  # noqa: ARG002
+        self.restore_rows(arrays)
+        self._total = checked_vector(arrays["total"], self.layout)
+
+
+def require(fits: bool) -> None:
+    """Refuse a state that does not agree with itself."""
+    if not fits:
+        raise ModelFileError("the window in the file does not agree with itself")
+
+
+def checked_rows(rows: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    """Rows of codes that fit a layout."""
+    fits = rows.dtype == layout.dtype and rows.shape[1:] == (layout.n_sources,)
+    require(fits and (not rows.size or bool(rows.min() >= -4 and rows.max() < layout.n_classes)))
+    return rows
+
+
+def checked_vector(vector: NDArray[Any], layout: Layout, size: int | None = None) -> Vector:
+    """Counts that fit a layout."""
+    require(vector.dtype == np.float64 and vector.shape == (layout.size if size is None else size,))
+    require(bool(np.isfinite(vector).all() and (vector[: layout.ends[-1]] >= 0).all()))
+    return np.ascontiguousarray(vector)
