@@ -258,10 +258,10 @@ class TestParts:
         np.testing.assert_array_equal(first.groups, second.groups)
 
     def test_passes_over_distinct_rows_are_passes_over_all(self):
-        votes, _ = panel(np.random.default_rng(0), 2_000, [0.8, 0.7, 0.7, 0.6])
+        votes, _ = panel(np.random.default_rng(0), 5_000, [0.8, 0.7, 0.7, 0.6])
         rows = rows_of(Votes.from_classes(votes), None)
         assert rows.cast.shape[0] == 16
-        assert rows.counts.sum() == 2_000
+        assert rows.counts.sum() == 5_000
 
     def test_explanations_add_up(self):
         votes, _ = panel(np.random.default_rng(0), 400, [0.8, 0.7, 0.7, 0.6, 0.6], n_classes=3, coverage=0.7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 21
 # One vote, spread evenly over the classes, joins the votes of every item.
 _EVEN_VOTE = 1.0
+# Up to so many classes dense products beat sparse ones.
+_FEW_CLASSES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,9 @@ def opinion_posterior(codes: Codes, opinion: Opinion) -> Array:
 
     def labels(rows: Codes) -> Array:
         answer = np.empty((rows.shape[0], 1, n_classes))
+        if opinion.logs is None and not isinstance(rows, csr_array) and n_classes <= _FEW_CLASSES:
+            answer[:, 0] = _by_weights(rows, opinion)
+            return answer
         step = max(1, _CHUNK_CELLS // max(m, n_classes))
         for start in range(0, rows.shape[0], step):
             cast = one_hot(rows[start : start + step], n_classes)
@@ -63,16 +69,40 @@ def opinion_posterior(codes: Codes, opinion: Opinion) -> Array:
 
 def hot_posterior(cast: csr_array, opinion: Opinion) -> Array:
     """P(Y = k | votes), shape (n, K); ``cast`` are votes as 0 and 1, (n, K m)."""
-    answer = weighted_shares(cast, opinion.weights)
-    if opinion.given:
-        answer *= opinion.balance
-        answer /= answer.sum(axis=1, keepdims=True)
+    answer = _leaning(weighted_shares(cast, opinion.weights), opinion)
     n_votes = np.asarray(cast.sum(axis=1), np.float64).reshape(-1, 1)
     if opinion.logs is not None:
         of_tables = table_posterior(cast, opinion)
         of_tables = (n_votes * of_tables + _EVEN_VOTE / answer.shape[1]) / (n_votes + _EVEN_VOTE)
         answer = (1 - opinion.trust) * answer + opinion.trust * of_tables
     return np.where(n_votes > 0, answer, opinion.balance)
+
+
+def _by_weights(codes: NDArray[Any], opinion: Opinion) -> Array:
+    """The same for dense codes (n, m) and weights alone: one product a class."""
+    n_classes = opinion.weights.shape[1]
+    sums = np.empty((len(codes), n_classes))
+    for k in range(n_classes):
+        sums[:, k] = (codes == k) @ opinion.weights[:, k]
+    answer = _leaning(_shares(sums), opinion)
+    has_votes = (codes >= 0).any(axis=1)
+    if not has_votes.all():
+        answer[~has_votes] = opinion.balance
+    return answer
+
+
+def _leaning(shares: Array, opinion: Opinion) -> Array:
+    """Shares of weights, leaning to the balance where it was given, shape (n, K)."""
+    if not opinion.given:
+        return shares
+    shares = shares * opinion.balance
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def _shares(sums: Array) -> Array:
+    """Share of each class in sums of weights and one even vote, shape (n, K)."""
+    sums = sums + _EVEN_VOTE / sums.shape[1]
+    return np.asarray(sums / sums.sum(axis=1, keepdims=True))
 
 
 def weighted_shares(cast: csr_array, weights: Array) -> Array:
@@ -83,8 +113,7 @@ def weighted_shares(cast: csr_array, weights: Array) -> Array:
         (weights.T.ravel(), np.repeat(np.arange(n_classes), m), np.arange(n_classes * m + 1)),
         shape=(n_classes * m, n_classes),
     )
-    sums = np.asarray((cast @ of_class).todense(), np.float64) + _EVEN_VOTE / n_classes
-    return np.asarray(sums / sums.sum(axis=1, keepdims=True))
+    return _shares(np.asarray((cast @ of_class).todense(), np.float64))
 
 
 def table_posterior(cast: csr_array, opinion: Opinion) -> Array:

@@ -36,6 +36,7 @@ def to_state(model: OnlineLabelModel) -> State:
     meta: dict[str, Any] = {
         "options": {
             **{name: options[name] for name in _OF_ROWS},
+            "method": str(model.method),
             **{name: _plain(getattr(model, name)) for name in _PLAIN},
             "window": _plain(model.window),
             "decay": None if model.decay is None else float(model.decay),

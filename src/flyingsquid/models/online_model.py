@@ -15,6 +15,7 @@ from flyingsquid.exceptions import FlyingSquidError, NotIdentifiableError, Optio
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import smoothed_shares
 from flyingsquid.models import _intake, _options, _stream_options
+from flyingsquid.models._auto import is_plain
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._history import Recorder
 from flyingsquid.models._last_fit import LastFit
@@ -49,7 +50,10 @@ class OnlineLabelModel(LastFit):
     graph : DependencyGraph, optional
         As in :class:`LabelModel`; the items of a chain come as arrays (b, D, s).
     method, multiclass, signs, screen, temper : as in :class:`LabelModel`
-        Methods that counts suffice for. ``"auto"`` is what ``LabelModel.fit_moments`` makes of it.
+        Methods that counts suffice for. ``"auto"`` is ``"consensus"``, which takes any votes and costs
+        little, unless a graph or another option asks for what only closed forms have; it does not change its
+        ways in mid-stream. Where sources are independent given the truth, ``"triplet_mean"`` and
+        ``"covariance"`` follow their accuracies more closely.
     class_balance : None, "uniform" or array
         As in :class:`LabelModel`. A balance that varies comes with the votes, see :meth:`update`.
     refresh : int, optional
@@ -391,7 +395,7 @@ class OnlineLabelModel(LastFit):
         self._fast = SingleItems.of(self._window.layout, self._model, self._window.balance_now)
 
     def _label_model(self, class_balance: Any) -> LabelModel:
-        return LabelModel(
+        model = LabelModel(
             self.graph,
             method=self.method,
             multiclass=self.multiclass,
@@ -400,6 +404,8 @@ class OnlineLabelModel(LastFit):
             screen=self.screen,
             temper=self.temper,
         )
+        # Whether votes look independent is not asked at every refresh: it costs, and labels would jump.
+        return model.set_params(method="consensus") if is_plain(model, with_gold=False) else model
 
     def _mean_balance(self) -> Any:
         """The balance to solve with: the mean of those that came with the window, or the one given."""
