@@ -56,8 +56,8 @@ def _read_list(_ctx: click.Context, _param: click.Parameter, value: str | None) 
               help="All named sources. Default: those in the first block.")
 @click.option("--class-balance", callback=_read_list, metavar="P,Q,...",
               help="Probabilities of the classes, in their order.")
-@click.option("--method", type=click.Choice(get_args(Method)), default="auto", show_default=True, metavar="NAME",
-              help="As in fs.OnlineLabelModel.")
+@click.option("--method", type=click.Choice(get_args(Method)), default="auto", show_default=True,
+              metavar="NAME", help="As in fs.OnlineLabelModel.")
 @click.option("--refresh", type=click.IntRange(1),
               help="Items between two estimates. Default: a quarter of the window, or 1,000.")
 @click.option("--block", type=click.IntRange(1), default=100, show_default=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
@@ -209,7 +209,7 @@ class _Reader:
                 raise _WrongLineError(f"{len(votes)} votes; the stream has {self.width} sources")
             if not votes:
                 raise _WrongLineError("an empty list; one vote a source is needed")
-            codes = self._codes({f"source {at}": vote for at, vote in enumerate(votes)})
+            codes = self._codes(dict(enumerate(votes)))
             self.width = len(votes)
             return codes
         return self._named(votes)
@@ -230,16 +230,18 @@ class _Reader:
             self._take_names()
         return [codes.get(name, -1) for name in self.names or ()]
 
-    def _codes(self, votes: dict[str, Any]) -> list[int]:
+    def _codes(self, votes: Mapping[Any, Any]) -> list[int]:
         # All votes are checked before any class joins: a line that is refused leaves nothing behind.
+        votes = {source: _whole(vote) for source, vote in votes.items()}
         for source, vote in votes.items():
             if vote is not None and type(vote) not in (str, int, bool):
                 raise _WrongLineError(
-                    f"{source} says {_shown(vote)}; a vote is a text, a whole number, true, false or null"
+                    f"source {source!r} says {_shown(vote)}; a vote is a text, a whole number, true, "
+                    "false or null"
                 )
             if vote not in self.codes and not self.open_classes:
                 raise _WrongLineError(
-                    f"{source} says {_shown(vote)}; the classes are {listed(self.classes)}. "
+                    f"source {source!r} says {_shown(vote)}; the classes are {listed(self.classes)}. "
                     "--new-classes add takes it in"
                 )
         for vote in votes.values():
@@ -247,6 +249,11 @@ class _Reader:
                 self.codes[vote] = len(self.classes)
                 self.classes.append(vote)
         return [self.codes[vote] for vote in votes.values()]
+
+
+def _whole(vote: Any) -> Any:
+    """1 for 1.0, which a lookup takes for the same."""
+    return int(vote) if isinstance(vote, float) and vote.is_integer() else vote
 
 
 def _classes_of(found: list[Label]) -> tuple[Label, ...]:
