@@ -2,8 +2,9 @@
 
 The baseline is a Python process that reads the same lines, decodes each and encodes it again into a file.
 Both are whole processes, a round at a time, start-up included; the time that ours takes to begin is shown by
-itself, because it does not grow with the input. Ten binary sources by name. Run with
-``python -m benchmarks.bench_stream``; ``--save`` writes the results file, ``--lines`` makes the input shorter.
+itself, because it does not grow with the input. Ten binary sources by name.
+Run with ``python -m benchmarks.bench_stream``; ``--save`` writes the results file, ``--lines`` makes the
+input shorter.
 """
 
 from __future__ import annotations

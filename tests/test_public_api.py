@@ -189,7 +189,8 @@ def test_options_of_the_stream_command():
 
     assert [parameter.name for parameter in main.commands["stream"].params] == [
         "votes", "output", "window", "decay", "classes", "sources", "class_balance", "method", "refresh",
-        "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint", "every", "continued", "position",
+        "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint", "every",
+        "continued", "position",
     ]  # fmt: skip
 
 

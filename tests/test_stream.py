@@ -109,7 +109,7 @@ def test_a_class_balance_is_used():
 
 
 def test_new_sources_and_classes_join_or_are_refused():
-    text = '{"a": 0, "b": 1}\n{"a": 1, "b": 1}\n{"c": 1}\n{"a": 2}\n'
+    text = '{"a": 0, "b": 1}\n{"a": 1, "b": 1}\n{"c": 1}\n{"a": 2}\n{"c": 0}\n'
     for option, line in (("--new-sources", 3), ("--new-classes", 4)):
         others = {"--new-sources", "--new-classes"} - {option}
         refused = run("--block", 2, *(part for other in others for part in (other, "add")), text=text)
@@ -117,7 +117,7 @@ def test_new_sources_and_classes_join_or_are_refused():
         assert f"line {line}: " in refused.stderr
         assert f"{option} add" in refused.stderr
     found = parsed(run("--block", 2, "--new-sources", "add", "--new-classes", "add", text=text).stdout)
-    assert [len(line["probabilities"]) for line in found] == [2, 2, 3, 3]
+    assert [len(line["probabilities"]) for line in found] == [2, 2, 3, 3, 3]
     assert found[3]["label"] == 2
 
 
@@ -185,6 +185,13 @@ def test_a_line_that_is_refused_leaves_nothing_behind():
     assert block.votes.codes.tolist() == [[1, -1]]
 
 
+def test_a_line_without_votes_before_any_source_is_known():
+    result = run("--on-error", "skip", "--block", 1, text='{}\n{"a": 1, "b": 0}\n{}\n')
+    assert "line 1 skipped: no votes, and no source is known yet" in result.stderr
+    assert [line["id"] for line in parsed(result.stdout)] == [2, 3]
+    assert len(parsed(run("--sources", "a,b", text="{}\n").stdout)) == 1
+
+
 def test_empty_input_and_blank_lines():
     assert (run(text="").exit_code, run(text="").stdout) == (0, "")
     assert run(text="\n \n").stdout == ""
@@ -205,7 +212,8 @@ def test_every_line_is_an_item_or_reported(values, data):
     lines = [json.dumps(value).encode() + b"\n" for value in values]
     known = data.draw(st.sampled_from([Known(None, None, (0, 1)), Known(("a", "b"), 2, (0, 1, "x"))]))
     block = read_block(lines, 1, known, Rules(add_sources=add, add_classes=add))
-    assert len(block.ids) + len(block.bad) == len(lines) or block.votes is None
+    assert len(block.ids) + len(block.bad) == len(lines)
+    assert [number for number, _ in block.bad] == sorted(number for number, _ in block.bad)
     if block.votes is not None:
         assert len(block.votes.codes) == len(block.ids)
         assert block.votes.classes[: len(known.classes)] == known.classes

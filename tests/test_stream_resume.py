@@ -118,6 +118,20 @@ def test_a_checkpoint_before_the_first_votes(files):
     assert files.labels.read_text() == run(*OPTIONS, text="\n" * 250 + LINES).stdout
 
 
+def test_sources_and_classes_that_joined_are_kept(files):
+    options = ["--block", 2, "--new-sources", "add", "--new-classes", "add"]
+    lines = ['{"a": 0, "b": 1}\n', '{"a": 1}\n', '{"c": 1}\n', '{"a": "x"}\n', '{"c": 0}\n', '{"d": 0}\n'] * 2
+    for cut in range(len(lines) + 1):
+        for path in (files.labels, files.checkpoint):
+            path.unlink(missing_ok=True)
+        files.votes.write_text("".join(lines[:cut]))
+        resumed(files, *options)
+        files.votes.write_text("".join(lines))
+        assert resumed(files, *options).exit_code == 0
+        assert files.labels.read_text() == run(*options, text="".join(lines)).stdout
+    assert list(json.loads(files.labels.read_text().splitlines()[-1])["probabilities"]) == ["0", "1", "x"]
+
+
 def test_changed_input_is_refused(files):
     resumed(files)
     before = files.labels.read_bytes()
@@ -190,7 +204,7 @@ def test_signals_end_it_cleanly(number, files, straight):
     while (not files.labels.exists() or files.labels.stat().st_size < wanted) and time.monotonic() < until:
         time.sleep(0.02)
     process.send_signal(number)
-    _, errors = process.communicate()
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert errors.decode() == f"stopped by {number.name} after line 500; {files.checkpoint} says so\n"
     assert run(*keep).exit_code == 0
@@ -206,13 +220,15 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert (json.loads(first)["id"], code, answer.stderr) == (1, "141", "")
 
 
-def test_a_line_is_answered_at_once_in_blocks_of_one():
-    process = started("--block", 1, "--sources", "a,b", "--classes", "2")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_line_is_answered_at_once_in_blocks_of_one(unbuffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    process = started("--block", 1, "--sources", "a,b", "--classes", "2", env=environment)
     for number in (1, 2):
         process.stdin.write(b'{"a": 1}\n')
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["id"] == number  # while the input is open
-    process.communicate()
+    process.communicate(timeout=60)
     assert process.returncode == 0
 
 
@@ -241,7 +257,7 @@ def test_killed_at_any_moment_it_writes_the_same(tmp_path, window):
     votes, labels, checkpoint = tmp_path / "votes", tmp_path / "labels", tmp_path / "checkpoint"
     drift = fs.datasets.simulate_drift(40_000, [0.9] * 3 + [0.6] * 2, [0.6] * 5, coverage=0.8, rng=rng)
     votes.write_text(lines_of(np.asarray(drift.votes.codes)))
-    options = [*window, "--method", "triplet_mean", "--every", "500"]
+    options = [*window, "--method", "triplet_mean", "--block", "50", "--every", "500"]
     straight = run(*options[:-2], votes)
     command = ["stream", *options, str(votes), "-o", str(labels), "--checkpoint", str(checkpoint)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -70,7 +70,7 @@ def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -
     Sources and classes that are not known yet are those of these lines.
     """
     reader = _Reader(known, rules)
-    rows, ids, bad = [], [], []
+    rows, ids, numbers, bad = [], [], [], []
     for number, line in enumerate(lines, first):
         try:
             found = _parse(line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line)
@@ -79,9 +79,13 @@ def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -
             votes, identity = _parts(found, rules.id_field, number)
             rows.append(reader.row(votes))
             ids.append(identity)
+            numbers.append(number)
         except _WrongLineError as error:
             bad.append((number, str(error)))
-    if not rows or not reader.width:
+    if not reader.width:
+        bad += [(number, "no votes, and no source is known yet; --sources names them") for number in numbers]
+        return Block(None, [], sorted(bad), known)
+    if not rows:
         return Block(None, [], bad, known)
     return Block(reader.votes(rows), ids, bad, reader.known())
 

@@ -120,8 +120,7 @@ class Stream:
             labels = write_block(block.ids, posterior, block.votes.classes)
         self.known = block.known
         data = b"".join(lines)
-        target.write(labels)
-        target.flush()
+        _write(target, labels)
         return replace(
             before,
             lines=before.lines + len(lines),
@@ -149,6 +148,14 @@ class Stream:
         model = self.model if self.known.classes is not None and self.model.n_seen_ else None
         write_checkpoint(self.checkpoint, Checkpoint(self.options, self.position, self.known, model))
         return self.position.lines
+
+
+def _write(target: BinaryIO, data: bytes) -> None:
+    """Write all of it, now."""
+    left = memoryview(data)
+    while left:  # where Python does not buffer, a signal may cut a write short
+        left = left[target.write(left) :]
+    target.flush()
 
 
 def skip_input(source: BinaryIO, position: Position) -> None:
