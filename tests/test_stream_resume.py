@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -227,7 +228,8 @@ def test_a_line_is_answered_at_once_in_blocks_of_one(unbuffered):
     for number in (1, 2):
         process.stdin.write(b'{"a": 1}\n')
         process.stdin.flush()
-        assert json.loads(process.stdout.readline())["id"] == number  # while the input is open
+        assert select.select([process.stdout], [], [], 60)[0], "no answer while the input is open"
+        assert json.loads(process.stdout.readline())["id"] == number
     process.communicate(timeout=60)
     assert process.returncode == 0
 
