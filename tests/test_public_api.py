@@ -172,6 +172,28 @@ def test_multi_label_model_signature():
     ]  # fmt: skip
 
 
+def test_names_of_the_theory():
+    from flyingsquid.analysis import theory
+
+    assert theory.__all__ == [
+        "accuracy_error_bound", "covariance_floor", "drift_of", "end_model_drift_bound", "end_model_window",
+        "generalization_bound", "lower_bound", "mean_parameters", "model_distance", "optimal_window",
+        "rarest_event", "sampling_error_bound", "smallest_eigenvalue", "tolerated_drift",
+        "window_error_bound",
+    ]  # fmt: skip
+    assert all(callable(getattr(theory, name)) for name in theory.__all__)
+
+
+def test_options_of_the_stream_command():
+    from flyingsquid.cli.main import main
+
+    assert [parameter.name for parameter in main.commands["stream"].params] == [
+        "votes", "output", "window", "decay", "classes", "sources", "class_balance", "method", "refresh",
+        "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint", "every",
+        "continued", "position",
+    ]  # fmt: skip
+
+
 def test_error_tree():
     errors = {n for n, c in vars(fs.exceptions).items() if inspect.isclass(c) and n.endswith("Error")}
     assert {n for n in errors if not n.startswith("_")} == ERRORS

@@ -8,6 +8,7 @@ import click
 
 from flyingsquid._version import __version__
 from flyingsquid.cli.demo import demo
+from flyingsquid.cli.stream import stream
 from flyingsquid.exceptions import FlyingSquidError
 
 
@@ -28,3 +29,4 @@ def main() -> None:
 
 
 main.add_command(demo)
+main.add_command(stream)
