@@ -44,9 +44,13 @@ def majority(votes: NDArray[np.int8]) -> NDArray[np.bool_]:
     return (votes == 1).sum(1) > (votes == 0).sum(1)
 
 
+def fit(votes: NDArray[np.int8]) -> fs.LabelModel:
+    return fs.LabelModel(method="triplet_mean").fit(votes)
+
+
 def measure(n: int, m: int) -> dict[str, Any]:
     votes = votes_of(n, m)
-    model = fs.LabelModel(method="triplet_mean").fit(votes)
+    model = fit(votes)
     repeats = 7 if n * m >= 10**7 else 30
     fits = alternate(
         {"fit": lambda: fs.LabelModel(method="triplet_mean").fit(votes), "gram": lambda: one_hot_gram(votes)},
@@ -61,7 +65,7 @@ def measure(n: int, m: int) -> dict[str, Any]:
         "m": m,
         "fit": ratio(fits, "fit", "gram"),
         "predict_proba": ratio(labels, "predict_proba", "majority"),
-        "fit_megabytes": peak_megabytes(lambda: fs.LabelModel(method="triplet_mean").fit(votes)),
+        "fit_megabytes": peak_megabytes(lambda: fit(votes)),
         "predict_megabytes": peak_megabytes(lambda: model.predict_proba(votes)) - n * 2 * 8 / 1e6,
     }
     if n == 1_000:
