@@ -60,10 +60,13 @@ def measure_edges() -> dict[str, Any]:
     votes = fs.datasets.simulate(100_000, rng.uniform(0.6, 0.9, 9), coverage=0.8, rng=rng).votes
     graph = fs.DependencyGraph(9, source_edges=EDGES)
     fits = alternate(
-        {"edges": lambda: fs.LabelModel(graph).fit(votes), "none": lambda: fs.LabelModel().fit(votes)},
+        {
+            "edges": lambda: fs.LabelModel(graph).fit(votes),
+            "none": lambda: fs.LabelModel(method="triplet_mean").fit(votes),
+        },
         repeats=40,
     )
-    labels = fs.LabelModel(graph).fit(votes), fs.LabelModel().fit(votes)
+    labels = fs.LabelModel(graph).fit(votes), fs.LabelModel(method="triplet_mean").fit(votes)
     predictions = alternate(
         {"edges": lambda: labels[0].predict_proba(votes), "none": lambda: labels[1].predict_proba(votes)},
         repeats=40,

@@ -53,7 +53,7 @@ def measure(n: int, m: int) -> dict[str, Any]:
     model = fit(votes)
     repeats = 7 if n * m >= 10**7 else 30
     fits = alternate(
-        {"fit": lambda: fs.LabelModel(method="triplet_mean").fit(votes), "gram": lambda: one_hot_gram(votes)},
+        {"fit": lambda: fit(votes), "gram": lambda: one_hot_gram(votes)},
         repeats=repeats,
     )
     labels = alternate(
@@ -72,7 +72,7 @@ def measure(n: int, m: int) -> dict[str, Any]:
         y = np.random.default_rng(0).random(n)
         small = alternate(
             {
-                "fit": lambda: fs.LabelModel(method="triplet_mean").fit(votes),
+                "fit": lambda: fit(votes),
                 "linear": lambda: LinearRegression().fit(votes, y),
             },
             repeats=100,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import flyingsquid as fs
 from benchmarks.harness import save
 from benchmarks.quality.folder import data_folder, find
-from benchmarks.quality.scores import add_one_shares, credit, f1, log_loss
+from benchmarks.quality.scores import add_one_shares, scores_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "online.md"
 SETS = ("basketball", "tennis", "commercial")
@@ -40,7 +40,7 @@ def load(folder: Path, name: str) -> tuple[Codes, Codes]:
 def offline(method: Any) -> Way:
     def label(votes: Codes) -> Array:
         model = fs.LabelModel(method=method, class_balance="uniform").fit(votes)
-        return np.asarray(model.predict_proba(votes)[:, 1])
+        return model.predict_proba(votes)
 
     return label
 
@@ -49,13 +49,13 @@ def online(method: Any, **options: Any) -> Way:
     def label(votes: Codes) -> Array:
         model = fs.OnlineLabelModel(**options, method=method, class_balance="uniform", n_classes=2)
         chunks = (votes[start : start + CHUNK] for start in range(0, len(votes), CHUNK))
-        return np.concatenate([model.update(chunk)[:, 1] for chunk in chunks])
+        return np.concatenate([model.update(chunk) for chunk in chunks])
 
     return label
 
 
 WAYS: dict[str, Way] = {"majority vote": add_one_shares}
-for _method in ("triplet_mean", "agreement"):
+for _method in ("consensus", "triplet_mean", "agreement"):
     WAYS[f"offline, {_method}"] = offline(_method)
     WAYS[f"online, {_method}, window 10,000"] = online(_method)
     WAYS[f"online, {_method}, window 2,000"] = online(_method, window=2_000)
@@ -70,13 +70,11 @@ def measure(votes: Codes, y: Codes) -> dict[str, dict[str, float] | str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
             try:
-                p = label(votes)[known]
+                posterior = label(votes)[known]
             except fs.exceptions.NotIdentifiableError as error:
                 results[name] = str(error)
                 continue
-        truth = y[known]
-        scores = {"accuracy": credit(p, truth).mean(), "f1": f1(p, truth), "log_loss": log_loss(p, truth)}
-        results[name] = {metric: round(float(value), 6) for metric, value in scores.items()}
+        results[name] = {metric: round(value, 6) for metric, value in scores_of(posterior, y[known]).items()}
     return results
 
 
