@@ -24,6 +24,7 @@ LAYERS = {
     "models": 5,
     "datasets": 6,
     "cli": 7,
+    "torch": 7,
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
@@ -37,6 +38,7 @@ MAY_IMPORT = {
     "models": NUMERIC | {"sklearn"},
     "datasets": NUMERIC | {"sklearn"},
     "cli": {"numpy", "click", "rich", "sklearn"},
+    "torch": {"numpy", "torch"},
 }
 OPTIONAL = [
     "torch", "pandas", "polars", "pyarrow", "dask", "pyspark", "matplotlib", "numba", "networkx",

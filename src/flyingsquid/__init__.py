@@ -25,8 +25,10 @@ if TYPE_CHECKING:
         MajorityVote,
         MultiLabelModel,
         SequenceLabelModel,
+        WeaklySupervisedClassifier,
         learn_structure,
         load,
+        to_training_set,
     )
 
 __all__ = [
@@ -40,18 +42,29 @@ __all__ = [
     "SequenceLabelModel",
     "SequenceMoments",
     "Votes",
+    "WeaklySupervisedClassifier",
     "__version__",
     "datasets",
     "exceptions",
     "learn_structure",
     "load",
     "score_bins",
+    "to_training_set",
 ]
 
 # The estimators need scikit-learn, which takes a second to import and imports pandas where it
 # is installed. Counting votes on a worker needs neither.
 _LAZY = dict.fromkeys(
-    ("LabelModel", "MajorityVote", "MultiLabelModel", "SequenceLabelModel", "learn_structure", "load"),
+    (
+        "LabelModel",
+        "MajorityVote",
+        "MultiLabelModel",
+        "SequenceLabelModel",
+        "WeaklySupervisedClassifier",
+        "learn_structure",
+        "load",
+        "to_training_set",
+    ),
     "flyingsquid.models",
 )
 
