@@ -44,6 +44,7 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_graphs
 	$(BIN)/python -m benchmarks.bench_structure
 	$(BIN)/python -m benchmarks.bench_many
+	$(BIN)/python -m benchmarks.bench_torch
 
 docs: venv ## Check the documentation: links, and every code block
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -12,7 +12,6 @@ from torch import distributed
 
 from flyingsquid.torch import LabelModelLoss
 
-
 WINDOWS = (None, 130)
 
 

@@ -129,8 +129,9 @@ def _read_labels(proba: ArrayLike) -> NDArray[np.float64]:
             f"proba has shape {labels.shape}; one column a class, (n, K), is needed. Labels of several tasks "
             "are one training set a task"
         )
-    if not (np.isfinite(labels).all() and (labels >= 0).all() and np.allclose(labels.sum(axis=1), 1, 0, 1e-3)):
-        raise IncompatibleError("proba holds rows that are no probabilities: they must be 0 or more and sum to 1")
+    sums_to_1 = np.allclose(labels.sum(axis=1), 1, rtol=0, atol=1e-3)  # not where there is a NaN
+    if not (sums_to_1 and (labels >= 0).all()):
+        raise IncompatibleError("proba holds rows that are no probabilities: 0 or more, with the sum 1")
     return labels
 
 

@@ -137,8 +137,8 @@ class LabelModelLoss(nn.Module):  # type: ignore[misc]  # torch is not read by t
         Parameters
         ----------
         logits : tensor
-            (b, K); for two classes also (b,) or (b, 1), the log odds of class 1. For D > 1 tasks (b, D, K), or
-            (b, D) for two classes.
+            (b, K); for two classes also (b,) or (b, 1), the log odds of class 1. For D > 1 tasks (b, D, K),
+            or (b, D) for two classes.
         votes : integer tensor of shape (b, m), or (b, D, s) for D tasks with s sources each
             0 to K - 1; -1 where a source does not vote.
         item_weight : tensor of shape (b,), optional
@@ -146,7 +146,8 @@ class LabelModelLoss(nn.Module):  # type: ignore[misc]  # torch is not read by t
         """
         if logits.shape[:1] != votes.shape[:1]:
             raise IncompatibleError(
-                f"logits have shape {tuple(logits.shape)}, votes {tuple(votes.shape)}; one row an item in both"
+                f"logits have shape {tuple(logits.shape)}, and votes {tuple(votes.shape)}; one row an item in "
+                "both"
             )
         labels, covered = self._learn_and_label(votes)
         if self.drop_uncovered:
@@ -291,8 +292,8 @@ class LabelModelLoss(nn.Module):  # type: ignore[misc]  # torch is not read by t
         if wrong.any():
             row, source = wrong.nonzero()[0].tolist()
             raise VotesError(
-                f"row {row}, source {source}: {int(votes[row, source])} is no vote; 0 to {self.n_classes - 1} "
-                "are the classes, and -1 is no vote"
+                f"row {row}, source {source}: {int(votes[row, source])} is no vote; "
+                f"0 to {self.n_classes - 1} are the classes, and -1 is where there is none"
             )
         return votes
 

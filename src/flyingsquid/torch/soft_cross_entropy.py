@@ -90,8 +90,8 @@ class SoftCrossEntropy(nn.Module):  # type: ignore[misc]  # torch is not read by
         else:
             binary = " or, for log odds, that without its last axis" if n_classes == 2 else ""
             raise IncompatibleError(
-                f"logits have shape {tuple(logits.shape)}, and the labels {tuple(targets.shape)}; logits need "
-                f"the shape of the labels{binary}"
+                f"logits have shape {tuple(logits.shape)}, and the labels {tuple(targets.shape)}; logits "
+                f"need the shape of the labels{binary}"
             )
         costs = targets.to(log_shares.dtype)
         if self.weight is not None:

@@ -31,7 +31,7 @@ class Solved:
     Attributes
     ----------
     models : tuple of LabelModel
-        One, or one a task where tasks of many classes are fitted apart; empty where the counts do not suffice.
+        One, or one a task where tasks of many classes are fitted apart; empty where counts do not suffice.
     parameters : PosteriorParameters, or None
     reason : text
         Why the counts do not suffice, where they do not.
