@@ -1,8 +1,8 @@
 """Claim: learning the sources in the loop adds less than 5% to the step of a small network.
 
-A residual network of about a million parameters on batches of 64 images of 32 x 32, on the CPU: seconds of a
-training step with ``LabelModelLoss`` on 10 sources, beside the same step with ``SoftCrossEntropy`` on labels that are
-ready. The loss alone is timed beside that step too, which is the same question with less noise.
+A residual network of about a million parameters on batches of 64 images of 32 x 32, on the CPU: seconds of
+a training step with ``LabelModelLoss`` on 10 sources, beside the same step with ``SoftCrossEntropy`` on
+labels that are ready. The loss alone is timed beside that step too: the same question, with less noise.
 
 Run with ``python -m benchmarks.bench_torch``; ``--save`` writes the results file.
 """

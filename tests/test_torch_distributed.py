@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.extra
 PROCESS = Path(__file__).parent / "torch_process.py"
 
 
-def run(folder: Path, world: int) -> list[list[dict]]:
+def run(folder: Path, world: int) -> list[list[dict[str, Any]]]:
     """The states that each process leaves behind."""
     processes = [
         subprocess.Popen([sys.executable, PROCESS, folder, str(rank), str(world)]) for rank in range(world)

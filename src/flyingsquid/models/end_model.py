@@ -119,7 +119,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         # A model of probabilities may answer with such.
         return self.classes_[answers.argmax(axis=1)] if answers.ndim == 2 else answers
 
-    @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "predict_proba"))
+    @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """P(Y = k) by the end model, shape (n, K), columns in the order of ``classes_``."""
         self._require_fitted()
@@ -133,7 +133,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         whole[:, [column[label] for label in np.asarray(known).tolist()]] = found
         return whole
 
-    @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "decision_function"))
+    @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """What the end model decides by."""
         self._require_fitted()

@@ -136,7 +136,8 @@ def _read_labels(proba: ArrayLike) -> NDArray[np.float64]:
 
 
 def _read_confidence(min_confidence: Any) -> float:
-    if isinstance(min_confidence, bool) or not np.isscalar(min_confidence) or not 0 <= min_confidence <= 1:
+    is_number = isinstance(min_confidence, (int, float, np.number)) and not isinstance(min_confidence, bool)
+    if not is_number or not 0 <= min_confidence <= 1:
         raise OptionError(f"min_confidence={min_confidence!r}; a probability, 0 to 1, is needed")
     # A label that is as sure as asked for stays, whatever its last bit.
     return float(min_confidence) - 1e-12

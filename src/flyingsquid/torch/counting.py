@@ -58,9 +58,9 @@ def _count(votes: Tensor, cover: Cover, n_classes: int) -> Tensor:
             pairs = (hot.T @ hot).reshape(n_classes, len(block), n_classes, len(block))
             parts.append(pairs.transpose(1, 2).reshape(-1).to(torch.int64))
             hots.append(hot)
-        for unit, block in zip(cover.units, cover.unit_blocks, strict=True):
+        for unit, at in zip(cover.units, cover.unit_blocks, strict=True):
             states = _unit_states(votes[:, list(unit)], n_classes)
-            votes_beside = torch.cat([torch.ones_like(hots[block][:, :1]), hots[block]], dim=1)
+            votes_beside = torch.cat([torch.ones_like(hots[at][:, :1]), hots[at]], dim=1)
             parts.append((states.T @ votes_beside).reshape(-1).to(torch.int64))
     return torch.cat(parts)
 

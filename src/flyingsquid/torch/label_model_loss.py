@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from flyingsquid.exceptions import GraphError, IncompatibleError, OptionError, SourceWarning, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.edges import components
-from flyingsquid.models import LabelModel
 from flyingsquid.models.label_model import Method
 from flyingsquid.moments import Moments
 from flyingsquid.moments.cover import Cover
@@ -28,7 +27,7 @@ from flyingsquid.torch.solver import Solved, Solver
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
-class LabelModelLoss(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
+class LabelModelLoss(nn.Module):
     """Cross entropy against labels from votes, whose sources are learned in the same loop.
 
     In training mode ``loss_fn(logits, votes)`` adds the votes to its counts, fits the label model to them,
@@ -146,8 +145,8 @@ class LabelModelLoss(nn.Module):  # type: ignore[misc]  # torch is not read by t
         """
         if logits.shape[:1] != votes.shape[:1]:
             raise IncompatibleError(
-                f"logits have shape {tuple(logits.shape)}, and votes {tuple(votes.shape)}; one row an item in "
-                "both"
+                f"logits have shape {tuple(logits.shape)}, and votes {tuple(votes.shape)}; one row an item "
+                "in both"
             )
         labels, covered = self._learn_and_label(votes)
         if self.drop_uncovered:
@@ -173,10 +172,10 @@ class LabelModelLoss(nn.Module):  # type: ignore[misc]  # torch is not read by t
         return moments_of_counts(self._counts_on_host(), self._cover, self.n_classes)
 
     @property
-    def label_model(self) -> LabelModel | tuple[LabelModel, ...] | None:
-        """The fitted label model; None while labels are vote shares.
+    def label_model(self) -> Any:
+        """The fitted ``LabelModel``; None while labels are vote shares.
 
-        One for each task where there are several, of more than two classes.
+        Where there are several tasks of more than two classes: a tuple, one for each.
         """
         models = self._solve().models
         return (models[0] if len(models) == 1 else models) or None
@@ -277,7 +276,7 @@ class LabelModelLoss(nn.Module):  # type: ignore[misc]  # torch is not read by t
 
     def _read(self, votes: Tensor) -> Tensor:
         """Votes of shape (b, m), or an error that says what is wrong with them."""
-        shapes = [(self.n_sources,)]
+        shapes: list[tuple[int, ...]] = [(self.n_sources,)]
         if self.graph.n_tasks > 1 and self.graph.stacked_shape is not None:
             shapes.append(self.graph.stacked_shape)
         if tuple(votes.shape[1:]) not in shapes:

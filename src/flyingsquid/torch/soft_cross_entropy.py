@@ -14,7 +14,7 @@ Reduction: TypeAlias = Literal["mean", "sum", "none"]
 REDUCTIONS = ("mean", "sum", "none")
 
 
-class SoftCrossEntropy(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
+class SoftCrossEntropy(nn.Module):
     """-Σₖ P(Y = k) log softmax(logits)ₖ, averaged over items.
 
     Half precision is computed in float32. Gradients reach the logits only.

@@ -106,7 +106,8 @@ class Solver:
         """Tasks of many classes that nothing joins, one by one."""
         tasks = tuple(self.graph.sources_of(task) for task in range(self.graph.n_tasks))
         balance = resolve_task_balance(self.class_balance, moments.classes, len(tasks))
-        models, cliques = [], []
+        models: list[LabelModel] = []
+        cliques: list[NDArray[np.float64]] = []
         log_tables = np.empty((self.graph.n_sources, self.n_classes, self.n_classes + 1))
         for task, sources in enumerate(tasks):
             model = LabelModel(class_balance=balance.tasks[task], **self.options)
