@@ -78,5 +78,5 @@ def main(n_items: int) -> dict[str, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=20_000)
+    parser.add_argument("--items", type=int, default=10_000)
     main(parser.parse_args().items)
