@@ -414,6 +414,23 @@ def test_warm_up_says_when_the_label_model_begins():
     assert loss_fn.label_model is not None
 
 
+def test_a_short_window_does_not_warm_up_for_ever():
+    votes, _ = draw()
+    loss_fn = LabelModelLoss(5, window=60, warm_up=100)
+    loss_fn.update(votes)
+    assert loss_fn.label_model is not None
+
+
+def test_a_batch_whose_logits_do_not_fit_is_not_counted():
+    votes, _ = draw()
+    loss_fn = LabelModelLoss(5)
+    with pytest.raises(IncompatibleError, match=r"logits have shape \(640, 3\), and the labels \(640, 2\)"):
+        loss_fn(torch.zeros(640, 3), votes)
+    with pytest.raises(IncompatibleError, match=r"and the labels \(900, 3, 2\)"):
+        LabelModelLoss(12, graph=CLIP)(torch.zeros(900, 2), draw_on(CLIP))
+    assert int(loss_fn.n_items) == 0
+
+
 def test_items_without_votes_have_no_part_in_the_loss_but_are_counted():
     votes, _ = draw()
     votes[:, 0] = votes[:, 0].clamp(min=0)

@@ -11,20 +11,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from flyingsquid.exceptions import GraphError, IncompatibleError, OptionError, SourceWarning, VotesError
+from flyingsquid.exceptions import IncompatibleError, SourceWarning
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.graph.edges import components
 from flyingsquid.models.label_model import Method
 from flyingsquid.moments import Moments
 from flyingsquid.moments.cover import Cover
-from flyingsquid.moments.storage import is_kept_sparse
 from flyingsquid.torch.counting import count_shapes, count_votes, moments_of_counts
 from flyingsquid.torch.posterior import float_dtype, posterior, vote_shares
 from flyingsquid.torch.processes import gathered, summed
-from flyingsquid.torch.soft_cross_entropy import Reduction, SoftCrossEntropy
+from flyingsquid.torch.reading import joined_sources, read_graph, read_votes, read_whole, require_dense
+from flyingsquid.torch.soft_cross_entropy import Reduction, SoftCrossEntropy, require_logits
 from flyingsquid.torch.solver import Solved, Solver
-
-_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class LabelModelLoss(nn.Module):
@@ -103,16 +100,16 @@ class LabelModelLoss(nn.Module):
         process_group: Any = None,
     ) -> None:
         super().__init__()
-        self.n_sources = _read_whole("n_sources", n_sources, 1)
-        self.n_classes = _read_whole("n_classes", n_classes, 2)
-        self.window = None if window is None else _read_whole("window", window, 1)
-        self.warm_up = _read_whole("warm_up", warm_up, 0)
-        self.graph = _read_graph(graph, self.n_sources)
+        self.n_sources = read_whole("n_sources", n_sources, 1)
+        self.n_classes = read_whole("n_classes", n_classes, 2)
+        self.window = None if window is None else read_whole("window", window, 1)
+        self.warm_up = read_whole("warm_up", warm_up, 0)
+        self.graph = read_graph(graph, self.n_sources)
         self.drop_uncovered = drop_uncovered
         self.process_group = process_group
         self.soft_cross_entropy = SoftCrossEntropy(weight, reduction=reduction)
         self._cover = Cover.of(self.graph)
-        _require_dense(self._cover, self.n_classes)
+        require_dense(self._cover, self.n_classes)
         options = {
             "method": method,
             "multiclass": multiclass,
@@ -125,7 +122,7 @@ class LabelModelLoss(nn.Module):
         self._prior = self._solver.prior()
         self._solver.check()
         self._tasks = tuple(self.graph.sources_of(task) for task in range(self.graph.n_tasks))
-        self._parts = _joined_sources(self.graph)
+        self._parts = joined_sources(self.graph)
         self._solved: tuple[NDArray[np.int64], Solved] | None = None
         self._has_warned = False
         self._count_names = self._register_counts()
@@ -148,6 +145,9 @@ class LabelModelLoss(nn.Module):
                 f"logits have shape {tuple(logits.shape)}, and votes {tuple(votes.shape)}; one row an item "
                 "in both"
             )
+        tasks = () if len(self._tasks) == 1 else (len(self._tasks),)
+        # Before anything is counted: who mends the logits and tries again should not count the batch twice.
+        require_logits(logits.shape, (len(logits), *tasks, self.n_classes))
         labels, covered = self._learn_and_label(votes)
         if self.drop_uncovered:
             covered = covered.to(labels.dtype)
@@ -257,7 +257,8 @@ class LabelModelLoss(nn.Module):
         """The fit of the counts; kept until they change, wherever they were changed."""
         counts = self._counts_on_host()
         if self._solved is None or not np.array_equal(self._solved[0], counts):
-            if counts[0] < max(1, self.warm_up):
+            enough = self.warm_up if self.window is None else min(self.warm_up, self.window)
+            if counts[0] < max(1, enough):
                 solved = Solved((), None)
             else:
                 solved = self._solver.solve(moments_of_counts(counts, self._cover, self.n_classes))
@@ -275,58 +276,7 @@ class LabelModelLoss(nn.Module):
             )
 
     def _read(self, votes: Tensor) -> Tensor:
-        """Votes of shape (b, m), or an error that says what is wrong with them."""
-        shapes: list[tuple[int, ...]] = [(self.n_sources,)]
-        if self.graph.n_tasks > 1 and self.graph.stacked_shape is not None:
-            shapes.append(self.graph.stacked_shape)
-        if tuple(votes.shape[1:]) not in shapes:
-            wanted = " or ".join(str(("b", *shape)).replace("'", "") for shape in shapes)
-            raise VotesError(f"votes have shape {tuple(votes.shape)}; {wanted} is needed")
-        if votes.dtype not in _WHOLE:
-            raise VotesError(f"votes are {votes.dtype}; whole numbers are needed, -1 where there is no vote")
-        votes = votes.reshape(len(votes), self.n_sources)
-        if votes.dtype == torch.uint8:  # it cannot be compared with -1
-            votes = votes.short()
-        wrong = (votes < -1) | (votes >= self.n_classes)
-        if wrong.any():
-            row, source = wrong.nonzero()[0].tolist()
-            raise VotesError(
-                f"row {row}, source {source}: {int(votes[row, source])} is no vote; "
-                f"0 to {self.n_classes - 1} are the classes, and -1 is where there is none"
-            )
-        return votes
-
-
-def _read_whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value.__index__()) < least:
-        raise OptionError(f"{name}={value!r}; a whole number, {least} or more, is needed")
-    return int(value.__index__())
-
-
-def _read_graph(graph: Any, n_sources: int) -> DependencyGraph:
-    if graph is None:
-        return DependencyGraph(n_sources)
-    if not isinstance(graph, DependencyGraph):
-        raise OptionError(f"graph={graph!r} is none; pass a DependencyGraph, or None")
-    if graph.n_sources != n_sources:
-        raise GraphError(f"the graph has {graph.n_sources} sources, and n_sources={n_sources}")
-    return graph
-
-
-def _require_dense(cover: Cover, n_classes: int) -> None:
-    largest = max(len(block) for block in cover.blocks)
-    if is_kept_sparse(largest, n_classes):
-        raise OptionError(
-            f"counts of {largest:,} sources and {n_classes:,} classes are kept sparse, which a loss does not "
-            "do. Label with LabelModel, and train with SoftCrossEntropy"
-        )
-
-
-def _joined_sources(graph: DependencyGraph) -> list[list[int]]:
-    """For each task the sources on it and on all tasks that it is joined to."""
-    part = components(graph.task_edges, graph.n_tasks)
-    part_of_source = part[list(graph.source_task)]
-    return [np.flatnonzero(part_of_source == part[task]).tolist() for task in range(graph.n_tasks)]
+        return read_votes(votes, self.graph, self.n_classes)
 
 
 def _product(covered: Tensor, item_weight: Tensor) -> Tensor:

@@ -79,31 +79,34 @@ class SoftCrossEntropy(nn.Module):
     def _losses(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The loss of every item and task, shape ``targets.shape[:-1]``."""
         logits = logits if logits.dtype == torch.float64 else logits.float()
-        n_classes = targets.shape[-1]
+        require_logits(logits.shape, targets.shape)
         if logits.shape == targets.shape:
             log_shares = functional.log_softmax(logits, dim=-1)
-        elif n_classes == 2 and _is_log_odds(logits, targets):
+        else:
             log_odds = logits.reshape(targets.shape[:-1])
             # Each side by its own logistic: 1 - p would round the small side of a sure answer to 0.
             sides = (functional.logsigmoid(-log_odds), functional.logsigmoid(log_odds))
             log_shares = torch.stack(sides, dim=-1)
-        else:
-            binary = " or, for log odds, that without its last axis" if n_classes == 2 else ""
-            raise IncompatibleError(
-                f"logits have shape {tuple(logits.shape)}, and the labels {tuple(targets.shape)}; logits "
-                f"need the shape of the labels{binary}"
-            )
         costs = targets.to(log_shares.dtype)
         if self.weight is not None:
-            if len(self.weight) != n_classes:
-                raise IncompatibleError(f"weight has {len(self.weight)} classes, the labels {n_classes}")
+            if len(self.weight) != targets.shape[-1]:
+                raise IncompatibleError(
+                    f"weight has {len(self.weight)} classes, the labels {targets.shape[-1]}"
+                )
             costs = costs * self.weight.to(log_shares.dtype)
         return -(costs * log_shares).sum(dim=-1)
 
 
-def _is_log_odds(logits: Tensor, targets: Tensor) -> bool:
-    """Whether there is one number an item and task, (b, ...) or (b, ..., 1)."""
-    return logits.shape in (targets.shape[:-1], (*targets.shape[:-1], 1))
+def require_logits(logits: tuple[int, ...], targets: tuple[int, ...]) -> None:
+    """Refuse shapes of logits that do not go with labels of the shape (b, ..., K)."""
+    logits, targets = tuple(logits), tuple(targets)
+    one_number = (targets[:-1], (*targets[:-1], 1)) if targets[-1] == 2 else ()
+    if logits != targets and logits not in one_number:
+        binary = " or, for log odds, that without its last axis" if one_number else ""
+        raise IncompatibleError(
+            f"logits have shape {logits}, and the labels {targets}; logits need the shape of the labels"
+            f"{binary}"
+        )
 
 
 def _spread(item_weight: Tensor, losses: Tensor) -> Tensor:
