@@ -25,6 +25,7 @@ LAYERS = {
     "datasets": 7,
     "plot": 8,
     "cli": 8,
+    "torch": 8,
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
@@ -39,6 +40,7 @@ MAY_IMPORT = {
     "datasets": NUMERIC | {"sklearn"},
     "plot": {"numpy", "matplotlib"},
     "cli": {"numpy", "click", "rich", "sklearn"},
+    "torch": {"numpy", "torch"},
 }
 OPTIONAL = [
     "torch", "pandas", "polars", "pyarrow", "dask", "pyspark", "matplotlib", "numba", "networkx",

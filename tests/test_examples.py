@@ -1,17 +1,22 @@
-"""Every example runs, and shows what it says."""
+"""Every example runs at small size, and shows what it says."""
 
 from __future__ import annotations
 
+import importlib
 import runpy
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 
 
 def test_a_classifier_trained_online_survives_a_change(capsys):
-    results = runpy.run_path(str(EXAMPLES / "04_drift.py"))["main"]()
+    results = runpy.run_path(str(EXAMPLES / "drift.py"))["main"]()
     printed = capsys.readouterr().out
     online, once, majority = (results[name] for name in ("online", "fitted once", "majority vote"))
     assert online[0] > max(once[0], majority[0]) + 0.05
@@ -20,6 +25,52 @@ def test_a_classifier_trained_online_survives_a_change(capsys):
     assert "source 0 fell from" in printed
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
-def test_an_example_is_short(path):
-    assert len(path.read_text("utf-8").splitlines()) <= 85
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """The scores of one example."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+    def run_one(name: str, n_items: int) -> dict[str, float]:
+        try:
+            return importlib.import_module(name).main(n_items)
+        finally:
+            for module in (name, "comments"):
+                sys.modules.pop(module, None)
+
+    return run_one
+
+
+def test_n_grams_learn_more_than_the_rules_know(run):
+    scores = run("text_classification", 3_000)
+    assert scores["n-grams on our labels"] > scores["the rules alone"] + 0.05
+    assert scores["n-grams on our labels"] > scores["n-grams on majority votes"] + 0.05
+    assert scores["n-grams on gold"] > scores["n-grams on our labels"] - 0.02
+
+
+@pytest.mark.extra
+@needs_torch
+def test_n_grams_in_a_training_loop(run):
+    assert run("text_classification_torch", 2_000)["n-grams, rules learned in the loop"] > 0.75
+
+
+@pytest.mark.extra
+@needs_torch
+def test_a_window_follows_detectors_that_drift(run):
+    scores = run("online_video", 3_000)
+    assert scores["a window of the latest frames"] > scores["all frames so far"] + 0.03
+    assert scores["a window of the latest frames"] > scores["majority vote"]
+    assert scores["gold"] > 0.85
+
+
+@pytest.mark.extra
+@needs_torch
+def test_one_pass_in_the_loop_costs_little(run, capsys):
+    scores = run("loop_or_two_stages", 4_000)
+    assert "same counts: True" in capsys.readouterr().out
+    assert abs(scores["in the loop"] - scores["two stages"]) < 0.03
+
+
+def test_the_list_names_every_example():
+    text = (EXAMPLES / "README.md").read_text("utf-8")
+    scripts = {path.name for path in EXAMPLES.glob("*.py")} - {"comments.py"}
+    assert all(name in text for name in scripts)

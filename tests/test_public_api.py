@@ -20,12 +20,14 @@ TOP = [
     "SequenceLabelModel",
     "SequenceMoments",
     "Votes",
+    "WeaklySupervisedClassifier",
     "__version__",
     "datasets",
     "exceptions",
     "learn_structure",
     "load",
     "score_bins",
+    "to_training_set",
 ]
 MEMBERS = {
     fs.DependencyGraph: {
@@ -69,6 +71,10 @@ MEMBERS = {
         "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "from_scores", "codes",
         "classes", "names", "items", "shape", "n_items", "n_sources", "n_classes", "n_votes", "is_sparse",
         "source_names", "missing_counts", "to_dense", "distinct", "matched_to", "of_sources",
+    },
+    fs.WeaklySupervisedClassifier: {
+        "fit", "predict", "predict_proba", "decision_function", "score",
+        "get_params", "set_params", "get_metadata_routing", "set_fit_request", "set_score_request",
     },
 }  # fmt: skip
 ERRORS = {
@@ -192,6 +198,32 @@ def test_options_of_the_stream_command():
         "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint", "every",
         "continued", "position",
     ]  # fmt: skip
+
+
+def test_end_model_signatures():
+    assert list(inspect.signature(fs.WeaklySupervisedClassifier).parameters) == [
+        "end_model", "label_model", "labels", "min_confidence", "drop_uncovered",
+    ]  # fmt: skip
+    assert list(inspect.signature(fs.WeaklySupervisedClassifier.fit).parameters) == ["self", "X", "votes"]
+    assert list(inspect.signature(fs.to_training_set).parameters) == [
+        "X", "proba", "min_confidence", "drop_uncovered", "votes", "classes",
+    ]  # fmt: skip
+
+
+@pytest.mark.extra
+def test_torch_signatures():
+    pytest.importorskip("torch")
+    import flyingsquid.torch as fs_torch
+
+    assert sorted(fs_torch.__all__) == ["LabelModelLoss", "SoftCrossEntropy"]
+    assert list(inspect.signature(fs_torch.LabelModelLoss).parameters) == [
+        "n_sources", "n_classes", "graph", "window", "class_balance", "method", "multiclass", "signs",
+        "screen", "cliques", "temper", "weight", "reduction", "drop_uncovered", "warm_up", "process_group",
+    ]  # fmt: skip
+    assert list(inspect.signature(fs_torch.LabelModelLoss.forward).parameters) == [
+        "self", "logits", "votes", "item_weight",
+    ]  # fmt: skip
+    assert list(inspect.signature(fs_torch.SoftCrossEntropy).parameters) == ["weight", "reduction"]
 
 
 def test_error_tree():

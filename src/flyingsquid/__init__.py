@@ -26,8 +26,10 @@ if TYPE_CHECKING:
         MultiLabelModel,
         OnlineLabelModel,
         SequenceLabelModel,
+        WeaklySupervisedClassifier,
         learn_structure,
         load,
+        to_training_set,
     )
 
 __all__ = [
@@ -42,12 +44,14 @@ __all__ = [
     "SequenceLabelModel",
     "SequenceMoments",
     "Votes",
+    "WeaklySupervisedClassifier",
     "__version__",
     "datasets",
     "exceptions",
     "learn_structure",
     "load",
     "score_bins",
+    "to_training_set",
 ]
 
 # The estimators need scikit-learn, which takes a second to import and imports pandas where it
@@ -59,8 +63,10 @@ _LAZY = dict.fromkeys(
         "MultiLabelModel",
         "OnlineLabelModel",
         "SequenceLabelModel",
+        "WeaklySupervisedClassifier",
         "learn_structure",
         "load",
+        "to_training_set",
     ),
     "flyingsquid.models",
 )

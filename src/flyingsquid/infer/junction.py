@@ -47,7 +47,7 @@ def sum_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) 
     >>> np.exp(log_likelihood).round(3)
     array([0.5])
     """
-    steps = _plan(tree, tables)
+    steps = plan(tree, tables)
     posterior, log_likelihood = np.empty(evidence.shape), np.empty(len(evidence))
     for part in _parts(len(evidence), steps):
         scaled, log_likelihood[part] = _scaled(evidence[part])
@@ -70,7 +70,7 @@ def max_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) 
     >>> max_product(np.zeros((1, 2, 2)), pair, (table,))  # though task 1 alone is most often 1
     array([[1, 0]])
     """
-    steps = _plan(tree, tables)
+    steps = plan(tree, tables)
     labels = np.empty(evidence.shape[:2], np.intp)
     for part in _parts(len(evidence), steps):
         scaled, _ = _scaled(evidence[part])
@@ -80,7 +80,7 @@ def max_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """A clique and the way to its parent; arrays have one axis for each of its tasks, then the items."""
 
     parent: int
@@ -94,7 +94,8 @@ class _Step:
     rest_above: tuple[int, ...]  # the axes of the parent that the message has summed out
 
 
-def _plan(tree: JunctionTree, tables: tuple[Array, ...]) -> list[_Step]:
+def plan(tree: JunctionTree, tables: tuple[Array, ...]) -> list[Step]:
+    """One step a clique, parents first, for :func:`sum_product` here and in ``flyingsquid.torch``."""
     steps = []
     for clique, parent, shared, table in zip(
         tree.cliques, tree.parents, tree.separators, tables, strict=True
@@ -104,7 +105,7 @@ def _plan(tree: JunctionTree, tables: tuple[Array, ...]) -> list[_Step]:
         up = tree.cliques[parent] if parent >= 0 else ()
         k = table.shape[0]
         steps.append(
-            _Step(
+            Step(
                 parent=parent,
                 log_table=(np.log(table) - np.log(table.sum(axis=new_axes, keepdims=True)))[..., None],
                 new=tuple(clique[axis] for axis in new_axes),
@@ -119,7 +120,7 @@ def _plan(tree: JunctionTree, tables: tuple[Array, ...]) -> list[_Step]:
     return steps
 
 
-def _parts(n: int, steps: list[_Step]) -> Iterator[slice]:
+def _parts(n: int, steps: list[Step]) -> Iterator[slice]:
     cells = max(1, sum(step.log_table.size for step in steps))
     rows = max(1, min(_CHUNK_ITEMS, _CHUNK_CELLS // cells))
     return (slice(start, min(n, start + rows)) for start in range(0, n, rows))
@@ -133,7 +134,7 @@ def _scaled(evidence: Array) -> tuple[Array, Array]:
     return scaled - top, top.sum(axis=(0, 1))
 
 
-def _score(step: _Step, scaled: Array) -> Array:
+def _score(step: Step, scaled: Array) -> Array:
     """log P(new tasks, votes on them | separator)."""
     score = step.log_table
     for task, axis in zip(step.new, step.new_axes, strict=True):
@@ -144,7 +145,7 @@ def _score(step: _Step, scaled: Array) -> Array:
     return score if step.new else np.repeat(score, scaled.shape[-1], axis=-1)
 
 
-def _collect(steps: list[_Step], scores: list[Array]) -> Array:
+def _collect(steps: list[Step], scores: list[Array]) -> Array:
     """Leaves first: turn scores into P(new tasks | separator, votes below), return log P(votes)."""
     log_likelihood = np.zeros(scores[0].shape[-1] if scores else 0)
     for step, score in zip(reversed(steps), reversed(scores), strict=True):
@@ -159,7 +160,7 @@ def _collect(steps: list[_Step], scores: list[Array]) -> Array:
     return log_likelihood
 
 
-def _send(step: _Step, message: Array, scores: list[Array]) -> Array:
+def _send(step: Step, message: Array, scores: list[Array]) -> Array:
     """Add a message to the parent's scores with its largest entry 0; return what was taken off."""
     top = message.max(axis=tuple(range(message.ndim - 1)))
     if step.parent >= 0:
@@ -168,7 +169,7 @@ def _send(step: _Step, message: Array, scores: list[Array]) -> Array:
     return top
 
 
-def _distribute(steps: list[_Step], beliefs: list[Array], scaled: Array) -> Array:
+def _distribute(steps: list[Step], beliefs: list[Array], scaled: Array) -> Array:
     """Parents first: P(clique | votes) in place of P(new | separator, votes); the tasks' (D, K, items)."""
     posterior = np.empty_like(scaled)
     for step, belief in zip(steps, beliefs, strict=True):
@@ -184,7 +185,7 @@ def _distribute(steps: list[_Step], beliefs: list[Array], scaled: Array) -> Arra
     return posterior
 
 
-def _best_labels(steps: list[_Step], scores: list[Array], scaled: Array) -> NDArray[np.intp]:
+def _best_labels(steps: list[Step], scores: list[Array], scaled: Array) -> NDArray[np.intp]:
     """Leaves first: the best new labels for each state of the separator. Then read them off, roots first."""
     tasks, k, items = scaled.shape
     choices: list[NDArray[np.intp]] = []

@@ -1,5 +1,6 @@
 """Thin estimators over the statistic, the solvers and the inference."""
 
+from flyingsquid.models.end_model import WeaklySupervisedClassifier
 from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
@@ -7,6 +8,7 @@ from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.online_model import OnlineLabelModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 from flyingsquid.models.structure import LearnedGraph, learn_structure
+from flyingsquid.models.training_set import TrainingSet, to_training_set
 
 __all__ = [
     "LabelModel",
@@ -15,6 +17,9 @@ __all__ = [
     "MultiLabelModel",
     "OnlineLabelModel",
     "SequenceLabelModel",
+    "TrainingSet",
+    "WeaklySupervisedClassifier",
     "learn_structure",
     "load",
+    "to_training_set",
 ]

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # Independence is believed of votes that could have shown the contrary: so many items, sources, and votes.
 _ITEMS, _LEAST_SOURCES, _MOST_SOURCES, _DENSE = 1_000, 4, 100, 0.4
 _P_VALUE = 0.01
+# A closed form needs the class balance: given, or estimated with a standard error of P below this.
+_BALANCE_ERROR = 0.03
 # Mean squared standardised residual of the agreement of pairs; 1 where the sources are independent.
 _MISFIT = 2.0
 
@@ -57,7 +59,22 @@ def goes_by_opinion(model: LabelModel, moments: Moments, votes: Votes | None, *,
     if model.method in OPINIONS:
         _options.check_opinion(model, with_gold=with_gold)
         return True
-    return is_plain(model, with_gold=with_gold) and not looks_independent(moments, votes)
+    if not is_plain(model, with_gold=with_gold):
+        return False
+    # Counts of pairs say nothing about the balance, and an even one would be a guess.
+    by_guess = votes is None and not has_balance(model)
+    return by_guess or not looks_independent(moments, votes)
+
+
+def has_balance(model: LabelModel) -> bool:
+    """Whether the class balance was given, as numbers or as even."""
+    return model.class_balance is not None
+
+
+def knows_balance(model: LabelModel) -> bool:
+    """Whether a fit of two classes was given the balance, or found it with a small error."""
+    estimate = model._fit.tasks[0].fit.balance_estimate
+    return has_balance(model) or (estimate is not None and estimate.error / 2 <= _BALANCE_ERROR)
 
 
 def looks_independent(moments: Moments, votes: Votes | None) -> bool:

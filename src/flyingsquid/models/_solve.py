@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.models._auto import goes_by_opinion, is_plain, solve_opinion
+from flyingsquid.models._auto import goes_by_opinion, is_plain, knows_balance, solve_opinion
 from flyingsquid.models._binary import solve_binary
 from flyingsquid.models._graphs import count_gold
 from flyingsquid.models._many import is_many, solve_many
@@ -52,7 +52,10 @@ def solve(
         open_method = is_plain(model, with_gold=with_gold)
         try:
             solve_binary(model, moments, counts, votes, weights, independent=open_method)
+            settled = not open_method or knows_balance(model)
         except NotIdentifiableError:
             if not open_method:
                 raise
+            settled = False
+        if not settled:
             solve_opinion(model, moments, votes, weights)

@@ -103,10 +103,10 @@ class LabelModel(VoteEstimator):
         ``"consensus"`` weighs a vote by how often others side with it, from counts alone; ``"anchored"`` adds
         ten passes over the votes that cannot drift from there. ``"auto"`` decides by the votes: a closed form
         (``"covariance"``; ``"refined"`` for more than two classes) where they look independent given the
-        truth and are many enough to tell, otherwise ``"anchored"`` where an item has 2.5 votes of sources
-        that use several classes, otherwise ``"consensus"``. With a graph, ``gold``, ``signs``, ``screen`` or
-        an estimated balance it is ``"triplet_mean"``; for more than two classes ``"refined"`` or
-        ``"agreement"``. ``diagnostics_`` says what was chosen and why.
+        truth and are many enough to tell, and to find the balance of two; otherwise ``"anchored"`` where an
+        item has 2.5 votes of sources that use several classes, otherwise ``"consensus"``. With a graph,
+        ``gold``, ``signs``, ``screen`` or an estimated balance it is ``"triplet_mean"``; for more than two
+        classes ``"refined"`` or ``"agreement"``. ``diagnostics_`` says what was chosen and why.
     multiclass : "native" or "one_vs_rest"
         For more than two classes. ``"one_vs_rest"`` fits every class against the rest by a binary ``method``,
         and puts the results into one table: the paper's reduction.

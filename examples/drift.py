@@ -2,7 +2,7 @@
 
 Every chunk of frames comes with features and the votes of five detectors. The online label model turns the
 votes into probabilities, and scikit-learn's SGDClassifier learns from them at once. Halfway, two detectors
-break and another one is repaired. Run ``python examples/04_drift.py``.
+break and another one is repaired. Run ``python examples/drift.py``.
 """
 
 from __future__ import annotations

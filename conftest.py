@@ -1,0 +1,6 @@
+"""What is not collected: modules that import an extra that is not installed."""
+
+from importlib.util import find_spec
+
+# Doctests are looked for in every module, and looking imports it.
+collect_ignore = [] if find_spec("torch") else ["src/flyingsquid/torch", "tests/torch_process.py"]

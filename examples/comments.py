@@ -1,0 +1,43 @@
+"""Made-up comments, some of them spam, and the rules that somebody wrote for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import flyingsquid as fs
+
+SPAM, HAM = 1, 0
+SPAM_WORDS = ["subscribe", "check", "channel", "http://win.example", "free", "money", "click", "giveaway"]
+HAM_WORDS = ["song", "love", "voice", "album", "dance", "lyrics", "beautiful", "concert"]
+OTHER_WORDS = ["this", "the", "my", "so", "video", "and", "please", "best", "ever", "out", "you", "it"]
+
+
+def draw_comments(n: int, rng: np.random.Generator) -> tuple[list[str], np.ndarray]:
+    """``n`` comments and whether they are spam, which no rule gets to see."""
+    y = rng.integers(0, 2, n)
+    texts = []
+    for label in y:
+        own, foreign = (SPAM_WORDS, HAM_WORDS) if label == SPAM else (HAM_WORDS, SPAM_WORDS)
+        words = [*rng.choice(own, rng.integers(1, 4)), *rng.choice(OTHER_WORDS, rng.integers(2, 8))]
+        words += list(rng.choice(foreign, int(rng.random() < 0.3)))
+        texts.append(" ".join(rng.permutation(words)))
+    return texts, y
+
+
+# One rule a line: what it looks for, and what it then says. None of them knows all words.
+RULES = {
+    "subscribe": ("subscribe", SPAM),
+    "link": ("http", SPAM),
+    "money": ("money", SPAM),
+    "check out": ("check", SPAM),
+    "song": ("song", HAM),
+    "love": ("love", HAM),
+    "voice": ("voice", HAM),
+    "please": ("please", SPAM),  # a bad rule: everybody says please
+}
+
+
+def apply_rules(texts: list[str]) -> fs.Votes:
+    """The votes of all rules, shape (n, m)."""
+    votes = [[label if word in text else fs.ABSTAIN for word, label in RULES.values()] for text in texts]
+    return fs.Votes.from_classes(votes, classes=(HAM, SPAM), names=list(RULES))

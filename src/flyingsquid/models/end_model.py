@@ -1,0 +1,176 @@
+"""A classifier of features that is trained on votes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import has_fit_parameter
+
+from flyingsquid.exceptions import IncompatibleError, OptionError
+from flyingsquid.models._base import _NotFittedError
+from flyingsquid.models.label_model import LabelModel
+from flyingsquid.models.training_set import TrainingSet, to_training_set
+
+
+class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+    """Label by votes, then train any scikit-learn classifier on the labels.
+
+    Votes are needed for training only: what is trained predicts from features, for items that no source ever
+    saw, too.
+
+    Parameters
+    ----------
+    end_model : classifier
+        Its ``fit`` should take ``sample_weight``; a ``Pipeline`` passes it to its last step.
+    label_model : LabelModel or other estimator of labels from votes, optional
+        Default: ``LabelModel()``. Both are cloned, never changed.
+    labels : "soft", "hard" or "proba"
+        ``"soft"`` gives every item to the end model once a class, weighing the probability of that class.
+        ``"hard"`` gives it once, with its most probable class, for models that take no weights.
+        ``"proba"`` gives an array (n, K) of probabilities as targets, for models that take such.
+    min_confidence : float
+        Items whose most probable class is less probable are left out of training.
+    drop_uncovered : bool
+        Whether items that nobody votes on are left out of training.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+    label_model_, end_model_ : the fitted ones
+    rows_ : array
+        The items that the end model was trained on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(2_000, accuracies=[0.8, 0.75, 0.7], rng=np.random.default_rng(0))
+    >>> X = np.random.default_rng(1).normal(sample.y[:, None], 0.7, (2_000, 2))
+    >>> model = fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X, sample.votes)
+    >>> model.score(X, sample.y) > 0.8
+    True
+    """
+
+    classes_: NDArray[Any]
+    label_model_: Any
+    end_model_: Any
+    rows_: NDArray[np.intp]
+
+    def __init__(
+        self,
+        end_model: Any,
+        label_model: Any = None,
+        *,
+        labels: Literal["soft", "hard", "proba"] = "soft",
+        min_confidence: float = 0.0,
+        drop_uncovered: bool = True,
+    ) -> None:
+        self.end_model = end_model
+        self.label_model = label_model
+        self.labels = labels
+        self.min_confidence = min_confidence
+        self.drop_uncovered = drop_uncovered
+
+    def fit(self, X: Any, votes: Any) -> Self:
+        """Fit the label model on votes, and the end model on its labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, table or list of n rows; whatever the end model takes
+        votes : as in ``LabelModel.fit``, on the same n items
+        """
+        if self.labels not in ("soft", "hard", "proba"):
+            raise OptionError(f"labels={self.labels!r} is unknown; one of soft, hard, proba")
+        end_model = self._unfitted_end_model()
+        weight_name = _weight_name(end_model) if self.labels == "soft" else ""
+        label_model = LabelModel() if self.label_model is None else clone(self.label_model)
+        label_model.fit(votes)
+        proba = np.asarray(label_model.predict_proba(votes))
+        if proba.ndim != 2:
+            raise IncompatibleError(
+                f"the label model gives labels of shape {proba.shape}; an end model learns one task, so fit "
+                "one for each, by to_training_set"
+            )
+        chosen = to_training_set(
+            X,
+            proba,
+            min_confidence=self.min_confidence,
+            drop_uncovered=self.drop_uncovered,
+            votes=votes,
+            classes=label_model.classes_,
+        )
+        self._train(end_model, chosen, weight_name)
+        self.label_model_, self.end_model_ = label_model, end_model
+        self.classes_, self.rows_ = chosen.classes, chosen.rows
+        if hasattr(end_model, "n_features_in_"):
+            self.n_features_in_ = end_model.n_features_in_
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row by the end model, shape (n,)."""
+        self._require_fitted()
+        answers = np.asarray(self.end_model_.predict(X))
+        # A model of probabilities may answer with such.
+        return self.classes_[answers.argmax(axis=1)] if answers.ndim == 2 else answers
+
+    @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """P(Y = k) by the end model, shape (n, K), columns in the order of ``classes_``."""
+        self._require_fitted()
+        found = np.asarray(self.end_model_.predict_proba(X))
+        known = getattr(self.end_model_, "classes_", self.classes_)
+        if self.labels == "proba" or np.array_equal(known, self.classes_):
+            return found
+        # A class that no label was ever left for is unknown to the end model.
+        column = {label: k for k, label in enumerate(self.classes_.tolist())}
+        whole = np.zeros((len(found), len(column)))
+        whole[:, [column[label] for label in np.asarray(known).tolist()]] = found
+        return whole
+
+    @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """What the end model decides by."""
+        self._require_fitted()
+        return np.asarray(self.end_model_.decision_function(X))
+
+    def _train(self, end_model: Any, chosen: TrainingSet, weight_name: str) -> None:
+        if self.labels == "soft":
+            rows, y, weights = chosen.expanded()
+            end_model.fit(rows, y, **{weight_name: weights})
+        elif self.labels == "hard":
+            rows, y, _ = chosen.hard()
+            end_model.fit(rows, y)
+        else:
+            end_model.fit(chosen.X, chosen.proba)
+
+    def _unfitted_end_model(self) -> Any:
+        given = self.end_model
+        if isinstance(given, type) or not (hasattr(given, "fit") and hasattr(given, "predict")):
+            raise OptionError(
+                f"end_model={given!r} is no classifier; pass one such as "
+                "sklearn.linear_model.LogisticRegression()"
+            )
+        return clone(given)
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "end_model_"):
+            raise _NotFittedError("this WeaklySupervisedClassifier is not fitted yet; call fit first")
+
+
+def _weight_name(end_model: Any) -> str:
+    """What ``fit`` of the end model calls the weights of rows."""
+    if isinstance(end_model, Pipeline):
+        step, last = end_model.steps[-1]
+        return f"{step}__{_weight_name(last)}"
+    if not has_fit_parameter(end_model, "sample_weight"):
+        raise OptionError(
+            f"labels='soft' gives rows weights, and {type(end_model).__name__}.fit takes no sample_weight; "
+            "pass labels='hard', or 'proba' if it takes probabilities as targets"
+        )
+    return "sample_weight"

@@ -1,0 +1,143 @@
+"""Soft labels as what trainers take: rows, labels and weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
+
+from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
+from flyingsquid.votes import Votes, as_votes
+
+# A label this improbable is no row of its own: it would weigh nothing and take as long as any other.
+_LEAST_WEIGHT = 1e-6
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingSet:
+    """What an end model is trained on.
+
+    Attributes
+    ----------
+    X : the rows that are kept, of the type that was given
+    proba : array of shape (r, K)
+        Their labels, P(Y = k).
+    rows : array of shape (r,)
+        Where they were.
+    classes : array of shape (K,)
+    """
+
+    X: Any
+    proba: NDArray[np.float64]
+    rows: NDArray[np.intp]
+    classes: NDArray[Any]
+
+    def hard(self) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
+        """``(X, y, confidence)``: the most probable class of each row, and its probability."""
+        best = self.proba.argmax(axis=1)
+        return self.X, self.classes[best], self.proba[np.arange(len(best)), best]
+
+    def expanded(self) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
+        """``(X, y, sample_weight)``: each row once a class, weighing the probability of that class.
+
+        A weighted loss on these rows is the expected loss of the soft labels.
+        """
+        at, label = np.nonzero(self.proba > _LEAST_WEIGHT)
+        return _safe_indexing(self.X, at), self.classes[label], self.proba[at, label]
+
+
+def to_training_set(
+    X: Any,
+    proba: ArrayLike,
+    *,
+    min_confidence: float = 0.0,
+    drop_uncovered: bool = True,
+    votes: Any = None,
+    classes: ArrayLike | None = None,
+) -> TrainingSet:
+    """Choose the rows that are worth training on, for any trainer.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, table or list of n rows
+    proba : array of shape (n, K)
+        What ``predict_proba`` of a label model gave.
+    min_confidence : float
+        Rows whose most probable class is less probable than this are left out.
+    drop_uncovered : bool
+        Whether rows that nobody votes on are left out. Known by ``votes``; without those, rows whose classes
+        are all equally probable are taken for such.
+    votes : as in ``LabelModel.fit``, optional
+    classes : array of K labels, optional
+        ``classes_`` of the label model. Default: 0 to K - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, votes = np.arange(3.0).reshape(3, 1), [[1, 1, -1], [-1, -1, -1], [0, 1, 0]]
+    >>> chosen = to_training_set(X, [[0.1, 0.9], [0.5, 0.5], [0.7, 0.3]], votes=votes)
+    >>> chosen.rows
+    array([0, 2])
+    >>> rows, y, sample_weight = chosen.expanded()
+    >>> rows.ravel(), y, sample_weight
+    (array([0., 0., 2., 2.]), array([0, 1, 0, 1]), array([0.1, 0.9, 0.7, 0.3]))
+    """
+    labels = _read_labels(proba)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n_rows != len(labels):
+        raise IncompatibleError(f"X has {n_rows} rows, and proba has {len(labels)}; one label a row")
+    confidence = labels.max(axis=1)
+    keep = confidence >= _read_confidence(min_confidence)
+    if drop_uncovered and votes is not None:
+        voted = covered_rows(votes)
+        if len(voted) != len(labels):
+            raise IncompatibleError(f"votes have {len(voted)} items, and proba has {len(labels)}")
+        keep &= voted
+    elif drop_uncovered:
+        keep &= confidence > 1 / labels.shape[1] + _ROUNDING
+    if not keep.any():
+        raise VotesError(
+            "no row is left to train on: nobody votes on any of them, or no label is as sure as "
+            f"min_confidence={min_confidence:g}"
+        )
+    rows = np.flatnonzero(keep)
+    names = np.arange(labels.shape[1]) if classes is None else np.asarray(classes)
+    if names.shape != (labels.shape[1],):
+        raise IncompatibleError(f"classes has shape {names.shape}, and proba has {labels.shape[1]} columns")
+    return TrainingSet(_safe_indexing(X, rows), labels[rows], rows, names)
+
+
+def covered_rows(votes: Any) -> NDArray[np.bool_]:
+    """Which items anybody votes on, shape (n,)."""
+    read: Votes = as_votes(votes)
+    codes: Any = read.codes
+    if not read.is_sparse:
+        return np.asarray((codes >= 0).any(axis=1))
+    cast = codes.copy()
+    cast.data = (codes.data > 0).astype(np.int8)  # reasons for a missing vote are kept too, below 0
+    return np.asarray(cast.sum(axis=1)).ravel() > 0
+
+
+def _read_labels(proba: ArrayLike) -> NDArray[np.float64]:
+    labels = np.asarray(proba, np.float64)
+    if labels.ndim != 2 or labels.shape[1] < 2:
+        raise IncompatibleError(
+            f"proba has shape {labels.shape}; one column a class, (n, K), is needed. Labels of several tasks "
+            "are one training set a task"
+        )
+    sums_to_1 = np.allclose(labels.sum(axis=1), 1, rtol=0, atol=1e-3)  # not where there is a NaN
+    if not (sums_to_1 and (labels >= 0).all()):
+        raise IncompatibleError("proba holds rows that are no probabilities: 0 or more, with the sum 1")
+    return labels
+
+
+def _read_confidence(min_confidence: Any) -> float:
+    is_number = isinstance(min_confidence, (int, float, np.number)) and not isinstance(min_confidence, bool)
+    if not is_number or not 0 <= min_confidence <= 1:
+        raise OptionError(f"min_confidence={min_confidence!r}; a probability, 0 to 1, is needed")
+    # A label that is as sure as asked for stays, whatever its last bit.
+    return float(min_confidence) - 1e-12

@@ -1,0 +1,126 @@
+"""P(Y | votes) in torch operations, on the device of the votes, as ``LabelModel.predict_proba`` has it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from flyingsquid.infer import Emissions, Opinion
+from flyingsquid.infer.junction import Step, plan
+from flyingsquid.models.parameters import PosteriorParameters
+from flyingsquid.torch.counting import full_precision, unit_numbers
+
+
+@torch.no_grad()
+def posterior(votes: Tensor, parameters: PosteriorParameters) -> Tensor:
+    """P(Y_d = k | votes), shape (b, D, K), in float64 where the device has it.
+
+    ``votes`` has shape (b, m), integers, -1 for no vote.
+    """
+    with full_precision(votes.device):
+        if parameters.opinion is not None:
+            return _weighted(votes, parameters.opinion)[:, None, :]
+        own = _evidence(votes, parameters.emissions)
+        own = own - own.amax(dim=-1, keepdim=True)
+        labels = _sum_product(parameters.temper * own, plan(parameters.tree, parameters.clique_tables))
+        if parameters.temper == 1:
+            return labels
+        # The evidence of other tasks is tempered, one's own is not.
+        full = labels * torch.exp((1 - parameters.temper) * own)
+        total = full.sum(dim=-1, keepdim=True)
+        return torch.where(total > 0, full / total, (own == 0).to(full.dtype))
+
+
+def _weighted(votes: Tensor, opinion: Opinion) -> Tensor:
+    """As ``flyingsquid.infer.opinion_posterior`` by weights alone, shape (b, K)."""
+    dtype, device = float_dtype(votes.device), votes.device
+    weights = torch.as_tensor(opinion.weights, dtype=dtype, device=device)
+    balance = torch.as_tensor(opinion.balance, dtype=dtype, device=device)
+    n_classes = len(balance)
+    sums = [(votes == vote).to(dtype) @ weights[:, vote] for vote in range(n_classes)]
+    labels = torch.stack(sums, dim=1) + 1 / n_classes  # one even vote joins
+    if opinion.given:
+        labels = labels * balance
+    labels = labels / labels.sum(dim=1, keepdim=True)
+    return torch.where((votes >= 0).any(dim=1, keepdim=True), labels, balance)
+
+
+def vote_shares(votes: Tensor, tasks: tuple[tuple[int, ...], ...], prior: Tensor) -> Tensor:
+    """Each class's share of the votes on a task, one vote added that is split by the prior, (b, D, K).
+
+    ``prior`` has shape (D, K). Nobody votes: the prior. One vote of two classes: 3 to 1 in its favour.
+    """
+    classes = torch.arange(prior.shape[1], device=votes.device)
+    shares = []
+    for task, sources in enumerate(tasks):
+        cast = (votes[:, list(sources), None] == classes).sum(dim=1).to(prior.dtype) + prior[task]
+        shares.append(cast / cast.sum(dim=1, keepdim=True))
+    return torch.stack(shares, dim=1)
+
+
+def float_dtype(device: torch.device) -> torch.dtype:
+    """The widest type of a device."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def _evidence(votes: Tensor, emissions: Emissions) -> Tensor:
+    """log P(votes on task d | Y_d = k), shape (b, D, K)."""
+    dtype, device = float_dtype(votes.device), votes.device
+    tables = torch.as_tensor(emissions.log_tables, dtype=dtype, device=device)
+    silent = tables[:, :, -1]
+    n_classes = tables.shape[1]
+    owner = {source: task for task, sources in enumerate(emissions.tasks) for source in sources}
+    by_task = []
+    for sources in emissions.tasks:
+        at = list(sources)
+        columns = votes if len(at) == votes.shape[1] else votes[:, at]
+        found = silent[at].sum(dim=0).expand(len(votes), n_classes)
+        for vote in range(n_classes):
+            found = found + (columns == vote).to(dtype) @ (tables[at, :, vote] - silent[at])
+        by_task.append(found)
+    for sources, table in emissions.units:
+        numbers = unit_numbers(votes[:, list(sources)], n_classes)
+        said = torch.as_tensor(table, dtype=dtype, device=device).T[numbers]
+        by_task[owner[sources[0]]] = by_task[owner[sources[0]]] + said
+    return torch.stack(by_task, dim=1)
+
+
+def _sum_product(evidence: Tensor, steps: list[Step]) -> Tensor:
+    """As ``flyingsquid.infer.sum_product``: messages to the roots and back. Evidence of at most 0."""
+    scaled = evidence.movedim(0, -1)  # (D, K, items)
+    scores = [_score(step, scaled) for step in steps]
+    for number in reversed(range(len(steps))):
+        step, score = steps[number], scores[number]
+        top = _over(torch.amax, score, step.new_axes)
+        weights = torch.exp(score - top)
+        mass = _over(torch.sum, weights, step.new_axes)
+        scores[number] = weights / mass
+        if step.parent >= 0:
+            message = torch.log(mass) + top
+            message = message - message.amax(dim=tuple(range(message.ndim - 1)), keepdim=True)
+            scores[step.parent] = scores[step.parent] + message.reshape(step.above)
+    labels = [scaled] * scaled.shape[0]
+    for number, step in enumerate(steps):
+        belief = scores[number]
+        if step.parent >= 0:
+            shared = _over(torch.sum, scores[step.parent], step.rest_above)
+            belief = scores[number] = belief * shared.reshape(step.here)
+        for task, axis in zip(step.new, step.new_axes, strict=True):
+            others = tuple(other for other in range(belief.ndim - 1) if other != axis)
+            labels[task] = _over(torch.sum, belief, others).reshape(scaled.shape[1:])
+    stacked = torch.stack(labels)
+    return (stacked / stacked.sum(dim=1, keepdim=True)).movedim(-1, 0)
+
+
+def _score(step: Step, scaled: Tensor) -> Tensor:
+    score = torch.as_tensor(step.log_table, dtype=scaled.dtype, device=scaled.device)
+    for task, axis in zip(step.new, step.new_axes, strict=True):
+        shape = [1] * score.ndim
+        shape[axis], shape[-1] = scaled.shape[1:]
+        score = score + scaled[task].reshape(shape)
+    return score.expand(*score.shape[:-1], scaled.shape[-1])
+
+
+def _over(reduce: object, values: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Reduce over some axes, which stay with length 1; torch takes no axes to mean all of them."""
+    return reduce(values, dim=axes, keepdim=True) if axes else values  # type: ignore[operator]
