@@ -532,7 +532,7 @@ def test_bad_input_is_named(frames):
         fs.LabelModel(graph).fit_moments(fs.Moments.of(votes, graph))
     with pytest.raises(OptionError, match="call fit"):
         fs.LabelModel(graph).partial_fit(votes)
-    with pytest.raises(OptionError, match="gold= helps with two classes"):
+    with pytest.raises(OptionError, match="gold= has no part in fitting more than two"):
         fs.LabelModel(graph).fit(votes, gold=sample.y[:500])
     with pytest.raises(OptionError, match="signs= has no part"):
         fs.LabelModel(graph, signs={0: 1}).fit(votes)
@@ -591,3 +591,18 @@ def test_the_simulator_draws_what_it_says():
         fs.datasets.simulate_graph(
             10, graph, 0.7, n_classes=3, correlation=-0.2, rng=np.random.default_rng(0)
         )
+
+
+@pytest.mark.parametrize("balance", [None, [0.2, 0.3, 0.5]])
+@pytest.mark.parametrize(
+    "graph",
+    [fs.DependencyGraph(5, source_edges=[(0, 1)]), fs.DependencyGraph.chain(3, 4)],
+    ids=["pair", "chain"],
+)
+def test_files_of_sources_that_never_abstain_come_back(graph, balance, tmp_path):
+    votes = fs.datasets.simulate_graph(1_500, graph, 0.7, n_classes=3, rng=np.random.default_rng(0)).votes
+    model = fs.LabelModel(graph, class_balance=balance).fit(votes)
+    assert model.confusion_.min() >= 0
+    model.save(tmp_path / "m.fsq")
+    again = fs.load(tmp_path / "m.fsq").predict_proba(votes)
+    np.testing.assert_array_equal(again, model.predict_proba(votes))

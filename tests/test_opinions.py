@@ -302,3 +302,68 @@ class TestParts:
         votes, _ = panel(np.random.default_rng(0), 100, [0.8] * 4)
         model = fs.LabelModel(method="consensus").fit(votes)
         np.testing.assert_allclose(model.predict_proba(np.full((2, 4), -1)), 0.5)
+
+
+class TestWhatWasBroken:
+    """Found by trying; kept so that it stays found."""
+
+    def test_lopsided_votes_of_many_classes_do_not_get_passes_that_are_still_moving(self):
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            votes, y = panel(rng, 5_000, [0.7] * 6, n_classes=3, coverage=0.7, balance=[0.9, 0.05, 0.05])
+            assert accuracy(labels(votes, 3), y) > accuracy(majority(votes, 3), y) - 0.005
+
+    def test_coins_are_not_taken_for_sources(self):
+        votes = np.random.default_rng(0).integers(0, 3, (5_000, 6))
+        assert fs.LabelModel().fit(votes).diagnostics_.method != "refined"
+
+    def test_a_refuted_independence_is_in_the_verdict(self):
+        rng = np.random.default_rng(1)
+        y = rng.integers(0, 2, 4_000)
+        shared = np.where(rng.random(4_000) < 0.55, y, 1 - y)
+        copies = [np.where(rng.random(4_000) < 0.9, shared, 1 - shared) for _ in range(4)]
+        own = [np.where(rng.random(4_000) < 0.85, y, 1 - y) for _ in range(3)]
+        found = fs.LabelModel().fit(np.column_stack([*copies, *own])).diagnostics_
+        assert found.fit_test.p_value < 1e-6
+        assert "not independent" in found.verdict.words
+
+    @pytest.mark.parametrize("balance", [None, [0.95, 0.05]])
+    def test_a_vote_for_a_class_speaks_for_it(self, balance):
+        rng = np.random.default_rng(0)
+        votes, _ = panel(rng, 3_000, [0.85] * 6, coverage=0.6, balance=[0.9, 0.1])
+        votes[:, 1] = np.where(rng.random(3_000) < 0.9, votes[:, 0], votes[:, 1])
+        model = fs.LabelModel(method="anchored", class_balance=balance).fit(votes)
+        rising = [model.predict_proba([[0] * k + [-1] * (6 - k)])[0, 0] for k in range(7)]
+        assert (np.diff(rising) > 0).all()
+        assert all(c.adds > 0 for c in model.explain([-1, -1, -1, -1, 0, -1]).contributions)
+
+    def test_two_votes_are_not_enough_to_be_called_adversarial(self):
+        rng = np.random.default_rng(0)
+        votes, y = panel(rng, 400, [0.85] * 6)
+        rare = np.full((400, 1), -1, np.int8)
+        at = [int(np.flatnonzero(y == k)[0]) for k in (0, 1)]
+        rare[at, 0] = [1, 0]
+        model = fs.LabelModel().fit(np.hstack([votes, rare]))
+        assert model.diagnostics_.adversarial == ()
+        low, high = model.accuracies_interval_[6]
+        assert high - low > 0.5
+
+    def test_sources_outside_the_rows_that_are_read_are_taken_for_average(self, monkeypatch):
+        monkeypatch.setattr("flyingsquid.estimate.anchored._MOST_VOTES", 3_000)
+        rng = np.random.default_rng(0)
+        votes, y = panel(rng, 1_000, [0.8] * 20, coverage=0.5)
+        votes[:, 19] = -1
+        votes[[1, 3, 5], 19] = y[[1, 3, 5]]
+        model = fs.LabelModel(method="anchored").fit(votes)
+        assert model.accuracies_[19] > 0.5
+        fs.LabelModel(method="anchored").fit(votes, sample_weight=np.arange(1_000) % 2)
+
+    def test_many_workers_fit_into_memory(self):
+        rng = np.random.default_rng(0)
+        votes = Votes.from_long(
+            rng.integers(0, 3_000, 20_000),
+            rng.integers(0, 6_000, 20_000),
+            rng.integers(0, 5, 20_000),
+            duplicates="first",
+        )
+        assert fs.LabelModel().fit(votes).predict_proba(votes[:5]).shape == (5, 5)

@@ -84,28 +84,21 @@ def put_into_words(
     accuracies: Array,
     coverage: Array,
     further_doubts: Sequence[str] = (),
-    *,
-    takes_dependence: bool = False,
 ) -> Verdict:
     """What a gain over majority vote is worth, given what speaks against it.
 
     ``silent`` and ``clipped``, shape (m,), are sources that never vote, and that do not fit the balance.
-    ``takes_dependence`` says that the labels do not rest on independent sources.
     """
     if gain < _WORTH_HAVING:
         return Verdict(
             f"Majority vote is as good here, because {_reason(accuracies, coverage)}.", gain, use_model=False
         )
     claim = f"by its own account it labels {100 * gain:.1f} points more right than majority vote"
-    doubts = [*_doubts(silent, clipped, None if takes_dependence else test, gain), *further_doubts]
+    doubts = [*_doubts(silent, clipped, test, gain), *further_doubts]
     if doubts:
         words = f"Unproven: {claim}, but {' and '.join(doubts)}. Check it on some known labels before use."
         return Verdict(words, gain, use_model=False)
-    caution = (
-        ""
-        if test is not None or takes_dependence
-        else " There is too little to test whether the sources are independent."
-    )
+    caution = "" if test is not None else " There is too little to test whether the sources are independent."
     return Verdict(f"Use it: {claim}.{caution}", gain, use_model=True)
 
 

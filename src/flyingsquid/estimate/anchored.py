@@ -63,7 +63,8 @@ def rows_of(votes: Votes, weights: NDArray[Any] | None) -> Rows:
     counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     n_votes = len(codes.data) if isinstance(codes, csr_array) else int(np.count_nonzero(codes >= 0))
     step = max(1, -(-n_votes // _MOST_VOTES))
-    return Rows(one_hot(codes[::step], n_classes), counts[::step])
+    at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
+    return Rows(one_hot(codes[at], n_classes), counts[at])
 
 
 def anchored_opinion(rows: Rows, weighed: VoteWeights, balance: Array | None) -> Opinion:

@@ -88,6 +88,12 @@ def _sides(moments: Moments, groups: NDArray[np.intp], copies: Array) -> tuple[A
     Near-copies of a source are not others, and of near-copies elsewhere each counts for its part.
     """
     block, m, n_classes = moments.blocks[0], moments.n_sources, moments.n_classes
+    if not isinstance(block, csr_array) and copies.max() == 1:
+        # The source itself is all that is not another.
+        cast = np.asarray(moments.vote_counts, np.float64)
+        met = np.stack([block[k].sum(axis=(0, 2)) for k in range(n_classes)], axis=1) - cast
+        sides = np.stack([block[k, k].sum(axis=1) for k in range(n_classes)], axis=1) - cast
+        return np.maximum(sides, 0.0), np.maximum(met, 0.0)
     if not isinstance(block, csr_array):
         counted = (groups[:, None] != groups) / copies
         counts = np.asarray(block, np.float64)
@@ -99,9 +105,9 @@ def _sides(moments: Moments, groups: NDArray[np.intp], copies: Array) -> tuple[A
     data = np.where(groups[source] != groups[other], pairs.data / copies[other], 0.0)
     same = rows // m == columns // m
     shape = (n_classes, m)
-    met = np.bincount(rows, data, minlength=n_classes * m).reshape(shape).T
-    sides = np.bincount(rows[same], data[same], minlength=n_classes * m).reshape(shape).T
-    return np.asarray(sides, np.float64), np.asarray(met, np.float64)
+    all_met = np.bincount(rows, data, minlength=n_classes * m).reshape(shape).T
+    all_sides = np.bincount(rows[same], data[same], minlength=n_classes * m).reshape(shape).T
+    return np.asarray(all_sides, np.float64), np.asarray(all_met, np.float64)
 
 
 def _by_agreement(cast: Array, sides: Array, met: Array, one_sided: NDArray[np.bool_]) -> Array:

@@ -20,12 +20,16 @@ _SHARED, _UNUSUAL = 30.0, 10.0
 _UNEXPLAINED = 0.9
 # One-sided sources always agree where both vote. They are copies when they vote on the same items.
 _SAME_ITEMS, _ALWAYS = 0.95, 0.95
+# Among more sources no copies are looked for: all pairs would not fit into memory.
+_MOST_SOURCES = 2_000
 # No source is taken to agree with the truth more than this beyond chance.
 _BEST = 0.97
 
 
 def near_copies(moments: Moments) -> NDArray[np.intp]:
     """For each source the number of its group, shape (m,); sources of one group are near-copies.
+
+    Of more than 2,000 sources each is a group of its own.
 
     Examples
     --------
@@ -36,6 +40,8 @@ def near_copies(moments: Moments) -> NDArray[np.intp]:
     >>> near_copies(Moments.of(votes[:, [0, 1, 2, 3, 4, 4]])).tolist()
     [0, 1, 2, 3, 4, 4]
     """
+    if moments.n_sources > _MOST_SOURCES:
+        return np.arange(moments.n_sources)
     overlap, agreement, chance = _agreement(moments)
     cast = np.asarray(moments.vote_counts, np.float64)
     alike = _kappa_unexplained(overlap, agreement, chance) >= _UNEXPLAINED

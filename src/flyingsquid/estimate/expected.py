@@ -41,7 +41,7 @@ def expected_tables(
         own = list(graph.sources_of(task))
         columns = dense_codes(codes[:, own])
         votes = np.stack([(columns == vote).T @ posterior[:, task] for vote in range(n_classes)], axis=2)
-        coverage = votes.sum(axis=(1, 2)) / total[task].sum()
+        coverage = np.minimum(votes.sum(axis=(1, 2)) / total[task].sum(), 1.0)
         silent = np.maximum(total[task] - votes.sum(axis=2), 0.0)
         silent += PRIOR_VOTES * (1 - coverage[:, None])
         votes = votes + PRIOR_VOTES * coverage[:, None, None] * believed

@@ -159,14 +159,14 @@ def _by_labels(moments: Moments, opinion: Opinion, rows: Rows | None) -> _Told:
     if rows is None:
         told = sparse_agreement_tables(moments) if huge else with_coverage(agreement_tables(moments), moments)
         right = np.where(voted > 0, _accuracies(told, np.full(n_classes, 1 / n_classes)), 0.5)
-        return _Told(told, right, np.sqrt(right * (1 - right) / np.maximum(voted, 1.0)), np.nan)
+        return _Told(told, right, _errors(right, voted), np.nan)
     labels = hot_posterior(rows.cast, opinion)
     gain = _gain_over_majority(labels, rows, m)
     # Labels are more doubtful than they need be, and sources would look worse than they are; without any
     # doubt they would look better. Half-way was closest to the truth on real votes, and on simulated ones.
     labels = (labels + _without_doubt(labels)) / 2
-    right, spread = _agreement_with(labels, rows, m)
-    errors = np.sqrt(spread / np.maximum(voted, 1.0))
+    right = _agreement_with(labels, rows, m)
+    errors = _errors(right, voted)
     if huge:
         return _Told(sparse_agreement_tables(moments), np.where(voted > 0, right, 0.5), errors, gain)
     weighted = labels * rows.counts[:, None]
@@ -184,15 +184,22 @@ def _without_doubt(labels: Array) -> Array:
     return np.asarray(best / best.sum(axis=1, keepdims=True))
 
 
-def _agreement_with(labels: Array, rows: Rows, m: int) -> tuple[Array, Array]:
-    """Mean probability of a source's votes under the labels, and its variance over votes, (m,) each."""
+def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:
+    """Mean probability of a source's votes under the labels, shape (m,); that of all where it was not met."""
     pairs = rows.cast.tocoo()
     item, column = pairs.coords
-    source, probability, times = column % m, labels[item, column // m], rows.counts[item]
-    total = np.maximum(np.bincount(source, times, minlength=m), 1e-12)
-    mean = np.bincount(source, times * probability, minlength=m) / total
-    square = np.bincount(source, times * probability**2, minlength=m) / total
-    return mean, np.maximum(square - mean**2, 0.0)
+    source, times = column % m, rows.counts[item]
+    right = np.bincount(source, times * labels[item, column // m], minlength=m)
+    met = np.bincount(source, times, minlength=m)
+    everybody = right.sum() / max(met.sum(), 1e-12)
+    return np.divide(right, met, out=np.full(m, everybody), where=met > 0)
+
+
+def _errors(right: Array, voted: Array) -> Array:
+    """Standard errors of accuracies of so many votes, shape (m,); NaN for a single vote."""
+    # One vote each way keeps two votes of one kind from being taken for certainty.
+    share = (right * voted + 1) / (voted + 2)
+    return np.where(voted > 1, np.sqrt(share * (1 - share) / np.maximum(voted, 1.0)), np.nan)
 
 
 def _gain_over_majority(labels: Array, rows: Rows, m: int) -> float:
@@ -200,7 +207,8 @@ def _gain_over_majority(labels: Array, rows: Rows, m: int) -> float:
     n_classes = labels.shape[1]
     votes = weighted_shares(rows.cast, np.ones((m, n_classes)))
     of_majority = (labels * _without_doubt(votes)).sum(axis=1)
-    return float(np.average(labels.max(axis=1) - of_majority, weights=rows.counts))
+    total = rows.counts.sum()
+    return float(rows.counts @ (labels.max(axis=1) - of_majority) / total) if total > 0 else 0.0
 
 
 def _accuracies(tables: Array | SparseTables, balance: Array) -> Array:

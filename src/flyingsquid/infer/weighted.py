@@ -32,9 +32,10 @@ class Opinion:
     one_sided : mask of shape (m,)
         Sources that the tables leave to the weights.
     balance : array of shape (K,)
-        P(Y = k): what an item without votes gets, and the prior of the tables.
+        P(Y = k): the prior of the tables.
     given : bool
-        Whether the balance was given, so that weighted votes lean to it, too.
+        Whether the balance was given. Then weighted votes lean to it, too, and an item without votes gets
+        it; otherwise such an item is left open.
     logs : array of shape (m, K, K), or None
         log P(vote v | Y = k), axes source, truth, vote, divided among near-copies; 0 for one-sided sources.
     trust : float
@@ -48,9 +49,14 @@ class Opinion:
     logs: Array | None = None
     trust: float = 0.0
 
+    @property
+    def without_votes(self) -> Array:
+        """P(Y = k) of an item that nobody votes on, shape (K,)."""
+        return self.balance if self.given else np.full_like(self.balance, 1 / len(self.balance))
+
 
 def opinion_posterior(codes: Codes, opinion: Opinion) -> Array:
-    """P(Y = k | votes), shape (n, 1, K); the middle axis is the task. Without votes it is the balance."""
+    """P(Y = k | votes), shape (n, 1, K); the middle axis is the task."""
     m, n_classes = opinion.weights.shape
 
     def labels(rows: Codes) -> Array:
@@ -73,9 +79,9 @@ def hot_posterior(cast: csr_array, opinion: Opinion) -> Array:
     n_votes = np.asarray(cast.sum(axis=1), np.float64).reshape(-1, 1)
     if opinion.logs is not None:
         of_tables = table_posterior(cast, opinion)
-        of_tables = (n_votes * of_tables + _EVEN_VOTE / answer.shape[1]) / (n_votes + _EVEN_VOTE)
+        of_tables = (n_votes * of_tables + _EVEN_VOTE * opinion.without_votes) / (n_votes + _EVEN_VOTE)
         answer = (1 - opinion.trust) * answer + opinion.trust * of_tables
-    return np.where(n_votes > 0, answer, opinion.balance)
+    return np.where(n_votes > 0, answer, opinion.without_votes)
 
 
 def _by_weights(codes: NDArray[Any], opinion: Opinion) -> Array:
@@ -87,7 +93,7 @@ def _by_weights(codes: NDArray[Any], opinion: Opinion) -> Array:
     answer = _leaning(_shares(sums), opinion)
     has_votes = (codes >= 0).any(axis=1)
     if not has_votes.all():
-        answer[~has_votes] = opinion.balance
+        answer[~has_votes] = opinion.without_votes
     return answer
 
 

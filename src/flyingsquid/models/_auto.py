@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from flyingsquid.analysis import concerns_of_opinion
 from flyingsquid.analysis.fit_test import independence_of
@@ -18,6 +19,8 @@ from flyingsquid.estimate import OPINIONS, OpinionFit, fit_many, fit_opinion, re
 from flyingsquid.estimate.copies import near_copies
 from flyingsquid.estimate.flags import flag_sources
 from flyingsquid.estimate.independence import agreement_misfit
+from flyingsquid.estimate.opinion_fit import MOST_DENSE
+from flyingsquid.estimate.refine import Passes, refine
 from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.exceptions import SourceWarning
@@ -37,6 +40,8 @@ _P_VALUE = 0.01
 _BALANCE_ERROR = 0.03
 # Mean squared standardised residual of the agreement of pairs; 1 where the sources are independent.
 _MISFIT = 2.0
+# How far ten more passes may move the balance, and how much better than chance sources must be.
+_AT_REST, _BEYOND_CHANCE = 0.01, 0.15
 
 
 def is_plain(model: LabelModel, *, with_gold: bool) -> bool:
@@ -84,24 +89,39 @@ def looks_independent(moments: Moments, votes: Votes | None) -> bool:
     dense = cast.sum() >= _DENSE * moments.n_items * moments.n_sources
     if moments.n_items < _ITEMS or not _LEAST_SOURCES <= voting <= _MOST_SOURCES or not dense:
         return False
+    if moments.n_classes > 2 and (votes is None or not _is_small(moments)):
+        return False
     if len(np.unique(near_copies(moments))) < moments.n_sources:
         return False
-    if moments.n_classes > 2:
-        return votes is not None and _fits_many(moments, votes)
+    if moments.n_classes > 2 and votes is not None:
+        return _fits_many(moments, votes)
     flags = flag_sources(SignedMoments.of(moments))
     test = independence_of(moments, flags, Separation.independent(moments.n_sources))
     return test is not None and test.p_value >= _P_VALUE
 
 
+def _is_small(moments: Moments) -> bool:
+    """Whether tables of all classes are held without effort."""
+    cells = moments.n_sources * moments.n_classes**2
+    return cells <= MOST_DENSE and not isinstance(moments.blocks[0], csr_array)
+
+
 def _fits_many(moments: Moments, votes: Votes) -> bool:
-    """Whether pairs agree as often as tables of all classes predict."""
+    """Whether tables of all classes predict how often pairs agree, and further passes would not move them."""
     few = compressed(votes.codes, votes.n_classes, None)
-    times = None if few is None else few[1]
     rows = votes if few is None else Votes(few[0], votes.classes)
-    fit = fit_many(
-        moments, None, method="refined", multiclass="native", screen=1.0, votes=rows, sample_weight=times
-    )
-    return agreement_misfit(moments, np.asarray(fit.tables)[:, :, :-1], fit.balance) <= _MISFIT
+    over = Passes(rows, None if few is None else few[1])
+    options: dict[str, Any] = {"method": "refined", "multiclass": "native", "screen": 1.0}
+    first = fit_many(moments, None, votes=rows, sample_weight=over.weights, **options)
+    tables = np.asarray(first.tables)[:, :, :-1]
+    told = tables / np.maximum(tables.sum(axis=2, keepdims=True), 1e-12)
+    if float(np.mean(first.accuracies)) < 1 / moments.n_classes + _BEYOND_CHANCE:
+        return False
+    if agreement_misfit(moments, tables, first.balance) > _MISFIT:
+        return False
+    # Agreement of pairs does not see a wrong balance; passes that have not come to rest do.
+    later = refine(over, told, first.balance, learn_balance=True)
+    return bool(np.abs(later.balance - first.balance).sum() / 2 <= _AT_REST)
 
 
 def solve_opinion(

@@ -16,6 +16,9 @@ from flyingsquid.moments import Moments
 from flyingsquid.moments.files import cut_tables
 from flyingsquid.votes import Votes
 
+# Margins of tables that were fitted step by step come this close.
+_ROUNDING = 1e-4
+
 
 def stacked_shape(graph: object) -> tuple[int, int] | None:
     """(D, s) where votes may come as arrays (n, D, s)."""
@@ -121,7 +124,7 @@ def _agree(
     ):
         for axis, task in enumerate(clique):
             others = tuple(a for a in range(len(clique)) if a != axis)
-            if np.abs(table.sum(axis=others) - balance[task]).max() > 1e-6:
+            if np.abs(table.sum(axis=others) - balance[task]).max() > _ROUNDING:
                 return False
         if len(shared) > 1:
             ours = table.sum(axis=tuple(a for a, task in enumerate(clique) if task not in shared))

@@ -36,7 +36,9 @@ def solve_many_graph(
     on real rules such graphs lost points, and nobody asked for their edges.
     """
     if gold is not None:
-        raise OptionError("gold= helps with two classes and their methods only; leave it out")
+        raise OptionError(
+            "gold= has no part in fitting more than two classes on a graph; leave out one of the two"
+        )
     if votes is None:
         raise OptionError(
             f"a graph with {moments.n_classes} classes is fitted by triples of votes, and only counts of "

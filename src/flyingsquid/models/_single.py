@@ -70,7 +70,7 @@ class SingleItems:
         if opinion is not None and opinion.logs is None and len(classes) == 2:
             settled = opinion.balance if balance is None else balance
             leans = opinion.given or balance is not None
-            first, second = settled.tolist()
+            first, second = settled.tolist() if leans else (0.5, 0.5)
             lean = (first, second) if leans else (1.0, 1.0)
             return cls(*known, _weights(opinion.weights, codes), 0j, classes, lean, (first, second))
         tables, offset = _log_odds(model, balance, codes)

@@ -18,7 +18,7 @@ from flyingsquid.votes.encode import Convention
 from flyingsquid.votes.states import Label
 
 # Methods that pass over the votes.
-_NEED_VOTES = tuple(method for method in MANY_CLASSES if method != "agreement")
+_NEED_VOTES = (*(method for method in MANY_CLASSES if method != "agreement"), "anchored")
 
 
 def check(model: Any) -> None:
@@ -49,7 +49,7 @@ def check(model: Any) -> None:
         )
     if model.method in _NEED_VOTES:
         raise OptionError(
-            f"method={model.method!r} passes over the votes; a stream takes 'auto' or 'agreement'"
+            f"method={model.method!r} passes over the votes; a stream takes 'consensus' or 'agreement'"
         )
 
 

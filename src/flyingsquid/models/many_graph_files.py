@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -42,7 +43,7 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
         "confusion": fit.tables,
         "unit_tables": flat_tables([unit.table for unit in fit.units]),
         "task_tables": flat_tables(fit.task_tables),
-        "excess": np.array(fit.excess, np.float64).reshape(len(fit.excess), -1),
+        "excess": _excess_array(fit.excess, model.graph_),
     }
     return State(KIND, meta, {**counts.arrays, **arrays})
 
@@ -94,10 +95,18 @@ def _read_routes(routes: Any, n_tasks: int) -> tuple[Route, ...]:
     return tuple(routes)
 
 
+def _per_edge(graph: DependencyGraph) -> int:
+    return 0 if graph.stacked_shape is None or not graph.task_edges else graph.stacked_shape[1]
+
+
+def _excess_array(excess: Sequence[NDArray[np.float64]], graph: DependencyGraph) -> NDArray[np.float64]:
+    """One row a task edge, also where there is none."""
+    return np.array(excess, np.float64).reshape(len(graph.task_edges), _per_edge(graph))
+
+
 def _read_excess(excess: NDArray[Any], graph: DependencyGraph) -> tuple[NDArray[np.float64], ...]:
     """Persistence of errors across every task edge, one number a detector."""
-    per_edge = 0 if graph.stacked_shape is None or not graph.task_edges else graph.stacked_shape[1]
     known = np.nan_to_num(excess)
-    if excess.shape != (len(graph.task_edges), per_edge) or not (np.abs(known) <= 1).all():
+    if excess.shape != (len(graph.task_edges), _per_edge(graph)) or not (np.abs(known) <= 1).all():
         raise ModelFileError("correlations of errors in the file exceed 1, or do not fit the graph")
     return tuple(np.asarray(row, np.float64) for row in excess)

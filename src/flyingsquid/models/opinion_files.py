@@ -19,6 +19,8 @@ from flyingsquid.moments.files import KIND as MOMENTS
 from flyingsquid.moments.files import to_state as counts_to_state
 
 KIND = "LabelModel.opinion"
+# Beyond what any fit gives.
+_HEAVIEST, _LEAST_LOG = 1e3, -1e3
 
 
 def to_state(model: LabelModel, options: dict[str, Any]) -> State:
@@ -101,7 +103,7 @@ def _check(arrays: Arrays, logs: NDArray[Any] | None, moments: Moments) -> None:
     m, k = moments.n_sources, moments.n_classes
     balance, weights, accuracies = arrays["class_balance"], arrays["vote_weights"], arrays["accuracies"]
     errors, groups, one_sided = arrays["errors"], arrays["groups"], arrays["one_sided"]
-    floats = [balance, weights, accuracies, errors, *([] if logs is None else [logs])]
+    floats = [balance, weights, accuracies, *([] if logs is None else [logs])]
     fits = (
         all(each.dtype == np.float64 and bool(np.isfinite(each).all()) for each in floats)
         and (balance.shape, weights.shape) == ((k,), (m, k))
@@ -113,7 +115,8 @@ def _check(arrays: Arrays, logs: NDArray[Any] | None, moments: Moments) -> None:
         raise ModelFileError("the numbers in the file do not fit its counts")
     in_range = (
         bool((balance > 0).all() and abs(balance.sum() - 1) < 1e-9)
-        and bool((weights >= 0).all() and (errors >= 0).all())
+        and bool((weights >= 0).all() and (weights <= _HEAVIEST).all())
+        and bool(((errors >= 0) | np.isnan(errors)).all() and (logs is None or (logs >= _LEAST_LOG).all()))
         and bool((accuracies >= 0).all() and (accuracies <= 1).all())
         and bool((groups >= 0).all() and (groups < m).all() and np.isin(one_sided, (0, 1)).all())
     )

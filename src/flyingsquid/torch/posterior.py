@@ -42,7 +42,8 @@ def _weighted(votes: Tensor, opinion: Opinion) -> Tensor:
     if opinion.given:
         labels = labels * balance
     labels = labels / labels.sum(dim=1, keepdim=True)
-    return torch.where((votes >= 0).any(dim=1, keepdim=True), labels, balance)
+    nobody = torch.as_tensor(opinion.without_votes, dtype=dtype, device=device)
+    return torch.where((votes >= 0).any(dim=1, keepdim=True), labels, nobody)
 
 
 def vote_shares(votes: Tensor, tasks: tuple[tuple[int, ...], ...], prior: Tensor) -> Tensor:
