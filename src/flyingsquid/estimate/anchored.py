@@ -75,7 +75,7 @@ def anchored_opinion(rows: Rows, weighed: VoteWeights, balance: Array | None) ->
     m, n_classes = weighed.weights.shape
     anchor = weighted_shares(rows.cast, weighed.weights)
     several, counts = ~weighed.one_sided[:, None, None], rows.counts[:, None]
-    has_votes = np.diff(rows.cast.indptr) > 0
+    with_votes = rows.counts * (np.diff(rows.cast.indptr) > 0)
     labels = anchor
     opinion = Opinion(weighed.weights, weighed.one_sided, np.full(n_classes, 1 / n_classes))
     for _ in range(PASSES):
@@ -83,15 +83,15 @@ def anchored_opinion(rows: Rows, weighed: VoteWeights, balance: Array | None) ->
         expected = expected.reshape(n_classes, m, n_classes).transpose(1, 2, 0)
         tables = _tied_tables(np.where(several, expected, 0.0))
         logs = np.where(several, np.log(tables) / weighed.copies[:, None, None], 0.0)
-        settled = _learned_balance(labels, counts, has_votes) if balance is None else balance
+        settled = _learned_balance(labels, with_votes) if balance is None else balance
         opinion = replace(opinion, balance=settled, given=balance is not None, logs=logs, trust=TRUST)
         labels = (1 - _HELD) * table_posterior(rows.cast, opinion) + _HELD * anchor
     return opinion
 
 
-def _learned_balance(labels: Array, counts: Array, has_votes: NDArray[np.bool_]) -> Array:
-    """Mean label of the items that have votes, beside an even balance, shape (K,)."""
-    mass = (labels * counts)[has_votes].sum(axis=0) + _EVEN_ITEMS / labels.shape[1]
+def _learned_balance(labels: Array, counts: Array) -> Array:
+    """Mean of labels (n, K) of items that count (n,) times, beside an even balance, shape (K,)."""
+    mass = counts @ labels + _EVEN_ITEMS / labels.shape[1]
     return np.asarray(mass / mass.sum())
 
 

@@ -14,7 +14,7 @@ from flyingsquid.estimate.consensus import VoteWeights, vote_weights
 from flyingsquid.estimate.many import with_coverage
 from flyingsquid.estimate.sparse_tables import SparseTables
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
-from flyingsquid.infer.weighted import Opinion, hot_posterior, weighted_shares
+from flyingsquid.infer.weighted import Opinion, hot_posterior, row_sums, row_tops, weighted_shares
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 
@@ -180,8 +180,8 @@ def _by_labels(moments: Moments, opinion: Opinion, rows: Rows | None) -> _Told:
 
 def _without_doubt(labels: Array) -> Array:
     """All to the most probable class, shared where several are, shape (n, K)."""
-    best = labels >= labels.max(axis=1, keepdims=True) - 1e-9
-    return np.asarray(best / best.sum(axis=1, keepdims=True))
+    best = (labels >= row_tops(labels) - 1e-9).astype(np.float64)
+    return np.asarray(best / row_sums(best))
 
 
 def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:
@@ -206,9 +206,9 @@ def _gain_over_majority(labels: Array, rows: Rows, m: int) -> float:
     """Expected accuracy of the labels less that of majority vote, by the labels' own account."""
     n_classes = labels.shape[1]
     votes = weighted_shares(rows.cast, np.ones((m, n_classes)))
-    of_majority = (labels * _without_doubt(votes)).sum(axis=1)
+    of_majority = row_sums(labels * _without_doubt(votes))[:, 0]
     total = rows.counts.sum()
-    return float(rows.counts @ (labels.max(axis=1) - of_majority) / total) if total > 0 else 0.0
+    return float(rows.counts @ (row_tops(labels)[:, 0] - of_majority) / total) if total > 0 else 0.0
 
 
 def _accuracies(tables: Array | SparseTables, balance: Array) -> Array:

@@ -76,7 +76,7 @@ def opinion_posterior(codes: Codes, opinion: Opinion) -> Array:
 def hot_posterior(cast: csr_array, opinion: Opinion) -> Array:
     """P(Y = k | votes), shape (n, K); ``cast`` are votes as 0 and 1, (n, K m)."""
     answer = _leaning(weighted_shares(cast, opinion.weights), opinion)
-    n_votes = np.asarray(cast.sum(axis=1), np.float64).reshape(-1, 1)
+    n_votes = np.asarray(cast @ np.ones((cast.shape[1], 1)))
     if opinion.logs is not None:
         of_tables = table_posterior(cast, opinion)
         of_tables = (n_votes * of_tables + _EVEN_VOTE * opinion.without_votes) / (n_votes + _EVEN_VOTE)
@@ -102,13 +102,13 @@ def _leaning(shares: Array, opinion: Opinion) -> Array:
     if not opinion.given:
         return shares
     shares = shares * opinion.balance
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    return np.asarray(shares / row_sums(shares))
 
 
 def _shares(sums: Array) -> Array:
     """Share of each class in sums of weights and one even vote, shape (n, K)."""
     sums = sums + _EVEN_VOTE / sums.shape[1]
-    return np.asarray(sums / sums.sum(axis=1, keepdims=True))
+    return np.asarray(sums / row_sums(sums))
 
 
 def weighted_shares(cast: csr_array, weights: Array) -> Array:
@@ -131,7 +131,22 @@ def table_posterior(cast: csr_array, opinion: Opinion) -> Array:
     if opinion.one_sided.any():
         only = np.where(opinion.one_sided[:, None], opinion.weights, 0.0)
         scores += np.log(weighted_shares(cast, only))
-    scores -= scores.max(axis=1, keepdims=True)
+    scores -= row_tops(scores)
     np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
+    scores /= row_sums(scores)
     return scores
+
+
+def row_sums(values: Array) -> Array:
+    """Sums over the classes, shape (n, 1). NumPy's own is slow over few columns, a product is not."""
+    return np.asarray(values @ np.ones((values.shape[1], 1)))
+
+
+def row_tops(values: Array) -> Array:
+    """The largest over the classes, shape (n, 1)."""
+    if values.shape[1] > _FEW_CLASSES:
+        return np.asarray(values.max(axis=1, keepdims=True))
+    top = values[:, 0].copy()
+    for column in values.T[1:]:
+        np.maximum(top, column, out=top)
+    return top[:, None]

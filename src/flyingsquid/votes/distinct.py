@@ -80,6 +80,14 @@ def compressed(
     """
     if isinstance(codes, csr_array) or not is_repetitive(codes, n_classes):
         return None
+    m = codes.shape[1]
+    if weights is None and n_patterns(m, n_classes) <= _TABLE_PATTERNS:
+        histogram = sum(
+            np.bincount(chunk, minlength=n_patterns(m, n_classes))
+            for _, chunk in packed_chunks(codes, n_classes)
+        )
+        present = np.flatnonzero(histogram)
+        return all_patterns(m, n_classes)[present], np.asarray(histogram)[present]
     rows, times, inverse = distinct_codes(codes, n_classes)
     if weights is not None:
         return rows, np.bincount(inverse, weights, minlength=len(rows))
