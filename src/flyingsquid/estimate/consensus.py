@@ -100,7 +100,7 @@ def _sides(moments: Moments, groups: NDArray[np.intp], copies: Array) -> tuple[A
         met = np.einsum("kbij,ij->ik", counts, counted, optimize=True)
         return np.einsum("kkij,ij->ik", counts, counted), met
     pairs = block.tocoo()
-    rows, columns = pairs.coords
+    rows, columns = pairs.row, pairs.col
     source, other = rows % m, columns % m
     data = np.where(groups[source] != groups[other], pairs.data / copies[other], 0.0)
     same = rows // m == columns // m

@@ -99,7 +99,7 @@ def _agreement(moments: Moments) -> tuple[Array, Array, tuple[Array, Array]]:
         products, usual = np.einsum("kij,kij->ij", first, second), first.max(axis=0)
     else:
         pairs = block.tocoo()
-        rows, columns = pairs.coords
+        rows, columns = pairs.row, pairs.col
         place = (rows % m).astype(np.int64) * m + columns % m
         data = pairs.data.astype(np.float64)
         same = rows // m == columns // m

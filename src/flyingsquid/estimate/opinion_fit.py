@@ -187,7 +187,7 @@ def _without_doubt(labels: Array) -> Array:
 def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:
     """Mean probability of a source's votes under the labels, shape (m,); that of all where it was not met."""
     pairs = rows.cast.tocoo()
-    item, column = pairs.coords
+    item, column = pairs.row, pairs.col
     source, times = column % m, rows.counts[item]
     right = np.bincount(source, times * labels[item, column // m], minlength=m)
     met = np.bincount(source, times, minlength=m)
