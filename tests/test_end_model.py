@@ -179,7 +179,7 @@ def test_follows_the_conventions_of_scikit_learn(data):
     again = pickle.loads(pickle.dumps(weak))
     np.testing.assert_array_equal(again.predict(X), weak.predict(X))
     assert weak.decision_function(X).shape == (len(X),)
-    margin = fs.WeaklySupervisedClassifier(LinearSVC())
+    margin = fs.WeaklySupervisedClassifier(LinearSVC(dual="auto"))
     assert not hasattr(margin, "predict_proba")
     assert margin.fit(X, votes).score(X, y) > 0.75
 
