@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from inspect import signature
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ CODES = np.asarray(
 OPTIONS = ["--method", "triplet_mean", "--window", "300"]
 
 # click 8.1 mixes both outputs unless told otherwise, click 8.2 cannot be told.
-_APART = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+_APART: Any = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
 RUNNER = CliRunner(**_APART)
 
 
