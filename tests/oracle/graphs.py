@@ -134,6 +134,22 @@ def random_group(
     return table / table.reshape(-1, 2).sum(axis=0)
 
 
+def joined(
+    source_task: tuple[int, ...], source_edges: list[tuple[int, int]]
+) -> list[tuple[tuple[int, ...], int, list[tuple[int, int]]]]:
+    """Groups of sources joined by edges: their sources, their task, and the edges by place in the group."""
+    group = list(range(len(source_task)))
+    for _ in group:
+        for a, b in source_edges:
+            group[a] = group[b] = min(group[a], group[b])
+    found = []
+    for g in sorted(set(group)):
+        sources = tuple(i for i, h in enumerate(group) if h == g)
+        inside = [(sources.index(a), sources.index(b)) for a, b in source_edges if a in sources]
+        found.append((sources, source_task[sources[0]], inside))
+    return found
+
+
 def random_model(
     rng: np.random.Generator,
     n_tasks: int,
@@ -145,13 +161,8 @@ def random_model(
     **kinds: bool,
 ) -> Model:
     """A random model on a graph; sources joined by edges form the groups."""
-    group = list(range(len(source_task)))
-    for _ in group:
-        for a, b in source_edges:
-            group[a] = group[b] = min(group[a], group[b])
-    groups = []
-    for g in sorted(set(group)):
-        sources = tuple(i for i, h in enumerate(group) if h == g)
-        inside = [(sources.index(a), sources.index(b)) for a, b in source_edges if a in sources]
-        groups.append((sources, source_task[sources[0]], random_group(rng, len(sources), inside, **kinds)))
+    groups = [
+        (sources, task, random_group(rng, len(sources), inside, **kinds))
+        for sources, task, inside in joined(source_task, source_edges)
+    ]
     return Model(random_truths(rng, n_tasks, task_edges, biased=biased), tuple(groups))

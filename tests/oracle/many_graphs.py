@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.oracle.graphs import joined
 from tests.oracle.tasks import Tasks
 
 
@@ -124,15 +125,9 @@ def random_many(
     abstains: bool = True,
 ) -> ManyModel:
     """A random model on a graph; sources joined by edges form the groups."""
-    group = list(range(len(source_task)))
-    for _ in group:
-        for a, b in source_edges:
-            group[a] = group[b] = min(group[a], group[b])
-    groups = []
-    for g in sorted(set(group)):
-        sources = tuple(i for i, h in enumerate(group) if h == g)
-        inside = [(sources.index(a), sources.index(b)) for a, b in source_edges if a in sources]
-        table = random_field(rng, len(sources), n_classes, inside, abstains=abstains)
-        groups.append((sources, source_task[sources[0]], table))
+    groups = [
+        (sources, task, random_field(rng, len(sources), n_classes, inside, abstains=abstains))
+        for sources, task, inside in joined(source_task, source_edges)
+    ]
     n_tasks = max(source_task) + 1
     return ManyModel(Tasks.random(rng, n_tasks, n_classes, task_edges).joint(), tuple(groups))

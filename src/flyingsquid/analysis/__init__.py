@@ -1,6 +1,6 @@
 """Numbers about a fit; no pictures."""
 
-from flyingsquid.analysis.diagnostics import Diagnostics, concerns, diagnose
+from flyingsquid.analysis.diagnostics import Diagnostics, concern_of_silence, concerns, diagnose
 from flyingsquid.analysis.emissions import emissions_of
 from flyingsquid.analysis.explain import (
     Contribution,
@@ -14,7 +14,7 @@ from flyingsquid.analysis.fit_test import FitTest
 from flyingsquid.analysis.many import diagnose_many, explain_classes
 from flyingsquid.analysis.many_graph import diagnose_many_graph
 from flyingsquid.analysis.many_logs import log_likelihood_of, logs_of
-from flyingsquid.analysis.opinions import concerns_of_opinion, diagnose_opinion, explain_opinion
+from flyingsquid.analysis.opinions import diagnose_opinion, explain_opinion
 from flyingsquid.analysis.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.summary import summarize_sources, summarize_tally
 from flyingsquid.analysis.table import Table
@@ -31,8 +31,8 @@ __all__ = [
     "Table",
     "Verdict",
     "VoteCount",
+    "concern_of_silence",
     "concerns",
-    "concerns_of_opinion",
     "count_item",
     "diagnose",
     "diagnose_many",

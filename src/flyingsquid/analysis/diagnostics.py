@@ -63,6 +63,45 @@ class Diagnostics:
     verdict: Verdict
 
 
+def named(names: Sequence[str], mask: NDArray[np.bool_]) -> tuple[str, ...]:
+    """The names of the sources in a mask."""
+    return tuple(names[int(i)] for i in np.flatnonzero(mask))
+
+
+def without_triplets(
+    moments: Moments,
+    *,
+    method: str,
+    reason: str,
+    class_balance: str,
+    silent: NDArray[np.bool_],
+    one_sided: NDArray[np.bool_],
+    verdict: Verdict,
+    identical: tuple[tuple[str, ...], ...] = (),
+    useless: tuple[str, ...] = (),
+    adversarial: tuple[str, ...] = (),
+    fit_test: FitTest | None = None,
+) -> Diagnostics:
+    """Diagnostics of a method that compares no triplets of sources."""
+    none = np.zeros(moments.n_sources, np.int64)
+    return Diagnostics(
+        method=method,
+        reason=reason,
+        class_balance=class_balance,
+        silent=named(moments.source_names, silent),
+        one_sided=named(moments.source_names, one_sided),
+        identical=identical,
+        unidentified=(),
+        useless=useless,
+        adversarial=adversarial,
+        clipped=(),
+        triplets_used=none,
+        triplets_skipped=none,
+        fit_test=fit_test,
+        verdict=verdict,
+    )
+
+
 def diagnose(
     moments: Moments, fit: GraphFit, accuracies: Array, interval: Array, *, method: str, reason: str
 ) -> Diagnostics:
@@ -71,9 +110,6 @@ def diagnose(
     ``accuracies`` and ``interval`` have shapes (m,) and (m, 2).
     """
     names = moments.source_names
-
-    def named(mask: NDArray[np.bool_]) -> tuple[str, ...]:
-        return tuple(names[i] for i in np.flatnonzero(mask))
 
     fits = [task.fit for task in fit.tasks]
     judged = [
@@ -91,13 +127,13 @@ def diagnose(
         method=method,
         reason=_reasons(fit, method, reason),
         class_balance=_balance_note(fits),
-        silent=named(fit.gather([task.flags.silent for task in fits])),
-        one_sided=named(one_sided),
+        silent=named(names, fit.gather([task.flags.silent for task in fits])),
+        one_sided=named(names, one_sided),
         identical=tuple(tuple(names[i] for i in group) for group in identical_sources(fit)),
-        unidentified=named(fit.gather([task.unidentified for task in fits])),
-        useless=named(fit.gather([useless for useless, _ in judged])),
-        adversarial=named(fit.gather([adversarial for _, adversarial in judged])),
-        clipped=named(fit.gather([task.clipped for task in fits]) & ~one_sided),
+        unidentified=named(names, fit.gather([task.unidentified for task in fits])),
+        useless=named(names, fit.gather([useless for useless, _ in judged])),
+        adversarial=named(names, fit.gather([adversarial for _, adversarial in judged])),
+        clipped=named(names, fit.gather([task.clipped for task in fits]) & ~one_sided),
         triplets_used=fit.gather([task.triplets_used for task in fits]),
         triplets_skipped=fit.gather([task.triplets_skipped for task in fits]),
         fit_test=test,
@@ -181,6 +217,13 @@ def _combined(tests: Sequence[FitTest | None]) -> FitTest | None:
     statistic, degrees = sum(test.statistic for test in known), sum(test.degrees for test in known)
     effective = sum(test.effective_sources for test in known)
     return FitTest(statistic, degrees, float(chi2.sf(statistic, degrees)), effective)
+
+
+def concern_of_silence(names: Sequence[str], silent: NDArray[np.bool_]) -> str:
+    """A sentence about sources that never vote; empty when there is none."""
+    if not silent.any():
+        return ""
+    return f"Sources that never vote, so weigh nothing: {_listed(list(named(names, silent)))}"
 
 
 def concerns(fit: GraphFit, names: tuple[str, ...]) -> str:

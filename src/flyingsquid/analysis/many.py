@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.analysis.diagnostics import Diagnostics
+from flyingsquid.analysis.diagnostics import Diagnostics, without_triplets
 from flyingsquid.analysis.explain import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.analysis.many_logs import logs_of
 from flyingsquid.analysis.verdict import put_into_words
@@ -23,27 +23,18 @@ _DRAWN_CELLS, _MOST_ROWS = 1 << 20, 20_000
 
 def diagnose_many(moments: Moments, fit: ManyFit) -> Diagnostics:
     """Name the sources that a fit of many classes flagged, and judge it."""
-    names, none = moments.source_names, np.zeros(moments.n_sources, np.int64)
     nobody = np.zeros(moments.n_sources, np.bool_)
     gain = gain_on_drawn_items(
         fit.tables, fit.balance, lambda codes: class_posterior(codes, fit.balance, logs_of(fit))[:, 0]
     )
-    verdict = put_into_words(gain, fit.silent, nobody, None, fit.accuracies, moments.coverage)
-    return Diagnostics(
+    return without_triplets(
+        moments,
         method=fit.method,
         reason=fit.reason,
         class_balance=fit.balance_note,
-        silent=tuple(names[i] for i in np.flatnonzero(fit.silent)),
-        one_sided=tuple(names[i] for i in np.flatnonzero(fit.one_class)),
-        identical=(),
-        unidentified=(),
-        useless=(),
-        adversarial=(),
-        clipped=(),
-        triplets_used=none,
-        triplets_skipped=none,
-        fit_test=None,
-        verdict=verdict,
+        silent=fit.silent,
+        one_sided=fit.one_class,
+        verdict=put_into_words(gain, fit.silent, nobody, None, fit.accuracies, moments.coverage),
     )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flyingsquid.analysis.diagnostics import Diagnostics, pairs_at_odds
+from flyingsquid.analysis.diagnostics import Diagnostics, pairs_at_odds, without_triplets
 from flyingsquid.analysis.emissions import emissions_of
 from flyingsquid.analysis.many import accuracy_of
 from flyingsquid.analysis.verdict import PERSISTENT, errors_persist, put_into_words
@@ -19,32 +18,20 @@ _DRAWN_CELLS = 1 << 20
 
 def diagnose_many_graph(moments: Moments, fit: ManyGraphFit) -> Diagnostics:
     """Name the sources that a fit of many classes on a graph flagged, and judge it."""
-    names, none = moments.source_names, np.zeros(moments.n_sources, np.int64)
     nobody = np.zeros(moments.n_sources, np.bool_)
     excess = np.concatenate([np.zeros(0), *fit.excess])
     persistence = float(np.mean(np.clip(np.nan_to_num(excess), 0, 1))) if len(excess) else 0.0
     doubts = [errors_persist(persistence, "task to task")] if persistence > PERSISTENT else []
     verdict = put_into_words(_gain(fit), fit.silent, nobody, None, fit.accuracies, moments.coverage, doubts)
-    return Diagnostics(
+    return without_triplets(
+        moments,
         method=fit.method,
         reason="; ".join(note for note in (fit.reason, pairs_at_odds(fit.mismatch)) if note),
         class_balance=fit.balance_note,
-        silent=_named(names, fit.silent),
-        one_sided=_named(names, fit.one_class),
-        identical=(),
-        unidentified=(),
-        useless=(),
-        adversarial=(),
-        clipped=(),
-        triplets_used=none,
-        triplets_skipped=none,
-        fit_test=None,
+        silent=fit.silent,
+        one_sided=fit.one_class,
         verdict=verdict,
     )
-
-
-def _named(names: tuple[str, ...], mask: NDArray[np.bool_]) -> tuple[str, ...]:
-    return tuple(names[i] for i in np.flatnonzero(mask))
 
 
 def _gain(fit: ManyGraphFit) -> float:

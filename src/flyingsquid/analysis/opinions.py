@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.analysis.diagnostics import Diagnostics
+from flyingsquid.analysis.diagnostics import Diagnostics, named, without_triplets
 from flyingsquid.analysis.explain import Explanation, contribution, put_together
 from flyingsquid.analysis.fit_test import FitTest, independence_of
 from flyingsquid.analysis.many import gain_on_drawn_items
@@ -34,7 +34,7 @@ _MOST_TESTED = 300
 
 def diagnose_opinion(moments: Moments, fit: OpinionFit) -> Diagnostics:
     """Name the sources that a fit of weighted votes flagged, and judge it."""
-    names, none = moments.source_names, np.zeros(moments.n_sources, np.int64)
+    names = moments.source_names
     nobody = np.zeros(moments.n_sources, np.bool_)
     gain, test = fit.gain, _test(moments)
     if np.isnan(gain):
@@ -44,19 +44,16 @@ def diagnose_opinion(moments: Moments, fit: OpinionFit) -> Diagnostics:
     # A source that agrees with the labels less than a coin would, on clearly more than a few votes.
     coin, reach = 1 / moments.n_classes, 1.96 * np.nan_to_num(fit.errors, nan=np.inf)
     judged = ~fit.silent & ~fit.one_sided
-    return Diagnostics(
+    return without_triplets(
+        moments,
         method=fit.method,
         reason=fit.reason,
         class_balance=fit.balance_note,
-        silent=_named(names, fit.silent),
-        one_sided=_named(names, fit.one_sided),
+        silent=fit.silent,
+        one_sided=fit.one_sided,
         identical=_copies(names, fit.groups),
-        unidentified=(),
-        useless=_named(names, judged & (np.abs(fit.accuracies - coin) <= reach)),
-        adversarial=_named(names, judged & (fit.accuracies < coin - reach)),
-        clipped=(),
-        triplets_used=none,
-        triplets_skipped=none,
+        useless=named(names, judged & (np.abs(fit.accuracies - coin) <= reach)),
+        adversarial=named(names, judged & (fit.accuracies < coin - reach)),
         fit_test=test,
         verdict=put_into_words(gain, fit.silent, nobody, test, fit.accuracies, moments.coverage),
     )
@@ -68,12 +65,6 @@ def _test(moments: Moments) -> FitTest | None:
         return None
     flags = flag_sources(SignedMoments.of(moments))
     return independence_of(moments, flags, Separation.independent(moments.n_sources))
-
-
-def concerns_of_opinion(names: Sequence[str], fit: OpinionFit) -> str:
-    """A sentence about sources that deserve a look; empty when there is none. Copies are provided for."""
-    silent = _named(names, fit.silent)
-    return f"Sources that never vote, so weigh nothing: {_listed(silent)}" if silent else ""
 
 
 def explain_opinion(
@@ -127,14 +118,6 @@ def _of_sources(opinion: Opinion, sources: NDArray[np.intp]) -> Opinion:
     return replace(opinion, weights=opinion.weights[sources], one_sided=opinion.one_sided[sources], logs=logs)
 
 
-def _named(names: Sequence[str], mask: NDArray[np.bool_]) -> tuple[str, ...]:
-    return tuple(names[int(i)] for i in np.flatnonzero(mask))
-
-
 def _copies(names: Sequence[str], groups: NDArray[np.intp]) -> tuple[tuple[str, ...], ...]:
     sizes = np.bincount(groups)
-    return tuple(_named(names, groups == g) for g in np.flatnonzero(sizes > 1))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return tuple(named(names, groups == g) for g in np.flatnonzero(sizes > 1))

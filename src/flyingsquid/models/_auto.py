@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.analysis import concerns_of_opinion
+from flyingsquid.analysis import concern_of_silence
 from flyingsquid.analysis.fit_test import independence_of
 from flyingsquid.estimate import OPINIONS, OpinionFit, fit_many, fit_opinion, resolve_balance
 from flyingsquid.estimate.copies import near_copies
@@ -135,7 +135,7 @@ def solve_opinion(
     given = balance if isinstance(balance, np.ndarray) else None
     fit = fit_opinion(moments, given, method=model.method, votes=votes, sample_weight=weights)
     keep_opinion(model, moments, fit)
-    worth_a_look = concerns_of_opinion(moments.source_names, fit)
+    worth_a_look = concern_of_silence(moments.source_names, fit.silent)
     if worth_a_look:
         warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=4)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.analysis import concern_of_silence
 from flyingsquid.estimate import MANY_CLASSES, ManyFit, ManyGold, fit_many, resolve_balance
 from flyingsquid.estimate.refine import Passes
 from flyingsquid.exceptions import SourceWarning
@@ -57,13 +58,9 @@ def solve_many(
     # Intervals pass over the votes once more, when they are asked for.
     model._passes, model._interval = Passes(votes, weights, known), None
     model._fitted_with = {"multiclass": multiclass, "screen": float(model.screen)}
-    if fit.silent.any():
-        names = ", ".join(moments.source_names[i] for i in np.flatnonzero(fit.silent)[:5])
-        warnings.warn(
-            f"Sources that never vote, so weigh nothing: {names}. See diagnostics_",
-            SourceWarning,
-            stacklevel=4,
-        )
+    worth_a_look = concern_of_silence(moments.source_names, fit.silent)
+    if worth_a_look:
+        warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=4)
 
 
 def _read_known(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.analysis import emissions_of
+from flyingsquid.analysis import concern_of_silence, emissions_of
 from flyingsquid.estimate import ManyGraphFit, fit_many_graph, persistence_of_errors, resolve_task_balance
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.models import _options
@@ -68,13 +68,9 @@ def solve_many_graph(
         chosen = ["three views and ten passes over the votes"] if passed else []
         fit = replace(fit, reason="; ".join([*chosen, *([fit.reason] if fit.reason else [])]))
     keep_many_graph(model, moments, fit, temper)
-    if fit.silent.any():
-        names = ", ".join(moments.source_names[i] for i in np.flatnonzero(fit.silent)[:5])
-        warnings.warn(
-            f"Sources that never vote, so weigh nothing: {names}. See diagnostics_",
-            SourceWarning,
-            stacklevel=4,
-        )
+    worth_a_look = concern_of_silence(moments.source_names, fit.silent)
+    if worth_a_look:
+        warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=4)
 
 
 def _persistence(fit: ManyGraphFit, moments: Moments) -> float:

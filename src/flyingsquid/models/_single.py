@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.models._ways import vote_scores_of
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.moments.vectors import Layout
 from flyingsquid.votes import ABSTAIN
@@ -116,7 +117,7 @@ def _log_odds(
     model: LabelModel | None, balance: NDArray[np.float64] | None, codes: dict[Any, int]
 ) -> tuple[list[dict[Any, complex]] | None, float]:
     """For two classes: log odds of each source by raw vote, and those of the class balance."""
-    scores = None if model is None else model._vote_scores()
+    scores = None if model is None else vote_scores_of(model)
     if model is None or scores is None or scores.shape[1] != 2:
         return None, 0.0
     odds = (scores[:, 1] - scores[:, 0]).tolist()

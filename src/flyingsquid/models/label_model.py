@@ -8,23 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid.analysis import (
-    Diagnostics,
-    Explanation,
-    Table,
-    diagnose,
-    diagnose_many,
-    diagnose_many_graph,
-    diagnose_opinion,
-    emissions_of,
-    explain_classes,
-    explain_item,
-    explain_on_graph,
-    explain_opinion,
-    log_likelihood_of,
-    logs_of,
-    summarize_sources,
-)
+from flyingsquid.analysis import Diagnostics, Explanation, Table, summarize_sources
 from flyingsquid.estimate import (
     GoldCounts,
     GraphFit,
@@ -36,28 +20,16 @@ from flyingsquid.estimate import (
 from flyingsquid.estimate.refine import Passes
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import (
-    Emissions,
-    TieBreak,
-    binary_posterior,
-    class_posterior,
-    max_product,
-    opinion_posterior,
-    sum_product,
-    with_own_evidence,
-)
+from flyingsquid.infer import Emissions, TieBreak, max_product
 from flyingsquid.infer.decide import as_label_array
-from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
-from flyingsquid.models._binary import errors_of_accuracies
 from flyingsquid.models._graphs import stacked_shape
-from flyingsquid.models._many_errors import errors_of_many
 from flyingsquid.models._solve import solve
+from flyingsquid.models._ways import diagnostics_of, errors_of, explanation_of, likelihood_of, posterior_of
 from flyingsquid.models.structure import count_for, given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.states import Codes
 from flyingsquid.votes.weights import read_weights
 
 Method: TypeAlias = Literal[
@@ -345,13 +317,7 @@ class LabelModel(VoteEstimator):
         >>> fs.LabelModel().fit(votes).log_likelihood(votes).shape
         (569,)
         """
-        read = self._read(votes)
-        if self._many is not None or self._opinion is not None:
-            return log_likelihood_of(self.confusion_, self.class_balance_, read)
-        # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
-        balance = np.atleast_2d(self.class_balance_)
-        plain = emissions_of(self._emissions.tasks, self.confusion_, None, balance, self._units)
-        return sum_product(plain.evidence(read.codes), self.graph_.task_tree, self._clique_tables)[1]
+        return likelihood_of(self, self._read(votes))
 
     def explain(self, votes_row: Any, *, task: int | None = None) -> Explanation:
         """Why one item got its label: what each source adds to the log odds, strongest first.
@@ -373,18 +339,7 @@ class LabelModel(VoteEstimator):
         ('malignant', 'dented outline')
         """
         codes = self._read_row(votes_row)
-        at = _options.read_task(task, self.graph_.n_tasks)
-        if self._opinion is not None:
-            return explain_opinion(codes, self._classes, self.source_names_, self._opinion)
-        if self._many is not None:
-            return explain_classes(codes, self._classes, self.source_names_, self._many)
-        if self.graph_.is_trivial:
-            return explain_item(codes, self._classes, self.source_names_, self.class_balance_, self._weights)
-        posterior = self._posterior(self._read(Votes(codes[None, :], self._classes)))[0, at]
-        prior = np.atleast_2d(self.class_balance_)[at]
-        return explain_on_graph(
-            codes, self._classes, self.source_names_, prior, posterior, self._emissions, at
-        )
+        return explanation_of(self, codes, _options.read_task(task, self.graph_.n_tasks))
 
     def summary(self) -> Table:
         """What each source is worth, one row a source. Prints; ``.to_dict()``, ``.to_pandas()``.
@@ -410,10 +365,7 @@ class LabelModel(VoteEstimator):
         """
         self._require_fitted()
         if self._interval is None:
-            if self._opinion is not None:
-                errors = self._opinion.errors
-            else:
-                errors = errors_of_accuracies(self) if self._many is None else errors_of_many(self)
+            errors = errors_of(self)
             reach = _NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
             self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
             self._interval.flags.writeable = False
@@ -423,48 +375,12 @@ class LabelModel(VoteEstimator):
     def diagnostics_(self) -> Diagnostics:
         """What the fit noticed; computed when asked."""
         self._require_fitted()
-        if self._diagnostics is None and self._opinion is not None:
-            self._diagnostics = diagnose_opinion(self.moments_, self._opinion)
-        if self._diagnostics is None and self._many is not None:
-            self._diagnostics = diagnose_many(self.moments_, self._many)
-        if self._diagnostics is None and self._many_graph is not None:
-            self._diagnostics = diagnose_many_graph(self.moments_, self._many_graph)
         if self._diagnostics is None:
-            used = self._fitted_with
-            self._diagnostics = diagnose(
-                self.moments_,
-                self._fit,
-                self.accuracies_,
-                self.accuracies_interval_,
-                method=used["method"],
-                reason=used["reason"],
-            )
+            self._diagnostics = diagnostics_of(self)
         return self._diagnostics
 
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:
-        if self._opinion is not None:
-            return opinion_posterior(votes.codes, self._opinion.opinion)
-        if self._many is not None:
-            return class_posterior(votes.codes, self.class_balance_, logs_of(self._many))
-        if self.graph_.is_trivial:
-            return binary_posterior(votes.codes, self.class_balance_, self._weights)
-        return by_pattern(votes.codes, self._posterior_on_graph, len(self._classes))
-
-    def _vote_scores(self) -> NDArray[np.float64] | None:
-        """What each vote adds to the log score of each class, shape (m, K, K + 1), no vote last.
-
-        With log P(Y = k) the sums give :meth:`_posterior` by a softmax; None where they do not suffice.
-        """
-        if self._opinion is not None or not self.graph_.is_trivial:
-            return None
-        if self._many is not None:
-            return self._many.log_tables
-        return np.stack([np.zeros_like(self._weights), self._weights], axis=1)
-
-    def _posterior_on_graph(self, codes: Codes) -> NDArray[np.float64]:
-        evidence = self._emissions.evidence(codes)
-        posterior, _ = sum_product(self.temper_ * evidence, self.graph_.task_tree, self._clique_tables)
-        return with_own_evidence(posterior, evidence, self.temper_)
+        return posterior_of(self, votes)
 
     def __getstate__(self) -> dict[str, Any]:
         # Votes stay where they are; what still needs them is computed before a copy leaves.

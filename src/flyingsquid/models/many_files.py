@@ -39,10 +39,7 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
         "class_balance": fit.balance,
         "interval": np.array(model.accuracies_interval_),
     }
-    if isinstance(fit.tables, SparseTables):
-        arrays |= {"shared": fit.tables.shared, **sparse_parts(fit.tables.beyond, "beyond")}
-    else:
-        arrays["confusion"] = fit.tables
+    arrays |= table_arrays(fit.tables)
     if fit.gold is not None:
         arrays |= {"gold_classes": fit.gold.classes, "gold_said": fit.gold.said}
         arrays |= sparse_parts(fit.gold.votes, "gold_votes")
@@ -83,6 +80,13 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
     keep_many(model, moments, fit)
     model._interval = interval
     return model
+
+
+def table_arrays(tables: NDArray[np.float64] | SparseTables) -> Arrays:
+    """Tables as plain arrays, whole or sparse; :func:`read_tables` reads them."""
+    if isinstance(tables, SparseTables):
+        return {"shared": tables.shared, **sparse_parts(tables.beyond, "beyond")}
+    return {"confusion": tables}
 
 
 def read_tables(arrays: Arrays, moments: Moments) -> NDArray[np.float64] | SparseTables:

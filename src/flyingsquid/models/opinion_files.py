@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate import OPINIONS, OpinionFit, SparseTables
+from flyingsquid.estimate import OPINIONS, OpinionFit
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.infer import Opinion
 from flyingsquid.io import State
 from flyingsquid.models._auto import keep_opinion
 from flyingsquid.models.label_model import LabelModel
-from flyingsquid.models.many_files import Arrays, read_tables, sparse_parts
+from flyingsquid.models.many_files import Arrays, read_tables, table_arrays
 from flyingsquid.moments import Moments
 from flyingsquid.moments.files import KIND as MOMENTS
 from flyingsquid.moments.files import to_state as counts_to_state
@@ -49,11 +49,7 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
     }
     if fit.opinion.logs is not None:
         arrays["logs"] = np.ascontiguousarray(fit.opinion.logs)
-    if isinstance(fit.tables, SparseTables):
-        arrays |= {"shared": fit.tables.shared, **sparse_parts(fit.tables.beyond, "beyond")}
-    else:
-        arrays["confusion"] = fit.tables
-    return State(KIND, meta, arrays)
+    return State(KIND, meta, {**arrays, **table_arrays(fit.tables)})
 
 
 def from_state(state: State, options: dict[str, Any]) -> LabelModel:
