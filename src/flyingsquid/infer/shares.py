@@ -47,7 +47,9 @@ def _count(codes: NDArray[Any], n_classes: int) -> NDArray[np.float64]:
         part = hot[: len(chunk)]
         for k in range(n_classes):
             part[...] = chunk == k
-            counts[start : start + len(chunk), k] = part @ ones
+            # Zeros and ones cannot overflow; some BLAS kernels raise the flag from what lies beside a row.
+            with np.errstate(invalid="ignore"):
+                counts[start : start + len(chunk), k] = part @ ones
     return counts
 
 
