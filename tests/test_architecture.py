@@ -17,30 +17,42 @@ LAYERS = {
     "votes": 1,
     "io": 1,
     "graph": 1,
+    "formats": 2,
     "moments": 2,
     "infer": 3,
     "estimate": 4,
     "analysis": 5,
     "models": 6,
     "datasets": 7,
+    "labeling": 7,
     "plot": 8,
-    "cli": 8,
+    "reports": 8,
     "torch": 8,
+    "distributed": 8,
+    "legacy": 9,
+    "reproduce": 9,
+    "cli": 10,
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
     "votes": NUMERIC | {"narwhals"},
     "io": {"numpy"},
     "graph": NUMERIC,
-    "moments": NUMERIC,
+    "formats": {"numpy", "narwhals", "pyarrow"},
+    "moments": NUMERIC | {"numba"},
     "estimate": NUMERIC,
-    "infer": NUMERIC,
+    "infer": NUMERIC | {"numba"},
     "analysis": NUMERIC,
     "models": NUMERIC | {"sklearn"},
     "datasets": NUMERIC | {"sklearn"},
     "plot": {"numpy", "matplotlib"},
-    "cli": {"numpy", "click", "rich", "sklearn"},
+    "labeling": {"numpy", "narwhals", "rich"},
+    "reports": {"numpy"},
     "torch": {"numpy", "torch"},
+    "distributed": {"numpy", "narwhals", "dask", "distributed", "pyspark", "pyarrow", "pandas"},
+    "legacy": {"numpy", "torch"},
+    "reproduce": NUMERIC | {"sklearn", "matplotlib", "torch"},
+    "cli": {"numpy", "click", "rich", "sklearn"},
 }
 OPTIONAL = [
     "torch", "pandas", "polars", "pyarrow", "dask", "pyspark", "matplotlib", "numba", "networkx",
@@ -66,7 +78,7 @@ def imports_of(path: Path) -> set[str]:
 
 def test_every_package_has_a_layer():
     present = {package_of(path) for path in SRC.rglob("*.py")}
-    assert present - {"__init__", "__main__"} == set(LAYERS)
+    assert present - {"__init__", "__main__"} <= set(LAYERS)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SRC)))
