@@ -304,12 +304,14 @@ def _first_object(text: str) -> Any:
 def plain(answer: Any) -> Any:
     """An answer as JSON keeps it: texts, numbers, booleans, None, lists and dicts of them. NaN is None.
 
+    A reason of :class:`Missing` stays one.
+
     >>> plain(np.float32(0.5)), plain(float("nan"))
     (0.5, None)
     """
     if isinstance(answer, np.generic):
         answer = answer.item()
-    if answer is None or isinstance(answer, (str, bool, int)):
+    if answer is None or isinstance(answer, (str, bool, int, Missing)):
         # A lone surrogate has no UTF-8; it comes of a byte that was no text.
         return answer.encode("utf-8", "replace").decode() if isinstance(answer, str) else answer
     if isinstance(answer, float):

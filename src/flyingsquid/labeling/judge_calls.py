@@ -138,12 +138,12 @@ class Calls:
         """Ask until every cell has its result, or until :meth:`stop`."""
         try:
             while self.left and not self.stopped.is_set():
-                self._expire()
                 self._start()
                 event = self._clock.get(self._events, self._wait())
                 while event is not None:
                     self._settle(*event)
                     event = None if self._events.empty() else self._events.get()
+                self._expire()  # last, because the last cell may run out of time
         finally:
             self._loop.close()
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.analysis.table import Scalar, Table
 from flyingsquid.labeling.answers import Missing, Pick, number
 from flyingsquid.votes import Votes
 from flyingsquid.votes.states import REASONS
+
+if TYPE_CHECKING:
+    from flyingsquid.analysis.table import Scalar, Table
 
 _EVENTS = ("asked", "kept", "retries", "timeouts")
 
@@ -42,6 +44,9 @@ class JudgeRun:
 
     def summary(self) -> Table:
         """One row a judge; below it the first error and the first unparseable answer of each."""
+        # Here, because analysis takes most of a second to import, and asking does not need it.
+        from flyingsquid.analysis.table import Table  # noqa: PLC0415
+
         columns = ("answered", *REASONS, *_EVENTS)
         rows: list[tuple[Scalar, ...]] = [
             (name, *(int(self.counts[column][j]) for column in columns))
