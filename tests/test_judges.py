@@ -1,8 +1,7 @@
-"""Judges: how answers are read, when they are asked again, and what is kept."""
+"""Judges: when they are asked, when they are asked again, and what comes of it."""
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import json
 import subprocess
@@ -14,159 +13,14 @@ from queue import Empty
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import flyingsquid as fs
-from flyingsquid.exceptions import ModelFileError, OptionError, VotesError
+from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.labeling import Judge, answers, ask_judges
-from flyingsquid.labeling.answers import ABSTAINED, FAILED, REFUSED, UNPARSEABLE, Missing
+from flyingsquid.labeling.answers import ABSTAINED, FAILED, REFUSED, UNPARSEABLE
 from flyingsquid.labeling.judge import is_transient, retry_after, wait_before_retry
 from flyingsquid.labeling.judge_calls import Calls, Clock
-from flyingsquid.labeling.judge_items import fingerprints
-
-WORDS = ("bad", "good")
-
-
-def judge(ask, name="a", **options):
-    return Judge(name, ask, **{"classes": WORDS, "backoff": 0.001} | options)
-
-
-def outcomes(run) -> list[object]:
-    names = [*run.votes.classes, FAILED, UNPARSEABLE, REFUSED, ABSTAINED]
-    return [names[code] for code in run.votes.codes.ravel()]
-
-
-# ---------------------------------------------------------------------- reading answers
-
-
-@pytest.mark.parametrize(
-    ("answer", "label"),
-    [
-        ("good", "good"),
-        ("GOOD.", "good"),
-        ("**Good**", "good"),
-        ("_good_", "good"),
-        ("It is\n\ngood, really good", "good"),
-        ("goods", UNPARSEABLE),
-        ("non-good", UNPARSEABLE),
-        ("not_good", UNPARSEABLE),
-        ("bad or good", UNPARSEABLE),
-        ("", UNPARSEABLE),
-        ("  ", UNPARSEABLE),
-        (None, ABSTAINED),
-        (float("nan"), ABSTAINED),
-        (-1, ABSTAINED),
-        (7, UNPARSEABLE),
-        (["good"], UNPARSEABLE),
-        (REFUSED, REFUSED),
-        ("I'm sorry, but I can't help with that.", REFUSED),
-        ("I’m sorry, I cannot say whether it is good.", REFUSED),
-        ("As an AI, I have no opinion.", REFUSED),
-        ("I cannot find a mistake: good", "good"),
-        ("I am sorry to say that it is bad", "bad"),
-        ("good " + "x" * 300 + " content policy", "good"),
-    ],
-)
-def test_class_names_and_refusals(answer, label):
-    assert judge(str).outcome(answer) == label
-
-
-def test_longer_names_win_and_picks():
-    parse = answers.class_name({"not spam": 0, "spam": 1, "unsure": None})
-    assert [parse(t) for t in ("Not   SPAM", "spam", "unsure")] == [0, 1, None]
-    assert parse.classes == (0, 1)
-    both = "bad, no, good"
-    assert [answers.class_name(WORDS, pick=p)(both) for p in ("first", "last", "only")] == [
-        "bad",
-        "good",
-        UNPARSEABLE,
-    ]
-
-
-@pytest.mark.parametrize("wrong", [[], ["a", "A"], [""], {}])
-def test_names_that_cannot_be_told_apart(wrong):
-    with pytest.raises(OptionError, match="differ in more than case"):
-        answers.class_name(wrong)
-
-
-def test_unknown_pick():
-    with pytest.raises(OptionError, match="pick='best'"):
-        answers.yes_no(pick="best")
-
-
-def test_no_detector_of_refusals():
-    assert judge(str, refuses=None).outcome("I cannot help, it is good") == "good"
-    assert judge(str, refuses=lambda text: text == "pass").outcome("pass") is REFUSED
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ('{"label": "good"}', "good"),
-        ('```json\n{"label": "Good"}\n```', "good"),
-        ('{broken {"label": "bad"}', "bad"),
-        ('{"label": null}', ABSTAINED),
-        ('{"other": 1}', UNPARSEABLE),
-        ("[1]", UNPARSEABLE),
-        ('{"label": {"deep": 1}}', UNPARSEABLE),
-        ('{"a":' * 5000, UNPARSEABLE),
-        ({"label": "good"}, "good"),
-    ],
-)
-def test_json_fields(text, value):
-    assert judge(str, parse=answers.json_field("label")).outcome(text) == value
-
-
-def test_nested_json_fields_and_what_reads_them():
-    parse = answers.json_field(("result", "score"), then=answers.score((0.3, 0.7)))
-    assert parse('{"result": {"score": 0.9}}') == 1
-    assert parse('{"result": {"score": 0.5}}') is ABSTAINED
-    assert parse('{"result": []}') is UNPARSEABLE
-    assert parse.classes == (0, 1)
-    with pytest.raises(OptionError, match="name the field"):
-        answers.json_field(())
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("8", 8), ("8/10", 8), ("8 out of 10", 8), ("Score: -0.5.", -0.5), ("85%", 85), ("1e-3", 0.001),
-        (".5", 0.5),
-        ("7 and 7", 7), (3, 3), (True, None), ("none", None), ("3-5", None),
-        ("3 or 5", None), ("GPT-4", None),         ("v2", None), ("8th", None),
-    ],
-)  # fmt: skip
-def test_numbers(text, value):
-    got = answers.number(text)
-    assert np.isnan(got) if value is None else got == value
-
-
-@given(st.floats(-5, 15, allow_nan=False))
-def test_scores_are_read_as_votes_read_them(value):
-    for options in ({"thresholds": (3, 7)}, {"bins": [2, 4]}, {"thresholds": 5}):
-        code = int(fs.Votes.from_scores([[value]], **options).codes[0, 0])
-        got = answers.score(**options)(value)
-        assert got is ABSTAINED if code < 0 else got == code
-        assert answers.score(**options)(f"I say {value!r} here") == got
-
-
-def test_scores_beyond_the_scale():
-    parse = answers.score(5, low=0, high=10)
-    assert [parse(x) for x in (0, 10, 11, -1, "85%", "x")] == [0, 1, *[UNPARSEABLE] * 4]
-    with pytest.raises(OptionError, match="thresholds= or bins="):
-        answers.score()
-
-
-@given(st.text())
-def test_no_text_breaks_a_parser(text):
-    for parse in (
-        answers.class_name(WORDS), answers.yes_no("good", "bad"), answers.score(0.5, classes=WORDS),
-        answers.json_field("x"), answers.pattern("b(.*)d"),
-    ):  # fmt: skip
-        got = judge(str, parse=parse).outcome(text)
-        assert got in WORDS or isinstance(got, Missing)
-
+from tests.judge_tools import WORDS, judge, outcomes
 
 # ---------------------------------------------------------------------- waiting
 
@@ -317,6 +171,17 @@ def test_a_coroutine_that_never_returns_is_cancelled():
     run = ask_judges(judge(ask, timeout=0.05, retries=1), ["x"])
     assert outcomes(run) == [FAILED]
     assert ended == [1, 1]
+
+
+def test_asking_from_within_an_event_loop():
+    async def ask(_):
+        await asyncio.sleep(0)
+        return "good"
+
+    async def notebook():
+        return ask_judges(judge(ask), range(3))
+
+    assert outcomes(asyncio.run(notebook())) == ["good"] * 3
 
 
 def test_a_program_ends_though_a_call_does_not():
@@ -499,212 +364,3 @@ def test_bad_panels():
     for wrong in ([], [str], [judge(str), judge(str)]):
         with pytest.raises(fs.FlyingSquidError):
             ask_judges(wrong, [1])
-
-
-# ---------------------------------------------------------------------- what is kept
-
-
-def count_asks(path, items, answer="good", **options):
-    asked = []
-    run = ask_judges(judge(lambda item: asked.append(item) or answer, **options), items, cache=path)
-    return sorted(asked, key=str), run
-
-
-def test_answers_are_kept_by_content_id_version_and_judge(tmp_path):
-    path = tmp_path / "a.jsonl"
-    assert count_asks(path, ["x", "y", "x"])[0] == ["x", "x", "y"]
-    asked, run = count_asks(path, ["y", "z", "x", "x"])  # another order, one more
-    assert asked == ["z"]
-    assert run.counts["kept"].tolist() == [3]
-    assert count_asks(path, ["x", "x", "x"])[0] == ["x"]  # a third one like it
-    assert count_asks(path, ["x"], version={"prompt": "new"})[0] == ["x"]
-    assert count_asks(path, ["x"], version={"prompt": "new"})[0] == []
-    assert count_asks(path, ["x"], name="b")[0] == ["x"]
-    with_ids = lambda items, ids: ask_judges(  # noqa: E731
-        judge(lambda _: "bad"), items, ids=ids, cache=path
-    ).counts["asked"][0]
-    assert with_ids(["x", "y"], [1, 2]) == 2
-    assert with_ids(["y", "x"], [2, 1]) == 0
-    assert with_ids(["y", "changed"], [2, 1]) == 1
-
-
-def test_what_is_asked_again(tmp_path):
-    path = tmp_path / "a.jsonl"
-    said = {"r": "I cannot help", "u": "hm", "a": None, "g": "good", "said": answers.REFUSED}
-
-    def ask(item):
-        if item == "f":
-            raise OSError("down")
-        return said[item]
-
-    def again(**options):
-        asked = []
-        run = ask_judges(
-            judge(lambda i: asked.append(i) or ask(i), retries=0), [*said, "f"], cache=path, **options
-        )
-        assert outcomes(run) == [REFUSED, UNPARSEABLE, ABSTAINED, "good", REFUSED, FAILED]
-        return sorted(asked), run
-
-    assert len(again()[0]) == 6
-    assert again()[0] == ["f"]
-    asked, run = again(ask_again=())
-    assert asked == []
-    assert run.first_errors == ("OSError: down",)
-    assert again(ask_again=("failed", "refused"))[0] == ["f", "r", "said"]
-    assert again(ask_again="unparseable")[0] == ["u"]
-
-
-def test_another_parser_reads_kept_answers_anew(tmp_path):
-    path = tmp_path / "a.jsonl"
-    assert outcomes(count_asks(path, ["x"], "first bad, then good")[1]) == [UNPARSEABLE]
-    asked, run = count_asks(path, ["x"], parse=answers.class_name(WORDS, pick="last"))
-    assert (asked, outcomes(run)) == ([], ["good"])
-
-
-@given(cut=st.integers(0, 400))
-def test_a_torn_last_line_is_repaired(tmp_path_factory, cut):
-    path = tmp_path_factory.mktemp("torn") / "a.jsonl"
-    count_asks(path, ["x", "y", "z"])
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) - cut % len(whole)])
-    torn = path.read_bytes()
-    ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
-    # A line that lacks only its end is whole.
-    n_kept = max(0, sum(end - 1 <= len(torn) for end in ends) - 1)
-    asked, run = count_asks(path, ["x", "y", "z"])
-    assert len(asked) == 3 - n_kept
-    assert outcomes(run) == ["good"] * 3
-    assert count_asks(path, ["x", "y", "z"])[0] == []
-    assert all(json.loads(line) for line in path.read_text().splitlines())
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("nonsense", "line 3 is no JSON"), ("[1]", "line 3 is no answer"),
-        ("[" * 100_000, "line 3 is no JSON"),
-        ('{"judge": "a", "key": 5, "answer": 1, "attempts": 1}', "line 3 lacks"),
-        ('{"judge": "a", "key": "k", "answer": 1, "attempts": 0}', "line 3 lacks"),
-        ('{"judge": "a", "key": "k", "attempts": 1}', "line 3 needs one of"),
-        ('{"judge": "a", "key": "k", "answer": 1, "error": "", "attempts": 1}', "line 3 needs one of"),
-        ('{"judge": "a", "key": "k", "said": "maybe", "attempts": 1}', "line 3 gives the unknown reason"),
-        ('{"judge": "a", "key": "k", "said": ["refused"], "attempts": 1}', "line 3 gives the unknown reason"),
-    ],
-)  # fmt: skip
-def test_bad_lines_are_named(tmp_path, line, message):
-    path = tmp_path / "a.jsonl"
-    count_asks(path, ["x"])
-    before = path.read_text() + line + "\n"
-    path.write_text(before + before.splitlines()[1] + "\n")
-    with pytest.raises(ModelFileError, match=message):
-        count_asks(path, ["x"])
-    assert path.read_text().startswith(before)  # nothing was touched
-
-
-def test_other_files_are_not_written_to(tmp_path):
-    for content in (
-        '{"text": "my data"}\n',
-        "no end of line",
-        "{",
-        '{"flyingsquid": "answers of judges", "version": 2}\n',
-    ):
-        path = tmp_path / "data.jsonl"
-        path.write_text(content)
-        if content == "{":  # what a killed run may leave of its first line
-            count_asks(path, ["x"])
-            continue
-        with pytest.raises(ModelFileError, match="line 1 does not begin"):
-            count_asks(path, ["x"])
-        assert path.read_text() == content
-    with pytest.raises(ModelFileError, match="cannot keep answers there"):
-        count_asks(tmp_path / "no" / "folder.jsonl", ["x"])
-
-
-def test_two_runs_do_not_share_a_file(tmp_path):
-    path = tmp_path / "a.jsonl"
-
-    def ask(_):
-        with pytest.raises(ModelFileError, match="another run"):
-            count_asks(path, ["inner"])
-        return "good"
-
-    assert outcomes(ask_judges(judge(ask), ["outer"], cache=path)) == ["good"]
-    code = f"""
-from flyingsquid.labeling.judge_file import AnswerFile
-AnswerFile({str(path)!r})
-"""
-    from flyingsquid.labeling.judge_file import AnswerFile
-
-    file = AnswerFile(path)
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    file.close()
-    assert "another run keeps its answers there now" in answer.stderr
-
-
-def test_an_interrupt_loses_nothing_answered(tmp_path):
-    path, stuck = tmp_path / "a.jsonl", threading.Event()
-
-    def ask(item):
-        if item == 5:
-            _thread.interrupt_main()
-            stuck.wait(60)
-        return "good"
-
-    with pytest.raises(KeyboardInterrupt):
-        ask_judges(judge(ask), range(8), cache=path, concurrency=1)
-    assert len(path.read_text().splitlines()) == 1 + 5
-    stuck.set()
-    assert count_asks(path, range(8))[0] == [5, 6, 7]
-
-
-def test_a_full_disk_ends_the_run(tmp_path, monkeypatch):
-    from flyingsquid.labeling.judge_file import AnswerFile
-
-    class Full:
-        def __init__(self, file):
-            self.file = file
-
-        def write(self, data):
-            return self.file.write(data[:10])
-
-        def close(self):
-            self.file.close()
-
-    path = tmp_path / "a.jsonl"
-    opened = AnswerFile.__init__
-
-    def init(self, path):
-        opened(self, path)
-        self._file = Full(self._file)
-
-    monkeypatch.setattr(AnswerFile, "__init__", init)
-    with pytest.raises(ModelFileError, match="cannot keep answers"):
-        count_asks(path, range(5))
-    monkeypatch.undo()
-    assert count_asks(path, range(5))[0] == [0, 1, 2, 3, 4]
-
-
-def test_items_without_a_fingerprint(tmp_path):
-    class Strange:
-        name = "s"
-
-    path = tmp_path / "a.jsonl"
-    with pytest.raises(OptionError, match="item 0 holds a Strange"):
-        count_asks(path, [Strange()])
-    for n_asked in (1, 0):
-        asked = []
-        ask_judges(
-            judge(lambda i, asked=asked: asked.append(i) or "bad"),
-            [Strange()],
-            cache=path,
-            fingerprint=lambda i: i.name,
-        )
-        assert len(asked) == n_asked
-
-
-@given(st.lists(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), max_size=8))
-def test_fingerprints_tell_items_apart_and_forget_their_order(items):
-    prints = fingerprints(items, None, None)
-    assert len(set(prints)) == len(items)
-    shuffled = [{k: item[k] for k in reversed(item)} for item in reversed(items)]
-    assert set(fingerprints(shuffled, None, None)) == set(prints)

@@ -115,7 +115,6 @@ def test_killed_runs_are_resumed_without_asking_twice(tmp_path):
     try:
         for run, n_requests in {"k1": 1, "k2": 40, "k3": 130, "k4": 200}.items():
             killed_after(n_requests, server, run, path, signal.SIGKILL)
-            time.sleep(0.2)  # requests that the kernel still delivers
             kept_after[run] = kept_in(path)
         result = ask_all(server.url, "last", str(path))
         log = list(server.log)

@@ -235,11 +235,13 @@ REFUSAL_PATTERNS = (
     r"|assess|evaluate|classify|label|discuss|engage|fulfil|continue|do th|participate|make (?:a|th))",
     r"\bi(?:'m| am) (?:unable|not able|not allowed|not permitted|not comfortable) ",
     r"\bi (?:must |have to |respectfully )*(?:decline|refuse)\b",
-    r"\bas an ai\b",
-    r"\bagainst (?:my|our|the) (?:guidelines|policy|policies|programming)",
-    r"\b(?:content|usage|safety) polic(?:y|ies)\b",
+    r"\bas an ai(?: language)?(?: model| assistant)?,? i\b",
+    r"\bagainst my (?:guidelines|policy|policies|programming)\b",
 )
-"""What a refusal begins with, as regular expressions on the text in lower case with straight apostrophes."""
+"""What a refusal begins with, as regular expressions on the text in lower case with straight apostrophes.
+
+They are about "I" throughout: "it violates the content policy" is a verdict, no refusal.
+"""
 
 
 def refusal(patterns: Iterable[str] = REFUSAL_PATTERNS, *, within: int = 200) -> Callable[[str], bool]:

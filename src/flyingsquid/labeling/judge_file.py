@@ -2,7 +2,7 @@
 
 The first line says what the file is. Every other line is one final answer: the judge, the item, a fingerprint
 of both, what was answered or why it failed, how it was read at the time, and how many attempts it took. A
-line is written in one piece before anything else happens to the answer. A process that is killed leaves at
+line is written in one piece as soon as the answer has been read. A process that is killed leaves at
 most a torn last line, which the next one cuts off.
 """
 

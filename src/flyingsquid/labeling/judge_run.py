@@ -75,7 +75,7 @@ def ask_judges(
 
     Notes
     -----
-    An answer is written to ``cache`` by the thread that received it, before anything else is done with it.
+    An answer is written to ``cache`` by the thread that received it, as soon as ``parse`` has read it.
     Only an answer that was on its way, or not yet written, when the process was killed is asked for again. On
     KeyboardInterrupt calls under way are left behind and everything answered is in the file.
 
