@@ -241,19 +241,17 @@ def _gathered(
     for i, row in enumerate(table):
         for j, result in enumerate(row):
             outcome, answer = result.outcome, result.kept.answer
-            codes[i, j] = (
-                code_of_reason(outcome.value) if isinstance(outcome, Missing) else labels.index(outcome)
-            )
+            missing = isinstance(outcome, Missing)
+            codes[i, j] = code_of_reason(outcome.value) if missing else labels.index(outcome)
             answers[i, j] = None if isinstance(answer, Missing) else answer
             if outcome is Missing.UNPARSEABLE and unparseable[j] is None:
-                why = (
-                    ""
-                    if result.parse_error is None
-                    else f" ({type(result.parse_error).__name__} in its parser)"
-                )
+                error = result.parse_error
+                why = "" if error is None else f" ({type(error).__name__} in its parser)"
                 unparseable[j] = f"{answer!s:.200}{why}"
     counts = count_outcomes([[result.outcome for result in row] for row in table])
-    counts["kept"] = np.bincount([j for j, _ in known], minlength=len(judges)).astype(np.int64)
+    counts["kept"] = np.bincount(np.array([j for j, _ in known], np.intp), minlength=len(judges)).astype(
+        np.int64
+    )
     for name in ("asked", "retries", "timeouts"):
         counts[name] = np.array([tally.counts[name] for tally in calls.tallies], np.int64)
     errors = [tally.first_error for tally in calls.tallies]
