@@ -47,6 +47,15 @@ def test_n_grams_learn_more_than_the_rules_know(run):
     assert scores["n-grams on gold"] > scores["n-grams on our labels"] - 0.02
 
 
+def test_judges_are_asked_once(run, capsys):
+    scores = run("judges", 400)
+    assert "first error: ConnectionError" in capsys.readouterr().out
+    assert scores["label model"] > 0.75
+    assert scores["kept"] >= 0.9 * 200 * 5
+    # 400 items x 5 judges, and what the shaky one needs besides: at most two retries, and the failed again.
+    assert 2_000 <= scores["calls"] <= 2_000 + 3 * 400
+
+
 @pytest.mark.extra
 @needs_torch
 def test_n_grams_in_a_training_loop(run):

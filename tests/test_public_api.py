@@ -24,6 +24,7 @@ TOP = [
     "__version__",
     "datasets",
     "exceptions",
+    "labeling",
     "learn_structure",
     "load",
     "score_bins",
