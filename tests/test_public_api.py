@@ -231,7 +231,8 @@ def test_legacy_signatures():
     from flyingsquid.legacy import LabelModel
 
     assert list(inspect.signature(LabelModel).parameters) == [
-        "m", "v", "y_edges", "lambda_y_edges", "lambda_edges", "allow_abstentions", "triplets", "triplet_seed",
+        "m", "v", "y_edges", "lambda_y_edges", "lambda_edges", "allow_abstentions", "triplets",
+        "triplet_seed",
     ]  # fmt: skip
     assert list(inspect.signature(LabelModel.fit).parameters) == [
         "self", "L_train", "class_balance", "Y_dev", "flip_negative", "clamp", "solve_method",
