@@ -87,7 +87,7 @@ def test_three_frames_by_the_2020_code():
 def test_the_loss_of_the_2020_code():
     results = runpy.run_path(str(EXAMPLES / "legacy_loss.py"))["main"]()
     assert results["end model"] > 0.85
-    assert abs(results["sources"] - [0.85, 0.75, 0.7, 0.65]).max() < 0.05
+    assert abs(results["sources"] - [0.85, 0.75, 0.7, 0.65]).max() < 0.08  # by 1,000 items
 
 
 @pytest.mark.parametrize("name", ["basics", "video", "loss"])
