@@ -276,6 +276,12 @@ def test_triplets_by_the_names_of_the_2020_code(sample):
         for given in (by_position, by_name, without, with_silence)
     ]
     assert results[0] == results[1] == results[2] == results[3]
+    signed = votes.astype(float)
+    second = signed.T @ signed / len(signed)
+    by_hand = np.mean([np.sqrt(second[0, j] * second[0, k] / second[j, k]) for j, k in ((1, 2), (3, 4))])
+    mean = fitted(votes, options={"triplets": by_position}).estimated_accuracies()
+    assert mean == results[0]
+    assert mean[0] == pytest.approx(((votes[:, 0] != 0).mean() + by_hand) / 2)
 
 
 def test_what_is_logged_when_verbose_and_nothing_is_printed(sample, caplog, capsys):
@@ -390,8 +396,9 @@ def test_bad_arguments_of_fit_are_named_and_change_nothing(case, sample):
 
 
 def test_triplets_are_refused_where_they_would_do_nothing(sample):
-    with pytest.raises(OptionError, match="solve_method='triplet' only"):
-        fitted(sample[0], options={"triplets": [(0, 1, 2)]})
+    for method in ("triplet_median", "independencies"):
+        with pytest.raises(OptionError, match=f"no part in solve_method='{method}'"):
+            fitted(sample[0], options={"triplets": [(0, 1, 2), (0, 3, 4)]}, solve_method=method)
     with pytest.raises(OptionError, match="triplet_seed='x'"):
         fitted(sample[0], options={"triplet_seed": "x"}, solve_method="triplet")
     with pytest.raises(OptionError, match="no triplet for source"):

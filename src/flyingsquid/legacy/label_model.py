@@ -51,9 +51,10 @@ class LabelModel:
         Sources that depend on each other.
     allow_abstentions : bool
         False refuses votes that hold a 0.
-    triplets : list of triplets, for ``solve_method="triplet"``
+    triplets : list of triplets, for ``solve_method="triplet"`` or ``"triplet_mean"``
         Three positions each, or the 2020 code's own names: ``"lambda_4"``, ``("lambda_4", "Y_0")`` or
-        ``(("lambda_4", "Y_0"), ("0",))``.
+        ``(("lambda_4", "Y_0"), ("0",))``. Each is solved for its three sources; a source in several gets the
+        mean.
     triplet_seed : int or None, for ``solve_method="triplet"`` without ``triplets``
         Triplets are drawn with it. None takes the best triplet of each source instead. No seed gives the
         triplets that the 2020 code drew; pass those.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.legacy.reading import Edges, read_balance, read_graph, read_triplets
-from flyingsquid.legacy.translation import SolveMethod, options_for
+from flyingsquid.legacy.translation import options_for
 from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy
 from flyingsquid.torch.reading import read_whole
 
@@ -39,7 +39,7 @@ class FSLoss(nn.Module):
     clamp_vals : bool
         Whether labels are 0 or 1 instead of probabilities.
     triplets : list of triplets, optional
-        Judge the sources by these instead of by the mean of all.
+        Judge the sources by the mean of these instead of all.
     pos_weight : number or tensor of one number, optional
         What an error on the positive class costs, as in ``torch.nn.BCEWithLogitsLoss``.
 
@@ -81,8 +81,7 @@ class FSLoss(nn.Module):
         self.buffer_capacity = read_whole("buffer_capacity", buffer_capacity, 1)
         self.update_frequency = read_whole("update_frequency", update_frequency, 1)
         chosen = read_triplets(triplets, self.m)
-        method: SolveMethod = "triplet_mean" if chosen is None else "triplet"
-        options = options_for(graph, method, "all_positive", chosen, None)
+        options = options_for(graph, "triplet_mean", "all_positive", chosen, None)
         self.sources = LabelModelLoss(
             self.m,
             window=self.buffer_capacity,

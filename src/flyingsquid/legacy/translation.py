@@ -27,8 +27,12 @@ def options_for(
     """
     _require_known("solve_method", solve_method, SolveMethod)
     _require_known("sign_recovery", sign_recovery, SignRecovery)
-    if triplets is not None and solve_method != "triplet":
-        raise OptionError(f"triplets= is used by solve_method='triplet' only, not by {solve_method!r}")
+    if triplets is not None and solve_method in ("triplet_median", "independencies"):
+        raise OptionError(
+            f"triplets= has no part in solve_method={solve_method!r}; 'triplet_mean' takes the mean over them"
+        )
+    if triplets is not None:
+        solve_method = "triplet"  # which is the mean where a source is in several
     options: dict[str, Any] = {"graph": None if graph.is_trivial else graph, "method": solve_method}
     if solve_method != "independencies":  # whose estimates carry their sign and use no triplets
         options["screen"] = 0.0  # the 2020 code averages over all triplets
