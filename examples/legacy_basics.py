@@ -3,12 +3,14 @@
 In 2020 it was ``from flyingsquid.label_model import LabelModel``.
 """
 
+from typing import Any
+
 import numpy as np
 
 from flyingsquid.legacy import LabelModel
 
 
-def draw_votes(n, accuracies, abstain_rates, seed):
+def draw_votes(n: int, accuracies: list[float], abstain_rates: list[float], seed: int) -> tuple[Any, Any]:
     """Votes of -1, 0 (abstain) and +1, shape (n, m), and the truth, shape (n,)."""
     rng = np.random.default_rng(seed)
     Y = rng.choice([-1, 1], n)
@@ -17,7 +19,7 @@ def draw_votes(n, accuracies, abstain_rates, seed):
     return np.where(rng.random(votes.shape) < abstain_rates, 0, votes), Y
 
 
-def main():
+def main() -> dict[str, Any]:
     accuracies, abstain_rates = [0.9, 0.8, 0.75, 0.7, 0.6], [0.1, 0.2, 0.5, 0.3, 0.0]
     L_train, _ = draw_votes(5_000, accuracies, abstain_rates, seed=0)
     L_dev, Y_dev = draw_votes(1_000, accuracies, abstain_rates, seed=1)

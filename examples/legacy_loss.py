@@ -3,13 +3,15 @@
 In 2020 it was ``from flyingsquid.pytorch_loss import FSLoss``.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 
 from flyingsquid.legacy import FSLoss
 
 
-def draw_items(n, accuracies, seed):
+def draw_items(n: int, accuracies: list[float], seed: int) -> tuple[Any, Any, Any]:
     """Features (n, 2), votes (n, m) and truths (n,)."""
     rng = np.random.default_rng(seed)
     Y = rng.choice([-1, 1], n)
@@ -19,7 +21,7 @@ def draw_items(n, accuracies, seed):
     return torch.tensor(X, dtype=torch.float32), torch.tensor(votes), Y
 
 
-def main():
+def main() -> dict[str, Any]:
     accuracies = [0.85, 0.75, 0.7, 0.65]
     X_train, L_train, _ = draw_items(4_000, accuracies, seed=0)
     X_test, _, Y_test = draw_items(2_000, accuracies, seed=1)

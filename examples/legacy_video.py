@@ -3,12 +3,14 @@
 In 2020 it was ``from flyingsquid.label_model import LabelModel``.
 """
 
+from typing import Any
+
 import numpy as np
 
 from flyingsquid.legacy import LabelModel
 
 
-def draw_video(n_frames, accuracies, seed):
+def draw_video(n_frames: int, accuracies: list[float], seed: int) -> tuple[Any, Any]:
     """Votes on frames, shape (n_frames, m), and truths that stay as they are nine times of ten."""
     rng = np.random.default_rng(seed)
     changes = np.where(rng.random(n_frames) < 0.1, -1, 1)
@@ -17,7 +19,7 @@ def draw_video(n_frames, accuracies, seed):
     return np.where(rng.random(votes.shape) < 0.2, 0, votes), Y
 
 
-def main():
+def main() -> dict[str, Any]:
     accuracies = [0.85, 0.75, 0.7, 0.65]
     L_frames, Y_frames = draw_video(9_000, accuracies, seed=0)
     v, m_per_frame = 3, len(accuracies)

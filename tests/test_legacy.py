@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def on_chain() -> Population:
 def dependent(edges, balance) -> Population:
     """Dependent sources 0 and 1 (and more), and two that are independent of all."""
     rng = np.random.default_rng(5)
-    groups: list = [((0, 1), 0, pair(rng))]
+    groups: list[Any] = [((0, 1), 0, pair(rng))]
     if edges == [(0, 1), (1, 2)]:
         # 0 and 2 are independent given 1 and Y; whole numbers: both pairs share the counts of source 1.
         both = pair(rng, 16)
@@ -331,10 +332,12 @@ def test_defaults_are_not_shared_and_models_can_be_pickled(sample):
     np.testing.assert_array_equal(again.predict(votes), first.predict(votes))
 
 
-BAD = {
+TEXT: Any = "3"
+NO_PAIRS: Any = [0, 1]
+BAD: dict[str, Any] = {
     "no source": (lambda: LabelModel(0), GraphError, "m=0 is too small"),
     "no task": (lambda: LabelModel(3, 0), GraphError, "v=0 is too small"),
-    "m is text": (lambda: LabelModel("3"), GraphError, "m='3' is no whole number"),
+    "m is text": (lambda: LabelModel(TEXT), GraphError, "m='3' is no whole number"),
     "tasks without sources": (lambda: LabelModel(6, 2, [(0, 1)]), GraphError, "on task 0, and v=2"),
     "a source on two tasks": (
         lambda: LabelModel(2, 2, [], [(0, 0), (0, 1), (1, 1)]), GraphError, "source 0 on the tasks 0 and 1",
@@ -345,7 +348,7 @@ BAD = {
     "a source too many": (
         lambda: LabelModel(2, 2, [], [(0, 0), (1, 1), (7, 1)]), GraphError, "names source 7",
     ),
-    "no pair": (lambda: LabelModel(2, 2, [], [0, 1]), GraphError, r"holds 0; each one is \(source, task\)"),
+    "no pair": (lambda: LabelModel(2, 2, [], NO_PAIRS), GraphError, r"holds 0; each one is \(source, task\)"),
     "an edge across tasks": (
         lambda: LabelModel(6, 2, [(0, 1)], [(i, i // 3) for i in range(6)], [(0, 5)]), GraphError, "task",
     ),

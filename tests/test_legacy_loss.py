@@ -20,7 +20,7 @@ pytestmark = pytest.mark.extra
 CHAIN = ([(0, 1), (1, 2)], [(i, i // 4) for i in range(12)])
 
 
-def signed(votes) -> torch.Tensor:
+def signed(votes):
     codes = votes.codes.astype(np.int64)
     return torch.as_tensor(np.where(codes < 0, 0, 2 * codes - 1))
 

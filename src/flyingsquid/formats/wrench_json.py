@@ -74,7 +74,9 @@ def items_of(document: dict[str, Any], where: str) -> WrenchItems:
     >>> items_of({"a": {"label": 1, "weak_labels": [1, -1]}}, "train.json").weak_labels
     array([[ 1, -1]], dtype=int16)
     """
-    rows, labels, data = [], [], []
+    rows: list[list[int]] = []
+    labels: list[int] = []
+    data: list[dict[str, Any]] = []
     for key, entry in document.items():
         votes = entry.get("weak_labels") if isinstance(entry, dict) else None
         if not isinstance(votes, list) or not votes:
