@@ -435,6 +435,21 @@ def test_votes_are_checked(sample):
         strict.predict(np.zeros((1, 5)))
 
 
+def test_half_of_the_sources_against_the_other_half_is_no_reason_to_call_all_good():
+    drawn = fs.datasets.simulate(3_000, accuracies=[0.8] * 3 + [0.2] * 3, rng=np.random.default_rng(0))
+    with pytest.raises(NotIdentifiableError, match="contradict each other"):
+        fitted(2 * drawn.votes.codes - 1)
+
+
+def test_two_sources_are_judged_by_a_lopsided_balance():
+    drawn = fs.datasets.simulate(
+        3_000, accuracies=[0.8, 0.7], class_balance=[0.2, 0.8], rng=np.random.default_rng(0)
+    )
+    votes = 2 * drawn.votes.codes - 1
+    label_model = fitted(votes, class_balance=[0.2, 0.8], solve_method="independencies")
+    np.testing.assert_allclose(label_model.estimated_accuracies(), [0.8, 0.7], atol=0.03)
+
+
 def test_an_error_of_the_new_model_is_told_in_old_words(sample):
     with pytest.raises(NotIdentifiableError) as caught:
         fitted(sample[0][:, :2])

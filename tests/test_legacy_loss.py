@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 
 torch = pytest.importorskip("torch")
 
@@ -146,6 +146,9 @@ def test_bad_input_is_named(votes):
     ):
         with pytest.raises(OptionError, match=text):
             FSLoss(4, **options)
+    with pytest.raises(IncompatibleError, match="logits have shape"):
+        criterion(zeros[:5], votes[:10])
+    assert int(criterion.n_waiting) == 0
     with pytest.raises(OptionError, match="update_frequency=-1"):
         criterion(zeros, votes[:10], update_frequency=-1)
 

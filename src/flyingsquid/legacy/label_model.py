@@ -27,8 +27,8 @@ from flyingsquid.votes import Votes
 
 _LOGGER = logging.getLogger("flyingsquid")
 _IN_OTHER_WORDS = (
-    "In flyingsquid.legacy: solve_method= is what is method= here, sign_recovery='fully_independent' is "
-    "signs='average', and lambda_edges are the edges between sources"
+    "In flyingsquid.legacy, method= is solve_method=, source edges are lambda_edges=, and signs= is "
+    "sign_recovery=, where 'fully_independent' stands for signs='average'"
 )
 
 

@@ -14,6 +14,7 @@ from flyingsquid.legacy.reading import Edges, read_balance, read_graph, read_tri
 from flyingsquid.legacy.translation import options_for
 from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy
 from flyingsquid.torch.reading import read_whole
+from flyingsquid.torch.soft_cross_entropy import require_logits
 
 
 class FSLoss(nn.Module):
@@ -108,6 +109,9 @@ class FSLoss(nn.Module):
             For this call.
         """
         votes = self._read(weak_labels)
+        tasks = () if self.v == 1 else (self.v,)
+        # Before anything is learned: who mends the shape and tries again should not count the batch twice.
+        require_logits(predictions.shape, (len(votes), *tasks, 2))
         if self.training:
             every = self.update_frequency
             if update_frequency is not None:
