@@ -118,10 +118,12 @@ def plot_explanation(why: Explanation | VoteCount, axis: Any = None, *, most: in
     """
     if not isinstance(why, (Explanation, VoteCount)):
         raise OptionError(f"plot_explanation takes what model.explain gives, not {type(why).__name__}")
-    votes = isinstance(why, VoteCount) # A share of the votes speaks for the label or against it; what is
-    added to log odds has its own sign. signed = [-c.adds if votes and c.vote != why.predicted else c.adds
-    for c in why.contributions] parts = [(f"{c.source}: {c.said}", adds) for c, adds in
-    zip(why.contributions, signed, strict=True)][:most] if len(signed) > most:
+    votes = isinstance(why, VoteCount)
+    # A share of the votes speaks for the label or against it; what is added to log odds has its own sign.
+    signed = [-c.adds if votes and c.vote != why.predicted else c.adds for c in why.contributions]
+    names = [f"{c.source}: {c.said}" for c in why.contributions]
+    parts = list(zip(names, signed, strict=True))[:most]
+    if len(signed) > most:
         parts.append((f"{len(signed) - most} more", float(sum(signed[most:]))))
     colours = [BLUE if value > 0 else ORANGE for _, value in parts]
     title = why.claim()
