@@ -28,6 +28,7 @@ TOP = [
     "learn_structure",
     "load",
     "score_bins",
+    "summarize",
     "to_training_set",
 ]
 MEMBERS = {
@@ -259,6 +260,27 @@ def test_legacy_loss_signature():
     ]  # fmt: skip
     assert list(inspect.signature(FSLoss.forward).parameters) == [
         "self", "predictions", "weak_labels", "update_frequency",
+    ]  # fmt: skip
+
+
+def test_names_of_understanding():
+    from flyingsquid import analysis, models
+
+    assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
+    assert list(inspect.signature(analysis.in_words).parameters) == ["votes", "y", "model", "task"]
+    assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "n", "y", "task"]
+    assert list(inspect.signature(models.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
+    assert list(inspect.signature(models.learning_curve).parameters) == [
+        "model", "votes", "y", "rng", "sizes", "repeats", "gold",
+    ]  # fmt: skip
+
+
+def test_names_of_pictures():
+    from flyingsquid import plot
+
+    assert plot.__all__ == [
+        "plot_accuracies", "plot_agreement", "plot_calibration", "plot_coverage", "plot_dependence",
+        "plot_drift", "plot_explanation", "plot_learning_curve", "plot_leave_one_out", "plot_posteriors",
     ]  # fmt: skip
 
 

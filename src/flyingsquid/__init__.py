@@ -21,6 +21,7 @@ from flyingsquid.votes import ABSTAIN, Votes, score_bins
 
 if TYPE_CHECKING:
     from flyingsquid import labeling
+    from flyingsquid.analysis import summarize
     from flyingsquid.models import (
         LabelModel,
         MajorityVote,
@@ -53,6 +54,7 @@ __all__ = [
     "learn_structure",
     "load",
     "score_bins",
+    "summarize",
     "to_training_set",
 ]
 
@@ -71,7 +73,7 @@ _LAZY = dict.fromkeys(
         "to_training_set",
     ),
     "flyingsquid.models",
-)
+) | {"summarize": "flyingsquid.analysis"}
 
 
 # Judges need an event loop and tables, which take time as well.
