@@ -26,6 +26,7 @@ class LabelingFunction:
         Whether it takes the whole table and returns a column.
     """
 
+    __qualname__: str
     name: str
     function: Callable[..., Any]
     resources: Mapping[str, Any]

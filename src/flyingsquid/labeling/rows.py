@@ -85,6 +85,12 @@ class Record(Row):
     def __getitem__(self, name: Any) -> Any:
         return self._data[name]
 
+    def __getattr__(self, name: str) -> Any:
+        # The quick way for what is asked most; Row tells what is wrong, and of names that are taken.
+        if name != "_data" and name in self._data:
+            return self._data[name]
+        return super().__getattr__(name)
+
     def keys(self) -> Sequence[Any]:
         return list(self._data)
 
