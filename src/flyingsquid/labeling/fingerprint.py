@@ -175,6 +175,12 @@ def _write_code(mark: _Mark, code: types.CodeType) -> None:
     mark.write(code.co_consts)
 
 
+def _write_builtin(mark: _Mark, function: Any) -> None:
+    """A function of compiled code by its name, and by what it is bound to: a list's own ``__getitem__``."""
+    mark.add("builtin", str(function.__qualname__))
+    mark.write(function.__self__)
+
+
 def _write_labeling_function(mark: _Mark, function: LabelingFunction) -> None:
     mark.add("labeling function", str(function.vectorized))
     mark.write(function.function)
@@ -233,7 +239,8 @@ _WRITERS: tuple[tuple[Any, Callable[[_Mark, Any], None]], ...] = (
     (LabelingFunction, _write_labeling_function),
     (types.FunctionType, _write_function),
     (types.CodeType, _write_code),
-    (types.BuiltinFunctionType, lambda m, v: m.add("builtin", f"{v.__module__} {v.__qualname__}")),
+    (types.BuiltinFunctionType, _write_builtin),
+    (types.MethodWrapperType, _write_builtin),
     (types.MethodType, lambda m, v: m.write((v.__func__, v.__self__))),
     (types.ModuleType, lambda m, v: m.add("module", f"{v.__name__} {getattr(v, '__version__', '')}")),
     (type, _write_class),
