@@ -37,6 +37,7 @@ def constant(value, name="f"):
 
 def test_a_decorated_function_keeps_its_name_docstring_and_resources():
     assert (bare.name, bare.__doc__, bare("x")) == ("bare", "Says one.", 1)
+    assert fs.labeling_function(lambda x: x.text)({"text": "a"}) == "a"
     assert with_resources.name == "named"
     assert dict(with_resources.resources) == {"word": "spam"}
     assert with_resources("no spam") is True
