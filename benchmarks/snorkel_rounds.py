@@ -7,6 +7,7 @@ makes it apply all rules once; it answers with the seconds, and leaves the votes
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 import time
 from pathlib import Path
@@ -15,9 +16,7 @@ import numpy as np
 import pandas as pd
 from snorkel.labeling import LabelingFunction, PandasLFApplier
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from apply_rules import RULES
+RULES = runpy.run_path(str(Path(__file__).with_name("apply_rules.py")))["RULES"]
 
 
 def main() -> None:

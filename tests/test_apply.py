@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import os
 import subprocess
@@ -123,6 +124,47 @@ def test_awkward_column_names():
     (x,) = kept
     assert [x[name] for name in frame.columns] == [1, 2, 3, 4, 5, 6]
     assert (x._id, getattr(x, "class"), x.get("get")) == (6, 3, 1)
+
+
+class Columnar:
+    """Like some data sets: an item is a dict, and a slice is a dict of columns."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, at):
+        if at >= 3:
+            raise IndexError
+        return {"text": str(at)}
+
+
+@pytest.mark.parametrize("data", [Columnar(), collections.deque({"text": t} for t in "012")])
+def test_containers_of_other_kinds_are_read_item_by_item(data):
+    at_once = LabelingFunction(lambda rows: [int(r["text"]) for r in rows], "v", vectorized=True)
+    lfs = [lambda x: int(x.text), at_once]
+    assert fs.apply(lfs, data).codes.tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert fs.apply(lfs[:1], data, chunk=2).shape == (3, 1)
+
+
+@pytest.mark.extra
+def test_columns_as_data():
+    pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    values = ["a", "b", "a"]
+    lfs = [lambda x: x, fs.labeling.keywords("a", "a")]
+    for data in (
+        pd.Series(values, index=[5, 5, 1]),
+        pl.Series(values),
+        pa.array(values),
+        pa.chunked_array([values]),
+    ):
+        assert fs.apply(lfs, data, chunk=2).codes.tolist() == [[0, 0], [1, -1], [0, 0]]
+
+
+@pytest.mark.extra
+def test_a_frame_on_a_cluster_is_not_misread():
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    with pytest.raises(LabelingError, match="cluster"):
+        fs.apply(LFS, dd.from_pandas(pd.DataFrame(columns()), npartitions=1))
 
 
 @pytest.mark.extra
@@ -258,6 +300,7 @@ def test_failed_calls_are_missing_votes_with_a_reason(chunk):
     assert (failure.count, failure.row, log.n_items) == (2, 3, 8)
     assert "IndexError" in failure.traceback
     assert "in picky" in failure.traceback
+    assert "labeling" not in failure.traceback
     assert list(log.failures) == ["picky"]
 
 
@@ -305,6 +348,9 @@ def test_votes_outside_the_classes_stop_before_the_end():
     with pytest.raises(VotesError, match="row 0, function 'typo': the vote 'spma' is outside the classes"):
         fs.apply([typo], range(100), classes=["ham", "spam"], chunk=10)
     assert len(seen) == 10
+    late = LabelingFunction(lambda x: 2 if x == 25 else 1, "late")
+    with pytest.raises(VotesError, match="row 25, function 'late': the vote 2 is outside the classes"):
+        fs.apply([late], range(100), classes=[0, 1], chunk=10)
 
 
 @pytest.mark.parametrize(
@@ -315,6 +361,7 @@ def test_votes_outside_the_classes_stop_before_the_end():
         ("one text", "data is one text"),
         ({"text": ["a"]}, "data is a dict"),
         (3, "data of type int has no items"),
+        (np.array(3), "no items"),
     ],
 )
 def test_data_without_items_is_refused(data, message):
@@ -382,7 +429,7 @@ def test_a_class_that_appears_in_mid_stream_is_an_error_unless_declared():
 
     chunks = apply_chunks([value], [0, 1, 2, 1], chunk=2)
     assert next(chunks).classes == (0, 1)
-    with pytest.raises(VotesError, match="'value': the vote 2 is outside the classes"):
+    with pytest.raises(VotesError, match="row 2, function 'value': the vote 2 is outside the classes"):
         next(chunks)
     assert [v.n_classes for v in apply_chunks([value], [0, 1, 2, 1], chunk=2, classes=[0, 1, 2])] == [3, 3]
 

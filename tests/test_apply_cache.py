@@ -260,10 +260,10 @@ def test_marks_of_tables():
 def test_what_tells_nothing_has_no_mark():
     with pytest.raises(CannotMarkError):
         mark_of_data([__import__("_thread").allocate_lock()])
-    deep: list[object] = []
+    deep = []
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(CannotMarkError, match="nested"):
         mark_of_data(deep)
     while deep:
-        deep = deep[0]  # type: ignore[assignment]  # taken apart here, for nobody else does it without recursion
+        deep = deep[0]  # taken apart here, for nobody else does it without recursion

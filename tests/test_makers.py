@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from flyingsquid.labeling import (
     threshold,
 )
 
+WRONG: Any = b"a"
 TEXTS = ["Subscribe to MY channel", "subscriber of C++", None, "ein Käse, naïve", "sub scribe"]
 
 
@@ -233,13 +235,13 @@ def test_names(made, name):
         (lambda: keywords("a", 0.5), "label=0.5 is no class"),
         (lambda: keywords("a", None), "label=None is no class"),
         (lambda: regex("(", 1), "no regular expression"),
-        (lambda: regex(b"a", 1), "looks at bytes"),
+        (lambda: regex(WRONG, 1), "looks at bytes"),
         (lambda: gazetteer({"a": 1}, 1), "already say"),
         (lambda: gazetteer(["a"]), "say no classes"),
         (lambda: gazetteer({"a": 1, "A": 0}), "stands for 1 and for 0"),
         (lambda: gazetteer({" ": 1}), "has no words"),
         (lambda: threshold("a", 1), "at_least=, at_most="),
-        (lambda: from_mapping([1]), "must be a mapping"),
+        (lambda: from_mapping(WRONG), "must be a mapping"),
     ],
 )
 def test_wrong_options_are_refused_when_the_function_is_made(call, message):

@@ -12,7 +12,7 @@ from flyingsquid.labeling.cache import Cache, open_cache
 from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk, read_on_error
 from flyingsquid.labeling.failures import ApplyLog, warn_of_failures
 from flyingsquid.labeling.functions import LabelingFunction, read_functions
-from flyingsquid.labeling.intake import check_data, chunks_of, is_sized, read_chunk
+from flyingsquid.labeling.intake import chunks_of, is_sized, read_chunk, read_data
 from flyingsquid.labeling.progress import progress_bar
 from flyingsquid.labeling.workers import label_in_processes
 from flyingsquid.votes import Votes
@@ -112,7 +112,7 @@ def apply(
     functions = read_functions(lfs)
     read_on_error(on_error)
     n_jobs = _read_jobs(n_jobs)
-    check_data(data)
+    data = read_data(data)
     if not is_sized(data) and any(function.vectorized for function in functions):
         data = list(data)
     n_items = len(data) if is_sized(data) else None
@@ -156,7 +156,7 @@ def apply_chunks(
     """
     functions = read_functions(lfs)
     read_on_error(on_error)
-    check_data(data)
+    data = read_data(data)
     size, jobs = read_chunk(chunk, None, 1, False), _read_jobs(n_jobs)
     return _stream(functions, data, size, jobs, on_error, classes)
 

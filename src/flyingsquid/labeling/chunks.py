@@ -35,11 +35,14 @@ class ChunkLabels:
     names : tuple of m texts
     columns : tuple of m columns
     failures : tuple of m, a :class:`Failure` or None
+    first_row : int
+        The row of the first item in the whole data, for messages.
     """
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     failures: tuple[Failure | None, ...]
+    first_row: int = 0
 
     @property
     def n_items(self) -> int:
@@ -56,12 +59,12 @@ class ChunkLabels:
         """
         if not parts:
             raise LabelingError("no chunk was labelled, so there is nothing to put together")
-        names = parts[0].names
+        names, first_row = parts[0].names, parts[0].first_row
         columns, failures = [], []
         for j, name in enumerate(names):
-            columns.append(merge_columns([part.columns[j] for part in parts], _mixed_in(name)))
+            columns.append(merge_columns([part.columns[j] for part in parts], _mixed_in(name, first_row)))
             failures.append(merge_failures([part.failures[j] for part in parts]))
-        return cls(names, tuple(columns), tuple(failures))
+        return cls(names, tuple(columns), tuple(failures), first_row)
 
     def to_votes(self, classes: Sequence[Label] | None = None) -> Votes:
         """The votes, classes as :meth:`Votes.from_classes` finds them where none are declared.
@@ -107,7 +110,8 @@ class ChunkLabels:
     def _where(self, at: int, j: int) -> str:
         """The place of the ``at``-th distinct vote of function j, for messages."""
         column = self.columns[j]
-        return f"row {column.first(column.values[at])}, function {self.names[j]!r}"
+        row = self.first_row + column.first(column.values[at])
+        return f"row {row}, function {self.names[j]!r}"
 
     def _require_one_kind(self) -> None:
         by_kind: dict[str, list[str]] = {}
@@ -117,8 +121,9 @@ class ChunkLabels:
             for value in column.values:
                 if isinstance(value, str) and value.strip().lower() in SUSPICIOUS_CLASSES:
                     raise LabelingError(
-                        f"row {column.first(value)}, function {name!r} returned {value!r}, which looks like "
-                        "no vote; return None for no vote, or list it in classes= if it is a class"
+                        f"row {self.first_row + column.first(value)}, function {name!r} returned {value!r}, "
+                        "which looks like no vote; return None for no vote, or list it in classes= if it "
+                        "is a class"
                     )
         if len(by_kind) > 1:
             told = "; ".join(f"{kind} by {', '.join(names)}" for kind, names in by_kind.items())
@@ -158,7 +163,7 @@ def label_chunk(
         else:
             columns.append(_call_each(function, rows or [], watch))
         failures.append(watch.failure)
-    return ChunkLabels(tuple(f.name for f in functions), tuple(columns), tuple(failures))
+    return ChunkLabels(tuple(f.name for f in functions), tuple(columns), tuple(failures), first_row)
 
 
 def read_on_error(on_error: str) -> bool:
@@ -200,10 +205,10 @@ def _located(name: str, message: str) -> str:
     return message if f"function {name!r}" in message else f"function {name!r} {message}"
 
 
-def _mixed_in(name: str) -> Any:
-    def refuse(first: Any, other: Any, row: int) -> NoReturn:
+def _mixed_in(name: str, first_row: int) -> Any:
+    def refuse(first: Any, other: Any, at: int) -> NoReturn:
         raise LabelingError(
-            f"row {row}, function {name!r} returned {other!r}, and {first!r} on an earlier row; "
+            f"row {first_row + at}, function {name!r} returned {other!r}, and {first!r} on an earlier row; "
             "classes are all of one type"
         )
 
