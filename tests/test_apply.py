@@ -389,6 +389,17 @@ def test_unknown_options_are_refused(options):
         fs.apply([lambda x: 1], [1], **options)
 
 
+@pytest.mark.parametrize("classes", ["ab", 3, ["a"], ["a", "a"], [[1], [2]], [-1, 1]])
+def test_wrong_classes_are_refused_before_anything_is_run(classes):
+    with pytest.raises(OptionError, match="classes="):
+        fs.apply([lambda x: pytest.fail("was run")], [1], classes=classes)
+
+
+def test_classes_may_be_any_iterable():
+    assert fs.apply([lambda x: x], ["b", "c"], classes=iter("abc"), chunk=1).codes.ravel().tolist() == [1, 2]
+    assert fs.apply([lambda x: x], [0, 2], classes=np.arange(3), chunk=1).n_classes == 3
+
+
 def test_progress_is_shown_on_standard_error_only_when_asked(capsys):
     fs.apply([lambda x: 1], range(10))
     assert capsys.readouterr() == ("", "")

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.cache import Cache, open_cache
-from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk, read_on_error
+from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk, read_classes, read_on_error
 from flyingsquid.labeling.failures import ApplyLog, warn_of_failures
 from flyingsquid.labeling.functions import LabelingFunction, read_functions
 from flyingsquid.labeling.intake import chunks_of, is_sized, read_chunk, read_data
@@ -111,6 +111,7 @@ def apply(
     """
     functions = read_functions(lfs)
     read_on_error(on_error)
+    classes = read_classes(classes)
     n_jobs = _read_jobs(n_jobs)
     data = read_data(data)
     if not is_sized(data) and any(function.vectorized for function in functions):
@@ -156,6 +157,7 @@ def apply_chunks(
     """
     functions = read_functions(lfs)
     read_on_error(on_error)
+    classes = read_classes(classes)
     data = read_data(data)
     size, jobs = read_chunk(chunk, None, 1, False), _read_jobs(n_jobs)
     return _stream(functions, data, size, jobs, on_error, classes)

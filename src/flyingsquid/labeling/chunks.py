@@ -5,7 +5,7 @@ Everything that applies functions, here or on a cluster, goes through :func:`lab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -87,19 +87,13 @@ class ChunkLabels:
 
     def classes(self, declared: Sequence[Label] | None = None) -> tuple[Label, ...]:
         """The classes that these votes are about: declared, or found in the votes."""
-        if declared is not None and any(type(c) is not bool and c == ABSTAIN for c in declared):
-            raise OptionError(
-                f"classes={list(declared)!r} holds {ABSTAIN}, which is fs.ABSTAIN in a labeling function; "
-                "name the classes by other numbers or by texts"
-            )
-        if declared is None:
+        convention = _convention(declared)
+        if convention.classes is None:
             self._require_one_kind()
         height = max(1, *(len(column.values) for column in self.columns))
         distinct = np.full((height, len(self.columns)), None, object)
         for j, column in enumerate(self.columns):
             distinct[: len(column.values), j] = column.values
-        advice = "Pass classes= if it has a meaning"
-        convention = Convention.read(ABSTAIN, declared, None, advice=advice)
         return encode(distinct, convention, self._where)[1]
 
     def log(self) -> ApplyLog:
@@ -164,6 +158,22 @@ def label_chunk(
             columns.append(_call_each(function, rows or [], watch))
         failures.append(watch.failure)
     return ChunkLabels(tuple(f.name for f in functions), tuple(columns), tuple(failures), first_row)
+
+
+def read_classes(declared: Any) -> tuple[Label, ...] | None:
+    """The classes that a user declared, checked before anything is run."""
+    return _convention(declared).classes
+
+
+def _convention(declared: Any) -> Convention:
+    if isinstance(declared, Iterable) and not isinstance(declared, str):
+        declared = tuple(declared)
+        if any(type(label) is not bool and label == ABSTAIN for label in declared):
+            raise OptionError(
+                f"classes={list(declared)!r} holds {ABSTAIN}, which is fs.ABSTAIN in a labeling function; "
+                "name the classes by other numbers or by texts"
+            )
+    return Convention.read(ABSTAIN, declared, None, advice="Pass classes= if it has a meaning")
 
 
 def read_on_error(on_error: str) -> bool:

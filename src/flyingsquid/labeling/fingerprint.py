@@ -137,7 +137,8 @@ def _write_array(mark: _Mark, array: Any) -> None:
 def _write_table(mark: _Mark, data: Any) -> None:
     table = open_table(data)
     mark.add("table", f"{type(data).__module__.split('.')[0]} {table.shape}")
-    for name, column in zip(table.columns, table.iter_columns(), strict=True):
+    for j, name in enumerate(table.columns):
+        column = table[:, j]
         mark.write(name)
         mark.add("type", str(column.dtype))
         plain = column.dtype.is_numeric() and not column.null_count()

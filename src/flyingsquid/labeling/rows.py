@@ -161,9 +161,7 @@ def _field(item: Any, name: str | None, at: int) -> Any:
 
 def _rows_of_table(data: Any) -> list[Any]:
     table = open_table(data)
-    columns = {
-        name: _read_once(column) for name, column in zip(table.columns, table.iter_columns(), strict=True)
-    }
+    columns = {name: _read_once(table[:, j]) for j, name in enumerate(table.columns)}
     # A class for each table: a property in a class is several times quicker to look up than __getattr__.
     members: dict[str, Any] = {"__slots__": (), "_columns": columns}
     for name, read in columns.items():
