@@ -330,6 +330,25 @@ def test_nothing_is_warned_of_where_nothing_failed():
     assert (log.failures, votes.shape) == ({}, (2, 1))
 
 
+def test_a_stop_iteration_does_not_shift_votes():
+    def first_even(x):
+        return next(i for i in x if i % 2 == 0) // 2
+
+    items = [[0], [1], [2], [3], [0]]
+    with pytest.raises(LabelingError, match=r"row 1, function 'first_even': .*StopIteration"):
+        fs.apply([first_even], items)
+    with pytest.warns(SourceWarning, match="2 failed, first on row 1"):
+        votes = fs.apply([first_even], items, on_error="abstain")
+    assert votes.codes.ravel().tolist() == [0, -4, 1, -4, 0]
+
+
+def test_a_maker_that_fails_in_a_later_chunk_says_where_rows_are_counted_from():
+    stream = apply_chunks([fs.labeling.keywords("a", 1)], ["a", "b", "c", 3], chunk=2)
+    next(stream)
+    with pytest.raises(LabelingError, match=r"'keywords_a': row 1.* \(rows counted from row 2\)"):
+        next(stream)
+
+
 def test_an_interrupt_is_no_failure():
     def stop(x):
         raise KeyboardInterrupt

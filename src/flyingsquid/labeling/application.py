@@ -89,7 +89,7 @@ def apply(
         How many items are looked at together. Each function goes through a chunk before the next one does.
     cache : path of a folder, optional
         Keeps the votes of each function, and reads them again while its code, its resources and the data stay
-        the same. What it cannot see: code in other modules, files and services that a function reads.
+        the same. What it cannot see: installed packages, modules used by name, files, services.
     return_log : bool
         Return ``(votes, log)``; see :class:`~flyingsquid.labeling.ApplyLog`.
 

@@ -189,6 +189,10 @@ def _call_each(function: LabelingFunction, rows: list[Any], watch: Watch) -> Col
     while len(returned) < len(rows):
         try:
             returned.extend(answers)  # keeps what came before an error, and the map goes on after it
+            if len(returned) == len(rows):
+                break
+            # A StopIteration looks like the end of the map, and no error is seen.
+            raise RuntimeError("the function raised StopIteration: a next() found nothing; give it a default")
         except Exception as error:
             watch.call_failed(len(returned), error)
             returned.append(FAILURE)
@@ -204,15 +208,19 @@ def _call_once(function: LabelingFunction, data: Any, watch: Watch) -> Column:
         return column_of_column(returned, n_items, watch.bad_value)
     except LabelingError as error:
         if watch.raises:
-            raise LabelingError(_located(function.name, str(error))) from error.__cause__
+            raise LabelingError(_located(watch, str(error))) from error.__cause__
         watch.call_failed(0, error, n_items)
     except Exception as error:
         watch.call_failed(0, error, n_items)
     return column_of_calls([FAILURE] * n_items, watch.bad_value)
 
 
-def _located(name: str, message: str) -> str:
-    return message if f"function {name!r}" in message else f"function {name!r} {message}"
+def _located(watch: Watch, message: str) -> str:
+    named = f"function {watch.name!r}"
+    if named in message:
+        return message
+    told = f"{named} {message}" if message.startswith("returned") else f"{named}: {message}"
+    return f"{told} (rows counted from row {watch.first_row})" if watch.first_row else told
 
 
 def _mixed_in(name: str, first_row: int) -> Any:
