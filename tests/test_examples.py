@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import runpy
 import sys
 from importlib.util import find_spec
@@ -54,6 +55,18 @@ def test_judges_are_asked_once(run, capsys):
     assert scores["kept"] >= 0.9 * 200 * 5
     # 400 items x 5 judges, and what the shaky one needs besides: at most two retries, and the failed again.
     assert 2_000 <= scores["calls"] <= 2_000 + 3 * 400
+
+
+def test_ten_functions_label_comments_better_than_their_majority(run, monkeypatch):
+    monkeypatch.delenv("FLYINGSQUID_DATA", raising=False)
+    scores = run("spam", 2_000)
+    assert scores["label model"] > max(0.9, scores["majority vote"] + 0.015)
+
+
+@pytest.mark.skipif(not os.environ.get("FLYINGSQUID_DATA"), reason="FLYINGSQUID_DATA is not set")
+def test_the_same_functions_on_real_comments(run):
+    scores = run("spam", 0)
+    assert scores["label model"] > max(0.85, scores["majority vote"] + 0.08)
 
 
 @pytest.mark.extra

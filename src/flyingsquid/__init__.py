@@ -22,6 +22,7 @@ from flyingsquid.votes import ABSTAIN, Votes, score_bins
 if TYPE_CHECKING:
     from flyingsquid import labeling
     from flyingsquid.analysis import summarize
+    from flyingsquid.labeling import apply, labeling_function
     from flyingsquid.models import (
         LabelModel,
         MajorityVote,
@@ -48,9 +49,11 @@ __all__ = [
     "Votes",
     "WeaklySupervisedClassifier",
     "__version__",
+    "apply",
     "datasets",
     "exceptions",
     "labeling",
+    "labeling_function",
     "learn_structure",
     "load",
     "score_bins",
@@ -73,16 +76,18 @@ _LAZY = dict.fromkeys(
         "to_training_set",
     ),
     "flyingsquid.models",
-) | {"summarize": "flyingsquid.analysis"}
-
-
+) | {
+    "summarize": "flyingsquid.analysis",
+    "apply": "flyingsquid.labeling",
+    "labeling_function": "flyingsquid.labeling",
+}
 # Judges need an event loop and tables, which take time as well.
 _LAZY_MODULES = ("labeling",)
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY_MODULES:
-        return import_module(f"flyingsquid.{name}")
+        return import_module(f"{__name__}.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)
