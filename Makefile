@@ -58,8 +58,8 @@ $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/pee
 
 peers: $(PEERS)/.done ## Make the environment of the label models that ours is compared with
 
-docs: venv ## Check the documentation: links, and every code block
-	$(BIN)/python -m pytest tests/test_docs.py
+docs: venv ## Build the pages into build/docs; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 clean: ## Remove environments and caches
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -34,7 +34,7 @@ class Calibration:
     low, high : arrays of shape (b,)
         95% interval of ``observed`` (Wilson's).
     error : float
-        Mean of |probability - observed|, bins weighted by their counts: the expected calibration error.
+        Mean of ``|probability - observed|``, bins weighted by their counts: the expected calibration error.
     """
 
     event: str
