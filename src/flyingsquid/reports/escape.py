@@ -1,0 +1,60 @@
+"""Texts of strangers on a page: the one place where they become HTML."""
+
+from __future__ import annotations
+
+import unicodedata
+from html import escape
+from typing import Any
+
+# Unicode categories that a page would obey and not show: controls, formats (bidirectional marks among them),
+# surrogates.
+_UNSEEN = {"Cc", "Cf", "Cs"}
+# Joiners hold emoji and some scripts together, and move nothing.
+_HARMLESS = {"\u200c", "\u200d", "\n", "\t"}
+_LONGEST_NAME = 60
+
+
+def safe(value: Any, most: int = 500) -> str:
+    """A text as HTML, fit for an element and for a quoted attribute, at most ``most`` characters of it.
+
+    Nothing in it is markup any more. What would not be seen is shown by its code: controls, lone surrogates
+    and marks that turn the direction of writing, which could make a page show what it does not say.
+
+    >>> safe("<script>alert('hi')</script>")
+    '&lt;script&gt;alert(&#x27;hi&#x27;)&lt;/script&gt;'
+    >>> safe("abc" + chr(0x202E) + "fed" + chr(0))
+    'abc\\\\u202efed\\\\x00'
+    >>> safe("x" * 100_000, 5)
+    'xxxxx… (100,000 characters)'
+    """
+    text = value if isinstance(value, str) else str(value)
+    shown = "".join(map(_visible, text[:most]))
+    more = f"… ({len(text):,} characters)" if len(text) > most else ""
+    return escape(shown + more)
+
+
+def plain(value: Any, most: int = _LONGEST_NAME) -> str:
+    """A name on one line as text that is not yet HTML, cut in the middle where it is long.
+
+    >>> plain("a very long name of a source", 16)
+    'a very l…source'
+    """
+    text = value if isinstance(value, str) else str(value)
+    if len(text) > 4 * most:  # before every character is looked at
+        text = text[: 2 * most] + text[-2 * most :]
+    line = "".join(map(_visible, " ".join(text.split())))
+    if len(line) <= most:
+        return line
+    return line[: most // 2] + "…" + line[-(most - most // 2 - 1) :].lstrip()
+
+
+def name(value: Any, most: int = _LONGEST_NAME) -> str:
+    """A name as HTML on one line, cut in the middle where it is long."""
+    return escape(plain(value, most))
+
+
+def _visible(char: str) -> str:
+    if char in _HARMLESS or unicodedata.category(char) not in _UNSEEN:
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65_536 else f"\\U{code:08x}"

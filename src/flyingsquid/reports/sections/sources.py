@@ -1,0 +1,162 @@
+"""The sources: how often they are right, how often they vote, and everything about them in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flyingsquid.reports.charts import Estimate, bars_beside, intervals
+from flyingsquid.reports.escape import name, safe
+from flyingsquid.reports.marks import diamond, dot, line
+from flyingsquid.reports.page import Section, figure, grid, key
+from flyingsquid.reports.study import Study
+
+# The table names so many sources; a page of more than that is no longer read.
+MOST_ROWS = 1_000
+_WORSE = ("worse than a coin", "worse than chance")
+_HEADINGS = {
+    "j": "#",
+    "name": "Source",
+    "polarity": "Votes for",
+    "coverage": "Coverage",
+    "overlaps": "Overlaps",
+    "conflicts": "Conflicts",
+    "correct": "Right",
+    "incorrect": "Wrong",
+    "precision": "Right, known items",
+    "accuracy": "Accuracy",
+    "accuracy_low": "from",
+    "accuracy_high": "to",
+    "votes": "Votes",
+    "flags": "Look at",
+}
+_SHARES = {"coverage", "overlaps", "conflicts", "precision", "accuracy", "accuracy_low", "accuracy_high"}
+_TEXTS = {"name", "polarity", "flags"}
+
+
+def sources_section(study: Study) -> Section:
+    """Plots of accuracy and coverage, then the table."""
+    figures = [_accuracies(study), _coverage(study)]
+    return Section("sources", "Sources", grid(figures) + table(study))
+
+
+def is_bad(study: Study, source: int) -> bool:
+    """Whether a source is known, or estimated, to be worse than chance."""
+    return any(words in study.columns["flags"][source] for words in _WORSE)
+
+
+def _accuracies(study: Study) -> str:
+    if not (study.judged or "precision" in study.columns):
+        return ""
+    shown, left_out = study.shown()
+    number = {n: study.column(n) for n in ("accuracy", "accuracy_low", "accuracy_high", "precision") if n in study.columns}
+    rows = [
+        Estimate(
+            study.names[j],
+            *(_known(number, n, j) for n in ("accuracy", "accuracy_low", "accuracy_high", "precision")),
+            kind="bad" if is_bad(study, j) else "",
+        )
+        for j in shown
+    ]
+    chance = 1 / study.votes.n_classes
+    best = number.get("accuracy", number.get("precision", np.zeros(0)))
+    ends = f"{study.names[shown[0]][:60]} ({best[shown[0]]:.0%}) to {study.names[shown[-1]][:60]} ({best[shown[-1]]:.0%})"
+    drawing = intervals(rows, chance=chance, label="Accuracy of each source", says=f"Best first: {ends}.")
+    marks = []
+    if study.judged:
+        marks.append((line("whisker", 0, 6, 14, 6) + dot("point", 7, 6), "estimated from votes alone, 95% interval"))
+    if "precision" in study.columns:
+        marks.append((diamond("gold-mark", 7, 6), "on items of known class"))
+    if any(row.kind for row in rows):
+        marks.append((dot("point bad", 7, 6), "worse than chance"))
+    marks.append((line("chance", 7, 0, 7, 12), f"even chance among {study.votes.n_classes} classes"))
+    caption = (
+        "How to read it: the further to the right, the more often a vote of the source is right. Sources whose "
+        f"intervals overlap may be equally good. {left_out}"
+    )
+    return figure("How often is each source right?", drawing, caption, key=key(marks))
+
+
+def _known(number: dict[str, Any], column: str, j: int) -> float | None:
+    value = number[column][j] if column in number else np.nan
+    return float(value) if np.isfinite(value) else None
+
+
+def _coverage(study: Study) -> str:
+    shown, left_out = study.shown()
+    columns = [
+        (heading, study.column(column)[shown].tolist(), kind)
+        for heading, column, kind in (
+            ("votes on", "coverage", ""),
+            ("with others", "overlaps", "other"),
+            ("in conflict", "conflicts", "bad"),
+        )
+    ]
+    coverage = study.column("coverage")
+    drawing = bars_beside(
+        [study.names[j] for j in shown],
+        columns,
+        label="Coverage, overlaps and conflicts of each source",
+        says=f"Sources vote on {np.min(coverage):.0%} to {np.max(coverage):.0%} of the items.",
+    )
+    caption = (
+        "How to read it: bars are shares of all items. Left: the source votes. Middle: at least one other votes "
+        "too. Right: at least one other says something else. A source that votes much and is rarely in "
+        f"conflict is either good or alone with easy items. {left_out}"
+    )
+    return figure("How much does each source say?", drawing, caption)
+
+
+def table(study: Study) -> str:
+    """All columns of the summary, sortable, in the order of accuracy."""
+    columns = [c for c in study.columns if any(v not in (None, "") for v in study.columns[c])]
+    columns = ["name", *(c for c in columns if c not in ("name", "flags", "polarity", "j")), *(c for c in ("polarity", "flags") if c in columns)]
+    order = study.ranked()
+    kept = order[:MOST_ROWS]
+    left = len(order) - len(kept)
+    sorted_by = "accuracy" if "accuracy" in columns else "precision" if "precision" in columns else "coverage"
+    head = "".join(_head(c, descending=c == sorted_by) for c in columns)
+    body = "".join(
+        "<tr>" + "".join(_cell(c, study.columns[c][j]) for c in columns) + "</tr>" for j in kept
+    )
+    many = len(kept) > 16
+    find = (
+        '<input class="find" id="find-source" type="search" placeholder="Find a source" aria-label="Find a source" hidden>'
+        if many
+        else ""
+    )
+    notes = [*study.footnotes]
+    if left:
+        notes.append(f"{left:,} more sources, those lowest by {sorted_by}, are not in this table; fs.summarize lists all")
+    return (
+        '<h3 id="all-sources">All sources</h3><p class="note">Click on a heading to sort. Coverage, overlaps and conflicts are shares of '
+        f"all items.</p>{find}"
+        f'<div class="scroll{" tall" * many}" tabindex="0" role="region" aria-labelledby="all-sources">'
+        f'<table class="sources sortable" data-find="find-source"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+        + "".join(f'<p class="note">{safe(note)}</p>' for note in notes)
+    )
+
+
+def _head(column: str, *, descending: bool) -> str:
+    kind = "" if column in _TEXTS else ' class="n"'
+    order = ' aria-sort="descending"' if descending else ""
+    return f'<th scope="col"{kind}{order}>{safe(_HEADINGS.get(column, column.capitalize()))}</th>'
+
+
+def _cell(column: str, value: Any) -> str:
+    if column == "name":
+        return f'<th scope="row"><bdi>{name(value)}</bdi></th>'
+    if column in _TEXTS:
+        return f'<td class="text"><bdi>{safe(value or "", 300)}</bdi></td>'
+    if value is None:
+        return '<td class="n" data-v=""></td>'
+    shown = f"{value:.1%}" if column in _SHARES else f"{value:,.10g}"
+    return f'<td class="n" data-v="{value:.12g}">{shown}</td>'
+
+
+def names_of(study: Study, sources: Sequence[int]) -> list[str]:
+    """Names of some sources."""
+    return [study.names[j] for j in sources]
