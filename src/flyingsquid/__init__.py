@@ -20,6 +20,7 @@ from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import ABSTAIN, Votes, score_bins
 
 if TYPE_CHECKING:
+    from flyingsquid.analysis import summarize
     from flyingsquid.models import (
         LabelModel,
         MajorityVote,
@@ -51,6 +52,7 @@ __all__ = [
     "learn_structure",
     "load",
     "score_bins",
+    "summarize",
     "to_training_set",
 ]
 
@@ -69,7 +71,7 @@ _LAZY = dict.fromkeys(
         "to_training_set",
     ),
     "flyingsquid.models",
-)
+) | {"summarize": "flyingsquid.analysis"}
 
 
 def __getattr__(name: str) -> Any:
