@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         load,
         to_training_set,
     )
+    from flyingsquid.reports import report
 
 __all__ = [
     "ABSTAIN",
@@ -51,6 +52,7 @@ __all__ = [
     "exceptions",
     "learn_structure",
     "load",
+    "report",
     "score_bins",
     "summarize",
     "to_training_set",
@@ -71,7 +73,7 @@ _LAZY = dict.fromkeys(
         "to_training_set",
     ),
     "flyingsquid.models",
-) | {"summarize": "flyingsquid.analysis"}
+) | {"summarize": "flyingsquid.analysis", "report": "flyingsquid.reports"}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from flyingsquid.exceptions import VotesError
 from flyingsquid.reports.escape import name, safe
+from flyingsquid.votes import Votes
 from flyingsquid.votes.frames import rows_of
 
 _MOST_FIELDS = 20
@@ -22,8 +23,14 @@ class Records:
     data: Any
 
     @classmethod
-    def of(cls, data: Any, n_items: int) -> Records:
-        """Check that there is one record an item."""
+    def of(cls, data: Any, votes: Votes) -> Records:
+        """Check that there is one record an item; or look them up by the identifiers of the items."""
+        n_items = votes.n_items
+        if isinstance(data, Mapping) and votes.items is not None:
+            absent = next((key for key in votes.items.tolist() if key not in data), None)
+            if absent is not None:
+                raise VotesError(f"data has no entry for item {absent!r}")
+            return cls([data[key] for key in votes.items.tolist()])
         if isinstance(data, (str, bytes, Mapping)) or not hasattr(data, "__len__"):
             raise VotesError(
                 f"data= is a table or a list with one entry an item, not {type(data).__name__}; "

@@ -128,7 +128,7 @@ def make_study(
         every=read,
         y=y,
         task=task if len(tasks) > 1 else None,
-        records=None if data is None else Records.of(data, read.n_items),
+        records=None if data is None else Records.of(data, read),
         ordered=ordered,
     )
 

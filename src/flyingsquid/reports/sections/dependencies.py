@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.analysis.agreement import dependence_given_gold
+from flyingsquid.analysis.agreement import dependence_given_truth
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.drawing import STYLE, to_svg
@@ -92,7 +92,7 @@ def _given_gold(study: Study, shown: list[int]) -> NDArray[np.float64] | None:
     part = study.votes.of_sources(shown)[known]
     classes = np.empty(len(known), object)
     classes[:] = [study.votes.classes[int(k)] for k in gold[known]]
-    return dependence_given_gold(part, classes)
+    return dependence_given_truth(part, classes)
 
 
 def _picture(study: Study, shown: list[int], found: _Found, left_out: str) -> str:

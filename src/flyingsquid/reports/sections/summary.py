@@ -1,0 +1,48 @@
+"""The summary in plain words, and the numbers that a reader asks for first."""
+
+from __future__ import annotations
+
+from flyingsquid.analysis.comparison import compare_items
+from flyingsquid.reports.escape import safe
+from flyingsquid.reports.page import Section
+from flyingsquid.reports.study import Study
+
+
+def summary_section(study: Study) -> Section:
+    """Words first, then tiles."""
+    words = _words(study)
+    lead = f'<p class="lead">{safe(words[0], 1_000)}</p>' if words else ""
+    rest = "".join(f"<li>{safe(text, 1_000)}</li>" for text in words[1:])
+    listed = f'<ul class="words">{rest}</ul>' if rest else ""
+    failed = ""
+    if study.failure:
+        failed = (
+            '<p class="failed">No label model could be fitted, so labels here are shares of the votes. '
+            f"{safe(study.failure, 1_000)}</p>"
+        )
+    return Section("summary", "Summary", lead + failed + listed + _tiles(study))
+
+
+def _words(study: Study) -> list[str]:
+    return []
+
+
+def _tiles(study: Study) -> str:
+    votes, found = study.votes, compare_items(study.items)
+    tiles = [(f"{votes.n_items:,}", "items"), (f"{votes.n_sources:,}", "sources")]
+    test = getattr(getattr(study.model, "diagnostics_", None), "fit_test", None)
+    if test is not None:
+        tiles.append((f"{test.effective_sources:.1f}", "independent sources they are worth"))
+    tiles.append((f"{votes.n_votes / votes.n_items:.1f}", "votes an item"))
+    if found.coverage < 1:
+        tiles.append((f"{found.coverage:.1%}", "of items have a vote"))
+    if study.model is not None:
+        tiles.append((f"{found.differ:.1%}", "of labels are not the majority's"))
+    if found.model is not None and found.majority is not None:
+        if study.model is not None:
+            tiles.append((f"{found.model.accuracy:.1%}", f"right by the model, {found.n_known:,} known items"))
+        tiles.append((f"{found.majority.accuracy:.1%}", "right by majority vote"))
+    else:
+        sure = float((study.items.posterior.max(axis=1) >= 0.9).mean())
+        tiles.append((f"{sure:.1%}", "of labels given with 0.9 or more"))
+    return '<dl class="tiles">' + "".join(f"<div><dt>{safe(t)}</dt><dd>{v}</dd></div>" for v, t in tiles) + "</dl>"
