@@ -67,26 +67,21 @@ def _told(row: Estimate) -> str:
     return f"{row.name[:80]}: {row.value:.1%}{ends}"
 
 
-def bars_beside(
-    names: Sequence[str], columns: Sequence[tuple[str, Sequence[float], str]], *, label: str, says: str
+def nested(
+    names: Sequence[str], layers: Sequence[tuple[str, Sequence[float], str]], *, label: str, says: str
 ) -> str:
-    """Shares from 0 to 1 as bars: a panel for each column (heading, m values, kind), rows aligned."""
-    gap = 14.0
-    width = (_RIGHT + 12 - LABEL - gap * (len(columns) - 1)) / len(columns)
-    bottom = 18 + ROW * len(names)
-    parts = []
-    for c, (heading, values, kind) in enumerate(columns):
-        left = LABEL + c * (width + gap)
-        x = Scale(0.0, 1.0, left, left + width)
-        parts.append(words(heading, left, 10, "head"))
-        parts += [line("grid", at, 16, at, bottom) for at in (left, left + width)]
-        parts += [words("0", left, bottom + 12, "tick start"), words("100%", left + width, bottom + 12, "tick end")]
-        parts += [
-            rect(f"bar {kind}", left, 18 + ROW * at + 3, x(value) - left, ROW - 6, hint=f"{name[:80]}: {value:.1%}")
-            for at, (name, value) in enumerate(zip(names, values, strict=True))
-        ]
-    parts += [row_label(name, 18 + ROW * at + ROW / 2) for at, name in enumerate(names)]
-    return plot(bottom + 16, parts, label=label, says=says)
+    """Bars within bars: each layer (what, m shares, kind) is a part of the one before, and is drawn thinner."""
+    x = Scale(0.0, 1.0, LABEL, _RIGHT)
+    bottom = ROW * len(names) + 6
+    parts = [*ticks_below(x, [0.0, 0.25, 0.5, 0.75, 1.0], 4, bottom)]
+    for at, name in enumerate(names):
+        y = ROW * at + ROW / 2 + 4
+        parts.append(row_label(name, y))
+        for depth, (what, shares, kind) in enumerate(layers):
+            height = (11.0, 7.0, 3.0)[depth]
+            hint = f"{name[:80]}: {what} {shares[at]:.1%}"
+            parts.append(rect(f"bar {kind}", LABEL, y - height / 2, x(shares[at]) - LABEL, height, hint=hint))
+    return plot(bottom + 18, parts, label=label, says=says)
 
 
 def parts_of_whole(
@@ -102,7 +97,7 @@ def parts_of_whole(
     top = max([sum(row) for row in shares] or [1.0]) or 1.0
     x = Scale(0.0, top, LABEL, _RIGHT)
     bottom = ROW * len(names) + 6
-    parts = [*ticks_below(x, round_ticks(0.0, top, 4), 4, bottom, ".1%" if top < 0.04 else ".0%")]
+    parts = [*ticks_below(x, round_ticks(0.0, top, 4), 4, bottom)]
     for at, (name, row) in enumerate(zip(names, shares, strict=True)):
         parts.append(row_label(name, ROW * at + ROW / 2 + 4))
         before = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from html import escape
 from typing import Any
@@ -12,6 +13,9 @@ _UNSEEN = {"Cc", "Cf", "Cs"}
 # Joiners hold emoji and some scripts together, and move nothing.
 _HARMLESS = {"\u200c", "\u200d", "\n", "\t"}
 _LONGEST_NAME = 60
+# More accents on one letter than any language sets would paint over the lines around it.
+_ACCENT = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+_ACCENTS = re.compile(f"({_ACCENT}{{2}}){_ACCENT}+")
 
 
 def safe(value: Any, most: int = 500) -> str:
@@ -28,7 +32,7 @@ def safe(value: Any, most: int = 500) -> str:
     'xxxxx… (100,000 characters)'
     """
     text = value if isinstance(value, str) else str(value)
-    shown = "".join(map(_visible, text[:most]))
+    shown = _seen(text[:most])
     more = f"… ({len(text):,} characters)" if len(text) > most else ""
     return escape(shown + more)
 
@@ -42,7 +46,7 @@ def plain(value: Any, most: int = _LONGEST_NAME) -> str:
     text = value if isinstance(value, str) else str(value)
     if len(text) > 4 * most:  # before every character is looked at
         text = text[: 2 * most] + text[-2 * most :]
-    line = "".join(map(_visible, " ".join(text.split())))
+    line = _seen(" ".join(text.split()))
     if len(line) <= most:
         return line
     return line[: most // 2] + "…" + line[-(most - most // 2 - 1) :].lstrip()
@@ -51,6 +55,10 @@ def plain(value: Any, most: int = _LONGEST_NAME) -> str:
 def name(value: Any, most: int = _LONGEST_NAME) -> str:
     """A name as HTML on one line, cut in the middle where it is long."""
     return escape(plain(value, most))
+
+
+def _seen(text: str) -> str:
+    return _ACCENTS.sub(r"\1", "".join(map(_visible, text)))
 
 
 def _visible(char: str) -> str:

@@ -19,6 +19,7 @@ def heat_map(
     agreement: NDArray[np.float64],
     beyond: NDArray[np.float64],
     *,
+    strongest: float,
     label: str,
     says: str,
 ) -> str:
@@ -30,6 +31,8 @@ def heat_map(
         Share of common items on which two sources say the same; NaN where they have none.
     beyond : array of shape (m, m)
         The same beyond chance: 1 is always, 0 as often as chance would, below 0 less often.
+    strongest : float
+        The value of ``beyond`` that gets the full colour.
     """
     m = len(names)
     left = LABEL + _NUMBER
@@ -43,7 +46,7 @@ def heat_map(
             parts.append(row_label(names[i], y + side / 2))
             parts.append(words(str(i + 1), left - 5, y + side / 2, "side"))
         parts += [
-            _cell((names[i], names[j]), agreement[i, j], beyond[i, j], (left + j * side, y), side)
+            _cell((names[i], names[j]), agreement[i, j], beyond[i, j] / strongest, (left + j * side, y), side)
             for j in range(i)
         ]
     for j in range(0, m - 1, every):
@@ -55,13 +58,13 @@ def heat_map(
 
 
 def _cell(
-    pair: tuple[str, str], agree: float, beyond: float, corner: tuple[float, float], side: float
+    pair: tuple[str, str], agree: float, strength: float, corner: tuple[float, float], side: float
 ) -> str:
     (x, y), (one, other) = corner, (name[:80] for name in pair)
     gap = 0.5 if side > 6 else 0.2
     size = side - 2 * gap
     if not np.isfinite(agree):
         return rect("frame", x + gap, y + gap, size, size, hint=f"{one} and {other}: no common items")
-    opacity = f' fill-opacity="{min(abs(beyond), 1.0):.2f}"'
-    kind = "bar" if beyond >= 0 else "bar bad"
+    opacity = f' fill-opacity="{min(abs(strength), 1.0):.2f}"'
+    kind = "bar" if strength >= 0 else "bar bad"
     return rect(kind, x + gap, y + gap, size, size, hint=f"{one} and {other}: {agree:.1%}", more=opacity)

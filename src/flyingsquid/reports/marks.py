@@ -11,9 +11,10 @@ from flyingsquid.reports.escape import name, plain, safe
 
 # Plots are drawn for a phone, so that letters keep their size there; a wide page shows them larger.
 WIDTH = 360.0
-LABEL = 112.0  # what names of rows take of it
+LABEL = 138.0  # what names of rows take of it
 ROW = 17.0
-_LETTER = 5.9  # mean width of a letter of 11 pixels
+_LETTER = 5.2  # mean width of a letter of 10.5 pixels; fonts differ
+_WIDEST_LETTER = 6.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,9 @@ class Scale:
 
 def plot(height: float, parts: Iterable[str], *, label: str, says: str, width: float = WIDTH) -> str:
     """A drawing. ``label`` names it, ``says`` is what somebody who does not see it is told."""
+    kind = "plot big" if width > WIDTH else "plot"
     return (
-        f'<svg class="plot" viewBox="0 0 {num(width)} {num(height)}" role="img" '
+        f'<svg class="{kind}" viewBox="0 0 {num(width)} {num(height)}" role="img" '
         f'aria-label="{safe(label)}"><desc>{safe(says, 2_000)}</desc>{"".join(parts)}</svg>'
     )
 
@@ -74,9 +76,13 @@ def words(text: str, x: float, y: float, kind: str = "") -> str:
 
 def row_label(source: str, y: float, width: float = LABEL) -> str:
     """A name at the left of a row, cut to what fits; whole where the pointer rests on it."""
-    shown = fitted(source, int(width / _LETTER))
+    room = width - 8
+    shown = fitted(source, int(room / _LETTER))
+    # Where a wide font might need more than there is, letters are set closer.
+    squeeze = columns_of(shown) * _WIDEST_LETTER > room
+    fit = f' textLength="{num(min(room, columns_of(shown) * 5.8))}" lengthAdjust="spacingAndGlyphs"' * squeeze
     return (
-        f'<text class="row" x="{num(width - 6)}" y="{num(y)}">{safe(shown)}'
+        f'<text class="row" x="{num(width - 6)}" y="{num(y)}"{fit}>{safe(shown)}'
         f"<title>{name(source, 200)}</title></text>"
     )
 
@@ -89,16 +95,25 @@ def fitted(text: str, columns: int) -> str:
     """
     for most in range(columns, 1, -1):
         shown = plain(text, most)
-        wide = sum(unicodedata.east_asian_width(c) in "WF" for c in shown)
-        if len(shown) + wide <= columns:
+        if columns_of(shown) <= columns:
             return shown
     return plain(text, 2)
 
 
-def ticks_below(
-    scale: Scale, ticks: Sequence[float], top: float, bottom: float, spec: str = ".0%"
-) -> Iterable[str]:
-    """Thin lines at round numbers, and the numbers below them."""
+def columns_of(text: str) -> int:
+    """How many columns a text takes: accents none, Chinese characters two."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+
+
+def percent(ticks: Sequence[float]) -> str:
+    """How ticks are to be printed: with as many digits as tell them apart."""
+    return ".0%" if all(abs(100 * t - round(100 * t)) < 1e-6 for t in ticks) else ".1%"
+
+
+def ticks_below(scale: Scale, ticks: Sequence[float], top: float, bottom: float) -> Iterable[str]:
+    """Thin lines at round shares, and the numbers below them."""
+    spec = percent(ticks)
     for tick in ticks:
         x = scale(tick)
         yield line("grid", x, top, x, bottom)

@@ -15,6 +15,7 @@ from flyingsquid.reports.marks import (
     fitted,
     line,
     path,
+    percent,
     plot,
     rect,
     round_ticks,
@@ -40,8 +41,8 @@ def histogram(
     x = Scale(float(edges[0]), float(edges[-1]), _LEFT, _RIGHT)
     top = float(shares.max()) or 1.0
     y = Scale(0.0, top, _BOTTOM, _TOP)
-    spec = ".1%" if top < 0.04 else ".0%"
-    parts = [*ticks_beside(y, round_ticks(0.0, top, 4), _LEFT, _RIGHT, spec)]
+    ticks = round_ticks(0.0, top, 4)
+    parts = [*ticks_beside(y, ticks, _LEFT, _RIGHT, percent(ticks))]
     for b, share in enumerate(shares.tolist()):
         left, right = x(float(edges[b])) + 0.7, x(float(edges[b + 1])) - 0.7
         hint = f"{edges[b]:.2f} to {edges[b + 1]:.2f}: {share:.2%} of items"
@@ -50,8 +51,8 @@ def histogram(
             part = float(below[b])
             hint = f"{edges[b]:.2f} to {edges[b + 1]:.2f}: {part:.2%} of items, {of}"
             parts.append(rect("bar bad", left, y(part), right - left, _BOTTOM - y(part), hint=hint))
-    ticks = [t for t in round_ticks(x.low, x.high, 5)]
-    parts += [words(f"{t:g}", x(t), _BOTTOM + 13, f"tick{_end(x, t)}") for t in ticks]
+    below_axis = round_ticks(x.low, x.high, 5)
+    parts += [words(f"{t:g}", x(t), _BOTTOM + 13, f"tick{_end(x, t)}") for t in below_axis]
     parts += [line("zero", _LEFT, _BOTTOM, _RIGHT, _BOTTOM), words(what, _RIGHT, _BOTTOM + 28, "tick end")]
     return plot(_BOTTOM + 34, parts, label=label, says=says)
 
@@ -61,21 +62,27 @@ def _end(x: Scale, tick: float) -> str:
 
 
 def calibration(
-    claimed: Array, found: Array, low: Array, high: Array, counts: NDArray[np.int64], start: float, *, label: str, says: str
+    claimed: Array,
+    found: Array,
+    low: Array,
+    high: Array,
+    start: float,
+    *,
+    label: str,
+    says: str,
 ) -> str:
     """What was claimed against what was found, (b,) each, with intervals; the diagonal is perfect."""
-    x, y = Scale(start, 1.0, _LEFT, _LEFT + 220), Scale(start, 1.0, 230, _TOP)
+    x, y = Scale(start, 1.0, _LEFT, _RIGHT), Scale(start, 1.0, 230, 22)
     ticks = round_ticks(start, 1.0, 5)
     parts = [*ticks_beside(y, ticks, _LEFT, x.end, ".1f")]
-    parts += [words(f"{t:.1f}", x(t), 244, "tick") for t in ticks]
+    parts += [words(f"{t:.1f}", x(t), 244, f"tick{_end(x, t)}") for t in ticks]
     parts += [path("curve ideal", [(x(start), y(start)), (x(1.0), y(1.0))])]
-    largest = max(int(counts.max()), 1)
     for b in range(len(claimed)):
         place = x(float(claimed[b]))
         parts.append(line("whisker", place, y(float(low[b])), place, y(float(high[b]))))
-        hint = f"claimed {claimed[b]:.2f}, found {found[b]:.2f} on {int(counts[b]):,} items"
-        parts.append(dot("point", place, y(float(found[b])), 2.6 + 3 * float(np.sqrt(counts[b] / largest)), hint=hint))
-    parts += [words("claimed", x.end, 258, "tick end"), words("found", _LEFT - 30, 6, "tick start")]
+        hint = f"claimed {claimed[b]:.2f}, found {found[b]:.2f}"
+        parts.append(dot("point", place, y(float(found[b])), hint=hint))
+    parts += [words("claimed", x.end, 258, "tick end"), words("found", 0, 10, "tick start")]
     return plot(264, parts, label=label, says=says)
 
 
@@ -137,8 +144,7 @@ def curves(lines: Sequence[Course], *, label: str, says: str, what: str, logarit
     every = np.concatenate([c.at for c in lines])
     x = Scale(place(float(every.min())), place(float(every.max())), _LEFT, _RIGHT)
     ticks = round_ticks(y.low, y.high, 4)
-    spec = ".1%" if len(ticks) > 1 and ticks[1] - ticks[0] < 0.01 else ".0%"
-    parts = [*ticks_beside(y, ticks, _LEFT, _RIGHT, spec)]
+    parts = [*ticks_beside(y, ticks, _LEFT, _RIGHT, percent(ticks))]
     for at, course in enumerate(lines):
         spots = [x(place(float(v))) for v in course.at]
         kind = "other" if at else ""

@@ -20,7 +20,7 @@ _HEADINGS = {
     "items": "Items",
     "share": "Share",
     "confidence": "Mean probability",
-    "differs": "Label is not the majority's",
+    "differs": "Not the majority's",
     "known": "Known",
     "majority_accuracy": "Majority vote right",
     "accuracy": "Model right",
@@ -38,7 +38,10 @@ def comparison_section(study: Study) -> Section:
     words = f"<p>{safe(found.sentence())}</p>"
     if verdict is not None:
         words += f"<p>The model's own account, from votes alone: {safe(verdict.words, 2_000)}</p>"
-    return Section("majority", heading, words + grid([_accuracy(study, found), _buckets(study)]))
+    drawing = _accuracy(study, found)
+    if drawing:
+        return Section("majority", heading, grid([f"<div>{words}</div>", drawing, _buckets(study)]))
+    return Section("majority", heading, words + grid([_buckets(study)]))
 
 
 def _accuracy(study: Study, found: Comparison) -> str:
@@ -83,7 +86,7 @@ def _buckets(study: Study) -> str:
         "How to read it: items by how far their votes are apart. Unanimous items need no model; what a model is "
         "worth shows where votes are split."
     )
-    return figure("Where do the sources disagree?", plain_table(table, _HEADINGS), caption)
+    return figure("Where do the sources disagree?", plain_table(table, _HEADINGS), caption, wide=True)
 
 
 def plain_table(table: Table, headings: dict[str, str]) -> str:
@@ -103,4 +106,4 @@ def plain_table(table: Table, headings: dict[str, str]) -> str:
             else:
                 cells.append(f'<td class="n">{"" if value is None else format(value, spec or ",.4g")}</td>')
         body.append(f"<tr>{''.join(cells)}</tr>")
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    return f'<div class="scroll"><table class="full"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'

@@ -72,9 +72,10 @@ def _learned(study: Study, shown: list[int]) -> _Found:
     if not edges:
         words = "The votes give no sign that sources share errors: they agree about as often as the truth explains."
         return _Found((), {}, words)
+    pairs = "1 pair of sources agrees" if len(edges) == 1 else f"{len(edges):,} pairs of sources agree"
     dropped = f" {len(graph.dropped):,} weaker pairs are left out." if graph.dropped else ""
     words = (
-        f"The votes say that {len(edges):,} pairs of sources agree more, or less, than the truth explains: they share "
+        f"The votes say that {pairs} more, or less, than the truth explains: they share "
         f"errors.{dropped} Try LabelModel(graph=\"learn\"), or keep one source of each such group."
     )
     return _Found(tuple(edges), {edge: graph.correlations[edge] for edge in edges}, words)
@@ -127,12 +128,12 @@ def _pairs(study: Study, shown: list[int], found: _Found, given_gold: NDArray[np
     for a, b in edges[:_MOST_PAIRS]:
         strength = found.strengths.get((a, b), np.nan)
         one, other = (name(study.names[shown[at]], 34) for at in (a, b))
-        cells = f"<td>{a + 1} <bdi>{one}</bdi><br>{b + 1} <bdi>{other}</bdi></td>"
+        cells = f'<td class="pair">{a + 1} <bdi>{one}</bdi><br>{b + 1} <bdi>{other}</bdi></td>'
         cells += f'<td class="n">{f"{strength:+.2f}" if np.isfinite(strength) else "–"}</td>'
         if given_gold is not None:
             cells += f'<td class="n">{given_gold[a, b]:+.2f}</td>'
         body.append(f"<tr>{cells}</tr>")
-    drawing = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    drawing = f'<div class="scroll"><table class="full"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
     by = "on items of known class" if given_gold is not None else "by the evidence in the votes"
     caption = (
         "How to read it: correlation of the votes of two sources beyond what the truth explains; 0 is independent, 1 a "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from flyingsquid.reports.marks import line
 from flyingsquid.reports.page import Section, figure, key
 from flyingsquid.reports.panels import Course, courses
 from flyingsquid.reports.study import Study
+from flyingsquid.votes import Votes
 
 _MOST_PANELS = 24
 _LEAST_ITEMS = 500
@@ -45,20 +48,27 @@ def drift_section(study: Study) -> Section:
 def _history(study: Study) -> DriftHistory:
     """What a model that forgets would have noted on the way through the items."""
     shown = study.shown()[0][:_MOST_PANELS]
-    votes = study.votes.of_sources(shown).to_dense()
+    names = tuple(study.names[j] for j in shown)
+    votes = replace(study.votes.of_sources(shown).to_dense(), names=names)
+    if votes.n_items < _LEAST_ITEMS:
+        m = len(names)
+        return DriftHistory(names, np.zeros(0, np.int64), np.zeros(0), np.zeros((0, m)), np.zeros((0, m, 2)))
+    # Triplets follow a source that changes from counts alone; of many classes the model decides.
+    method: Literal["triplet_mean", "auto"] = "triplet_mean" if votes.n_classes == 2 else "auto"
+    history = _pass_over(votes, method)
+    return history if len(history) > 1 else _pass_over(votes, "auto")
+
+
+def _pass_over(votes: Votes, method: Literal["triplet_mean", "auto"]) -> DriftHistory:
     n = votes.n_items
     step = max(n // _STEPS, 1)
-    online = OnlineLabelModel(window=max(n // _WINDOWS, _LEAST_ITEMS // 5), refresh=step, classes=votes.classes)
+    window = max(n // _WINDOWS, _LEAST_ITEMS // 5)
+    online = OnlineLabelModel(window=window, refresh=step, method=method, classes=votes.classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # each window would warn of what the whole already did
         for start in range(0, n, step):
             online.partial_fit(votes[start : start + step])
-        return online.history_ if n >= _LEAST_ITEMS else _nothing(votes.source_names)
-
-
-def _nothing(names: tuple[str, ...]) -> DriftHistory:
-    m = len(names)
-    return DriftHistory(names, np.zeros(0, np.int64), np.zeros(0), np.zeros((0, m)), np.zeros((0, m, 2)))
+        return online.history_
 
 
 def _picture(study: Study, history: DriftHistory) -> str:

@@ -74,7 +74,7 @@ def _calibration(study: Study) -> str:
     gap = float(np.average(np.abs(said - found), weights=counts))
     start = 0.0 if binary else float(max(0.0, np.floor(10 * min(said.min(), low.min())) / 10))
     drawing = calibration(
-        said, found, low, high, counts, start,
+        said, found, low, high, start,
         label="Calibration", says=f"Probabilities are off by {gap:.1%} on average.",
     )  # fmt: skip
     what = f"P({study.classes[1]})" if binary else "the probability of the label"

@@ -25,13 +25,17 @@ def method_section(study: Study) -> Section:
             test = diagnostics.fit_test
             if test is not None:
                 told.append(
-                    ("Test of independence", f"chi² {test.statistic:,.1f} on {test.degrees:,} degrees of freedom, p = {test.p_value:.2g}")
+                    ("Test of independence", f"chi² {test.statistic:,.1f} on {test.degrees:,} degrees of freedom, p {_p_value(test.p_value)}")
                 )
     told += [("Warning", text) for text in study.warned]
     told.append(("Known labels", _gold(study)))
     told.append(("Version", f"flyingsquid {__version__}"))
     rows = "".join(f"<tr><th scope=\"row\">{safe(what)}</th><td>{safe(text, 2_000)}</td></tr>" for what, text in told)
     return Section("method", "How this was made", f'<div class="scroll"><table>{rows}</table></div>')
+
+
+def _p_value(p: float) -> str:
+    return f"= {p:.2g}" if p > 1e-300 else "< 1e-300"
 
 
 def _gold(study: Study) -> str:

@@ -39,7 +39,7 @@ def _listed(study: Study, model: Any, rows: tuple[ContestedRow, ...], heading: s
         return ""
     records = [None] * len(rows) if study.records is None else study.records.pick([row.row for row in rows])
     items = "".join(_item(study, model, row, record) for row, record in zip(rows, records, strict=True))
-    return f'<h3>{heading}</h3><p class="note">{words}</p>{items}'
+    return f'<h3 class="apart">{heading}</h3><p class="note">{words}</p>{items}'
 
 
 def _item(study: Study, model: Any, row: ContestedRow, record: Any) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from flyingsquid.reports.charts import Estimate, bars_beside, intervals
+from flyingsquid.reports.charts import Estimate, intervals, nested
 from flyingsquid.reports.escape import name, safe
-from flyingsquid.reports.marks import diamond, dot, line
+from flyingsquid.reports.marks import diamond, dot, line, rect
 from flyingsquid.reports.page import Section, figure, grid, key
 from flyingsquid.reports.study import Study
 
@@ -23,17 +22,19 @@ _HEADINGS = {
     "coverage": "Coverage",
     "overlaps": "Overlaps",
     "conflicts": "Conflicts",
-    "correct": "Right",
-    "incorrect": "Wrong",
-    "precision": "Right, known items",
-    "accuracy": "Accuracy",
-    "accuracy_low": "from",
-    "accuracy_high": "to",
+    "precision": "Right on known items",
+    "accuracy": "Accuracy, estimated",
     "votes": "Votes",
     "flags": "Look at",
 }
-_SHARES = {"coverage", "overlaps", "conflicts", "precision", "accuracy", "accuracy_low", "accuracy_high"}
+_SHARES = {"coverage", "overlaps", "conflicts", "precision", "accuracy"}
 _TEXTS = {"name", "polarity", "flags"}
+_WIDEST = {"polarity": 60, "flags": 240}
+# The order of columns; what else occurs, reasons of missing votes, stands before the texts.
+_FIRST = ("name", "accuracy", "precision", "coverage", "overlaps", "conflicts", "votes")
+_LAST = ("polarity", "flags")
+# Shown within another column, or not at all.
+_WITHIN = ("j", "correct", "incorrect", "accuracy_low", "accuracy_high")
 
 
 def sources_section(study: Study) -> Section:
@@ -86,40 +87,45 @@ def _known(number: dict[str, Any], column: str, j: int) -> float | None:
 
 def _coverage(study: Study) -> str:
     shown, left_out = study.shown()
-    columns = [
-        (heading, study.column(column)[shown].tolist(), kind)
-        for heading, column, kind in (
-            ("votes on", "coverage", ""),
-            ("with others", "overlaps", "other"),
-            ("in conflict", "conflicts", "bad"),
+    coverage = study.column("coverage")
+    layers = [
+        (what, study.column(column)[shown].tolist(), kind)
+        for what, column, kind in (
+            ("votes on", "coverage", "back"),
+            ("with others on", "overlaps", "half"),
+            ("in conflict on", "conflicts", "bad"),
         )
     ]
-    coverage = study.column("coverage")
-    drawing = bars_beside(
+    drawing = nested(
         [study.names[j] for j in shown],
-        columns,
+        layers,
         label="Coverage, overlaps and conflicts of each source",
         says=f"Sources vote on {np.min(coverage):.0%} to {np.max(coverage):.0%} of the items.",
     )
+    marks = [
+        (rect("bar back", 0, 1, 14, 10), "the source votes (coverage)"),
+        (rect("bar half", 0, 3, 14, 6), "others vote too (overlaps)"),
+        (rect("bar bad", 0, 5, 14, 3), "one says something else (conflicts)"),
+    ]
     caption = (
-        "How to read it: bars are shares of all items. Left: the source votes. Middle: at least one other votes "
-        "too. Right: at least one other says something else. A source that votes much and is rarely in "
-        f"conflict is either good or alone with easy items. {left_out}"
+        "How to read it: bars are shares of all items, each a part of the one around it. A source that votes much and is "
+        f"rarely in conflict is either good, or alone with easy items. {left_out}"
     )
-    return figure("How much does each source say?", drawing, caption)
+    return figure("How much does each source say?", drawing, caption, key=key(marks))
 
 
 def table(study: Study) -> str:
     """All columns of the summary, sortable, in the order of accuracy."""
-    columns = [c for c in study.columns if any(v not in (None, "") for v in study.columns[c])]
-    columns = ["name", *(c for c in columns if c not in ("name", "flags", "polarity", "j")), *(c for c in ("polarity", "flags") if c in columns)]
+    present = [c for c in study.columns if any(v not in (None, "") for v in study.columns[c])]
+    others = [c for c in present if c not in (*_FIRST, *_LAST, *_WITHIN)]
+    columns = [c for c in (*_FIRST, *others, *_LAST) if c in present]
     order = study.ranked()
     kept = order[:MOST_ROWS]
     left = len(order) - len(kept)
     sorted_by = "accuracy" if "accuracy" in columns else "precision" if "precision" in columns else "coverage"
     head = "".join(_head(c, descending=c == sorted_by) for c in columns)
     body = "".join(
-        "<tr>" + "".join(_cell(c, study.columns[c][j]) for c in columns) + "</tr>" for j in kept
+        "<tr>" + "".join(_cell(study, c, j) for c in columns) + "</tr>" for j in kept
     )
     many = len(kept) > 16
     find = (
@@ -131,7 +137,7 @@ def table(study: Study) -> str:
     if left:
         notes.append(f"{left:,} more sources, those lowest by {sorted_by}, are not in this table; fs.summarize lists all")
     return (
-        '<h3 id="all-sources">All sources</h3><p class="note">Click on a heading to sort. Coverage, overlaps and conflicts are shares of '
+        '<h3 class="apart" id="all-sources">All sources</h3><p class="note">Click on a heading to sort. Coverage, overlaps and conflicts are shares of '
         f"all items.</p>{find}"
         f'<div class="scroll{" tall" * many}" tabindex="0" role="region" aria-labelledby="all-sources">'
         f'<table class="sources sortable" data-find="find-source"><thead><tr>{head}</tr></thead>'
@@ -146,17 +152,24 @@ def _head(column: str, *, descending: bool) -> str:
     return f'<th scope="col"{kind}{order}>{safe(_HEADINGS.get(column, column.capitalize()))}</th>'
 
 
-def _cell(column: str, value: Any) -> str:
+def _cell(study: Study, column: str, j: int) -> str:
+    value = study.columns[column][j]
     if column == "name":
         return f'<th scope="row"><bdi>{name(value)}</bdi></th>'
     if column in _TEXTS:
-        return f'<td class="text"><bdi>{safe(value or "", 300)}</bdi></td>'
+        return f'<td class="text"><bdi>{name(value or "", _WIDEST[column])}</bdi></td>'
     if value is None:
         return '<td class="n" data-v=""></td>'
     shown = f"{value:.1%}" if column in _SHARES else f"{value:,.10g}"
-    return f'<td class="n" data-v="{value:.12g}">{shown}</td>'
+    return f'<td class="n" data-v="{value:.12g}">{shown}{_beside(study, column, j)}</td>'
 
 
-def names_of(study: Study, sources: Sequence[int]) -> list[str]:
-    """Names of some sources."""
-    return [study.names[j] for j in sources]
+def _beside(study: Study, column: str, j: int) -> str:
+    """The interval of an accuracy, or how many votes were right."""
+    if column == "precision":
+        right, wrong = study.columns["correct"][j], study.columns["incorrect"][j]
+        return f"<small>of {right + wrong:,}</small>"
+    if column == "accuracy":
+        low, high = study.columns["accuracy_low"][j], study.columns["accuracy_high"][j]
+        return "" if low is None or high is None else f"<small>{100 * low:.0f}–{100 * high:.0f}</small>"
+    return ""
