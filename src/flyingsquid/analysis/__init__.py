@@ -18,6 +18,7 @@ from flyingsquid.analysis.explain import (
     explain_item,
     explain_on_graph,
 )
+from flyingsquid.analysis.findings import DependentPair, Findings, Ranked, find
 from flyingsquid.analysis.fit_test import FitTest
 from flyingsquid.analysis.many import diagnose_many, explain_classes
 from flyingsquid.analysis.many_graph import diagnose_many_graph
@@ -29,6 +30,7 @@ from flyingsquid.analysis.summary import summarize_sources, summarize_tally
 from flyingsquid.analysis.table import Table
 from flyingsquid.analysis.tally import SourceTally
 from flyingsquid.analysis.verdict import Verdict
+from flyingsquid.analysis.words import in_words, say
 
 __all__ = [
     "Agreement",
@@ -36,9 +38,12 @@ __all__ = [
     "ContestedRow",
     "ContestedRows",
     "Contribution",
+    "DependentPair",
     "Diagnostics",
     "Explanation",
+    "Findings",
     "FitTest",
+    "Ranked",
     "Scores",
     "SequenceDiagnostics",
     "SourceTally",
@@ -64,8 +69,11 @@ __all__ = [
     "explain_item",
     "explain_on_graph",
     "explain_opinion",
+    "find",
+    "in_words",
     "log_likelihood_of",
     "logs_of",
+    "say",
     "summarize",
     "summarize_sequences",
     "summarize_sources",

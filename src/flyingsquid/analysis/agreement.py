@@ -112,7 +112,8 @@ def dependence_given_truth(
 
     Among the items that both vote on, the covariances of "votes for class v" are summed over v and taken
     within each true class; for two classes that is the correlation of the votes within the classes. 0 for
-    sources that err independently; NaN for pairs that do not vary there, or never meet.
+    sources that err independently; NaN for pairs that do not vary there, or never meet. A source of one class
+    does not vary where it votes: with such a one, all items count, and "no vote" is one more thing to say.
 
     Parameters
     ----------
@@ -141,19 +142,23 @@ def dependence_given_truth(
             raise VotesError("y holds no known class, so nothing is known about the pairs given the truth")
         posterior = np.eye(read.n_classes)[np.maximum(gold, 0)] * (gold >= 0)[:, None]
     if posterior.shape != (read.n_items, read.n_classes):
-        shape = (read.n_items, read.n_classes)
         raise OptionError(
-            f"posterior has shape {posterior.shape}; one row an item, one column a class: {shape}"
+            f"posterior has shape {posterior.shape}; one row for each of {read.n_items} items, one column "
+            f"for each of {read.n_classes} classes"
         )
     m = read.n_sources
-    covariance, first, second = np.zeros((m, m)), np.zeros((m, m)), np.zeros((m, m))
+    met, apart, total = np.zeros((3, m, m)), np.zeros((3, m, m)), np.zeros((m, read.n_classes))
     for weight in posterior.T:
         items = np.flatnonzero(weight > _LEAST_WEIGHT)
         if len(items):
-            parts = _within(Moments.of(read[items], sample_weight=weight[items]))
-            covariance, first, second = covariance + parts[0], first + parts[1], second + parts[2]
-    scale = np.sqrt(np.maximum(first * second, 0.0))
-    return np.divide(covariance, scale, out=np.full((m, m), np.nan), where=scale > _NO_SPREAD)
+            moments = Moments.of(read[items], sample_weight=weight[items])
+            met, apart, total = (
+                met + _among_shared(moments),
+                apart + _among_all(moments),
+                total + _cast(moments),
+            )
+    one_sided = (total > 0).sum(axis=1) < 2
+    return np.where(one_sided[:, None] | one_sided, _correlation(apart), _correlation(met))
 
 
 def effective_sources(correlations: Array, overlaps: Array | None = None) -> float:
@@ -181,14 +186,33 @@ def _few(votes: Votes) -> Votes:
     return votes
 
 
-def _within(moments: Moments) -> tuple[Array, Array, Array]:
-    """Covariances and both variances summed over what is voted, times the items both vote on, (m, m) each."""
+def _correlation(parts: Array) -> Array:
+    """Covariances over the root of both variances, shape (m, m); NaN where a source does not vary."""
+    covariance, first, second = parts
+    scale = np.sqrt(np.maximum(first * second, 0.0))
+    return np.divide(covariance, scale, out=np.full_like(covariance, np.nan), where=scale > _NO_SPREAD)
+
+
+def _among_shared(moments: Moments) -> Array:
+    """Covariance and both variances summed over what is voted, of the items that both vote on, (3, m, m)."""
     overlap, alike, (by_chance, _) = pair_agreement(moments)
-    met = np.maximum(overlap, 1e-12)
-    squares = _squares(moments)
     # Σᵥ Var(1{i votes v}) among the items that j votes on too is 1 - Σᵥ P(v)².
-    spread = np.where(overlap > 0, overlap - squares / met, 0.0)
-    return np.where(overlap > 0, alike - by_chance * overlap, 0.0), spread, spread.T
+    spread = overlap - np.divide(_squares(moments), overlap, out=np.zeros_like(overlap), where=overlap > 0)
+    return np.stack([np.where(overlap > 0, alike - by_chance * overlap, 0.0), spread, spread.T])
+
+
+def _among_all(moments: Moments) -> Array:
+    """The same of all items, "no vote" being one more thing to say."""
+    overlap, alike, _ = pair_agreement(moments)
+    cast, n = _cast(moments), float(moments.n_items)
+    voted = cast.sum(axis=1)
+    covariance = alike + overlap - (cast @ cast.T + np.outer(voted, voted)) / n
+    spread = 2 * voted - ((cast**2).sum(axis=1) + voted**2) / n
+    return np.stack([covariance, *np.broadcast_arrays(spread[:, None], spread)])
+
+
+def _cast(moments: Moments) -> Array:
+    return np.asarray(moments.vote_counts, np.float64)
 
 
 def _squares(moments: Moments) -> Array:

@@ -44,7 +44,9 @@ def diagnose_opinion(moments: Moments, fit: OpinionFit) -> Diagnostics:
         )
     # A source that leans to the true class less than votes at random do, on clearly more than a few votes.
     # How often it is right depends on the class balance too, which sources of mostly one class miss.
-    skill, error = balanced_accuracies(fit.tables, fit.opinion.balance, moments)
+    skill, error = balanced_accuracies(
+        fit.tables, fit.opinion.balance, float(moments.n_items), moments.coverage
+    )
     chance, reach = 1 / moments.n_classes, 1.96 * np.nan_to_num(error, nan=np.inf)
     judged = ~fit.silent & ~fit.one_sided
     return without_triplets(
@@ -58,7 +60,7 @@ def diagnose_opinion(moments: Moments, fit: OpinionFit) -> Diagnostics:
         useless=named(names, judged & (np.abs(skill - chance) <= reach)),
         adversarial=named(names, judged & (skill < chance - reach)),
         fit_test=test,
-        verdict=put_into_words(gain, fit.silent, nobody, test, fit.accuracies, moments.coverage),
+        verdict=put_into_words(gain, nobody, test, fit.accuracies, moments.coverage),
     )
 
 
@@ -94,7 +96,7 @@ def explain_opinion(
         adds[voting] = parts + (total - parts.sum()) / len(voting)
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
     against = classes[int(second)] if len(classes) > 2 else None
-    return put_together(classes, int(best), posterior, balance, prior, said, against)
+    return put_together(classes, int(best), posterior, balance, prior, said, codes_row, against)
 
 
 def _parts(codes: NDArray[Any], opinion: Opinion, best: int, second: int) -> Array:

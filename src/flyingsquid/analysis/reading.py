@@ -24,6 +24,8 @@ class Items:
     Attributes
     ----------
     votes : Votes of the m sources of the task
+    sources : tuple of m numbers
+        Where these stand among all sources of the model.
     posterior : array of shape (n, K)
         P(Y = k | votes) by the model; the shares where there is none.
     shares : array of shape (n, K)
@@ -33,6 +35,7 @@ class Items:
     """
 
     votes: Votes
+    sources: tuple[int, ...]
     posterior: Array
     shares: Array
     gold: Codes | None
@@ -65,9 +68,11 @@ def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None
     part = read if len(tasks) == 1 else read.of_sources(tasks[chosen])
     shares = vote_shares(part.codes, part.n_classes)[:, 0]
     if model is None:
-        return Items(part, shares, shares, gold)
+        return Items(part, tasks[chosen], shares, shares, gold)
     posterior = np.asarray(model.predict_proba(read), np.float64)
-    return Items(part, posterior[:, chosen] if posterior.ndim == 3 else posterior, shares, gold)
+    if posterior.ndim == 3:
+        posterior = posterior[:, chosen]
+    return Items(part, tasks[chosen], posterior, shares, gold)
 
 
 def read_votes(model: Any, votes: Any) -> tuple[Votes, tuple[tuple[int, ...], ...]]:

@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimate.sparse_tables import SparseTables
-from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 
 
 def balanced_accuracies(
-    tables: Array | SparseTables, balance: Array, moments: Moments
+    tables: Array | SparseTables, balance: Array, n_items: float, coverage: Array
 ) -> tuple[Array, Array]:
     """Mean over the classes of how often a source is right there, and its standard error, shapes (m,).
 
@@ -24,24 +23,25 @@ def balanced_accuracies(
     tables : array of shape (m, K, K + 1), or SparseTables
         P(vote = v | Y = k), no vote last.
     balance : array of shape (K,)
-    moments : the counts of the same sources
+    n_items : how many items were fitted
+    coverage : array of shape (m,)
+        P(source votes).
 
     Examples
     --------
     >>> table = np.array([[[0.9, 0.1, 0.0], [0.4, 0.6, 0.0]], [[0.2, 0.8, 0.0], [0.2, 0.8, 0.0]]])
-    >>> counts = Moments.of(np.tile([[0, 1], [1, 0]], (50, 1)))
-    >>> skill, error = balanced_accuracies(table, np.array([0.5, 0.5]), counts)
+    >>> skill, error = balanced_accuracies(table, np.array([0.5, 0.5]), 100, np.ones(2))
     >>> skill.round(3), error.round(3)
     (array([0.75, 0.5 ]), array([0.041, 0.041]))
     """
     if isinstance(tables, SparseTables):
         right = tables.right()
-        voting = np.broadcast_to(moments.coverage[:, None], right.shape)
+        voting = np.broadcast_to(coverage[:, None], right.shape)
     else:
         voting = tables[:, :, :-1].sum(axis=2)
         hits = np.einsum("mkk->mk", tables[:, :, :-1])
         right = np.divide(hits, voting, out=np.full_like(hits, 1 / len(balance)), where=voting > 0)
-    cast = voting * balance * float(moments.n_items)
+    cast = voting * balance * n_items
     # One vote each way keeps two votes of one kind from being taken for certainty.
     share = (right * cast + 1) / (cast + 2)
     variance = share * (1 - share) / np.maximum(cast, 1.0)
