@@ -71,9 +71,10 @@ def nested(
     names: Sequence[str], layers: Sequence[tuple[str, Sequence[float], str]], *, label: str, says: str
 ) -> str:
     """Bars within bars: each layer (what, m shares, kind) is a part of the one before, and is drawn thinner."""
-    x = Scale(0.0, 1.0, LABEL, _RIGHT)
+    most = max([*layers[0][1], 1e-6])
+    x = Scale(0.0, 1.0 if most > 0.4 else most, LABEL, _RIGHT)
     bottom = ROW * len(names) + 6
-    parts = [*ticks_below(x, [0.0, 0.25, 0.5, 0.75, 1.0], 4, bottom)]
+    parts = [*ticks_below(x, round_ticks(0.0, x.high, 4), 4, bottom)]
     for at, name in enumerate(names):
         y = ROW * at + ROW / 2 + 4
         parts.append(row_label(name, y))

@@ -13,6 +13,7 @@ from flyingsquid.reports.sections.agreement import agreement_section
 from flyingsquid.reports.sections.comparison import comparison_section
 from flyingsquid.reports.sections.dependencies import dependencies_section
 from flyingsquid.reports.sections.drift import drift_section
+from flyingsquid.reports.sections.influence import influence_section
 from flyingsquid.reports.sections.labels import labels_section
 from flyingsquid.reports.sections.method import method_section
 from flyingsquid.reports.sections.missing import missing_section
@@ -28,6 +29,7 @@ _SECTIONS = (
     agreement_section,
     dependencies_section,
     labels_section,
+    influence_section,
     drift_section,
     missing_section,
     rows_section,
@@ -78,10 +80,11 @@ def report(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import flyingsquid as fs
-    >>> spam = fs.datasets.load_breast_cancer()
-    >>> page = fs.report(spam.votes, y=spam.y, title="Breast cancer")
-    >>> page[:15], "Breast cancer" in page
+    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    >>> page = fs.report(sample.votes, y=sample.y, title="Three sources")
+    >>> page[:15], "<h1><bdi>Three sources</bdi></h1>" in page
     ('<!DOCTYPE html>', True)
     """
     if not isinstance(title, str):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.analysis.findings import Findings, find
 from flyingsquid.analysis.reading import Items, read_items, read_votes
 from flyingsquid.analysis.summarize import summarize
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
@@ -20,6 +21,8 @@ from flyingsquid.votes import Votes
 Array = NDArray[np.float64]
 # Plots show so many sources; the table has more.
 MOST_SHOWN = 40
+# Pairs are shown of so many.
+MOST_PAIRED = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,7 @@ class Study:
     given : whether the model was passed, and not fitted here
     warned : what the fit warned of
     columns : the summary of the sources, by column
+    found : what stands out
     sources : positions in the model of the sources of the task, shape (m,)
     every : votes of all tasks
     y : known labels as they were passed
@@ -47,7 +51,7 @@ class Study:
     given: bool
     warned: tuple[str, ...]
     columns: dict[str, list[Any]]
-    footnotes: tuple[str, ...]
+    found: Findings
     sources: tuple[int, ...]
     every: Votes
     y: Any
@@ -75,6 +79,13 @@ class Study:
         """A numeric column of the summary, NaN where blank, shape (m,)."""
         return np.array([np.nan if v is None else float(v) for v in self.columns[name]])
 
+    def known_classes(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Class labels of some items, None where unknown."""
+        classes = np.empty(len(rows), object)
+        if self.items.gold is not None:
+            classes[:] = [self.votes.classes[k] if k >= 0 else None for k in self.items.gold[rows].tolist()]
+        return classes
+
     def ranked(self) -> list[int]:
         """Sources from the best to the worst as far as is known, silent ones last."""
         for name in ("accuracy", "precision", "coverage"):
@@ -88,13 +99,24 @@ class Study:
         order = self.ranked()
         if len(order) <= MOST_SHOWN:
             return order, ""
-        half = MOST_SHOWN // 2
         # Those with hardly any votes would fill both ends.
-        votes = self.column("votes")
-        kept = set(np.argsort(-votes, kind="stable")[: 4 * MOST_SHOWN].tolist())
+        kept = self._most_voting(4 * MOST_SHOWN)
         known = [j for j in order if j in kept]
-        left = f"Shown are {half} of the best and {half} of the worst among the {len(known)} sources with the most votes, of {len(order):,}."
-        return known[:half] + known[-half:], left
+        half = MOST_SHOWN // 2
+        ends = f"the {half} best and the {half} worst among the {len(known)} sources with the most votes"
+        return known[:half] + known[-half:], f"Shown are {ends}, of {len(order):,}."
+
+    def busiest(self) -> tuple[list[int], str]:
+        """The sources whose pairs are shown, best first: of many those with the most votes, which meet."""
+        order = self.ranked()
+        if len(order) <= MOST_PAIRED:
+            return order, ""
+        kept = self._most_voting(MOST_PAIRED)
+        left = f"Shown are the {MOST_PAIRED} sources with the most votes, of {len(order):,}."
+        return [j for j in order if j in kept], left
+
+    def _most_voting(self, most: int) -> set[int]:
+        return set(np.argsort(-self.column("votes"), kind="stable")[:most].tolist())
 
 
 def make_study(
@@ -105,6 +127,8 @@ def make_study(
         raise OptionError(
             f"a report needs a fitted LabelModel, OnlineLabelModel or MajorityVote, not {type(model).__name__}"
         )
+    if model is not None:
+        model._require_fitted()
     given, failure, warned = model is not None, "", ()
     if model is None:
         read, _ = read_votes(None, votes)
@@ -123,7 +147,7 @@ def make_study(
         given=given,
         warned=warned,
         columns=columns,
-        footnotes=table.footnotes,
+        found=find(read, y, None if failure else model, task=task),
         sources=sources,
         every=read,
         y=y,

@@ -16,7 +16,7 @@ def agreement_section(study: Study) -> Section:
     heading = "Agreement"
     if len(study.names) < 2:
         return Section("agreement", heading, "")
-    shown, left_out = study.shown()
+    shown, left_out = study.busiest()
     found = agreement(study.votes.of_sources(shown))
     names = [study.names[j] for j in shown]
     beyond = np.nan_to_num(found.beyond_chance)

@@ -35,7 +35,7 @@ def dependencies_section(study: Study) -> Section:
     heading = "Dependencies"
     if len(study.names) < 2 or (study.model is None and len(study.names) < _LEAST_SOURCES):
         return Section("dependencies", heading, "")
-    shown, left_out = study.shown()
+    shown, left_out = study.busiest()
     found = _edges(study, shown)
     given_gold = _given_gold(study, shown)
     body = f"<p>{safe(found.words, 1_000)}</p>" + grid([_picture(study, shown, found, left_out), _pairs(study, shown, found, given_gold)])
@@ -90,10 +90,7 @@ def _given_gold(study: Study, shown: list[int]) -> NDArray[np.float64] | None:
     if gold is None or not (gold >= 0).any():
         return None
     known = np.flatnonzero(gold >= 0)
-    part = study.votes.of_sources(shown)[known]
-    classes = np.empty(len(known), object)
-    classes[:] = [study.votes.classes[int(k)] for k in gold[known]]
-    return dependence_given_truth(part, classes)
+    return dependence_given_truth(study.votes.of_sources(shown)[known], study.known_classes(known))
 
 
 def _picture(study: Study, shown: list[int], found: _Found, left_out: str) -> str:

@@ -133,9 +133,9 @@ def table(study: Study) -> str:
         if many
         else ""
     )
-    notes = [*study.footnotes]
+    notes = _notes(study)
     if left:
-        notes.append(f"{left:,} more sources, those lowest by {sorted_by}, are not in this table; fs.summarize lists all")
+        notes.append(f"{left:,} more sources, those lowest by {sorted_by}, are not in this table; fs.summarize lists all.")
     return (
         '<h3 class="apart" id="all-sources">All sources</h3><p class="note">Click on a heading to sort. Coverage, overlaps and conflicts are shares of '
         f"all items.</p>{find}"
@@ -144,6 +144,16 @@ def table(study: Study) -> str:
         f"<tbody>{body}</tbody></table></div>"
         + "".join(f'<p class="note">{safe(note)}</p>' for note in notes)
     )
+
+
+def _notes(study: Study) -> list[str]:
+    notes = []
+    if study.judged:
+        notes.append("Accuracy, estimated: how often a vote is right by the model, from votes alone, with its 95% interval.")
+    if "precision" in study.columns:
+        known = study.found.n_known
+        notes.append(f"Right on known items: right votes among its votes on the {known:,} items of known class.")
+    return notes
 
 
 def _head(column: str, *, descending: bool) -> str:
