@@ -1,6 +1,7 @@
 """Numbers about a fit; no pictures."""
 
 from flyingsquid.analysis.agreement import Agreement, agreement, dependence_given_truth, effective_sources
+from flyingsquid.analysis.calibration import Calibration, calibrate, calibration
 from flyingsquid.analysis.comparison import Comparison, Scores, compare_with_majority
 from flyingsquid.analysis.contested import (
     ContestedRow,
@@ -34,6 +35,7 @@ from flyingsquid.analysis.words import in_words, say
 
 __all__ = [
     "Agreement",
+    "Calibration",
     "Comparison",
     "ContestedRow",
     "ContestedRows",
@@ -51,6 +53,8 @@ __all__ = [
     "Verdict",
     "VoteCount",
     "agreement",
+    "calibrate",
+    "calibration",
     "compare_with_majority",
     "concern_of_silence",
     "concerns",
