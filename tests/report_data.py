@@ -34,12 +34,11 @@ def hostile() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     accuracies = np.linspace(0.9, 0.55, len(HOSTILE))
     sample = fs.datasets.simulate(1_200, accuracies, coverage=0.8, rng=rng)
-    codes, labels = sample.votes.codes, np.array(HOSTILE_CLASSES, object)
-    raw = np.where(codes >= 0, labels[np.maximum(codes, 0)], None)
+    codes, labels = np.asarray(sample.votes.codes), np.array(HOSTILE_CLASSES, object)
+    raw: Any = labels[np.maximum(codes, 0)]
+    raw[codes < 0] = None
     raw[rng.random(raw.shape) < 0.02] = "REFUSED"
-    votes = fs.Votes.from_classes(
-        raw, classes=HOSTILE_CLASSES, names=HOSTILE, reasons={"REFUSED": "refused"}
-    )
+    votes = fs.Votes.from_classes(raw, classes=HOSTILE_CLASSES, names=HOSTILE, reasons={"REFUSED": "refused"})
     fields = {f"field {k}": k for k in range(40)}
     count = len(HOSTILE)
     data = [

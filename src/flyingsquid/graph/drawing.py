@@ -38,8 +38,8 @@ def to_svg(
 ) -> str:
     """Truths filled, sources open; task edges thick, source edges curved and red.
 
-    ``labels`` are the short texts on the m sources, default λ0, λ1, ...; ``names`` show when the pointer rests
-    on them.
+    ``labels`` are the short texts on the m sources, default λ0, λ1, ...; ``names`` show when the pointer
+    rests on them.
 
     >>> from flyingsquid.graph import DependencyGraph
     >>> to_svg(DependencyGraph(3)).startswith("<svg ")

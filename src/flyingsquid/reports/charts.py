@@ -56,7 +56,9 @@ def intervals(
         if row.low is not None and row.high is not None:
             parts.append(line(f"whisker {row.kind}", x(row.low), y, x(row.high), y))
         if row.gold is not None:
-            parts.append(diamond("gold-mark", x(row.gold), y, hint=f"{row.name[:80]}: {row.gold:.1%} on known items"))
+            parts.append(
+                diamond("gold-mark", x(row.gold), y, hint=f"{row.name[:80]}: {row.gold:.1%} on known items")
+            )
         if row.value is not None:
             parts.append(dot(f"point {row.kind}", x(row.value), y, hint=_told(row)))
     return plot(bottom + 18, parts, label=label, says=says)
@@ -70,7 +72,7 @@ def _told(row: Estimate) -> str:
 def nested(
     names: Sequence[str], layers: Sequence[tuple[str, Sequence[float], str]], *, label: str, says: str
 ) -> str:
-    """Bars within bars: each layer (what, m shares, kind) is a part of the one before, and is drawn thinner."""
+    """Bars within bars: each layer (what, m shares, kind) is a part of the one before, drawn thinner."""
     most = max([*layers[0][1], 1e-6])
     x = Scale(0.0, 1.0 if most > 0.4 else most, LABEL, _RIGHT)
     bottom = ROW * len(names) + 6
@@ -133,5 +135,12 @@ def both_ways(
         parts.append(row_label(name, y + ROW / 2 - 3, label_width))
         parts.append(rect("bar" if value >= 0 else "bar bad", left, y, long, ROW - 6))
         side = "value central" if value >= 0 else "value central end"
-        parts.append(words(format(value + 0.0, spec), middle + (long + 4 if value >= 0 else -long - 4), y + ROW / 2 - 3, side))
+        parts.append(
+            words(
+                format(value + 0.0, spec),
+                middle + (long + 4 if value >= 0 else -long - 4),
+                y + ROW / 2 - 3,
+                side,
+            )
+        )
     return plot(ROW * len(names) + 10, parts, label=label, says=says)

@@ -1,4 +1,4 @@
-"""The marks that plots are made of, as SVG. Colours and letters come from the page's style sheet, by class."""
+"""The marks that plots are made of, as SVG. Colours and letters come from the style sheet, by class."""
 
 from __future__ import annotations
 
@@ -46,25 +46,32 @@ def num(value: float) -> str:
 
 
 def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    """A straight line."""
     return f'<line class="{kind}" x1="{num(x1)}" y1="{num(y1)}" x2="{num(x2)}" y2="{num(y2)}"/>'
 
 
-def rect(kind: str, x: float, y: float, width: float, height: float, *, hint: str = "", more: str = "") -> str:
+def rect(
+    kind: str, x: float, y: float, width: float, height: float, *, hint: str = "", more: str = ""
+) -> str:
     """A rectangle; ``hint`` shows when the pointer rests on it."""
     place = f'x="{num(x)}" y="{num(y)}" width="{num(max(width, 0))}" height="{num(max(height, 0))}"'
     return _with_hint(f'rect class="{kind}" {place}{more}', hint, "rect")
 
 
 def dot(kind: str, x: float, y: float, radius: float = 3.6, *, hint: str = "") -> str:
+    """A filled circle."""
     return _with_hint(f'circle class="{kind}" cx="{num(x)}" cy="{num(y)}" r="{num(radius)}"', hint, "circle")
 
 
 def diamond(kind: str, x: float, y: float, reach: float = 4.6, *, hint: str = "") -> str:
-    corners = f"M{num(x)} {num(y - reach)}L{num(x + reach)} {num(y)}L{num(x)} {num(y + reach)}L{num(x - reach)} {num(y)}Z"
-    return _with_hint(f'path class="{kind}" d="{corners}"', hint, "path")
+    """A square that stands on its corner."""
+    points = ((x, y - reach), (x + reach, y), (x, y + reach), (x - reach, y))
+    corners = "L".join(f"{num(px)} {num(py)}" for px, py in points)
+    return _with_hint(f'path class="{kind}" d="M{corners}Z"', hint, "path")
 
 
 def path(kind: str, points: Sequence[tuple[float, float]], *, closed: bool = False) -> str:
+    """A line through points, or the area that they enclose."""
     corners = "L".join(f"{num(x)} {num(y)}" for x, y in points)
     return f'<path class="{kind}" d="M{corners}{"Z" * closed}"/>'
 

@@ -14,7 +14,7 @@ from flyingsquid.reports.escape import name, safe
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page: its anchor, its heading and its HTML, which is empty where there is nothing to say."""
+    """A part of the page: anchor, heading and HTML, which is empty where there is nothing to say."""
 
     anchor: str
     heading: str
@@ -48,11 +48,9 @@ def page(title: str, facts: str, sections: Sequence[Section], ending: str) -> st
 
 
 def figure(heading: str, drawing: str, caption: str, *, key: str = "", wide: bool = False) -> str:
-    """A plot with its heading and the words that say how to read it. ``caption`` is HTML, the heading text."""
+    """A plot with its heading and the words that say how to read it. The heading is text, the rest HTML."""
     kind = ' class="wide"' if wide else ""
-    return (
-        f"<figure{kind}><h3>{safe(heading)}</h3>{key}{drawing}<figcaption>{caption}</figcaption></figure>"
-    )
+    return f"<figure{kind}><h3>{safe(heading)}</h3>{key}{drawing}<figcaption>{caption}</figcaption></figure>"
 
 
 def key(entries: Iterable[tuple[str, str]]) -> str:

@@ -37,7 +37,7 @@ def ticks_beside(y: Scale, ticks: Sequence[float], left: float, right: float, sp
 def histogram(
     shares: Array, below: Array | None, edges: Array, *, label: str, says: str, what: str, of: str = "wrong"
 ) -> str:
-    """Bars between ``edges``, (b + 1,); ``shares``, (b,), of all items, ``below`` the part drawn in another colour."""
+    """Bars between ``edges``, (b + 1,): ``shares`` of all items, (b,), the part ``below`` in another colour."""
     x = Scale(float(edges[0]), float(edges[-1]), _LEFT, _RIGHT)
     top = float(shares.max()) or 1.0
     y = Scale(0.0, top, _BOTTOM, _TOP)
@@ -61,11 +61,12 @@ def _end(x: Scale, tick: float) -> str:
     return " start" if x(tick) <= x.start + 1 else " end" if x(tick) >= x.end - 1 else ""
 
 
-def calibration(
+def reliability(
     claimed: Array,
     found: Array,
     low: Array,
     high: Array,
+    counts: NDArray[np.int64],
     start: float,
     *,
     label: str,
@@ -77,11 +78,13 @@ def calibration(
     parts = [*ticks_beside(y, ticks, _LEFT, x.end, ".1f")]
     parts += [words(f"{t:.1f}", x(t), 244, f"tick{_end(x, t)}") for t in ticks]
     parts += [path("curve ideal", [(x(start), y(start)), (x(1.0), y(1.0))])]
+    largest = max(int(counts.max()), 1)
     for b in range(len(claimed)):
         place = x(float(claimed[b]))
         parts.append(line("whisker", place, y(float(low[b])), place, y(float(high[b]))))
-        hint = f"claimed {claimed[b]:.2f}, found {found[b]:.2f}"
-        parts.append(dot("point", place, y(float(found[b])), hint=hint))
+        hint = f"claimed {claimed[b]:.2f}, found {found[b]:.2f} on {int(counts[b]):,} items"
+        radius = 2.2 + 3 * float(np.sqrt(counts[b] / largest))
+        parts.append(dot("point", place, y(float(found[b])), radius, hint=hint))
     parts += [words("claimed", x.end, 258, "tick end"), words("found", 0, 10, "tick start")]
     return plot(264, parts, label=label, says=says)
 
@@ -114,7 +117,9 @@ def courses(all_of: Sequence[Course], *, chance: float, label: str, says: str) -
     return plot(rows * (height + 14), parts, label=label, says=says)
 
 
-def _panel(course: Course, x: Scale, y: Scale, top: float, chance: float, span: float, *, last: bool) -> list[str]:
+def _panel(
+    course: Course, x: Scale, y: Scale, top: float, chance: float, span: float, *, last: bool
+) -> list[str]:
     parts = [words(fitted(course.name, 22), x.start, top + 9, "value")]
     parts += ticks_beside(y, round_ticks(y.low, y.high, 2), x.start, x.end, ".0%")
     parts.append(line("chance", x.start, y(chance), x.end, y(chance)))
@@ -151,7 +156,9 @@ def curves(lines: Sequence[Course], *, label: str, says: str, what: str, logarit
         for spot, low, high in zip(spots, course.low, course.high, strict=True):
             if np.isfinite(low) and np.isfinite(high):
                 parts.append(line(f"whisker {kind}", spot, y(float(low)), spot, y(float(high))))
-        parts.append(path(f"curve {kind}", [(s, y(float(v))) for s, v in zip(spots, course.values, strict=True)]))
+        parts.append(
+            path(f"curve {kind}", [(s, y(float(v))) for s, v in zip(spots, course.values, strict=True)])
+        )
         for spot, value, where in zip(spots, course.values, course.at, strict=True):
             hint = f"{course.name}, {where:,.0f} {what}: {value:.1%}"
             parts.append(dot(f"point {kind}", spot, y(float(value)), 3, hint=hint))
@@ -163,5 +170,3 @@ def curves(lines: Sequence[Course], *, label: str, says: str, what: str, logarit
             seen.append(spot)
     parts.append(words(what, _RIGHT, _BOTTOM + 28, "tick end"))
     return plot(_BOTTOM + 34, parts, label=label, says=says)
-
-

@@ -37,7 +37,9 @@ class Records:
                 "an iterator is read by list(...)"
             )
         if len(data) != n_items:
-            raise VotesError(f"data has {len(data):,} rows and the votes {n_items:,}; one row an item is needed")
+            raise VotesError(
+                f"data has {len(data):,} rows and the votes {n_items:,}; one row an item is needed"
+            )
         return cls(data)
 
     def pick(self, positions: Sequence[int]) -> list[Any]:
@@ -61,7 +63,8 @@ def whole(record: Any) -> str:
         return f"<blockquote><bdi>{safe(record, _LONGEST_TEXT)}</bdi></blockquote>"
     fields = list(record.items())
     rows = "".join(
-        f"<dt>{name(key)}</dt><dd><bdi>{safe(value, _LONGEST_TEXT)}</bdi></dd>" for key, value in fields[:_MOST_FIELDS]
+        f"<dt>{name(key)}</dt><dd><bdi>{safe(value, _LONGEST_TEXT)}</bdi></dd>"
+        for key, value in fields[:_MOST_FIELDS]
     )
     rest = len(fields) - _MOST_FIELDS
     more = f'<p class="note">and {rest:,} more fields</p>' if rest > 0 else ""

@@ -91,7 +91,9 @@ class Study:
         for name in ("accuracy", "precision", "coverage"):
             if name in self.columns:
                 values = self.column(name)
-                return [int(j) for j in np.lexsort((np.arange(len(values)), -np.nan_to_num(values, nan=-1.0)))]
+                return [
+                    int(j) for j in np.lexsort((np.arange(len(values)), -np.nan_to_num(values, nan=-1.0)))
+                ]
         return list(range(len(self.names)))
 
     def shown(self) -> tuple[list[int], str]:
@@ -119,17 +121,17 @@ class Study:
         return set(np.argsort(-self.column("votes"), kind="stable")[:most].tolist())
 
 
-def make_study(
-    votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task: int | None
-) -> Study:
+def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task: int | None) -> Study:
     """Read what was passed, fit a model where there is none, and summarize the sources."""
     if model is not None and not hasattr(model, "explain"):
         raise OptionError(
-            f"a report needs a fitted LabelModel, OnlineLabelModel or MajorityVote, not {type(model).__name__}"
+            "a report needs a fitted LabelModel, OnlineLabelModel or MajorityVote, not "
+            f"{type(model).__name__}"
         )
     if model is not None:
         model._require_fitted()
-    given, failure, warned = model is not None, "", ()
+    given, failure = model is not None, ""
+    warned: tuple[str, ...] = ()
     if model is None:
         read, _ = read_votes(None, votes)
         model, failure, warned = _fit(read)

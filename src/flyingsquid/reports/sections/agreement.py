@@ -26,9 +26,14 @@ def agreement_section(study: Study) -> Section:
     if np.isfinite(values).any():
         at = int(np.argmax(values))
         one, other = names[lower[0][at]], names[lower[1][at]]
-        says = f"Most alike beyond chance: {one[:60]} and {other[:60]}, {found.share[lower][at]:.1%} of common items."
+        says = (
+            f"Most alike beyond chance: {one[:60]} and {other[:60]}, {found.share[lower][at]:.1%} of "
+            "common items."
+        )
     strongest = max(0.2, float(np.abs(beyond[lower]).max()))
-    drawing = heat_map(names, found.share, beyond, strongest=strongest, label="Agreement of pairs of sources", says=says)
+    drawing = heat_map(
+        names, found.share, beyond, strongest=strongest, label="Agreement of pairs of sources", says=says
+    )
     marks = [
         (rect("bar", 1, 1, 12, 10), f"alike beyond chance, kappa {strongest:.2f}"),
         (rect("bar", 1, 1, 12, 10, more=' fill-opacity="0.5"'), f"{strongest / 2:.2f}"),
@@ -37,9 +42,22 @@ def agreement_section(study: Study) -> Section:
     if (values < -0.02).any():
         marks.append((rect("bar bad", 1, 1, 12, 10, more=' fill-opacity="0.6"'), "less than chance"))
     caption = (
-        "How to read it: each cell is a pair of sources, by row and column number, best sources first. The stronger the "
-        "colour, the more they agree beyond what votes at random would (Cohen's kappa). Good sources agree because both "
-        "are right; a strong colour far from the upper corner is a pair that shares its errors. Rest the pointer on a cell "
+        "How to read it: each cell is a pair of sources, by row and column number, best sources first. "
+        "The stronger the "
+        "colour, the more they agree beyond what votes at random would (Cohen's kappa). Good sources "
+        "agree because both "
+        "are right; a strong colour far from the upper corner is a pair that shares its errors. Rest the "
+        "pointer on a cell "
         f"for the share of common items with equal votes. {left_out}"
     )
-    return Section("agreement", heading, figure("Who agrees with whom?", f'<div class="scroll">{drawing}</div>', caption, key=key(marks), wide=True))
+    return Section(
+        "agreement",
+        heading,
+        figure(
+            "Who agrees with whom?",
+            f'<div class="scroll">{drawing}</div>',
+            caption,
+            key=key(marks),
+            wide=True,
+        ),
+    )

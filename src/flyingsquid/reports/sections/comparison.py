@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from flyingsquid.analysis.calibration import wilson
 from flyingsquid.analysis.comparison import Comparison, compare_items
 from flyingsquid.analysis.contested import disagreement_buckets
 from flyingsquid.analysis.table import Table
 from flyingsquid.reports.charts import Estimate, intervals
 from flyingsquid.reports.escape import safe
 from flyingsquid.reports.page import Section, figure, grid
-from flyingsquid.reports.sections.labels import wilson
 from flyingsquid.reports.study import Study
 
 _NUMERIC = ("", ' class="n"')
@@ -59,7 +59,8 @@ def _accuracy(study: Study, found: Comparison) -> str:
     if precision[best] >= 0:
         rows.append(_share("best single source", float(precision[best]), int(votes[best]), "other"))
         single = (
-            f" The best single source is {study.names[best][:80]}, on the {int(votes[best]):,} known items that "
+            f" The best single source is {study.names[best][:80]}, on the {int(votes[best]):,} known "
+            "items that "
             "it votes on."
         )
     drawing = intervals(
@@ -68,7 +69,8 @@ def _accuracy(study: Study, found: Comparison) -> str:
         says="; ".join(f"{row.name}: {row.value:.1%}" for row in rows),
     )
     caption = (
-        f"How to read it: share of right labels among {found.n_known:,} items of known class, with 95% intervals."
+        f"How to read it: share of right labels among {found.n_known:,} items of known class, with 95% "
+        "intervals."
         f"{safe(single)} F1: {found.model.f1:.3f} against {found.majority.f1:.3f}; log loss: "
         f"{found.model.log_loss:.3f} against {found.majority.log_loss:.3f} (lower is better)."
     )
@@ -83,7 +85,8 @@ def _share(name: str, share: float, count: int, kind: str = "") -> Estimate:
 def _buckets(study: Study) -> str:
     table = disagreement_buckets(study.every, study.model, study.y, task=study.task)
     caption = (
-        "How to read it: items by how far their votes are apart. Unanimous items need no model; what a model is "
+        "How to read it: items by how far their votes are apart. Unanimous items need no model; what a "
+        "model is "
         "worth shows where votes are split."
     )
     return figure("Where do the sources disagree?", plain_table(table, _HEADINGS), caption, wide=True)
@@ -106,4 +109,7 @@ def plain_table(table: Table, headings: dict[str, str]) -> str:
             else:
                 cells.append(f'<td class="n">{"" if value is None else format(value, spec or ",.4g")}</td>')
         body.append(f"<tr>{''.join(cells)}</tr>")
-    return f'<div class="scroll"><table class="full"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    return (
+        '<div class="scroll"><table '
+        f'class="full"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    )

@@ -38,7 +38,9 @@ def dependencies_section(study: Study) -> Section:
     shown, left_out = study.busiest()
     found = _edges(study, shown)
     given_gold = _given_gold(study, shown)
-    body = f"<p>{safe(found.words, 1_000)}</p>" + grid([_picture(study, shown, found, left_out), _pairs(study, shown, found, given_gold)])
+    body = f"<p>{safe(found.words, 1_000)}</p>" + grid(
+        [_picture(study, shown, found, left_out), _pairs(study, shown, found, given_gold)]
+    )
     return Section("dependencies", heading, body)
 
 
@@ -53,7 +55,10 @@ def _edges(study: Study, shown: list[int]) -> _Found:
             if a in place and b in place
         }
         learned = "learned these dependencies from the votes" if scores else "was given these dependencies"
-        words = f"The model {learned} and allows for them: {len(graph.source_edges):,} pairs of sources that share errors."
+        words = (
+            f"The model {learned} and allows for them: {len(graph.source_edges):,} pairs of sources that "
+            "share errors."
+        )
         return _Found(tuple(edges), edges, words)
     return _learned(study, shown)
 
@@ -70,13 +75,16 @@ def _learned(study: Study, shown: list[int]) -> _Found:
         return _Found((), {}, f"Dependencies could not be learned: {graph.reason}")
     edges = sorted(graph.correlations, key=lambda edge: -abs(graph.scores[edge]))
     if not edges:
-        words = "The votes give no sign that sources share errors: they agree about as often as the truth explains."
+        words = (
+            "The votes give no sign that sources share errors: they agree about as often as the truth "
+            "explains."
+        )
         return _Found((), {}, words)
     pairs = "1 pair of sources agrees" if len(edges) == 1 else f"{len(edges):,} pairs of sources agree"
     dropped = f" {len(graph.dropped):,} weaker pairs are left out." if graph.dropped else ""
     words = (
         f"The votes say that {pairs} more, or less, than the truth explains: they share "
-        f"errors.{dropped} Try LabelModel(graph=\"learn\"), or keep one source of each such group."
+        f'errors.{dropped} Try LabelModel(graph="learn"), or keep one source of each such group.'
     )
     return _Found(tuple(edges), {edge: graph.correlations[edge] for edge in edges}, words)
 
@@ -102,8 +110,10 @@ def _picture(study: Study, shown: list[int], found: _Found, left_out: str) -> st
     # The page has its own colours, which follow its theme, and allows no other style.
     drawing = to_svg(graph, labels=labels, names=names).replace(f"<style>{STYLE}</style>", "")
     caption = (
-        "How to read it: Y is the truth, circles are sources, best first, numbered as under Agreement; the name shows "
-        "where the pointer rests. Grey: the source votes on Y. Curved: two sources depend on each other beyond Y. "
+        "How to read it: Y is the truth, circles are sources, best first, numbered as under Agreement; "
+        "the name shows "
+        "where the pointer rests. Grey: the source votes on Y. Curved: two sources depend on each other "
+        "beyond Y. "
         f"{left_out}"
     )
     return figure("Which sources depend on each other?", drawing, caption)
@@ -130,10 +140,14 @@ def _pairs(study: Study, shown: list[int], found: _Found, given_gold: NDArray[np
         if given_gold is not None:
             cells += f'<td class="n">{given_gold[a, b]:+.2f}</td>'
         body.append(f"<tr>{cells}</tr>")
-    drawing = f'<div class="scroll"><table class="full"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    drawing = (
+        '<div class="scroll"><table '
+        f'class="full"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    )
     by = "on items of known class" if given_gold is not None else "by the evidence in the votes"
     caption = (
-        "How to read it: correlation of the votes of two sources beyond what the truth explains; 0 is independent, 1 a "
+        "How to read it: correlation of the votes of two sources beyond what the truth explains; 0 is "
+        "independent, 1 a "
         f"copy. The strongest pairs {by}, at most {_MOST_PAIRS}."
     )
     return figure("The pairs that depend most", drawing, caption)

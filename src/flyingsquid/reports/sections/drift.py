@@ -33,15 +33,24 @@ def drift_section(study: Study) -> Section:
     try:
         history = _history(study) if kept is None else kept
     except FlyingSquidError as error:
-        return Section("drift", heading, f"<p>{safe(f'Accuracies over time could not be estimated: {error}', 1_000)}</p>")
+        return Section(
+            "drift", heading, f"<p>{safe(f'Accuracies over time could not be estimated: {error}', 1_000)}</p>"
+        )
     if len(history) < 2:
-        words = f"Too few items to see sources change: {study.votes.n_items:,}, and at least {_LEAST_ITEMS:,} are needed."
+        words = (
+            f"Too few items to see sources change: {study.votes.n_items:,}, and at least "
+            f"{_LEAST_ITEMS:,} are needed."
+        )
         return Section("drift", heading, f"<p>{words}</p>")
     changes = history.changes()
     told = "".join(f"<li>{safe(str(change), 300)}</li>" for change in changes[:_MOST_CHANGES])
     more = len(changes) - _MOST_CHANGES
     told += f"<li>and {more:,} more changes</li>" if more > 0 else ""
-    words = f'<ul class="words">{told}</ul>' if changes else "<p>No source changed by more than chance explains.</p>"
+    words = (
+        f'<ul class="words">{told}</ul>'
+        if changes
+        else "<p>No source changed by more than chance explains.</p>"
+    )
     return Section("drift", heading, words + _picture(study, history))
 
 
@@ -89,13 +98,19 @@ def _picture(study: Study, history: DriftHistory) -> str:
     ]
     n_changes = sum(map(len, at.values()))
     chance = 1 / study.votes.n_classes
-    drawing = courses(panels, chance=chance, label="Accuracy of each source over time", says=f"{n_changes} changes were found.")
+    drawing = courses(
+        panels,
+        chance=chance,
+        label="Accuracy of each source over time",
+        says=f"{n_changes} changes were found.",
+    )
     left = f" {len(order) - len(kept):,} more sources are not shown." if len(order) > len(kept) else ""
     marks = [(line("chance", 0, 6, 14, 6), "even chance")]
     if n_changes:
         marks.append((line("change", 7, 0, 7, 12), "a change"))
     caption = (
-        "How to read it: the estimated accuracy of each source in a window that moves over the items, first to last, with "
+        "How to read it: the estimated accuracy of each source in a window that moves over the items, "
+        "first to last, with "
         f"its 95% band; all panels have one scale, and sources that changed come first.{left}"
     )
     return figure("Do the sources change?", drawing, caption, key=key(marks), wide=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from flyingsquid.exceptions import FlyingSquidError, SourceWarning
 from flyingsquid.models import LabelModel
-from flyingsquid.models.influence import LeaveOneOut, LearningCurve, learning_curve, leave_one_out
+from flyingsquid.models.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.reports.charts import both_ways
 from flyingsquid.reports.escape import safe
 from flyingsquid.reports.page import Section, figure, grid
@@ -19,13 +19,13 @@ from flyingsquid.votes import Votes
 
 # Each source costs a fit, so very many are not left out one by one, and very many items are sampled.
 MOST_SOURCES = 60
-MOST_ITEMS = 20_000
+MOST_ITEMS = 5_000
 _MOST_BARS = 30
 _REPEATS = 3
 
 
 def influence_section(study: Study) -> Section:
-    """Leave out each source in turn; then fit on ever more items. Only for models that can be fitted again."""
+    """Leave out each source in turn, then fit on ever more items; for models that can be fitted again."""
     heading = "Influence"
     if not isinstance(study.model, LabelModel) or study.task is not None or len(study.names) < 2:
         return Section("influence", heading, "")
@@ -81,11 +81,15 @@ def _left_out(found: LeaveOneOut) -> str:
     left = f" {rest:,} more sources, which change less, are not shown." if rest else ""
     if gold:
         read = (
-            "points of accuracy on known items that would be lost if the source were left out and the model fitted "
+            "points of accuracy on known items that would be lost if the source were left out and the "
+            "model fitted "
             "again; to the left, what would be gained without it."
         )
     else:
-        read = "the share of labels, in %, that would change if the source were left out and the model fitted again."
+        read = (
+            "the share of labels, in %, that would change if the source were left out and the model "
+            "fitted again."
+        )
     return figure("What is each source worth?", drawing, f"How to read it: {read}{left}")
 
 
@@ -95,7 +99,9 @@ def _curve(found: LearningCurve) -> str:
     if known.sum() < 2:
         return ""
     sizes, values = found.sizes[known].astype(np.float64), values[known]
-    middle, low, high = (np.array([f(row[np.isfinite(row)]) for row in values]) for f in (np.mean, np.min, np.max))
+    middle, low, high = (
+        np.array([f(row[np.isfinite(row)]) for row in values]) for f in (np.mean, np.min, np.max)
+    )
     what = "the same label as by all items" if found.accuracy is None else "right labels on known items"
     course = Course(what, sizes, middle, low, high)
     drawing = curves(
@@ -106,8 +112,10 @@ def _curve(found: LearningCurve) -> str:
         logarithmic=True,
     )
     caption = (
-        f"How to read it: the model is fitted on parts of the items, {_REPEATS} times for each size; points are mean "
-        f"shares of {what}, bars reach from the lowest to the highest. Where the curve is flat, more items of the same "
+        f"How to read it: the model is fitted on parts of the items, {_REPEATS} times for each size; "
+        "points are mean "
+        f"shares of {what}, bars reach from the lowest to the highest. Where the curve is flat, more "
+        "items of the same "
         "kind would change little."
     )
     return figure("Would more items help?", drawing, caption)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.analysis.calibration import calibration
 from flyingsquid.reports.charts import Estimate, intervals
+from flyingsquid.reports.escape import safe
 from flyingsquid.reports.marks import diamond, dot, line, rect
 from flyingsquid.reports.page import Section, figure, grid, key
-from flyingsquid.reports.panels import calibration, histogram
+from flyingsquid.reports.panels import histogram, reliability
 from flyingsquid.reports.study import Study
 
 Array = NDArray[np.float64]
 _BINS = 20
-_CALIBRATION_BINS = 10
 _MOST_CLASSES = 30
-_NORMAL_95 = 1.959963984540054
 
 
 def labels_section(study: Study) -> Section:
@@ -43,45 +43,56 @@ def _histogram(study: Study) -> str:
     sure = float((posterior.max(axis=1) >= 0.9).mean())
     what = f"P({study.classes[1]})" if binary else "probability of the label"
     drawing = histogram(
-        shares, below, edges, what=what,
-        label="Histogram of the probabilities", says=f"{sure:.1%} of the labels have a probability of 0.9 or more.",
-    )  # fmt: skip
-    ends = "Items at both ends are decided, those in the middle are not" if binary else "Items at the right end are decided"
+        shares,
+        below,
+        edges,
+        what=what,
+        label="Histogram of the probabilities",
+        says=f"{sure:.1%} of the labels have a probability of 0.9 or more.",
+    )
+    ends = (
+        "Items at both ends are decided, those in the middle are not"
+        if binary
+        else "Items at the right end are decided"
+    )
     marks = [(rect("bar", 1, 1, 12, 10), "items")]
     if below is not None:
         marks.append((rect("bar bad", 1, 1, 12, 10), "of these, wrong by known classes"))
-    caption = f"How to read it: each bar is a share of all items. {ends}. {sure:.0%} of the labels are given with 0.9 or more."
+    caption = (
+        f"How to read it: each bar is a share of all items. {ends}. {sure:.0%} of the labels are given "
+        "with 0.9 or more."
+    )
     return figure("How sure are the labels?", drawing, caption, key=key(marks) if below is not None else "")
 
 
 def _calibration(study: Study) -> str:
-    gold = study.items.gold
-    if gold is None or not (gold >= 0).any():
+    if study.items.gold is None or not (study.items.gold >= 0).any() or study.model is None:
         return ""
-    known = gold >= 0
-    posterior = study.items.posterior[known]
+    found = calibration(study.model, study.every, study.y, task=study.task)
+    seen = found.counts > 0
     binary = study.votes.n_classes == 2
-    # Two classes: the probability of the second; more: that of the label given.
-    claimed = posterior[:, 1] if binary else posterior.max(axis=1)
-    hit = gold[known] == 1 if binary else study.items.labels[known] == gold[known]
-    # Bins that hold equally many items: where there are few, nothing can be said.
-    order = np.argsort(claimed, kind="stable")
-    parts = [p for p in np.array_split(order, min(_CALIBRATION_BINS, max(1, len(order) // 20))) if len(p)]
-    counts = np.array([len(p) for p in parts])
-    said = np.array([claimed[p].mean() for p in parts])
-    found = np.array([hit[p].mean() for p in parts])
-    low, high = wilson(found, counts)
-    gap = float(np.average(np.abs(said - found), weights=counts))
-    start = 0.0 if binary else float(max(0.0, np.floor(10 * min(said.min(), low.min())) / 10))
-    drawing = calibration(
-        said, found, low, high, start,
-        label="Calibration", says=f"Probabilities are off by {gap:.1%} on average.",
-    )  # fmt: skip
-    what = f"P({study.classes[1]})" if binary else "the probability of the label"
+    start = (
+        0.0
+        if binary
+        else float(np.floor(10 * min(found.probability[seen].min(), found.low[seen].min())) / 10)
+    )
+    drawing = reliability(
+        found.probability[seen],
+        found.observed[seen],
+        found.low[seen],
+        found.high[seen],
+        found.counts[seen],
+        start,
+        label="Calibration",
+        says=f"Probabilities are off by {found.error:.1%} on average.",
+    )
+    what = f"P({safe(study.classes[1])})" if binary else "the probability of the label"
     caption = (
-        f"How to read it: known items in {len(parts)} groups of equal size by {what}. On the dashed line the claim is "
-        "right; a point below it claims too much, above it too little. Bars are 95% intervals. "
-        f"Claims are off by {gap:.1%} on average ({int(known.sum()):,} known items)."
+        f"How to read it: known items in groups by {what}; the larger the point, the more items. On the "
+        "dashed line "
+        "the claim is right; to the right of one half a point below it claims too much. Bars are 95% "
+        "intervals. "
+        f"Claims are off by {found.error:.1%} on average ({int(found.counts.sum()):,} items)."
     )
     return figure("Are the probabilities right?", drawing, caption)
 
@@ -98,23 +109,29 @@ def _balance(study: Study) -> str:
         counts = np.bincount(gold[gold >= 0], minlength=n_classes)
         truth = (counts / counts.sum()).tolist()
     rows = [
-        Estimate(study.classes[k], float(given[k]), min(float(given[k]), float(mean[k])), max(float(given[k]), float(mean[k])), truth[k])
+        Estimate(
+            study.classes[k],
+            float(given[k]),
+            min(float(given[k]), float(mean[k])),
+            max(float(given[k]), float(mean[k])),
+            truth[k],
+        )
         for k in range(n_classes)
     ]
-    drawing = intervals(rows, label="Share of each class", says="; ".join(f"{r.name}: {r.value:.1%}" for r in rows[:20]))
-    marks = [(line("whisker", 0, 6, 14, 6) + dot("point", 2, 6), "labels given; the line ends at the mean probability")]
+    drawing = intervals(
+        rows, label="Share of each class", says="; ".join(f"{r.name}: {r.value:.1%}" for r in rows[:20])
+    )
+    marks = [
+        (
+            line("whisker", 0, 6, 14, 6) + dot("point", 2, 6),
+            "labels given; the line ends at the mean probability",
+        )
+    ]
     if truth[0] is not None:
         marks.append((diamond("gold-mark", 7, 6), "known classes"))
     caption = (
-        f"How to read it: the share of items that the {_what(study)} gives each class. A long line means that many "
+        f"How to read it: the share of items that the {_what(study)} gives each class. A long line means "
+        "that many "
         "items of the class are uncertain, so that counting labels and adding probabilities differ."
     )
     return figure("How often is each class given?", drawing, caption, key=key(marks))
-
-
-def wilson(shares: Array, counts: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Ends of the 95% interval of shares of so many items (Wilson 1927), any shape."""
-    z2 = _NORMAL_95**2
-    middle = (shares + z2 / (2 * counts)) / (1 + z2 / counts)
-    reach = _NORMAL_95 * np.sqrt(shares * (1 - shares) / counts + z2 / (4 * counts**2)) / (1 + z2 / counts)
-    return np.clip(middle - reach, 0.0, 1.0), np.clip(middle + reach, 0.0, 1.0)

@@ -16,7 +16,12 @@ def method_section(study: Study) -> Section:
         told.append(("Model", f"none: {study.failure}"))
     else:
         kind = type(model).__name__
-        told.append(("Model", f"{kind}, as passed" if study.given else f"{kind}() with its defaults, fitted on these votes"))
+        told.append(
+            (
+                "Model",
+                f"{kind}, as passed" if study.given else f"{kind}() with its defaults, fitted on these votes",
+            )
+        )
         diagnostics = getattr(model, "diagnostics_", None)
         if diagnostics is not None:
             reason = f"; {diagnostics.reason}" if diagnostics.reason else ""
@@ -25,12 +30,18 @@ def method_section(study: Study) -> Section:
             test = diagnostics.fit_test
             if test is not None:
                 told.append(
-                    ("Test of independence", f"chi² {test.statistic:,.1f} on {test.degrees:,} degrees of freedom, p {_p_value(test.p_value)}")
+                    (
+                        "Test of independence",
+                        f"chi² {test.statistic:,.1f} on {test.degrees:,} degrees of freedom, p "
+                        f"{_p_value(test.p_value)}",
+                    )
                 )
     told += [("Warning", text) for text in study.warned]
     told.append(("Known labels", _gold(study)))
     told.append(("Version", f"flyingsquid {__version__}"))
-    rows = "".join(f"<tr><th scope=\"row\">{safe(what)}</th><td>{safe(text, 2_000)}</td></tr>" for what, text in told)
+    rows = "".join(
+        f'<tr><th scope="row">{safe(what)}</th><td>{safe(text, 2_000)}</td></tr>' for what, text in told
+    )
     return Section("method", "How this was made", f'<div class="scroll"><table>{rows}</table></div>')
 
 
@@ -42,4 +53,7 @@ def _gold(study: Study) -> str:
     gold = study.items.gold
     if gold is None:
         return "none were given"
-    return f"{int((gold >= 0).sum()):,} of {len(gold):,} items; they judge the labels and take no part in them here"
+    return (
+        f"{int((gold >= 0).sum()):,} of {len(gold):,} items; they judge the labels and take no part in "
+        "them here"
+    )

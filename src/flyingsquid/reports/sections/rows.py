@@ -23,13 +23,15 @@ def rows_section(study: Study) -> Section:
     found = contested_rows(model, study.every, MOST_ITEMS, y=study.y, task=study.task)
     body = _listed(
         study, model, found.unsure, "Undecided",
-        "Many votes stand against each other, and the label is a close call. A known label here teaches most.",
+        "Many votes stand against each other, and the label is a close call. A known label here teaches "
+        "most.",
     )  # fmt: skip
     if study.model is not None:
         many = f"{found.n_overruled:,} items in all. " if found.n_overruled else ""
         body += _listed(
             study, model, found.overruled, "Against the majority",
-            f"The model's label is not the one that most sources vote for. {many}Open a few: do you agree with it?",
+            f"The model's label is not the one that most sources vote for. {many}Open a few: do you "
+            "agree with it?",
         )  # fmt: skip
     return Section("items", "Items to look at", body)
 
@@ -86,7 +88,8 @@ def _inside(study: Study, model: Any, row: ContestedRow, record: Any) -> str:
         facts += f" {row.items:,} items have the same votes."
     text = "" if record is None else f"<div>{whole(record)}</div>"
     return (
-        f'{text}<div>{drawing}<p class="note">To the right: for <b><bdi>{name(as_scalar(row.label), 30)}</bdi></b>{rival}; to the '
+        f'{text}<div>{drawing}<p class="note">To the right: for '
+        f"<b><bdi>{name(as_scalar(row.label), 30)}</bdi></b>{rival}; to the "
         f"left: against it, in {unit}. {facts}</p></div>"
     )
 

@@ -52,37 +52,44 @@ def _accuracies(study: Study) -> str:
     if not (study.judged or "precision" in study.columns):
         return ""
     shown, left_out = study.shown()
-    number = {n: study.column(n) for n in ("accuracy", "accuracy_low", "accuracy_high", "precision") if n in study.columns}
     rows = [
         Estimate(
             study.names[j],
-            *(_known(number, n, j) for n in ("accuracy", "accuracy_low", "accuracy_high", "precision")),
-            kind="bad" if is_bad(study, j) else "",
+            _known(study, "accuracy", j),
+            _known(study, "accuracy_low", j),
+            _known(study, "accuracy_high", j),
+            _known(study, "precision", j),
+            "bad" if is_bad(study, j) else "",
         )
         for j in shown
     ]
     chance = 1 / study.votes.n_classes
-    best = number.get("accuracy", number.get("precision", np.zeros(0)))
-    ends = f"{study.names[shown[0]][:60]} ({best[shown[0]]:.0%}) to {study.names[shown[-1]][:60]} ({best[shown[-1]]:.0%})"
+    ends = " to ".join(
+        f"{row.name[:60]} ({(row.gold or 0.0) if row.value is None else row.value:.0%})"
+        for row in (rows[0], rows[-1])
+    )
     drawing = intervals(rows, chance=chance, label="Accuracy of each source", says=f"Best first: {ends}.")
     marks = []
     if study.judged:
-        marks.append((line("whisker", 0, 6, 14, 6) + dot("point", 7, 6), "estimated from votes alone, 95% interval"))
+        marks.append(
+            (line("whisker", 0, 6, 14, 6) + dot("point", 7, 6), "estimated from votes alone, 95% interval")
+        )
     if "precision" in study.columns:
         marks.append((diamond("gold-mark", 7, 6), "on items of known class"))
     if any(row.kind for row in rows):
         marks.append((dot("point bad", 7, 6), "worse than chance"))
     marks.append((line("chance", 7, 0, 7, 12), f"even chance among {study.votes.n_classes} classes"))
     caption = (
-        "How to read it: the further to the right, the more often a vote of the source is right. Sources whose "
+        "How to read it: the further to the right, the more often a vote of the source is right. Sources "
+        "whose "
         f"intervals overlap may be equally good. {left_out}"
     )
     return figure("How often is each source right?", drawing, caption, key=key(marks))
 
 
-def _known(number: dict[str, Any], column: str, j: int) -> float | None:
-    value = number[column][j] if column in number else np.nan
-    return float(value) if np.isfinite(value) else None
+def _known(study: Study, column: str, j: int) -> float | None:
+    value = study.columns[column][j] if column in study.columns else None
+    return None if value is None else float(value)
 
 
 def _coverage(study: Study) -> str:
@@ -108,7 +115,8 @@ def _coverage(study: Study) -> str:
         (rect("bar bad", 0, 5, 14, 3), "one says something else (conflicts)"),
     ]
     caption = (
-        "How to read it: bars are shares of all items, each a part of the one around it. A source that votes much and is "
+        "How to read it: bars are shares of all items, each a part of the one around it. A source that "
+        "votes much and is "
         f"rarely in conflict is either good, or alone with easy items. {left_out}"
     )
     return figure("How much does each source say?", drawing, caption, key=key(marks))
@@ -124,20 +132,23 @@ def table(study: Study) -> str:
     left = len(order) - len(kept)
     sorted_by = "accuracy" if "accuracy" in columns else "precision" if "precision" in columns else "coverage"
     head = "".join(_head(c, descending=c == sorted_by) for c in columns)
-    body = "".join(
-        "<tr>" + "".join(_cell(study, c, j) for c in columns) + "</tr>" for j in kept
-    )
+    body = "".join("<tr>" + "".join(_cell(study, c, j) for c in columns) + "</tr>" for j in kept)
     many = len(kept) > 16
     find = (
-        '<input class="find" id="find-source" type="search" placeholder="Find a source" aria-label="Find a source" hidden>'
+        '<input class="find" id="find-source" type="search" placeholder="Find a source" aria-label="Find '
+        'a source" hidden>'
         if many
         else ""
     )
     notes = _notes(study)
     if left:
-        notes.append(f"{left:,} more sources, those lowest by {sorted_by}, are not in this table; fs.summarize lists all.")
+        notes.append(
+            f"{left:,} more sources, those lowest by {sorted_by}, are not in this table; fs.summarize "
+            "lists all."
+        )
     return (
-        '<h3 class="apart" id="all-sources">All sources</h3><p class="note">Click on a heading to sort. Coverage, overlaps and conflicts are shares of '
+        '<h3 class="apart" id="all-sources">All sources</h3><p class="note">Click on a heading to sort. '
+        "Coverage, overlaps and conflicts are shares of "
         f"all items.</p>{find}"
         f'<div class="scroll{" tall" * many}" tabindex="0" role="region" aria-labelledby="all-sources">'
         f'<table class="sources sortable" data-find="find-source"><thead><tr>{head}</tr></thead>'
@@ -149,10 +160,15 @@ def table(study: Study) -> str:
 def _notes(study: Study) -> list[str]:
     notes = []
     if study.judged:
-        notes.append("Accuracy, estimated: how often a vote is right by the model, from votes alone, with its 95% interval.")
+        notes.append(
+            "Accuracy, estimated: how often a vote is right by the model, from votes alone, with its 95% "
+            "interval."
+        )
     if "precision" in study.columns:
         known = study.found.n_known
-        notes.append(f"Right on known items: right votes among its votes on the {known:,} items of known class.")
+        notes.append(
+            f"Right on known items: right votes among its votes on the {known:,} items of known class."
+        )
     return notes
 
 

@@ -11,7 +11,6 @@ from flyingsquid.reports.escape import plain, safe
 from flyingsquid.reports.page import Section
 from flyingsquid.reports.study import Study
 
-
 _ALERT = ' class="alert"'
 
 
@@ -56,7 +55,9 @@ def _with_short_names(found: Findings) -> Findings:
         one_sided=_short(found.one_sided),
         silent=_short(found.silent),
         duplicates=tuple(map(_short, found.duplicates)),
-        missing=tuple((reason, count, plain(source), times) for reason, count, source, times in found.missing),
+        missing=tuple(
+            (reason, count, plain(source), times) for reason, count, source, times in found.missing
+        ),
     )
 
 
@@ -77,9 +78,15 @@ def _tiles(study: Study) -> str:
         tiles.append((f"{found.differ:.1%}", "of labels are not the majority's"))
     if found.model is not None and found.majority is not None:
         if study.model is not None:
-            tiles.append((f"{found.model.accuracy:.1%}", f"right by the model, {found.n_known:,} known items"))
+            tiles.append(
+                (f"{found.model.accuracy:.1%}", f"right by the model, {found.n_known:,} known items")
+            )
         tiles.append((f"{found.majority.accuracy:.1%}", "right by majority vote"))
     else:
         sure = float((study.items.posterior.max(axis=1) >= 0.9).mean())
         tiles.append((f"{sure:.1%}", "of labels given with 0.9 or more"))
-    return '<dl class="tiles">' + "".join(f"<div><dt>{safe(t)}</dt><dd>{v}</dd></div>" for v, t in tiles) + "</dl>"
+    return (
+        '<dl class="tiles">'
+        + "".join(f"<div><dt>{safe(t)}</dt><dd>{v}</dd></div>" for v, t in tiles)
+        + "</dl>"
+    )

@@ -63,8 +63,8 @@ def report(
         True classes; None, NaN and masked are unknown, and -1 unless it is a class. They judge the labels and
         take no part in making them.
     data : table or list with one entry an item, optional
-        The items themselves: pandas, polars, pyarrow, a list of texts or mappings. For votes in long form also
-        a mapping from item identifiers. The page shows those of the few items that are worth a look.
+        The items themselves: pandas, polars, pyarrow, a list of texts or mappings. For votes in long form
+        also a mapping from item identifiers. The page shows those of the few items that are worth a look.
     path : optional
         Where to write the page, replacing a file that is there, whole or not at all.
     title : text
