@@ -49,7 +49,8 @@ def plain(value: Any, most: int = _LONGEST_NAME) -> str:
     line = _seen(" ".join(text.split()))
     if len(line) <= most:
         return line
-    return line[: most // 2] + "…" + line[-(most - most // 2 - 1) :].lstrip()
+    tail = most - most // 2 - 1
+    return line[: most // 2] + "…" + (line[-tail:].lstrip() if tail else "")
 
 
 def name(value: Any, most: int = _LONGEST_NAME) -> str:

@@ -37,7 +37,7 @@ def ticks_beside(y: Scale, ticks: Sequence[float], left: float, right: float, sp
 def histogram(
     shares: Array, below: Array | None, edges: Array, *, label: str, says: str, what: str, of: str = "wrong"
 ) -> str:
-    """Bars between ``edges``, (b + 1,): ``shares`` of all items, (b,), the part ``below`` in another colour."""
+    """Bars between ``edges``, (b + 1,): ``shares`` of all items, (b,); ``below`` in another colour."""
     x = Scale(float(edges[0]), float(edges[-1]), _LEFT, _RIGHT)
     top = float(shares.max()) or 1.0
     y = Scale(0.0, top, _BOTTOM, _TOP)
