@@ -85,7 +85,8 @@ class _Explained(ABC):
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
 
-    def _claim(self) -> str:
+    def claim(self) -> str:
+        """The label and its probability in words."""
         relation, digits = _rounded(self.probabilities[self.classes.index(self.predicted)])
         return f"{as_scalar(self.predicted)} with probability {_related(relation, digits)}"
 
@@ -149,7 +150,7 @@ class Explanation(_Explained):
         pro = _listed([c for c in self.contributions if c.adds > 0])
         con = _listed([c for c in self.contributions if c.adds < 0])
         sides = [f"{pro} for it"] * bool(pro) + [f"{con} against it"] * bool(con)
-        return f"{self._claim()}{before}: {', '.join(sides) or 'no source adds anything'}{self._abstained()}"
+        return f"{self.claim()}{before}: {', '.join(sides) or 'no source adds anything'}{self._abstained()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Prediction, classes, probabilities, prior, both log odds, and ``contributions`` by column."""
@@ -192,9 +193,9 @@ class VoteCount(_Explained):
     def sentence(self) -> str:
         """The same in one sentence."""
         if not self.contributions:
-            return f"{self._claim()}: nobody votes, so every class is as probable"
+            return f"{self.claim()}: nobody votes, so every class is as probable"
         votes = sum(c.vote == self.predicted for c in self.contributions)
-        return f"{self._claim()}: {votes} of {len(self.contributions)} votes{self._abstained()}"
+        return f"{self.claim()}: {votes} of {len(self.contributions)} votes{self._abstained()}"
 
 
 def explain_item(

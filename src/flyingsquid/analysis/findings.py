@@ -28,6 +28,8 @@ MOST_NAMED = 5
 _WORTH_A_WORD = 0.1
 # Pairs are looked at for at most so many sources and classes.
 _MOST_SOURCES, _MOST_CLASSES = 300, 20
+# Correlations are taken on at most so many items, which leaves them a standard error of .003.
+_MOST_ITEMS = 100_000
 _GOLD, _MODEL = "known labels", "the model"
 
 
@@ -224,12 +226,22 @@ def _dependence(items: Items, judged_by: str, seen: NDArray[Any]) -> tuple[Array
     if not judged_by or not 2 <= m <= _MOST_SOURCES or votes.n_classes > _MOST_CLASSES:
         return None, np.zeros((m, m))
     if items.gold is not None:
-        known = np.flatnonzero(items.gold >= 0)
+        known = _spread(np.flatnonzero(items.gold >= 0))
         votes, posterior = votes[known], np.eye(votes.n_classes)[items.gold[known]]
+    elif votes.n_items > _MOST_ITEMS:
+        some = _spread(np.arange(votes.n_items))
+        votes, posterior = votes[some], posterior[some]
     overlaps, _, _ = pair_agreement(Moments.of(votes))
     one_sided = seen < 2
     rest_on = np.where(one_sided[:, None] | one_sided, votes.n_items, overlaps)
     return dependence_given_truth(votes, posterior=posterior), rest_on
+
+
+def _spread(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """At most so many rows as suffice for correlations, evenly spread."""
+    return (
+        rows[np.linspace(0, len(rows) - 1, _MOST_ITEMS).astype(np.intp)] if len(rows) > _MOST_ITEMS else rows
+    )
 
 
 def _pairs(
