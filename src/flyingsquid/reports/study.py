@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.analysis.comparison import Comparison, compare_items
 from flyingsquid.analysis.findings import Findings, find
 from flyingsquid.analysis.reading import Items, read_items, read_votes
 from flyingsquid.analysis.summarize import summarize
@@ -39,6 +40,7 @@ class Study:
     warned : what the fit warned of
     columns : the summary of the sources, by column
     found : what stands out
+    comparison : the labels beside majority vote; equal to it without a model
     sources : positions in the model of the sources of the task, shape (m,)
     every : votes of all tasks
     y : known labels as they were passed
@@ -52,6 +54,7 @@ class Study:
     warned: tuple[str, ...]
     columns: dict[str, list[Any]]
     found: Findings
+    comparison: Comparison
     sources: tuple[int, ...]
     every: Votes
     y: Any
@@ -141,6 +144,7 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
     items = read_items(model, read, y, task=task)
     sources = tasks[task or 0]
     table = summarize(read, y, model)
+    found = find(read, y, None if failure else model, task=task)
     columns = {name: [values[j] for j in sources] for name, values in table.to_dict().items()}
     return Study(
         items=items,
@@ -149,7 +153,8 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
         given=given,
         warned=warned,
         columns=columns,
-        found=find(read, y, None if failure else model, task=task),
+        found=found,
+        comparison=found.comparison or compare_items(items),
         sources=sources,
         every=read,
         y=y,

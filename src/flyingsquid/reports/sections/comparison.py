@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flyingsquid.analysis.calibration import wilson
-from flyingsquid.analysis.comparison import Comparison, compare_items
+from flyingsquid.analysis.comparison import Comparison
 from flyingsquid.analysis.contested import disagreement_buckets
 from flyingsquid.analysis.table import Table
 from flyingsquid.reports.charts import Estimate, intervals
@@ -33,7 +33,7 @@ def comparison_section(study: Study) -> Section:
     if study.model is None:
         words = "There is no model to compare: all labels on this page are shares of the votes."
         return Section("majority", heading, f"<p>{words}</p>{grid([_buckets(study)])}")
-    found = compare_items(study.items)
+    found = study.comparison
     verdict = getattr(getattr(study.model, "diagnostics_", None), "verdict", None)
     words = f"<p>{safe(found.sentence())}</p>"
     if verdict is not None:

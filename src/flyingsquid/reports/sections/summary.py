@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flyingsquid.analysis.comparison import compare_items
 from flyingsquid.analysis.findings import Findings, Ranked
 from flyingsquid.analysis.words import say
 from flyingsquid.reports.escape import plain, safe
@@ -66,7 +65,7 @@ def _short(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _tiles(study: Study) -> str:
-    votes, found = study.votes, compare_items(study.items)
+    votes, found = study.votes, study.comparison
     effective = study.found.effective_sources
     tiles = [(f"{votes.n_items:,}", "items"), (f"{votes.n_sources:,}", "sources")]
     if effective is not None:
