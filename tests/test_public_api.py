@@ -26,6 +26,7 @@ TOP = [
     "exceptions",
     "learn_structure",
     "load",
+    "report",
     "score_bins",
     "summarize",
     "to_training_set",
@@ -120,6 +121,12 @@ def test_label_model_signature():
 def test_learn_structure_signature():
     assert list(inspect.signature(fs.learn_structure).parameters) == [
         "votes", "significance", "max_edges", "sample_weight",
+    ]  # fmt: skip
+
+
+def test_report_signature():
+    assert list(inspect.signature(fs.report).parameters) == [
+        "votes", "model", "y", "data", "path", "title", "ordered", "task",
     ]  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def _inside(study: Study, model: Any, row: ContestedRow, record: Any) -> str:
     against = getattr(why, "against", None)
     rival = "" if against is None else f" against {name(as_scalar(against), 30)}"
     drawing = both_ways(
-        names, values, label="What each source adds", says=why.sentence(), label_width=170, spec="+.2f"
+        names, values, label="What each source adds", says=why.sentence(), most_label=170, spec="+.2f"
     )
     facts = f"Votes: {_tally(study, row)}."
     if row.items > 1:

@@ -126,7 +126,8 @@ def table(study: Study) -> str:
     others = [c for c in present if c not in (*_FIRST, *_LAST, *_WITHIN)]
     columns = [c for c in (*_FIRST, *others, *_LAST) if c in present]
     order = study.ranked()
-    kept = order if len(order) <= MOST_ROWS else [j for j in order if j in study.most_voting(MOST_ROWS)]
+    voting = study.most_voting(MOST_ROWS)
+    kept = [j for j in order if j in voting]
     left = len(order) - len(kept)
     sorted_by = "accuracy" if "accuracy" in columns else "precision" if "precision" in columns else "coverage"
     head = "".join(_head(c, descending=c == sorted_by) for c in columns)
