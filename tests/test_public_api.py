@@ -234,6 +234,27 @@ def test_torch_signatures():
     assert list(inspect.signature(fs_torch.SoftCrossEntropy).parameters) == ["weight", "reduction"]
 
 
+def test_names_of_understanding():
+    from flyingsquid import analysis, models
+
+    assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
+    assert list(inspect.signature(analysis.in_words).parameters) == ["votes", "y", "model", "task"]
+    assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "n", "y", "task"]
+    assert list(inspect.signature(models.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
+    assert list(inspect.signature(models.learning_curve).parameters) == [
+        "model", "votes", "y", "rng", "sizes", "repeats", "gold",
+    ]  # fmt: skip
+
+
+def test_names_of_pictures():
+    from flyingsquid import plot
+
+    assert plot.__all__ == [
+        "plot_accuracies", "plot_agreement", "plot_calibration", "plot_coverage", "plot_dependence",
+        "plot_drift", "plot_explanation", "plot_learning_curve", "plot_leave_one_out", "plot_posteriors",
+    ]  # fmt: skip
+
+
 def test_error_tree():
     errors = {n for n, c in vars(fs.exceptions).items() if inspect.isclass(c) and n.endswith("Error")}
     assert {n for n in errors if not n.startswith("_")} == ERRORS

@@ -65,6 +65,18 @@ def test_dependent_sources_are_worth_less():
     }
 
 
+def test_nothing_is_said_of_sources_that_nobody_judged():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3_000)
+    fires = rng.random((3_000, 5)) < np.where(y[:, None] == [0, 1, 0, 1, 0], 0.4, 0.1)
+    votes = fs.Votes.from_classes(np.where(fires, [0, 1, 0, 1, 0], -1))
+    found = find(votes, model=fs.LabelModel().fit(votes))
+    assert len(found.not_judged) == 5
+    text = " ".join(in_words(votes, model=fs.LabelModel().fit(votes)))
+    assert "chance" not in text
+    assert "No source is worse than chance" in " ".join(in_words(votes, y))
+
+
 def test_flags_are_said():
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(2_000, [0.8, 0.8, 0.75, 0.7], rng=rng)
@@ -136,7 +148,7 @@ class TestJudges:
         assert [(p.first, p.second) for p in found.dependent] == expected
         assert [p.correlation for p in found.dependent] == pytest.approx([pairs[p] for p in expected])
         text = " ".join(in_words(votes, y, model))
-        assert "No source is worse than chance." in text
+        assert "No source is worse than chance" in text
         assert "better (+" in text
         assert all(name in text for name in (*order[:5], *order[-5:]))
 
@@ -144,7 +156,7 @@ class TestJudges:
         votes, y, model, order = judges
         found = find(votes, None, model)
         assert found.worse_than_chance == ()
-        assert "No source is worse than chance." in in_words(votes, None, model)
+        assert "No source is worse than chance, as far as can be told." in in_words(votes, None, model)
         assert set(found.weakest.names) == set(order[:5])
         # Three of the five strongest, and the other two are said to be as good as the fifth.
         assert len(set(found.strongest.names) & set(order[-5:])) >= 3

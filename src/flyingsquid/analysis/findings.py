@@ -15,6 +15,7 @@ from flyingsquid.analysis.reading import Items, read_items
 from flyingsquid.analysis.skill import balanced_accuracies
 from flyingsquid.analysis.tally import SourceTally
 from flyingsquid.estimate.copies import near_copies, pair_agreement
+from flyingsquid.estimate.opinion_fit import OPINIONS
 from flyingsquid.exceptions import VotesError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import REASONS
@@ -85,7 +86,10 @@ class Findings:
     dependent : tuple of DependentPair, strongest first
     n_dependent, n_pairs : int
         Pairs that are clearly dependent, and all that were looked at.
-    worse_than_chance, like_chance, one_sided, silent : tuples of names
+    worse_than_chance, like_chance : tuples of names
+    not_judged : tuple of names
+        Sources that neither known labels nor the model set beside chance.
+    one_sided, silent : tuples of names
     duplicates : tuple of tuples of names
     missing : tuple of (reason, votes missing for it, source it happened to most, times there)
     comparison : Comparison with majority vote, or None without a model
@@ -108,6 +112,7 @@ class Findings:
     n_pairs: int
     worse_than_chance: Names
     like_chance: Names
+    not_judged: Names
     one_sided: Names
     silent: Names
     duplicates: tuple[Names, ...]
@@ -138,7 +143,7 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
     measure, best, worst = _ranked(items, model, gold, judged_by, seen)
     correlations, overlaps = _dependence(items, judged_by, seen)
     pairs, n_dependent, n_pairs = _pairs(names, correlations, overlaps)
-    below, alike = _chance(names, model, gold, judged_by)
+    below, alike, open_ = _chance(names, model, gold, judged_by, seen)
     diagnostics = getattr(model, "diagnostics_", None)
     rows = look_at_rows(items.votes)
     return Findings(
@@ -158,6 +163,7 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
         n_pairs=n_pairs,
         worse_than_chance=below,
         like_chance=alike,
+        not_judged=open_,
         one_sided=_named(names, seen == 1),
         silent=_named(names, seen == 0),
         duplicates=_duplicates(items),
@@ -259,19 +265,25 @@ def _pairs(
     return pairs, int(clear.sum()), len(first)
 
 
-def _chance(names: Names, model: Any, gold: GoldTally | None, judged_by: str) -> tuple[Names, Names]:
-    """Sources that are worse than chance, and those that cannot be told from it."""
+def _chance(
+    names: Names, model: Any, gold: GoldTally | None, judged_by: str, seen: NDArray[Any]
+) -> tuple[Names, Names, Names]:
+    """Sources that are worse than chance, those that cannot be told from it, and those not judged."""
     if gold is not None:
         several = (gold.said > 0).sum(axis=1) > 1
         reach = _NORMAL_95 * gold.balanced_error
         near = np.abs(np.nan_to_num(gold.balanced_accuracy - gold.chance, nan=np.inf)) <= reach
-        return _named(names, gold.worse_than_chance), _named(names, several & near)
+        unknown = gold.cast.sum(axis=1) == 0
+        return _named(names, gold.worse_than_chance), _named(names, several & near), _named(names, unknown)
     if not judged_by:
-        return (), ()
+        return (), (), names
     found, here = model.diagnostics_, set(names)
+    # A fit of many classes judges nobody, unless it weighs votes.
+    judges = len(model.classes_) == 2 or found.method in OPINIONS
     return (
         tuple(name for name in found.adversarial if name in here),
         tuple(name for name in found.useless if name in here),
+        _named(names, seen < 2) if judges else names,
     )
 
 

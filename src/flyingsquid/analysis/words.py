@@ -69,16 +69,19 @@ def _opening(found: Findings) -> str:
 
 
 def _about_chance(found: Findings) -> list[str]:
-    if not found.judged_by:
+    if len(found.not_judged) == found.n_sources:
         return []
     sentences = []
     if found.worse_than_chance:
         verb = "is" if len(found.worse_than_chance) == 1 else "are"
         sentences.append(f"{_listed(found.worse_than_chance)} {verb} worse than chance.")
     else:
-        sentences.append("No source is worse than chance.")
+        sentences.append("No source is worse than chance, as far as can be told.")
     if found.like_chance:
         sentences.append(f"{_listed(found.like_chance)} cannot be told from chance.")
+    if found.not_judged and found.judged_by != "known labels":
+        others = _counted(len(found.not_judged), "source")
+        sentences.append(f"Of {others} that use at most one class only known labels could say that.")
     return sentences
 
 
