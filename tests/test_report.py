@@ -242,6 +242,15 @@ def test_very_few_votes(votes):
     assert Reader(fs.report(votes)).open == []
 
 
+def test_a_silent_source_among_many_classes_is_named_and_breaks_nothing():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 3_000)
+    votes = np.where(rng.random((3_000, 6)) < 0.7, y[:, None], rng.integers(0, 4, (3_000, 6)))
+    text = fs.report(np.column_stack([votes, np.full(3_000, -1)]))
+    assert "Never vote: source 6." in text
+    assert "divide by zero" not in text
+
+
 def test_many_classes_and_known_labels_for_some():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 900)
@@ -370,6 +379,8 @@ def test_page_is_written_whole_or_not_at_all(tmp_path):
     assert os.listdir(tmp_path) == ["report.html"]
     with pytest.raises(FileNotFoundError):
         fs.report(votes, path=tmp_path / "no folder" / "report.html")
+    with pytest.raises(OptionError, match="is a folder, a device or a pipe"):
+        fs.report(votes, path=tmp_path)
     with pytest.raises(VotesError):
         fs.report([[0, 1], [7.5, "x"]], path=path)
     assert path.read_text("utf-8") == fs.report(votes)

@@ -108,7 +108,7 @@ def fitted(text: str, columns: int) -> str:
     """The text cut in the middle to so many columns, of which a Chinese character takes two.
 
     >>> fitted("a_rather_long_name_1", 12), fitted("漢字漢字漢字漢字", 9)
-    ('a_rath…ame_1', '漢字…字')
+    ('a_rath…ame_1', '漢字…漢字')
     """
     for most in range(columns, 1, -1):
         shown = plain(text, most)
