@@ -173,7 +173,9 @@ def test_gold_and_weights_reach_every_label():
     gold = np.full((400, 3), -1)
     gold[:60, 1] = np.arange(60) % 2
     weights = np.arange(400) % 3
-    expected = fs.LabelModel(method="triplet_mean").fit(CUBE[:, :, 1], gold=gold[:, 1], sample_weight=weights)
+    expected = fs.LabelModel().fit(CUBE[:, :, 1], gold=gold[:, 1], sample_weight=weights)
+    ignored = fs.LabelModel().fit(CUBE[:, :, 1], sample_weight=weights)
+    assert not np.array_equal(ignored.accuracies_, expected.accuracies_)
     for known in (gold, np.where(gold < 0, np.nan, gold), {"politics": gold[:, 1]}):
         model = fs.MultiLabelModel().fit(BY_LABEL, gold=known, sample_weight=weights)
         np.testing.assert_array_equal(model.models_["politics"].accuracies_, expected.accuracies_)

@@ -24,6 +24,7 @@ TOP = [
     "__version__",
     "datasets",
     "exceptions",
+    "labeling",
     "learn_structure",
     "load",
     "report",
@@ -226,7 +227,8 @@ def test_torch_signatures():
     assert sorted(fs_torch.__all__) == ["LabelModelLoss", "SoftCrossEntropy"]
     assert list(inspect.signature(fs_torch.LabelModelLoss).parameters) == [
         "n_sources", "n_classes", "graph", "window", "class_balance", "method", "multiclass", "signs",
-        "screen", "cliques", "temper", "weight", "reduction", "drop_uncovered", "warm_up", "process_group",
+        "screen", "triplets", "cliques", "temper", "weight", "reduction", "drop_uncovered", "warm_up",
+        "process_group",
     ]  # fmt: skip
     assert list(inspect.signature(fs_torch.LabelModelLoss.forward).parameters) == [
         "self", "logits", "votes", "item_weight",
@@ -252,6 +254,40 @@ def test_names_of_pictures():
     assert plot.__all__ == [
         "plot_accuracies", "plot_agreement", "plot_calibration", "plot_coverage", "plot_dependence",
         "plot_drift", "plot_explanation", "plot_learning_curve", "plot_leave_one_out", "plot_posteriors",
+    ]  # fmt: skip
+
+
+def test_legacy_signatures():
+    from flyingsquid.legacy import LabelModel
+
+    assert list(inspect.signature(LabelModel).parameters) == [
+        "m", "v", "y_edges", "lambda_y_edges", "lambda_edges", "allow_abstentions", "triplets",
+        "triplet_seed",
+    ]  # fmt: skip
+    assert list(inspect.signature(LabelModel.fit).parameters) == [
+        "self", "L_train", "class_balance", "Y_dev", "flip_negative", "clamp", "solve_method",
+        "sign_recovery", "verbose",
+    ]  # fmt: skip
+    assert str(inspect.signature(LabelModel.predict)).startswith("(self, L: ")
+    assert str(inspect.signature(LabelModel.predict_proba)).startswith("(self, L_matrix: ")
+    assert str(inspect.signature(LabelModel.predict_proba_marginalized)).startswith("(self, L: ")
+    assert {name for name in dir(LabelModel) if not name.startswith("_")} == {
+        "fit", "predict", "predict_proba", "predict_proba_marginalized", "estimated_accuracies",
+        "enumerate_ys",
+    }  # fmt: skip
+
+
+@pytest.mark.extra
+def test_legacy_loss_signature():
+    pytest.importorskip("torch")
+    from flyingsquid.legacy import FSLoss
+
+    assert list(inspect.signature(FSLoss).parameters) == [
+        "m", "v", "task_deps", "lf_task_deps", "lf_deps", "Y_dev", "cb", "allow_abstentions", "device",
+        "buffer_capacity", "update_frequency", "clamp_vals", "triplets", "pos_weight",
+    ]  # fmt: skip
+    assert list(inspect.signature(FSLoss.forward).parameters) == [
+        "self", "predictions", "weak_labels", "update_frequency",
     ]  # fmt: skip
 
 

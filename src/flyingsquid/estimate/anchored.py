@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from flyingsquid.estimate.consensus import VoteWeights
 from flyingsquid.infer.weighted import Opinion, table_posterior, weighted_shares
@@ -48,23 +48,43 @@ class Rows:
         Votes as 0 and 1, column v m + i for "source i votes v".
     counts : array of shape (u,)
         How many items have each row.
+    known : array of shape (g, K)
+        What is known of the last g rows: 1 for the true class.
     """
 
     cast: csr_array
     counts: Array
+    known: Array
 
 
-def rows_of(votes: Votes, weights: NDArray[Any] | None) -> Rows:
-    """Distinct rows where they are few, otherwise all items; evenly spaced ones where votes are very many."""
+def rows_of(votes: Votes, weights: NDArray[Any] | None, gold: NDArray[Any] | None = None) -> Rows:
+    """Distinct rows where they are few, otherwise all items; evenly spaced ones where votes are very many.
+
+    ``gold`` of shape (n,) holds true classes, negative where unknown; what is known comes last.
+    """
+    if gold is None or not (gold >= 0).any():
+        return _unknown_rows(votes, weights)
+    counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
+    at = np.flatnonzero(gold >= 0)
+    others = _unknown_rows(votes, np.where(gold < 0, counts, 0.0))
+    return Rows(
+        csr_array(vstack([others.cast, one_hot(votes.codes[at], votes.n_classes)], format="csr")),
+        np.append(others.counts, counts[at]),
+        np.eye(votes.n_classes)[gold[at]],
+    )
+
+
+def _unknown_rows(votes: Votes, weights: NDArray[Any] | None) -> Rows:
     codes, n_classes = votes.codes, votes.n_classes
+    nothing = np.empty((0, n_classes))
     few = compressed(codes, n_classes, weights)
     if few is not None:
-        return Rows(one_hot(few[0], n_classes), few[1].astype(np.float64))
+        return Rows(one_hot(few[0], n_classes), few[1].astype(np.float64), nothing)
     counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     n_votes = len(codes.data) if isinstance(codes, csr_array) else int(np.count_nonzero(codes >= 0))
     step = max(1, -(-n_votes // _MOST_VOTES))
     at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
-    return Rows(one_hot(codes[at], n_classes), counts[at])
+    return Rows(one_hot(codes[at], n_classes), counts[at], nothing)
 
 
 def anchored_opinion(rows: Rows, weighed: VoteWeights, balance: Array | None) -> Opinion:
@@ -76,7 +96,7 @@ def anchored_opinion(rows: Rows, weighed: VoteWeights, balance: Array | None) ->
     anchor = weighted_shares(rows.cast, weighed.weights)
     several, counts = ~weighed.one_sided[:, None, None], rows.counts[:, None]
     with_votes = rows.counts * (np.diff(rows.cast.indptr) > 0)
-    labels = anchor
+    labels = _with_known(anchor, rows.known)
     opinion = Opinion(weighed.weights, weighed.one_sided, np.full(n_classes, 1 / n_classes))
     for _ in range(PASSES):
         expected = np.asarray(rows.cast.T @ (labels * counts))
@@ -85,8 +105,13 @@ def anchored_opinion(rows: Rows, weighed: VoteWeights, balance: Array | None) ->
         logs = np.where(several, np.log(tables) / weighed.copies[:, None, None], 0.0)
         settled = _learned_balance(labels, with_votes) if balance is None else balance
         opinion = replace(opinion, balance=settled, given=balance is not None, logs=logs, trust=TRUST)
-        labels = (1 - _HELD) * table_posterior(rows.cast, opinion) + _HELD * anchor
+        labels = _with_known((1 - _HELD) * table_posterior(rows.cast, opinion) + _HELD * anchor, rows.known)
     return opinion
+
+
+def _with_known(labels: Array, known: Array) -> Array:
+    """Labels (u, K) whose last rows are what is known of them."""
+    return np.concatenate([labels[: len(labels) - len(known)], known]) if len(known) else labels
 
 
 def _learned_balance(labels: Array, counts: Array) -> Array:

@@ -82,6 +82,7 @@ def fit_opinion(
     method: str,
     votes: Votes | None = None,
     sample_weight: NDArray[Any] | None = None,
+    gold: NDArray[Any] | None = None,
 ) -> OpinionFit:
     """Weigh the votes; where it pays and the votes are at hand, pass over them.
 
@@ -91,6 +92,7 @@ def fit_opinion(
     balance : P(Y = k) as given, or None: even for "consensus", learned for "anchored"
     method : "consensus", "anchored", or "auto" for what suits the votes
     votes, sample_weight : what was counted, where it is at hand
+    gold : array of shape (n,), true classes of items, negative where unknown; passes hold on to them
     """
     cast = np.asarray(moments.vote_counts)
     silent = cast.sum(axis=1) == 0
@@ -100,7 +102,7 @@ def fit_opinion(
         )
     weighed = vote_weights(moments)
     method, reason = _chosen(moments, weighed, method, votes)
-    rows = None if votes is None else rows_of(votes, sample_weight)
+    rows = None if votes is None else rows_of(votes, sample_weight, gold)
     note = "as given"
     if method == "anchored" and rows is not None:
         opinion = anchored_opinion(rows, weighed, balance)

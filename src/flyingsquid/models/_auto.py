@@ -7,6 +7,7 @@ tell? Then the closed form is right, and used. Otherwise votes are weighed, and 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,11 +131,15 @@ def solve_opinion(
     moments: Moments,
     votes: Votes | None = None,
     weights: NDArray[Any] | None = None,
+    known: NDArray[Any] | None = None,
 ) -> None:
-    """Weigh the votes, and keep what was found."""
+    """Weigh the votes, and keep what was found. ``known`` (n,) holds true classes, negative where unknown."""
     balance = resolve_balance(model.class_balance, moments.classes)
     given = balance if isinstance(balance, np.ndarray) else None
-    fit = fit_opinion(moments, given, method=model.method, votes=votes, sample_weight=weights)
+    fit = fit_opinion(moments, given, method=model.method, votes=votes, sample_weight=weights, gold=known)
+    if known is not None:
+        held = f"{np.count_nonzero(known >= 0):,} known labels were held"
+        fit = replace(fit, reason=f"{fit.reason}; {held}" if fit.method == "anchored" else fit.reason)
     keep_opinion(model, moments, fit)
     worth_a_look = concern_of_silence(moments.source_names, fit.silent)
     if worth_a_look:

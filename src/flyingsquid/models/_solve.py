@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import NotIdentifiableError
@@ -14,9 +17,13 @@ from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models._many_graph import solve_many_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from flyingsquid.votes.gold import read_task_gold
 
 if TYPE_CHECKING:
     from flyingsquid.models.label_model import LabelModel
+
+# Correcting sources by known labels must get so many standard errors more of these very labels right.
+_CLEAR = 2.0
 
 
 def solve(
@@ -27,6 +34,7 @@ def solve(
     gold: Any = None,
     *,
     again: bool = False,
+    by_gold: bool = False,
 ) -> None:
     """Fit a model to counts, and to the votes where these are at hand.
 
@@ -35,7 +43,15 @@ def solve(
     votes, weights : what was counted, where it is at hand
     gold : known labels as a user gives them, with ``votes``
     again : whether known labels of an earlier fit keep their say
+    by_gold : whether known labels correct the sources, come what may
     """
+    if gold is not None and votes is not None and not by_gold and is_plain(model, with_gold=False):
+        known = read_task_gold(gold, votes.classes, (votes.n_items, 1), "gold")[:, 0]
+        if not (known >= 0).any():
+            gold = None
+        elif goes_by_opinion(model, moments, votes, with_gold=False):
+            _weigh_beside_gold(model, moments, votes, weights, gold, known)
+            return
     known_before = (model._gold, None if model._many is None else model._many.gold) if again else (None, None)
     with_gold = gold is not None or any(kept is not None for kept in known_before)
     if goes_by_opinion(model, moments, votes, with_gold=with_gold):
@@ -59,3 +75,34 @@ def solve(
             settled = False
         if not settled:
             solve_opinion(model, moments, votes, weights)
+
+
+def _weigh_beside_gold(
+    model: LabelModel,
+    moments: Moments,
+    votes: Votes,
+    weights: NDArray[Any] | None,
+    gold: Any,
+    known: NDArray[Any],
+) -> None:
+    """Weigh the votes beside known labels, or let these correct the sources where that is clearly better.
+
+    ``known`` (n,) are the codes of ``gold``, negative where unknown.
+
+    A correction by few labels costs more than it gives, except where they show that weighing went wrong,
+    as it does when most sources err more often than not.
+    """
+    solve_opinion(model, moments, votes, weights, known)
+    trial, at = copy.copy(model), np.flatnonzero(known >= 0)
+    some = Votes(votes.codes[at], votes.classes)
+    with warnings.catch_warnings(record=True) as noticed:
+        try:
+            solve(trial, moments, votes, weights, gold, by_gold=True)
+        except NotIdentifiableError:
+            return
+    held, corrected = ((way._posterior(some)[:, 0].argmax(axis=1) == known[at]) for way in (model, trial))
+    won, lost = np.count_nonzero(corrected & ~held), np.count_nonzero(held & ~corrected)
+    if won - lost > _CLEAR * np.sqrt(won + lost):
+        model.__dict__ = trial.__dict__
+        for warning in noticed:
+            warnings.warn(warning.message, warning.category, stacklevel=4)

@@ -77,8 +77,9 @@ class LabelModel(VoteEstimator):
         (``"covariance"``; ``"refined"`` for more than two classes) where they look independent given the
         truth and are many enough to tell, and to find the balance of two; otherwise ``"anchored"`` where an
         item has 2.5 votes of sources that use several classes, otherwise ``"consensus"``. With a graph,
-        ``gold``, ``signs``, ``screen`` or an estimated balance it is ``"triplet_mean"``; for more than two
-        classes ``"refined"`` or ``"agreement"``. ``diagnostics_`` says what was chosen and why.
+        ``signs``, ``screen`` or an estimated balance, or ``gold`` that shows weighing to be wrong, it is
+        ``"triplet_mean"``; for more than two classes ``"refined"`` or ``"agreement"``. ``diagnostics_``
+        says what was chosen and why.
     multiclass : "native" or "one_vs_rest"
         For more than two classes. ``"one_vs_rest"`` fits every class against the rest by a binary ``method``,
         and puts the results into one table: the paper's reduction.
@@ -219,8 +220,9 @@ class LabelModel(VoteEstimator):
             For scikit-learn's signature.
         gold : sequence of n labels, or array (n, D), optional
             Known classes of some items; None, NaN and masked where unknown, and -1 unless it is a class.
-            They settle signs, join the estimate of the class balance unless it was given, and correct
-            the sources by their weight. They should be a random sample of the items.
+            In a closed form they settle signs, join the estimate of the class balance unless it was given,
+            and correct the sources by their weight; where votes are weighed, passes hold on to them. They
+            should be a random sample of the items.
         sample_weight : array of shape (n,) or number, optional
             How often each item counts.
         """
@@ -255,7 +257,7 @@ class LabelModel(VoteEstimator):
 
         The counts are kept even when they do not determine the accuracies yet and
         :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on. Known
-        labels of an earlier ``fit`` keep their say.
+        labels of an earlier ``fit`` keep their say where they corrected the sources.
         """
         self._check_options()
         graph = given_graph(self.graph, "partial_fit")

@@ -1,0 +1,1 @@
+"""Votes and labels in the files that people keep."""
