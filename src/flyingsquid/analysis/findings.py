@@ -148,7 +148,7 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
     measure, best, worst, unranked = _ranked(items, model, gold, judged_by, seen)
     correlations, overlaps = _dependence(items, judged_by, seen)
     pairs, n_dependent, n_pairs = _pairs(names, correlations, overlaps)
-    below, alike, open_ = _chance(names, model, gold, judged_by, seen)
+    below, alike, unjudged = _chance(names, model, gold, judged_by, seen)
     diagnostics = getattr(model, "diagnostics_", None)
     rows = look_at_rows(items.votes)
     return Findings(
@@ -169,7 +169,7 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
         n_pairs=n_pairs,
         worse_than_chance=below,
         like_chance=alike,
-        not_judged=open_,
+        not_judged=unjudged,
         one_sided=_named(names, seen == 1),
         silent=_named(names, seen == 0),
         duplicates=_duplicates(items),
