@@ -29,6 +29,7 @@ TOP = [
     "labeling_function",
     "learn_structure",
     "load",
+    "report",
     "score_bins",
     "summarize",
     "to_training_set",
@@ -123,6 +124,12 @@ def test_label_model_signature():
 def test_learn_structure_signature():
     assert list(inspect.signature(fs.learn_structure).parameters) == [
         "votes", "significance", "max_edges", "sample_weight",
+    ]  # fmt: skip
+
+
+def test_report_signature():
+    assert list(inspect.signature(fs.report).parameters) == [
+        "votes", "model", "y", "data", "path", "title", "ordered", "task",
     ]  # fmt: skip
 
 
@@ -243,6 +250,27 @@ def test_torch_signatures():
     assert list(inspect.signature(fs_torch.SoftCrossEntropy).parameters) == ["weight", "reduction"]
 
 
+def test_names_of_understanding():
+    from flyingsquid import analysis, models
+
+    assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
+    assert list(inspect.signature(analysis.in_words).parameters) == ["votes", "y", "model", "task"]
+    assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "n", "y", "task"]
+    assert list(inspect.signature(models.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
+    assert list(inspect.signature(models.learning_curve).parameters) == [
+        "model", "votes", "y", "rng", "sizes", "repeats", "gold",
+    ]  # fmt: skip
+
+
+def test_names_of_pictures():
+    from flyingsquid import plot
+
+    assert plot.__all__ == [
+        "plot_accuracies", "plot_agreement", "plot_calibration", "plot_coverage", "plot_dependence",
+        "plot_drift", "plot_explanation", "plot_learning_curve", "plot_leave_one_out", "plot_posteriors",
+    ]  # fmt: skip
+
+
 def test_legacy_signatures():
     from flyingsquid.legacy import LabelModel
 
@@ -274,27 +302,6 @@ def test_legacy_loss_signature():
     ]  # fmt: skip
     assert list(inspect.signature(FSLoss.forward).parameters) == [
         "self", "predictions", "weak_labels", "update_frequency",
-    ]  # fmt: skip
-
-
-def test_names_of_understanding():
-    from flyingsquid import analysis, models
-
-    assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
-    assert list(inspect.signature(analysis.in_words).parameters) == ["votes", "y", "model", "task"]
-    assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "n", "y", "task"]
-    assert list(inspect.signature(models.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
-    assert list(inspect.signature(models.learning_curve).parameters) == [
-        "model", "votes", "y", "rng", "sizes", "repeats", "gold",
-    ]  # fmt: skip
-
-
-def test_names_of_pictures():
-    from flyingsquid import plot
-
-    assert plot.__all__ == [
-        "plot_accuracies", "plot_agreement", "plot_calibration", "plot_coverage", "plot_dependence",
-        "plot_drift", "plot_explanation", "plot_learning_curve", "plot_leave_one_out", "plot_posteriors",
     ]  # fmt: skip
 
 

@@ -35,6 +35,24 @@ def test_an_adversary_and_the_order_are_named():
     assert "known labels" not in " ".join(in_words(sample.votes, None, model)[:4])
 
 
+def test_sources_with_a_few_votes_are_not_ranked():
+    """Of workers with three votes some are always right; they say nothing about who is strongest."""
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(3_000, [0.9, 0.8, 0.7, 0.6] + [0.7] * 40, rng=rng)
+    codes = np.array(sample.votes.codes)
+    for worker in range(4, 44):
+        seen = rng.permutation(3_000)[:3]
+        codes[np.setdiff1d(np.arange(3_000), seen), worker] = -1
+    votes = fs.Votes.from_classes(codes)
+    found = find(votes, sample.y)
+    assert found.strongest.names == ("source 0",)
+    assert found.weakest.names == ("source 3",)
+    assert found.n_unranked > 20
+    assert f"{found.n_unranked} sources with too few votes are not ranked." in " ".join(
+        in_words(votes, sample.y)
+    )
+
+
 def test_equal_sources_cannot_be_told_apart():
     sample = fs.datasets.simulate(1_000, [0.75] * 6, rng=np.random.default_rng(0))
     found = find(sample.votes, sample.y)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         load,
         to_training_set,
     )
+    from flyingsquid.reports import report
 
 __all__ = [
     "ABSTAIN",
@@ -56,6 +57,7 @@ __all__ = [
     "labeling_function",
     "learn_structure",
     "load",
+    "report",
     "score_bins",
     "summarize",
     "to_training_set",
@@ -78,6 +80,7 @@ _LAZY = dict.fromkeys(
     "flyingsquid.models",
 ) | {
     "summarize": "flyingsquid.analysis",
+    "report": "flyingsquid.reports",
     "apply": "flyingsquid.labeling",
     "labeling_function": "flyingsquid.labeling",
 }

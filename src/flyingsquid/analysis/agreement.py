@@ -150,7 +150,7 @@ def dependence_given_truth(
     met, apart, total = np.zeros((3, m, m)), np.zeros((3, m, m)), np.zeros((m, read.n_classes))
     for weight in posterior.T:
         items = np.flatnonzero(weight > _LEAST_WEIGHT)
-        if len(items):
+        if weight[items].sum() > 1.01:  # less than two items say nothing about pairs
             moments = Moments.of(read[items], sample_weight=weight[items])
             met, apart, total = (
                 met + _among_shared(moments),

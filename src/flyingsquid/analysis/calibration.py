@@ -89,7 +89,7 @@ def calibrate(probability: Array, occurred: NDArray[np.bool_], event: str, *, bi
     counts = np.bincount(at, minlength=int(bins)).astype(np.int64)
     mean = _over(np.bincount(at, probability, minlength=int(bins)), counts)
     observed = _over(np.bincount(at, occurred, minlength=int(bins)), counts)
-    low, high = _wilson(observed, counts)
+    low, high = wilson(observed, counts)
     known = counts > 0
     error = float(np.sum(counts[known] * np.abs(mean - observed)[known]) / max(int(counts.sum()), 1))
     return Calibration(event, edges, counts, mean, observed, low, high, error)
@@ -99,8 +99,8 @@ def _over(part: NDArray[Any], whole: NDArray[Any]) -> Array:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
 
 
-def _wilson(share: Array, n: NDArray[np.int64]) -> tuple[Array, Array]:
-    """95% interval of a share of n, NaN where n is 0."""
+def wilson(share: Array, n: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Ends of the 95% interval of shares of n items (Wilson 1927), any shape; NaN where n is 0."""
     z = _NORMAL_95
     with np.errstate(invalid="ignore", divide="ignore"):
         centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)

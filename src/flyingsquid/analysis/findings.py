@@ -27,6 +27,8 @@ _NORMAL_95 = 1.959963984540054
 MOST_NAMED = 5
 # Weaker dependence is not worth a sentence, whatever its standard error.
 _WORTH_A_WORD = 0.1
+# Sources that are known less well than that would fill both ends of a ranking by luck.
+_ROUGHEST = 0.1
 # Pairs are looked at for at most so many sources and classes.
 _MOST_SOURCES, _MOST_CLASSES = 300, 20
 # Correlations are taken on at most so many items, which leaves them a standard error of .003.
@@ -81,6 +83,8 @@ class Findings:
         By which sources are ranked: the mean over the classes of how often they are right there, of sources
         that use several classes; where most use one, how often their votes are right.
     strongest, weakest : Ranked, or None
+    n_unranked : int
+        Judged sources with too few votes to be ranked: a standard error above 0.1.
     effective_sources : float or None
         How many independent sources these are worth.
     dependent : tuple of DependentPair, strongest first
@@ -106,6 +110,7 @@ class Findings:
     measure: str
     strongest: Ranked | None
     weakest: Ranked | None
+    n_unranked: int
     effective_sources: float | None
     dependent: tuple[DependentPair, ...]
     n_dependent: int
@@ -140,7 +145,7 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
         raise VotesError("y holds no known class; leave it out where nothing is known")
     judges = getattr(model, "accuracies_", None) is not None
     judged_by = _GOLD if gold is not None else _MODEL if judges else ""
-    measure, best, worst = _ranked(items, model, gold, judged_by, seen)
+    measure, best, worst, unranked = _ranked(items, model, gold, judged_by, seen)
     correlations, overlaps = _dependence(items, judged_by, seen)
     pairs, n_dependent, n_pairs = _pairs(names, correlations, overlaps)
     below, alike, unjudged = _chance(names, model, gold, judged_by, seen)
@@ -157,6 +162,7 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
         measure=measure,
         strongest=best,
         weakest=worst,
+        n_unranked=unranked,
         effective_sources=None if correlations is None else effective_sources(correlations, overlaps),
         dependent=pairs,
         n_dependent=n_dependent,
@@ -175,13 +181,13 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
 
 def _ranked(
     items: Items, model: Any, gold: GoldTally | None, judged_by: str, seen: NDArray[Any]
-) -> tuple[str, Ranked | None, Ranked | None]:
-    """By what sources are ranked, the strongest and the weakest."""
+) -> tuple[str, Ranked | None, Ranked | None, int]:
+    """By what sources are ranked, the strongest, the weakest, and how many have too few votes for that."""
     several = seen > 1
     balanced = 2 * several.sum() >= (seen > 0).sum()
     measure = "balanced accuracy" if balanced else "accuracy"
     if not judged_by:
-        return measure, None, None
+        return measure, None, None, 0
     if gold is not None:
         cast = np.maximum(gold.cast.sum(axis=1), 1)
         share = (gold.correct + 1) / (cast + 2)
@@ -191,9 +197,13 @@ def _ranked(
         value, error = _estimated(items, model, balanced=balanced)
     judged = (several if balanced else seen > 0) & np.isfinite(value)
     names, kept = items.votes.source_names, np.flatnonzero(judged)
+    sure = np.flatnonzero(judged & (error <= _ROUGHEST))
+    if len(sure) > 1 or len(kept) > 2 * MOST_NAMED:
+        kept = sure
     if len(kept) < 2:
-        return measure, None, None
-    return measure, _extreme(names, kept, value, error, -1), _extreme(names, kept, value, error, 1)
+        return measure, None, None, int(judged.sum()) - len(kept)
+    best, worst = (_extreme(names, kept, value, error, side) for side in (-1, 1))
+    return measure, best, worst, int(judged.sum()) - len(kept)
 
 
 def _estimated(items: Items, model: Any, *, balanced: bool) -> tuple[Array, Array]:

@@ -97,6 +97,8 @@ def _about_ranks(found: Findings) -> list[str]:
     strongest_tie = found.dependent[0].correlation if found.dependent else 0.0
     if found.judged_by != "known labels" and strongest_tie > _CLOSE:
         meaning += " Sources that err together look better than they are, because the labels lean to them."
+    if found.n_unranked:
+        meaning += f" {_counted(found.n_unranked, 'source')} with too few votes are not ranked."
     return [
         f"Strongest by {by}: {_ranking(found.strongest)}.",
         f"Weakest: {_ranking(found.weakest)}. {meaning}",

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.models._auto import goes_by_opinion, is_plain, knows_balance, solve_opinion
-from flyingsquid.models._base import read_task_gold
 from flyingsquid.models._binary import solve_binary
 from flyingsquid.models._graphs import count_gold
 from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models._many_graph import solve_many_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from flyingsquid.votes.gold import read_task_gold
 
 if TYPE_CHECKING:
     from flyingsquid.models.label_model import LabelModel
