@@ -1,4 +1,4 @@
-"""Ten labeling functions over comments: from texts to labels, and how good they are.
+"""Ten labeling functions over comments: from texts to labels, how good they are, and a report to open.
 
 The comments are those of the YouTube spam set where FLYINGSQUID_DATA names a folder that has it
 (``youtube/texts.jsonl.gz`` and ``youtube/youtube.npz``), and made up otherwise.
@@ -61,7 +61,7 @@ LFS = [
 ]
 
 
-def main(n_items: int) -> dict[str, float]:
+def main(n_items: int, report: Path | None = None) -> dict[str, float]:
     comments, y = load(n_items)
     votes = fs.apply(LFS, comments)
     model = fs.LabelModel().fit(votes)
@@ -72,6 +72,8 @@ def main(n_items: int) -> dict[str, float]:
     print(model.summary())
     for name, accuracy in scores.items():
         print(f"{name:14} {accuracy:.3f}")
+    if report is not None:
+        print(fs.report(votes, model, data=comments, path=report, title="Spam by ten functions"))
     return scores
 
 
@@ -91,4 +93,6 @@ def load(n_items: int) -> tuple[list[dict[str, str]], np.ndarray]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=2_000, help="how many comments to make up")
-    main(parser.parse_args().items)
+    parser.add_argument("--report", type=Path, default=Path("spam.html"), help="where to write the report")
+    given = parser.parse_args()
+    main(given.items, given.report)

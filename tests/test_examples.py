@@ -31,9 +31,9 @@ def run(monkeypatch, capsys):
     """The scores of one example."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
 
-    def run_one(name: str, n_items: int) -> dict[str, float]:
+    def run_one(name: str, n_items: int, *more: object) -> dict[str, float]:
         try:
-            return importlib.import_module(name).main(n_items)
+            return importlib.import_module(name).main(n_items, *more)
         finally:
             for module in (name, "comments"):
                 sys.modules.pop(module, None)
@@ -57,9 +57,10 @@ def test_judges_are_asked_once(run, capsys):
     assert 2_000 <= scores["calls"] <= 2_000 + 3 * 400
 
 
-def test_ten_functions_label_comments_better_than_their_majority(run, monkeypatch):
+def test_ten_functions_label_comments_better_than_their_majority(run, monkeypatch, tmp_path):
     monkeypatch.delenv("FLYINGSQUID_DATA", raising=False)
-    scores = run("spam", 2_000)
+    scores = run("spam", 2_000, tmp_path / "spam.html")
+    assert "Spam by ten functions" in (tmp_path / "spam.html").read_text("utf-8")
     assert scores["label model"] > max(0.9, scores["majority vote"] + 0.015)
 
 
