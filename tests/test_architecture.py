@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "flyingsquid"
 LAYERS = {
     "_version": 0,
+    "_registry": 0,
     "exceptions": 0,
     "votes": 1,
     "io": 1,

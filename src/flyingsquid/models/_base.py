@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
+from flyingsquid._registry import distributed_votes
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
 from flyingsquid.infer import TieBreak, decide
 from flyingsquid.infer.decide import as_label_array
@@ -94,8 +95,12 @@ class VoteEstimator(VoteReader):
         ----------
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
             Shape (n, m). Named sources are matched by name, others by position. A source may
-            abstain here that never did in training.
+            abstain here that never did in training. Votes on a cluster are labelled there: see
+            ``docs/guides/clusters.md`` for what comes back.
         """
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            return self._label_on_cluster(on_cluster, "predict_proba")
         posterior = self._posterior(self._read(votes))
         return posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
 
@@ -115,6 +120,9 @@ class VoteEstimator(VoteReader):
             0 where -1 is a class, or None where classes are not numbers); one drawn with ``rng``.
         rng : numpy.random.Generator, for ``tie_break="random"``
         """
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            return self._label_on_cluster(on_cluster, "predict", tie_break=tie_break)
         posterior = self.predict_proba(votes)
         flat = posterior.reshape(-1, posterior.shape[-1])
         return decide(flat, self._classes, tie_break, rng).reshape(posterior.shape[:-1])
@@ -142,6 +150,11 @@ class VoteEstimator(VoteReader):
             raise VotesError("sample_weight is 0 on every item whose class is known")
         answers = decide(posterior[known], tuple(range(len(self._classes))), "first", None)
         return float(np.average(answers == truth[known], weights=weights[known]))
+
+    def _label_on_cluster(self, votes: Any, method: str, **options: Any) -> Any:
+        """Labels that stay where the votes are."""
+        self._require_fitted()
+        return votes.label(self, method, options)
 
     @abstractmethod
     def _posterior(self, votes: Votes) -> NDArray[np.float64]:

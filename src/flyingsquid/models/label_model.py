@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._registry import distributed_votes, refuse_options
 from flyingsquid.analysis import Diagnostics, Explanation, Table, summarize_sources
 from flyingsquid.estimate import (
     GoldCounts,
@@ -24,6 +25,7 @@ from flyingsquid.infer import Emissions, TieBreak, max_product
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.models import _options
 from flyingsquid.models._base import VoteEstimator
+from flyingsquid.models._clusters import count_on_cluster
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._solve import solve
 from flyingsquid.models._ways import diagnostics_of, errors_of, explanation_of, likelihood_of, posterior_of
@@ -213,8 +215,9 @@ class LabelModel(VoteEstimator):
         Parameters
         ----------
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
-            Or an array (n, D, s) for a graph whose D tasks have s sources each. Keep items that nobody
-            votes on: dropping them biases every rate.
+            Or an array (n, D, s) for a graph whose D tasks have s sources each. Or votes on a cluster: a Dask
+            array or dataframe, a list of ``dask.delayed`` chunks, a Spark dataframe; only counts come here.
+            Keep items that nobody votes on: dropping them biases every rate.
         y : ignored
             For scikit-learn's signature.
         gold : sequence of n labels, or array (n, D), optional
@@ -225,9 +228,14 @@ class LabelModel(VoteEstimator):
             How often each item counts.
         """
         self._check_options()
-        read = as_votes(votes, _options.read_n_classes(self.n_classes, votes), stacked_shape(self.graph))
-        weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
-        moments, learned = count_for(self.graph, read, weights)
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            refuse_options(gold=gold, sample_weight=sample_weight)
+            moments, learned, read, weights = count_on_cluster(self, on_cluster)
+        else:
+            read = as_votes(votes, _options.read_n_classes(self.n_classes, votes), stacked_shape(self.graph))
+            weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
+            moments, learned = count_for(self.graph, read, weights)
         solve(self, moments, read, weights, gold)
         if learned is not None and learned == self.graph_:  # not where it had to be left out
             self.graph_ = learned
@@ -298,6 +306,9 @@ class LabelModel(VoteEstimator):
         """
         if joint and tie_break != "first":
             raise OptionError(f"joint=True breaks ties by tie_break='first' only, not by {tie_break!r}")
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            return self._label_on_cluster(on_cluster, "predict", tie_break=tie_break, joint=joint)
         read = self._read(votes)
         if not joint or self.graph_.n_tasks == 1:  # one task has nothing to be joined with
             return super().predict(read, tie_break, rng)

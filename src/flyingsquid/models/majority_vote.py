@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._registry import distributed_votes, refuse_options
 from flyingsquid.analysis import SourceTally, Table, VoteCount, count_item, summarize_tally
 from flyingsquid.infer import vote_shares
 from flyingsquid.models._base import VoteEstimator
@@ -43,6 +44,10 @@ class MajorityVote(VoteEstimator):
 
         ``y`` is accepted and changes nothing; ``sample_weight`` changes the counts in :meth:`summary` only.
         """
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            refuse_options(sample_weight=sample_weight)
+            return self.fit_moments(on_cluster.moments())
         read = as_votes(votes)
         return self._keep(_count(read, sample_weight), read.names)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._registry import distributed_votes, refuse_options
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, read_state, write_state
@@ -85,7 +86,8 @@ class Moments:
         Parameters
         ----------
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
-            Shape (n, m); or an array (n, D, s) for a graph whose D tasks have s sources each.
+            Shape (n, m); or an array (n, D, s) for a graph whose D tasks have s sources each. Or a Dask
+            array or dataframe, a list of ``dask.delayed`` chunks, or a Spark dataframe: counted where it is.
         graph : DependencyGraph, optional
             What depends on what. Then only the pairs that it needs are counted, and the joint votes of
             sources that depend on each other. Without one: all pairs.
@@ -93,6 +95,10 @@ class Moments:
             How often each item counts: a weight of 3 is the item three times. Integer
             weights give integer counts, float weights give float counts.
         """
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            refuse_options(sample_weight=sample_weight)
+            return on_cluster.moments(graph)
         votes = as_votes(votes, tasks=None if graph is None else graph.stacked_shape)
         cover = Cover.everything(votes.n_sources) if graph is None else Cover.of(graph)
         if cover.n_sources != votes.n_sources:

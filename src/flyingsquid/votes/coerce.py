@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from flyingsquid._registry import on_cluster
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.encode import is_null, undo_text_coercion
@@ -28,6 +29,13 @@ def as_votes(
         if not data.n_items:
             raise VotesError(f"votes are empty: 0 items x {data.n_sources} sources")
         return data
+    if not isinstance(data, np.ndarray) and on_cluster(data):
+        raise VotesError(
+            f"votes in a {type(data).__module__.partition('.')[0]} {type(data).__name__} stay on their "
+            "cluster, and this needs them in memory; fs.Moments.of, fit, predict and predict_proba of "
+            "LabelModel and MajorityVote take them there. Bring them here by .compute() in Dask, "
+            ".toArrow() in Spark"
+        )
     if classes is not None and ABSTAIN in classes:
         raise VotesError(
             "the model was fitted on signed votes (-1, 0 for no vote, +1), which a plain array "

@@ -1,0 +1,113 @@
+"""Spark: dataframes, read by Arrow on the workers."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from flyingsquid.distributed.chunks import attempt, merge
+from flyingsquid.distributed.labels import Labelling
+from flyingsquid.exceptions import OptionError
+
+# Spark sends 10,000 rows at a time, and counting has a price that does not depend on the rows.
+_ROWS_AT_ONCE = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class SparkParts:
+    """A dataframe of Spark."""
+
+    frame: Any
+    columns: tuple[Any, ...] | None
+
+    def reduce(self, task: Callable[[Any], Any], columns: tuple[Any, ...] | None) -> Any:
+        """Apply a task to every chunk, add the results in a tree, and bring the sum here.
+
+        No accumulators: Spark may run a task twice, and only the result of one run counts.
+        """
+        shared = self._everywhere(task)
+
+        def results(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+            from pyspark import TaskContext
+
+            where = f"partition {TaskContext.get().partitionId()}"
+            total = None
+            for first, table in _gathered(batches):
+                total = merge(total, attempt(shared.value, table, f"{where}, from its row {first} on"))
+            if total is not None:
+                yield pa.record_batch({"part": pa.array([pickle.dumps(total)], pa.binary())})
+
+        parts = self._select(columns or ()).mapInArrow(results, "part binary").rdd
+        return parts.map(lambda row: pickle.loads(row.part)).treeAggregate(None, merge, merge)
+
+    def label(self, labelling: Labelling) -> Any:
+        """A Spark dataframe: the kept columns, then the labels."""
+        shared, kept = self._everywhere(labelling), list(labelling.keep)
+
+        def labels(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for _, table in _gathered(batches):
+                columns = {name: table[name] for name in kept}
+                columns |= {name: pa.array(v) for name, v in shared.value.as_columns(table).items()}
+                yield from pa.table(columns).to_batches()
+
+        used = dict.fromkeys((*kept, *(labelling.columns or ())))
+        return self._select(used).mapInArrow(labels, _schema(self.frame, labelling))
+
+    def _select(self, columns: Any) -> Any:
+        return self.frame.select([f"`{name.replace('`', '``')}`" for name in columns])
+
+    def _everywhere(self, value: Any) -> Any:
+        """A value that goes to every worker once."""
+        try:
+            return self.frame.sparkSession.sparkContext.broadcast(value)
+        except Exception as error:
+            if type(error).__module__.startswith("pyspark"):
+                raise OptionError(
+                    "counts are added in a tree of RDDs, which Spark Connect does not have; use a session "
+                    "that runs beside the driver"
+                ) from error
+            raise
+
+
+def parts_of(data: Any) -> SparkParts:
+    """A Spark dataframe as chunks of Arrow."""
+    for package in ("pyarrow", "pandas"):  # Spark asks for both
+        if find_spec(package) is None:
+            raise ImportError(f"votes on Spark need {package}: pip install 'flyingsquid[spark]'")
+    if not hasattr(data, "mapInArrow"):
+        raise OptionError(
+            f"a Spark {type(data).__name__} cannot be read as votes; pass a dataframe, one column a source"
+        )
+    return SparkParts(data, tuple(data.columns))
+
+
+def _gathered(batches: Iterator[Any]) -> Iterator[tuple[int, Any]]:
+    """Tables of many rows each, and where they begin in their partition."""
+    import pyarrow as pa
+
+    first, held, rows = 0, [], 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= _ROWS_AT_ONCE:
+            yield first, pa.Table.from_batches(held)
+            first, held, rows = first + rows, [], 0
+    if rows:
+        yield first, pa.Table.from_batches(held)
+
+
+def _schema(frame: Any, labelling: Labelling) -> Any:
+    from pyspark.sql import types
+
+    by_kind = {"f": types.DoubleType(), "i": types.LongType(), "b": types.BooleanType()}
+    kind = types.StringType() if labelling.is_text else by_kind.get(labelling.example.dtype.kind)
+    if kind is None:
+        raise OptionError("labels of this kind have no column type in Spark; use predict_proba")
+    kept = [frame.schema[name] for name in labelling.keep]
+    return types.StructType([*kept, *(types.StructField(name, kind) for name in labelling.fields)])
