@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Gathered
 from flyingsquid.votes import ABSTAIN, Votes, as_votes
-from flyingsquid.votes.distinct import distinct_codes
 from flyingsquid.votes.encode import is_null
 from flyingsquid.votes.frames import is_frame
 from flyingsquid.votes.states import Label, require_same
@@ -65,24 +64,6 @@ class Labels:
         return Labels(self.names, tuple(both))
 
 
-@dataclass(frozen=True, slots=True)
-class Patterns:
-    """Different rows of votes and how often each occurs; ``codes`` is None where they are too many."""
-
-    codes: NDArray[Any] | None
-    counts: NDArray[np.int64]
-    n_classes: int
-    most: int
-
-    def __add__(self, other: Patterns) -> Patterns:
-        if self.codes is None or other.codes is None:
-            return self if self.codes is None else other
-        rows, _, inverse = distinct_codes(np.concatenate([self.codes, other.codes]), self.n_classes)
-        times = np.zeros(len(rows), np.int64)
-        np.add.at(times, inverse, np.concatenate([self.counts, other.counts]))
-        return _bounded(rows, times, self.n_classes, self.most)
-
-
 def find_labels(chunk: Any, reader: Reader) -> Labels:
     """The different labels of a chunk; of integers only the lowest and the highest, which say it all."""
     if isinstance(chunk, Votes):
@@ -124,23 +105,9 @@ def _few(values: Any, where: str) -> Any:
     return values
 
 
-def count(chunk: Any, reader: Reader, graph: DependencyGraph | None) -> Moments:
-    """Counts of a chunk."""
-    return Moments.of(reader(chunk), graph)
-
-
-def find_patterns(chunk: Any, reader: Reader, names: tuple[str, ...] | None, most: int) -> Patterns:
-    """The different rows of a chunk, columns in the order of ``names``."""
-    votes = reader(chunk)
-    votes = votes.matched_to(reader.classes or votes.classes, names).to_dense()
-    rows, times, _ = distinct_codes(np.asarray(votes.codes), votes.n_classes)
-    return _bounded(rows, times, votes.n_classes, most)
-
-
-def _bounded(rows: NDArray[Any], times: NDArray[np.int64], n_classes: int, most: int) -> Patterns:
-    if len(rows) > most:
-        return Patterns(None, np.zeros(0, np.int64), n_classes, most)
-    return Patterns(rows, times, n_classes, most)
+def gather(chunk: Any, reader: Reader, graph: DependencyGraph | None, rows: bool) -> Gathered:
+    """Counts of a chunk, with its distinct rows or without."""
+    return Gathered.of(reader(chunk), graph, rows=rows)
 
 
 def attempt(task: Callable[[Any], Any], chunk: Any, where: str) -> Any:

@@ -15,12 +15,10 @@ from flyingsquid.distributed import chunks
 from flyingsquid.distributed.labels import Labelling
 from flyingsquid.exceptions import FlyingSquidError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.moments import Moments
-from flyingsquid.votes import Votes
+from flyingsquid.moments import Gathered, Moments
 from flyingsquid.votes.encode import Convention, encode
 from flyingsquid.votes.states import Label
 
-_MOST_PATTERNS = 1 << 20
 _PICK = "Columns that are no votes are left out by flyingsquid.distributed.votes(frame, columns=[...])"
 
 
@@ -67,22 +65,17 @@ class DistributedVotes:
         known = classes or self.classes
         return replace(self, classes=self._find_classes() if known is None else known)
 
-    def moments(self, graph: DependencyGraph | None = None) -> Moments:
-        """Counts, the same integers as on one machine: one round where the classes are known, else two."""
+    def gather(self, graph: DependencyGraph | None = None, rows: bool = True) -> Gathered:
+        """Counts and, while they are few, the distinct rows; one round more finds classes not known."""
         known = self.with_classes()
         tasks = None if graph is None else graph.stacked_shape
         reader = chunks.Reader(known.columns, known.classes, tasks)
-        total: Moments = known._round(partial(chunks.count, reader=reader, graph=graph))
+        total: Gathered = known._round(partial(chunks.gather, reader=reader, graph=graph, rows=rows))
         return total
 
-    def patterns(self, moments: Moments) -> tuple[Votes, Any] | None:
-        """The different rows of votes and their counts, shapes (u, m) and (u,); None where they are many."""
-        reader = chunks.Reader(self.columns, moments.classes, _tasks_of(moments))
-        task = partial(chunks.find_patterns, reader=reader, names=moments.names, most=_MOST_PATTERNS)
-        found: chunks.Patterns = self._round(task)
-        if found.codes is None:
-            return None
-        return Votes(found.codes, moments.classes, moments.names), found.counts
+    def moments(self, graph: DependencyGraph | None = None) -> Moments:
+        """Counts, the same integers as on one machine."""
+        return self.gather(graph, rows=False).moments
 
     def label(self, estimator: Any, method: str, options: dict[str, Any]) -> Any:
         """What ``estimator.predict`` or ``predict_proba`` says of every chunk, where the chunk is."""
@@ -166,7 +159,3 @@ def _listed(option: str, names: Any) -> tuple[Any, ...]:
     if isinstance(names, str):
         raise OptionError(f"{option}={names!r} is one text; pass a list of column names")
     return tuple(names)
-
-
-def _tasks_of(moments: Moments) -> tuple[int, int] | None:
-    return None if moments.graph is None else moments.graph.stacked_shape

@@ -17,10 +17,16 @@ Array = NDArray[np.float64]
 # A table of all patterns is used while it is small, and pays for itself.
 _TABLE_PATTERNS = 1 << 16
 _ITEMS_PER_PATTERN = 4
+_DOUBLE = np.dtype(np.float64)
 
 
-def by_pattern(codes: Codes, compute: Callable[[Any], Array], n_classes: int = 2) -> Array:
-    """``compute(codes)`` of shape (n, ...), through a table of all patterns where that is faster."""
+def by_pattern(
+    codes: Codes, compute: Callable[[Any], Array], n_classes: int = 2, dtype: np.dtype[Any] = _DOUBLE
+) -> NDArray[Any]:
+    """``compute(codes)`` of shape (n, ...), through a table of all patterns where that is faster.
+
+    ``dtype`` is the type of what is looked up in a table; what is computed anew is float64.
+    """
     if isinstance(codes, csr_array):
         return compute(codes)
     n, m = codes.shape
@@ -29,9 +35,9 @@ def by_pattern(codes: Codes, compute: Callable[[Any], Array], n_classes: int = 2
         if not is_repetitive(codes, n_classes):
             return compute(codes)
         distinct, _, inverse = distinct_codes(codes, n_classes)
-        return np.asarray(compute(distinct)[inverse])
-    table = compute(all_patterns(m, n_classes))
-    result = np.empty((n, *table.shape[1:]))
+        return np.asarray(compute(distinct).astype(dtype, copy=False)[inverse])
+    table = compute(all_patterns(m, n_classes)).astype(dtype, copy=False)
+    result = np.empty((n, *table.shape[1:]), dtype)
     for rows, numbers in packed_chunks(codes, n_classes):
         np.take(table, numbers, axis=0, out=result[rows], mode="clip")
     return result

@@ -14,9 +14,12 @@ from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 18
+_DOUBLE = np.dtype(np.float64)
 
 
-def binary_posterior(codes: Codes, prior: Array, weights: Array) -> Array:
+def binary_posterior(
+    codes: Codes, prior: Array, weights: Array, dtype: np.dtype[Any] = _DOUBLE
+) -> NDArray[Any]:
     """P(Y = k | votes), shape (n, 1, 2); the middle axis is the task.
 
     Parameters
@@ -27,9 +30,10 @@ def binary_posterior(codes: Codes, prior: Array, weights: Array) -> Array:
     weights : array of shape (m, 3)
         log P(vote v | Y=1) - log P(vote v | Y=0) for both votes, and for no vote. Where the last is
         0, a missing vote adds nothing, and an item without votes gets the prior.
+    dtype : the type of the answer where that saves work
     """
     offset = float(np.log(prior[1]) - np.log(prior[0]))
-    return by_pattern(codes, lambda rows: _probabilities(_evidence(rows, weights) + offset))
+    return by_pattern(codes, lambda rows: _probabilities(_evidence(rows, weights) + offset), dtype=dtype)
 
 
 def binary_evidence(codes: Codes, weights: Array) -> Array:

@@ -15,6 +15,7 @@ from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 21
+_DOUBLE = np.dtype(np.float64)
 # One vote, spread evenly over the classes, joins the votes of every item.
 _EVEN_VOTE = 1.0
 # Up to so many classes dense products beat sparse ones.
@@ -55,8 +56,8 @@ class Opinion:
         return self.balance if self.given else np.full_like(self.balance, 1 / len(self.balance))
 
 
-def opinion_posterior(codes: Codes, opinion: Opinion) -> Array:
-    """P(Y = k | votes), shape (n, 1, K); the middle axis is the task."""
+def opinion_posterior(codes: Codes, opinion: Opinion, dtype: np.dtype[Any] = _DOUBLE) -> NDArray[Any]:
+    """P(Y = k | votes), shape (n, 1, K), the middle axis is the task; in ``dtype`` where that saves work."""
     m, n_classes = opinion.weights.shape
 
     def labels(rows: Codes) -> Array:
@@ -70,7 +71,7 @@ def opinion_posterior(codes: Codes, opinion: Opinion) -> Array:
             answer[start : start + step, 0] = hot_posterior(cast, opinion)
         return answer
 
-    return by_pattern(codes, labels, n_classes)
+    return by_pattern(codes, labels, n_classes, dtype)
 
 
 def hot_posterior(cast: csr_array, opinion: Opinion) -> Array:

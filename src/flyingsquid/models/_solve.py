@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from flyingsquid.estimate.refine import Passes
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.models._auto import goes_by_opinion, is_plain, knows_balance, solve_opinion
 from flyingsquid.models._binary import solve_binary
@@ -27,6 +28,7 @@ def solve(
     gold: Any = None,
     *,
     again: bool = False,
+    note: str = "",
 ) -> None:
     """Fit a model to counts, and to the votes where these are at hand.
 
@@ -35,10 +37,11 @@ def solve(
     votes, weights : what was counted, where it is at hand
     gold : known labels as a user gives them, with ``votes``
     again : whether known labels of an earlier fit keep their say
+    note : how the votes were read, for ``diagnostics_``
     """
     known_before = (model._gold, None if model._many is None else model._many.gold) if again else (None, None)
     with_gold = gold is not None or any(kept is not None for kept in known_before)
-    if goes_by_opinion(model, moments, votes, with_gold=with_gold):
+    if goes_by_opinion(model, moments, votes, weights, with_gold=with_gold):
         solve_opinion(model, moments, votes, weights)
     elif is_many(model, moments):
         if moments.graph is None:
@@ -59,3 +62,7 @@ def solve(
             settled = False
         if not settled:
             solve_opinion(model, moments, votes, weights)
+    model._note = note
+    if note and model._passes is not None and model._many is not None and model._many.method != "agreement":
+        # Their standard errors compare groups of items, and distinct rows are none.
+        model._passes = Passes(None)

@@ -36,6 +36,11 @@ def as_votes(
             "LabelModel and MajorityVote take them there. Bring them here by .compute() in Dask, "
             ".toArrow() in Spark"
         )
+    if hasattr(type(data), "__next__") or type(data).__name__ == "VoteChunks":
+        raise VotesError(
+            "votes in chunks are read by fit, predict and predict_proba of LabelModel and MajorityVote, and "
+            "by Moments.of; here votes are needed that fit into memory"
+        )
     if classes is not None and ABSTAIN in classes:
         raise VotesError(
             "the model was fitted on signed votes (-1, 0 for no vote, +1), which a plain array "
