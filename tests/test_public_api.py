@@ -23,8 +23,11 @@ TOP = [
     "Votes",
     "WeaklySupervisedClassifier",
     "__version__",
+    "apply",
     "datasets",
     "exceptions",
+    "labeling",
+    "labeling_function",
     "learn_structure",
     "load",
     "score_bins",
@@ -79,7 +82,7 @@ MEMBERS = {
     },
 }  # fmt: skip
 ERRORS = {
-    "FlyingSquidError", "VotesError", "OptionError", "GraphError", "NotIdentifiableError",
+    "FlyingSquidError", "VotesError", "LabelingError", "OptionError", "GraphError", "NotIdentifiableError",
     "IncompatibleError", "ModelFileError", "NotFittedError",
 }  # fmt: skip
 
@@ -170,6 +173,18 @@ def test_online_label_model_signature():
         "predict_proba_one": ["self", "row"],
     }.items():
         assert list(inspect.signature(getattr(fs.OnlineLabelModel, method)).parameters) == parameters
+
+
+def test_labeling_signatures():
+    assert list(inspect.signature(fs.labeling_function).parameters) == ["name", "resources", "vectorized"]
+    assert list(inspect.signature(fs.apply).parameters) == [
+        "lfs", "data", "progress", "n_jobs", "on_error", "classes", "chunk", "cache", "return_log",
+    ]  # fmt: skip
+    assert set(fs.labeling.__all__) >= {
+        "ApplyLog", "ChunkLabels", "Failure", "LabelingFunction", "Row", "apply", "apply_chunks",
+        "classifier", "from_column", "from_file", "from_mapping", "gazetteer", "keywords", "label_chunk",
+        "labeling_function", "regex", "threshold",
+    }  # fmt: skip
 
 
 def test_multi_label_model_signature():

@@ -20,6 +20,8 @@ from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import ABSTAIN, VoteChunks, Votes, score_bins
 
 if TYPE_CHECKING:
+    from flyingsquid import labeling
+    from flyingsquid.labeling import apply, labeling_function
     from flyingsquid.models import (
         LabelModel,
         MajorityVote,
@@ -47,8 +49,11 @@ __all__ = [
     "Votes",
     "WeaklySupervisedClassifier",
     "__version__",
+    "apply",
     "datasets",
     "exceptions",
+    "labeling",
+    "labeling_function",
     "learn_structure",
     "load",
     "score_bins",
@@ -70,10 +75,13 @@ _LAZY = dict.fromkeys(
         "to_training_set",
     ),
     "flyingsquid.models",
-)
+) | dict.fromkeys(("apply", "labeling_function"), "flyingsquid.labeling")
+_LAZY_MODULES = ("labeling",)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _LAZY_MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)

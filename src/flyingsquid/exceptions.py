@@ -2,6 +2,7 @@
 
 FlyingSquidError(ValueError)
 ├── VotesError             votes that cannot be read: shape, values, names, weights
+├── LabelingError          a labeling function raised, said what is no vote, or cannot be applied
 ├── OptionError            an option has an unknown value, or the method cannot honour it
 ├── GraphError             a dependency graph that is none, cannot be estimated, or fits other votes
 ├── NotIdentifiableError   the votes do not determine a parameter
@@ -9,7 +10,7 @@ FlyingSquidError(ValueError)
 ├── ModelFileError         a file cannot be read, or a value cannot be kept in one
 └── NotFittedError         a fitted model is needed (scikit-learn's NotFittedError too)
 
-SourceWarning(UserWarning)  a fit went well, but some sources deserve a look
+SourceWarning(UserWarning)  all went well, but some sources deserve a look
 """
 
 
@@ -19,6 +20,10 @@ class FlyingSquidError(ValueError):
 
 class VotesError(FlyingSquidError):
     """The votes cannot be read: their shape, a value, a name or a weight is wrong."""
+
+
+class LabelingError(FlyingSquidError):
+    """A labeling function raised, returned what is no vote, or cannot be applied to the data."""
 
 
 class OptionError(FlyingSquidError):
@@ -46,4 +51,4 @@ class NotFittedError(FlyingSquidError, AttributeError):
 
 
 class SourceWarning(UserWarning):
-    """Some sources are silent, one-sided, identical, or could not be estimated."""
+    """Some sources are silent, one-sided, identical, failed on items, or could not be estimated."""
