@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid.votes import row_counts
 from tests.frames_of_votes import NAMES, as_texts, sample_codes
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -142,9 +143,9 @@ def test_chunks_of_votes_keep_their_convention(client, codes):
 
 def test_tasks_and_learned_graphs(client):
     graph = fs.DependencyGraph.chain(3, 3)
-    votes = fs.datasets.simulate_graph(900, graph, rng=np.random.default_rng(0)).votes.codes.reshape(
-        900, 3, 3
-    )
+    votes = fs.datasets.simulate_graph(
+        900, graph, [0.9, 0.8, 0.7] * 3, rng=np.random.default_rng(0)
+    ).votes.codes.reshape(900, 3, 3)
     array = da.from_array(votes, chunks=(400, 2, 3))
     assert fs.Moments.of(array, graph) == fs.Moments.of(votes, graph)
     here, there = fs.LabelModel(graph).fit(votes), fs.LabelModel(graph).fit(array)
@@ -156,16 +157,43 @@ def test_tasks_and_learned_graphs(client):
     assert learned.graph_ == fs.LabelModel(graph="learn").fit(copied).graph_
 
 
-def test_too_many_patterns_leave_the_closed_form(client, codes, monkeypatch):
+def test_too_many_rows_leave_the_closed_form(codes, monkeypatch):
     """What ``auto`` does is then what it does with counts alone, and ``diagnostics_`` says so."""
-    from flyingsquid.distributed import votes as rounds
-
-    monkeypatch.setattr(rounds, "_MOST_PATTERNS", 10)
-    there = fs.LabelModel().fit(da.from_array(codes, chunks=(500, 5)))
+    monkeypatch.setattr(row_counts, "_MOST_ROWS", 10)
+    with dask.config.set(scheduler="synchronous"):  # in this process, where the limit was changed
+        there = fs.LabelModel().fit(da.from_array(codes, chunks=(500, 5)))
     alone = fs.LabelModel().fit_moments(fs.Moments.of(codes))
     assert there.diagnostics_.method == alone.diagnostics_.method
     np.testing.assert_array_equal(there.accuracies_, alone.accuracies_)
-    assert "only counts are at hand" in there.diagnostics_.reason
+    assert "from counts, because there are more than 10 distinct rows" in there.diagnostics_.reason
+
+
+def test_labeling_functions_over_a_frame(client):
+    @fs.labeling_function(resources={"words": {"free", "win"}})
+    def offers(x, words):
+        return "spam" if words & set(x.text.split()) else None
+
+    @fs.labeling_function(vectorized=True)
+    def short(table):
+        return ["ham" if len(text) < 12 else None for text in table["text"]]
+
+    texts = ["win a prize now", "see you", "free gift cards", "a long letter to a friend"] * 25
+    records = pd.DataFrame({"id": range(100), "text": texts})
+    parts = [records.iloc[:30], records.iloc[:0], records.iloc[30:]]
+    frame = dd.from_delayed([dask.delayed(part) for part in parts], meta=records)
+    here = fs.apply([offers, short], records, classes=["ham", "spam"])
+    there = fs.apply([offers, short], frame, classes=["ham", "spam"])
+    assert list(there.columns) == ["offers", "short"]
+    assert fs.Moments.of(there) == fs.Moments.of(here)
+    kept = distributed.apply([offers, short], frame, classes=["ham", "spam"], keep=["id"])
+    assert kept.compute()["id"].tolist() == list(range(100))
+    assert fs.Moments.of(distributed.votes(kept, keep=["id"])) == fs.Moments.of(here)
+    with pytest.raises(fs.exceptions.LabelingError, match=r"function 'offers' returned 'spam'.*classes="):
+        fs.apply([offers], frame).compute()
+    numbers = fs.apply([lambda x: x.id % 2 if x.id > 9 else -1], frame).compute()
+    assert numbers.iloc[:, 0].tolist() == [-1] * 10 + [0, 1] * 45
+    with pytest.raises(fs.exceptions.OptionError, match="n_jobs="):
+        fs.apply([offers], frame, n_jobs=2)
 
 
 def test_bad_votes_are_named(client, table, codes):
@@ -192,7 +220,7 @@ def test_bad_votes_are_named(client, table, codes):
 def test_what_a_cluster_cannot_do_is_said(client, codes):
     array = da.from_array(codes, chunks=(1_000, 5))
     model = fs.LabelModel().fit(codes)
-    with pytest.raises(fs.exceptions.OptionError, match="gold= is one value for each item in memory"):
+    with pytest.raises(fs.exceptions.OptionError, match="gold= belongs to data in memory"):
         fs.LabelModel().fit(array, gold=np.zeros(len(codes)))
     with pytest.raises(fs.exceptions.OptionError, match="sample_weight="):
         fs.Moments.of(array, sample_weight=2)

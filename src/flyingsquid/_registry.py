@@ -42,11 +42,17 @@ def on_cluster(data: Any) -> bool:
     return type(data).__module__.startswith(_READ) or reader_of(data) is not None
 
 
+def cluster_of(data: Any) -> Any | None:
+    """The module ``flyingsquid.distributed``, if data is on a cluster; None for anything in memory."""
+    return import_module(_READ) if reader_of(data) is not None else None
+
+
 def distributed_votes(data: Any) -> Any | None:
     """``flyingsquid.distributed.DistributedVotes`` of what is on a cluster; None for anything in memory."""
     if type(data).__module__.startswith(_READ):
         return data
-    return import_module(_READ).votes(data) if reader_of(data) is not None else None
+    cluster = cluster_of(data)
+    return None if cluster is None else cluster.votes(data)
 
 
 def refuse_options(**options: Any) -> None:
@@ -54,6 +60,6 @@ def refuse_options(**options: Any) -> None:
     for name, value in options.items():
         if value is not None:
             raise OptionError(
-                f"{name}= is one value for each item in memory, and these votes are on a cluster; leave it "
-                "out, or bring the votes here by .compute() in Dask, .toArrow() in Spark"
+                f"{name}= belongs to data in memory, and this is on a cluster; leave it out, or bring the "
+                "data here by .compute() in Dask, .toArrow() in Spark"
             )

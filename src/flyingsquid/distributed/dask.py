@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from flyingsquid.distributed.chunks import attempt, merge
-from flyingsquid.distributed.labels import Labelling
+from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import OptionError, VotesError
 
 # So many results are added by one task: the sum of 10,000 chunks is four tasks away from each of them.
@@ -44,24 +44,30 @@ class DaskParts:
         """A Dask array, a Dask dataframe, or a list of delayed arrays, as the votes are."""
         from dask import delayed
 
+        if self.kind == "frame":
+            return self.transform(labelling)
         shared = delayed(labelling, traverse=False)
         if self.kind == "chunks":
             return [delayed(_call)(piece, shared) for piece in self.data]
-        if self.kind == "frame":
-            used = [*labelling.keep, *(labelling.columns or ())]
-            frame = self.data[list(dict.fromkeys(used))]
-            empty = _frame_of(frame._meta, labelling)
-            return frame.map_partitions(_frame_of, shared, meta=empty)
-        tail, axes = labelling.example.shape[1:], list(range(1, self.data.ndim))
+        tail = labelling.example.shape[1:]
         return self.data.map_blocks(
             _call,
             labelling=shared,
             dtype=labelling.example.dtype,
             meta=labelling.example,
             chunks=(self.data.chunks[0], *((size,) for size in tail)),
-            drop_axis=axes,
+            drop_axis=list(range(1, self.data.ndim)),
             new_axis=list(range(1, 1 + len(tail))),
         )
+
+    def transform(self, work: Work) -> Any:
+        """A Dask dataframe with the index of this one: the kept columns, then the new ones."""
+        from dask import delayed
+
+        used = self.columns or () if work.columns is None else (*work.keep, *work.columns)
+        frame = self.data[list(dict.fromkeys(used))]
+        nothing = _frame_of(frame._meta, work)
+        return frame.map_partitions(_frame_of, delayed(work, traverse=False), meta=nothing)
 
 
 def parts_of(data: Any) -> DaskParts:
@@ -91,11 +97,10 @@ def _call(chunk: Any, labelling: Labelling) -> Any:
     return labelling(chunk)
 
 
-def _frame_of(chunk: Any, labelling: Labelling) -> Any:
-    """Kept columns and labels of a chunk, a pandas table with the index of the chunk."""
+def _frame_of(chunk: Any, work: Work) -> Any:
+    """The kept columns and the new ones, a pandas table with the index of the chunk."""
     import pandas as pd
 
-    kept = chunk[list(labelling.keep)]
-    labels = pd.DataFrame(labelling.as_columns(chunk), index=chunk.index)
-    # The type of texts is said, because a chunk without rows would not show it.
-    return pd.concat([kept, labels.astype("string") if labelling.is_text else labels], axis=1)
+    # Types are said, because a chunk without rows would not show them.
+    new = pd.DataFrame(work.as_columns(chunk), index=chunk.index).astype(work.kinds)
+    return pd.concat([chunk[list(work.keep)], new], axis=1)

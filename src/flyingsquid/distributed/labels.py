@@ -1,10 +1,10 @@
-"""Labels of one chunk, as an array or as columns of a frame."""
+"""What a chunk is turned into where it is: labels by a model, or votes by labeling functions."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,25 +12,42 @@ from numpy.typing import NDArray
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import Votes
 from flyingsquid.votes.frames import is_frame
+from flyingsquid.votes.states import Label
 
 # What a fit keeps and labelling does not read: counts grow with the square of the sources.
 _LEFT_BEHIND = ("moments_", "_pending", "_passes", "_gold", "_diagnostics", "_tally")
 
 
+class Work(Protocol):
+    """What an engine does to every chunk of a dataframe, in a form that goes to workers."""
+
+    @property
+    def columns(self) -> tuple[Any, ...] | None:
+        """Columns that are read; None for all."""
+
+    @property
+    def keep(self) -> tuple[Any, ...]:
+        """Columns that stand before the new ones."""
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The new columns, and their types: float64, float32, int64, boolean or string, as pandas says."""
+
+    def as_columns(self, chunk: Any) -> dict[str, NDArray[Any]]:
+        """The new columns of a chunk of n rows, each of shape (n,), None where there is nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """How chunks are labelled, in a form that goes to workers.
+    """Labels by a fitted model.
 
     Attributes
     ----------
     estimator : a fitted model without its counts
     method : ``"predict_proba"`` or ``"predict"``
     options : of that method
-    columns : tuple of column names, or None for all columns of a chunk
-    keep : tuple of column names that stand before the labels
-    fields : tuple of texts
-        Names of the columns of labels: ``p_spam`` for a probability, ``label`` for a label; of task 3 of
-        several ``p_3_spam`` and ``label_3``.
+    columns, keep, kinds : as :class:`Work` has them
+        ``p_spam`` is a probability, ``label`` a label; of task 3 of several ``p_3_spam`` and ``label_3``.
     example : array of shape (0, ...)
         Labels of no items, for their shape and type.
     """
@@ -40,7 +57,7 @@ class Labelling:
     options: dict[str, Any]
     columns: tuple[Any, ...] | None
     keep: tuple[Any, ...]
-    fields: tuple[str, ...]
+    kinds: dict[str, str]
     example: NDArray[Any]
 
     @classmethod
@@ -65,18 +82,10 @@ class Labelling:
         slim._interval = np.empty((0, 2))  # so that a copy does not compute it
         silent = np.full((1, slim.n_features_in_), -1, np.int8)
         example = getattr(slim, method)(Votes(silent, slim._classes, slim._names), **options)[:0]
-        fields = _fields(method, slim.classes_, example.shape[1:])
-        taken = set(fields) & set(map(str, keep))
-        if taken:
-            raise OptionError(
-                f"keep= names the column {min(taken)!r}, which labels are written to; rename it"
-            )
-        return cls(slim, method, options, columns, keep, fields, example)
-
-    @property
-    def is_text(self) -> bool:
-        """Whether labels are texts."""
-        return self.example.dtype.kind in "OU" and all(isinstance(c, str) for c in self.estimator.classes_)
+        kind = kind_of(slim._classes) if method == "predict" else example.dtype.name
+        kinds = dict.fromkeys(_fields(method, slim.classes_, example.shape[1:]), kind)
+        require_free(kinds, keep)
+        return cls(slim, method, options, columns, keep, kinds, example)
 
     def __call__(self, chunk: Any) -> NDArray[Any]:
         """Labels of a chunk of n items, shape (n, K), (n, D, K), (n,) or (n, D)."""
@@ -90,9 +99,27 @@ class Labelling:
         return labels
 
     def as_columns(self, chunk: Any) -> dict[str, NDArray[Any]]:
-        """Labels of a chunk, one array of shape (n,) for each of ``fields``."""
-        flat = self(chunk).reshape(len(chunk), len(self.fields))
-        return dict(zip(self.fields, flat.T, strict=True))
+        """Labels of a chunk of n items, each of shape (n,)."""
+        flat = self(chunk).reshape(len(chunk), len(self.kinds))
+        return dict(zip(self.kinds, flat.T, strict=True))
+
+
+def kind_of(classes: tuple[Label, ...]) -> str:
+    """The type of a column of class labels."""
+    for kind, name in ((bool, "boolean"), (int, "int64"), (str, "string")):
+        if all(type(label) is kind for label in classes):
+            return name
+    raise OptionError(
+        f"classes {', '.join(map(repr, classes[:6]))} have no column type; a dataframe holds texts, "
+        "whole numbers or booleans, and predict_proba needs none of them"
+    )
+
+
+def require_free(kinds: dict[str, str], keep: tuple[Any, ...]) -> None:
+    """Refuse columns of one name."""
+    taken = set(kinds) & set(map(str, keep))
+    if taken:
+        raise OptionError(f"keep= names the column {min(taken)!r}, which is written here; rename it")
 
 
 def _fields(method: str, classes: NDArray[Any], tail: tuple[int, ...]) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ import numpy as np
 
 from flyingsquid._registry import reader_of
 from flyingsquid.distributed import chunks
-from flyingsquid.distributed.labels import Labelling
+from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import FlyingSquidError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered, Moments
 from flyingsquid.votes.encode import Convention, encode
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.states import Label, listed
 
 _PICK = "Columns that are no votes are left out by flyingsquid.distributed.votes(frame, columns=[...])"
 
@@ -33,6 +33,9 @@ class Parts(Protocol):
 
     def label(self, labelling: Labelling) -> Any:
         """Labels of every chunk, where the chunk is."""
+
+    def transform(self, work: Work) -> Any:
+        """A dataframe turned into another one, chunk by chunk, where it is."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,7 +65,9 @@ class DistributedVotes:
 
     def with_classes(self, classes: tuple[Label, ...] | None = None) -> DistributedVotes:
         """The same votes with their classes known: given, declared, or found by a round over the votes."""
-        known = classes or self.classes
+        if classes is not None and self.classes is not None and len(classes) != len(self.classes):
+            raise OptionError(f"n_classes={len(classes)}, and the classes are {listed(self.classes)}")
+        known = self.classes or classes
         return replace(self, classes=self._find_classes() if known is None else known)
 
     def gather(self, graph: DependencyGraph | None = None, rows: bool = True) -> Gathered:

@@ -9,11 +9,19 @@ from importlib.util import find_spec
 from typing import Any
 
 from flyingsquid.distributed.chunks import attempt, merge
-from flyingsquid.distributed.labels import Labelling
+from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import OptionError
 
 # Spark sends 10,000 rows at a time, and counting has a price that does not depend on the rows.
 _ROWS_AT_ONCE = 1 << 17
+# Types of columns in Arrow and in Spark.
+_KINDS = {
+    "float64": ("float64", "DoubleType"),
+    "float32": ("float32", "FloatType"),
+    "int64": ("int64", "LongType"),
+    "boolean": ("bool", "BooleanType"),
+    "string": ("string", "StringType"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +54,27 @@ class SparkParts:
 
     def label(self, labelling: Labelling) -> Any:
         """A Spark dataframe: the kept columns, then the labels."""
-        shared, kept = self._everywhere(labelling), list(labelling.keep)
+        return self.transform(labelling)
 
-        def labels(batches: Iterator[Any]) -> Iterator[Any]:
+    def transform(self, work: Work) -> Any:
+        """A Spark dataframe: the kept columns, then the new ones."""
+        from pyspark.sql import types
+
+        shared, kept = self._everywhere(work), list(work.keep)
+
+        def turned(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow as pa
 
             for _, table in _gathered(batches):
                 columns = {name: table[name] for name in kept}
-                columns |= {name: pa.array(v) for name, v in shared.value.as_columns(table).items()}
+                for name, values in shared.value.as_columns(table).items():
+                    columns[name] = pa.array(values, _KINDS[shared.value.kinds[name]][0])
                 yield from pa.table(columns).to_batches()
 
-        used = dict.fromkeys((*kept, *(labelling.columns or ())))
-        return self._select(used).mapInArrow(labels, _schema(self.frame, labelling))
+        used = self.columns or () if work.columns is None else (*kept, *work.columns)
+        new = [types.StructField(n, getattr(types, _KINDS[k][1])()) for n, k in work.kinds.items()]
+        schema = types.StructType([*(self.frame.schema[name] for name in kept), *new])
+        return self._select(dict.fromkeys(used)).mapInArrow(turned, schema)
 
     def _select(self, columns: Any) -> Any:
         return self.frame.select([f"`{name.replace('`', '``')}`" for name in columns])
@@ -100,14 +117,3 @@ def _gathered(batches: Iterator[Any]) -> Iterator[tuple[int, Any]]:
             first, held, rows = first + rows, [], 0
     if rows:
         yield first, pa.Table.from_batches(held)
-
-
-def _schema(frame: Any, labelling: Labelling) -> Any:
-    from pyspark.sql import types
-
-    by_kind = {"f": types.DoubleType(), "i": types.LongType(), "b": types.BooleanType()}
-    kind = types.StringType() if labelling.is_text else by_kind.get(labelling.example.dtype.kind)
-    if kind is None:
-        raise OptionError("labels of this kind have no column type in Spark; use predict_proba")
-    kept = [frame.schema[name] for name in labelling.keep]
-    return types.StructType([*kept, *(types.StructField(name, kind) for name in labelling.fields)])
