@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # A block that imports one of these runs only where it is installed.
-MISSING = [name for name in ("torch", "transformers") if find_spec(name) is None]
+MISSING = [name for name in ("torch", "transformers", "dask", "pandas") if find_spec(name) is None]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

@@ -70,6 +70,14 @@ def test_one_pass_in_the_loop_costs_little(run, capsys):
     assert abs(scores["in the loop"] - scores["two stages"]) < 0.03
 
 
+@pytest.mark.extra
+@pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")
+def test_two_processes_write_the_labels_of_one_machine(run, capsys):
+    scores = run("cluster", 4_000)
+    assert "same counts: True" in capsys.readouterr().out
+    assert scores["labels"] > scores["majority vote"]
+
+
 def test_the_list_names_every_example():
     text = (EXAMPLES / "README.md").read_text("utf-8")
     scripts = {path.name for path in EXAMPLES.glob("*.py")} - {"comments.py"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -45,7 +46,9 @@ class SparkParts:
             where = f"partition {TaskContext.get().partitionId()}"
             total = None
             for first, table in _gathered(batches):
-                total = merge(total, attempt(shared.value, table, f"{where}, from its row {first} on"))
+                total = merge(
+                    total, attempt(_opened(shared.value), table, f"{where}, from its row {first} on")
+                )
             if total is not None:
                 yield pa.record_batch({"part": pa.array([pickle.dumps(total)], pa.binary())})
 
@@ -65,10 +68,11 @@ class SparkParts:
         def turned(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow as pa
 
+            there: Work = _opened(shared.value)
             for _, table in _gathered(batches):
                 columns = {name: table[name] for name in kept}
-                for name, values in shared.value.as_columns(table).items():
-                    columns[name] = pa.array(values, _KINDS[shared.value.kinds[name]][0])
+                for name, values in there.as_columns(table).items():
+                    columns[name] = pa.array(values, _KINDS[there.kinds[name]][0])
                 yield from pa.table(columns).to_batches()
 
         used = self.columns or () if work.columns is None else (*kept, *work.columns)
@@ -80,9 +84,11 @@ class SparkParts:
         return self.frame.select([f"`{name.replace('`', '``')}`" for name in columns])
 
     def _everywhere(self, value: Any) -> Any:
-        """A value that goes to every worker once."""
+        """A value that goes to every worker once, functions of a script or a notebook with it."""
+        from pyspark import cloudpickle
+
         try:
-            return self.frame.sparkSession.sparkContext.broadcast(value)
+            return self.frame.sparkSession.sparkContext.broadcast(cloudpickle.dumps(value))
         except Exception as error:
             if type(error).__module__.startswith("pyspark"):
                 raise OptionError(
@@ -102,6 +108,12 @@ def parts_of(data: Any) -> SparkParts:
             f"a Spark {type(data).__name__} cannot be read as votes; pass a dataframe, one column a source"
         )
     return SparkParts(data, tuple(data.columns))
+
+
+@lru_cache(maxsize=8)
+def _opened(packed: bytes) -> Any:
+    """What was sent to this worker, opened once for all of its tasks."""
+    return pickle.loads(packed)
 
 
 def _gathered(batches: Iterator[Any]) -> Iterator[tuple[int, Any]]:
