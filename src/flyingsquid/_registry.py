@@ -9,8 +9,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from flyingsquid.exceptions import OptionError
-
 # Where a type comes from, and who reads it. dask_expr was a package by itself until 2025.
 _READERS = {
     "dask": "flyingsquid.distributed.dask",
@@ -53,13 +51,3 @@ def distributed_votes(data: Any) -> Any | None:
         return data
     cluster = cluster_of(data)
     return None if cluster is None else cluster.votes(data)
-
-
-def refuse_options(**options: Any) -> None:
-    """Refuse what cannot be said of votes on a cluster."""
-    for name, value in options.items():
-        if value is not None:
-            raise OptionError(
-                f"{name}= belongs to data in memory, and this is on a cluster; leave it out, or bring the "
-                "data here by .compute() in Dask, .toArrow() in Spark"
-            )

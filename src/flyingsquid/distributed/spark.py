@@ -44,11 +44,9 @@ class SparkParts:
             from pyspark import TaskContext
 
             where = f"partition {TaskContext.get().partitionId()}"
-            total = None
+            there, total = _opened(shared.value), None
             for first, table in _gathered(batches):
-                total = merge(
-                    total, attempt(_opened(shared.value), table, f"{where}, from its row {first} on")
-                )
+                total = merge(total, attempt(there, table, f"{where}, from its row {first} on"))
             if total is not None:
                 yield pa.record_batch({"part": pa.array([pickle.dumps(total)], pa.binary())})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, overload
 
-from flyingsquid._registry import cluster_of, refuse_options
+from flyingsquid._registry import cluster_of
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.cache import Cache, open_cache
 from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk, read_on_error
@@ -17,6 +17,7 @@ from flyingsquid.labeling.intake import check_data, chunks_of, is_sized, read_ch
 from flyingsquid.labeling.progress import progress_bar
 from flyingsquid.labeling.workers import label_in_processes
 from flyingsquid.votes import Votes
+from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.states import Label
 
 StrPath = str | os.PathLike[str]

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
-from flyingsquid._registry import distributed_votes, refuse_options
+from flyingsquid._registry import distributed_votes
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.infer import TieBreak, decide
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
 from flyingsquid.votes.chunks import is_empty
+from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.encode import Convention, as_column, encode
 from flyingsquid.votes.states import ABSTAIN, Label
 from flyingsquid.votes.weights import read_weights

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._registry import distributed_votes, refuse_options
+from flyingsquid._registry import distributed_votes
 from flyingsquid.exceptions import OptionError
 from flyingsquid.models import _options
 from flyingsquid.models._graphs import stacked_shape
@@ -15,6 +15,7 @@ from flyingsquid.models._solve import solve
 from flyingsquid.models.structure import LearnedGraph, count_for, given_graph, learned_of
 from flyingsquid.moments import Gathered, Moments, gather
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
+from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.weights import read_weights
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._registry import distributed_votes, refuse_options
+from flyingsquid._registry import distributed_votes
 from flyingsquid.analysis import SourceTally, Table, VoteCount, count_item, summarize_tally
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.infer import vote_shares
@@ -15,6 +15,7 @@ from flyingsquid.models._base import DOUBLE, VoteEstimator
 from flyingsquid.models._options import require_moments
 from flyingsquid.moments import Moments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
+from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.weights import read_weights
 
 

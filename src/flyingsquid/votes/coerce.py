@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from flyingsquid._registry import on_cluster
-from flyingsquid.exceptions import VotesError
+from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.encode import is_null, undo_text_coercion
 from flyingsquid.votes.states import ABSTAIN, Label, require_same
@@ -118,3 +118,13 @@ def labels_in(data: Any) -> set[Any]:
         values = np.ma.compressed(array.ravel()).tolist()
     whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values if not is_null(v))
     return {value for value in whole if value != ABSTAIN or isinstance(value, bool)}
+
+
+def refuse_options(**options: Any) -> None:
+    """Refuse options that cannot be honoured on a cluster."""
+    for name, value in options.items():
+        if value is not None:
+            raise OptionError(
+                f"{name}= belongs to data in memory, and this is on a cluster; leave it out, or bring the "
+                "data here by .compute() in Dask, .toArrow() in Spark"
+            )
