@@ -43,6 +43,10 @@ def spark():
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.log.level": "OFF",
+            # Jobs of a moment: compiling them well takes longer than running them.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.adaptive.enabled": "false",
         }
         builder = SparkSession.builder.master("local[2,4]").appName("flyingsquid tests")
         session = builder.config(map=options).getOrCreate()
