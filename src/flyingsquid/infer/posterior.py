@@ -10,6 +10,8 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from flyingsquid.infer.lookup import by_pattern
+from flyingsquid.kernels import kernels_for
+from flyingsquid.kernels.labels import binary_labels
 from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
@@ -33,7 +35,7 @@ def binary_posterior(
     dtype : the type of the answer where that saves work
     """
     offset = float(np.log(prior[1]) - np.log(prior[0]))
-    return by_pattern(codes, lambda rows: _probabilities(_evidence(rows, weights) + offset), dtype=dtype)
+    return by_pattern(codes, lambda rows: _labels(rows, weights, offset, dtype), dtype=dtype)
 
 
 def binary_evidence(codes: Codes, weights: Array) -> Array:
@@ -42,6 +44,15 @@ def binary_evidence(codes: Codes, weights: Array) -> Array:
     With weights log P(v | Y=1) - log P(v | Y=0) these are the log odds of class 1 less those of the prior.
     """
     return by_pattern(codes, lambda rows: _evidence(rows, weights))
+
+
+def _labels(codes: Codes, weights: Array, offset: float, dtype: np.dtype[Any]) -> NDArray[Any]:
+    kernels = None if isinstance(codes, csr_array) else kernels_for(codes, 2, "labels")
+    if kernels is None:
+        return _probabilities(_evidence(codes, weights) + offset)
+    answer = np.empty((codes.shape[0], 1, 2), dtype)
+    binary_labels(kernels, codes, weights, offset, answer[:, 0])
+    return answer
 
 
 def _evidence(codes: Codes, weights: Array) -> Array:
