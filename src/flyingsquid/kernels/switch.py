@@ -1,8 +1,8 @@
 """Whether compiled loops are used, and on how many threads.
 
 They are used where numba is installed, votes are many, and FLYINGSQUID_FAST is not 0. Threads are as many as
-FLYINGSQUID_THREADS says; otherwise as many as BLAS may use, so that OMP_NUM_THREADS and threadpoolctl hold here
-too. Nothing is compiled or imported before it is needed, and nothing outside this module is changed.
+FLYINGSQUID_THREADS says; otherwise as many as BLAS may use, so that OMP_NUM_THREADS and threadpoolctl hold
+here too. Nothing is compiled or imported before it is needed, and nothing outside this module is changed.
 """
 
 from __future__ import annotations
