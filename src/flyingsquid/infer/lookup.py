@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid.kernels import kernels_for
+from flyingsquid.kernels.patterns import look_up
 from flyingsquid.votes.distinct import distinct_codes, is_repetitive
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
 from flyingsquid.votes.states import Codes
@@ -38,6 +40,10 @@ def by_pattern(
         return np.asarray(compute(distinct).astype(dtype, copy=False)[inverse])
     table = compute(all_patterns(m, n_classes)).astype(dtype, copy=False)
     result = np.empty((n, *table.shape[1:]), dtype)
+    kernels = kernels_for(codes, n_classes, "patterns")
+    if kernels is not None:
+        look_up(kernels, codes, n_classes, table, result)
+        return result
     for rows, numbers in packed_chunks(codes, n_classes):
         np.take(table, numbers, axis=0, out=result[rows], mode="clip")
     return result

@@ -15,6 +15,7 @@ from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 21
+_DENSE_CELLS = 1 << 18
 _DOUBLE = np.dtype(np.float64)
 # One vote, spread evenly over the classes, joins the votes of every item.
 _EVEN_VOTE = 1.0
@@ -63,7 +64,9 @@ def opinion_posterior(codes: Codes, opinion: Opinion, dtype: np.dtype[Any] = _DO
     def labels(rows: Codes) -> Array:
         answer = np.empty((rows.shape[0], 1, n_classes))
         if opinion.logs is None and not isinstance(rows, csr_array) and n_classes <= _FEW_CLASSES:
-            answer[:, 0] = _by_weights(rows, opinion)
+            step = max(1, _DENSE_CELLS // m)
+            for start in range(0, rows.shape[0], step):
+                answer[start : start + step, 0] = _by_weights(rows[start : start + step], opinion)
             return answer
         step = max(1, _CHUNK_CELLS // max(m, n_classes))
         for start in range(0, rows.shape[0], step):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, packed_words
+from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, packed_words, pattern_counts
 from flyingsquid.votes.states import Codes
 
 if TYPE_CHECKING:
@@ -89,9 +89,7 @@ def counted_codes(
     """Distinct rows of dense ``codes`` (n, m) in a fixed order, and how often each counts."""
     m = codes.shape[1]
     if weights is None and n_patterns(m, n_classes) <= _TABLE_PATTERNS:
-        histogram = np.zeros(n_patterns(m, n_classes), np.int64)
-        for _, chunk in packed_chunks(codes, n_classes):
-            histogram += np.bincount(chunk, minlength=len(histogram))
+        histogram = pattern_counts(codes, n_classes)
         present = np.flatnonzero(histogram)
         return all_patterns(m, n_classes)[present], histogram[present]
     rows, times, inverse = distinct_codes(codes, n_classes)
