@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import runpy
 import sys
 from importlib.util import find_spec
@@ -45,6 +46,18 @@ def test_n_grams_learn_more_than_the_rules_know(run):
     assert scores["n-grams on our labels"] > scores["the rules alone"] + 0.05
     assert scores["n-grams on our labels"] > scores["n-grams on majority votes"] + 0.05
     assert scores["n-grams on gold"] > scores["n-grams on our labels"] - 0.02
+
+
+def test_ten_functions_label_comments_better_than_their_majority(run, monkeypatch):
+    monkeypatch.delenv("FLYINGSQUID_DATA", raising=False)
+    scores = run("spam", 2_000)
+    assert scores["label model"] > max(0.9, scores["majority vote"] + 0.015)
+
+
+@pytest.mark.skipif(not os.environ.get("FLYINGSQUID_DATA"), reason="FLYINGSQUID_DATA is not set")
+def test_the_same_functions_on_real_comments(run):
+    scores = run("spam", 0)
+    assert scores["label model"] > max(0.85, scores["majority vote"] + 0.08)
 
 
 @pytest.mark.extra

@@ -10,10 +10,10 @@ from typing import Any, Literal, overload
 from flyingsquid._registry import cluster_of
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.cache import Cache, open_cache
-from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk, read_on_error
+from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk, read_classes, read_on_error
 from flyingsquid.labeling.failures import ApplyLog, warn_of_failures
 from flyingsquid.labeling.functions import LabelingFunction, read_functions
-from flyingsquid.labeling.intake import check_data, chunks_of, is_sized, read_chunk
+from flyingsquid.labeling.intake import chunks_of, is_sized, read_chunk, read_data
 from flyingsquid.labeling.progress import progress_bar
 from flyingsquid.labeling.workers import label_in_processes
 from flyingsquid.votes import Votes
@@ -92,7 +92,7 @@ def apply(
         How many items are looked at together. Each function goes through a chunk before the next one does.
     cache : path of a folder, optional
         Keeps the votes of each function, and reads them again while its code, its resources and the data stay
-        the same. What it cannot see: code in other modules, files and services that a function reads.
+        the same. What it cannot see: installed packages, modules used by name, files, services.
     return_log : bool
         Return ``(votes, log)``; see :class:`~flyingsquid.labeling.ApplyLog`.
 
@@ -122,8 +122,9 @@ def apply(
         return cluster.apply(lfs, data, classes=classes, on_error=on_error)
     functions = read_functions(lfs)
     read_on_error(on_error)
+    classes = read_classes(classes)
     n_jobs = _read_jobs(n_jobs)
-    check_data(data)
+    data = read_data(data)
     if not is_sized(data) and any(function.vectorized for function in functions):
         data = list(data)
     n_items = len(data) if is_sized(data) else None
@@ -167,7 +168,8 @@ def apply_chunks(
     """
     functions = read_functions(lfs)
     read_on_error(on_error)
-    check_data(data)
+    classes = read_classes(classes)
+    data = read_data(data)
     size, jobs = read_chunk(chunk, None, 1, False), _read_jobs(n_jobs)
     return _stream(functions, data, size, jobs, on_error, classes)
 

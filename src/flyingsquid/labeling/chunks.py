@@ -5,7 +5,7 @@ Everything that applies functions, here or on a cluster, goes through :func:`lab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -35,11 +35,14 @@ class ChunkLabels:
     names : tuple of m texts
     columns : tuple of m columns
     failures : tuple of m, a :class:`Failure` or None
+    first_row : int
+        The row of the first item in the whole data, for messages.
     """
 
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     failures: tuple[Failure | None, ...]
+    first_row: int = 0
 
     @property
     def n_items(self) -> int:
@@ -56,12 +59,12 @@ class ChunkLabels:
         """
         if not parts:
             raise LabelingError("no chunk was labelled, so there is nothing to put together")
-        names = parts[0].names
+        names, first_row = parts[0].names, parts[0].first_row
         columns, failures = [], []
         for j, name in enumerate(names):
-            columns.append(merge_columns([part.columns[j] for part in parts], _mixed_in(name)))
+            columns.append(merge_columns([part.columns[j] for part in parts], _mixed_in(name, first_row)))
             failures.append(merge_failures([part.failures[j] for part in parts]))
-        return cls(names, tuple(columns), tuple(failures))
+        return cls(names, tuple(columns), tuple(failures), first_row)
 
     def to_votes(self, classes: Sequence[Label] | None = None) -> Votes:
         """The votes, classes as :meth:`Votes.from_classes` finds them where none are declared.
@@ -84,19 +87,13 @@ class ChunkLabels:
 
     def classes(self, declared: Sequence[Label] | None = None) -> tuple[Label, ...]:
         """The classes that these votes are about: declared, or found in the votes."""
-        if declared is not None and any(type(c) is not bool and c == ABSTAIN for c in declared):
-            raise OptionError(
-                f"classes={list(declared)!r} holds {ABSTAIN}, which is fs.ABSTAIN in a labeling function; "
-                "name the classes by other numbers or by texts"
-            )
-        if declared is None:
+        convention = _convention(declared)
+        if convention.classes is None:
             self._require_one_kind()
         height = max(1, *(len(column.values) for column in self.columns))
         distinct = np.full((height, len(self.columns)), None, object)
         for j, column in enumerate(self.columns):
             distinct[: len(column.values), j] = column.values
-        advice = "Pass classes= if it has a meaning"
-        convention = Convention.read(ABSTAIN, declared, None, advice=advice)
         return encode(distinct, convention, self._where)[1]
 
     def log(self) -> ApplyLog:
@@ -107,7 +104,8 @@ class ChunkLabels:
     def _where(self, at: int, j: int) -> str:
         """The place of the ``at``-th distinct vote of function j, for messages."""
         column = self.columns[j]
-        return f"row {column.first(column.values[at])}, function {self.names[j]!r}"
+        row = self.first_row + column.first(column.values[at])
+        return f"row {row}, function {self.names[j]!r}"
 
     def _require_one_kind(self) -> None:
         by_kind: dict[str, list[str]] = {}
@@ -117,8 +115,9 @@ class ChunkLabels:
             for value in column.values:
                 if isinstance(value, str) and value.strip().lower() in SUSPICIOUS_CLASSES:
                     raise LabelingError(
-                        f"row {column.first(value)}, function {name!r} returned {value!r}, which looks like "
-                        "no vote; return None for no vote, or list it in classes= if it is a class"
+                        f"row {self.first_row + column.first(value)}, function {name!r} returned {value!r}, "
+                        "which looks like no vote; return None for no vote, or list it in classes= if it "
+                        "is a class"
                     )
         if len(by_kind) > 1:
             told = "; ".join(f"{kind} by {', '.join(names)}" for kind, names in by_kind.items())
@@ -158,7 +157,23 @@ def label_chunk(
         else:
             columns.append(_call_each(function, rows or [], watch))
         failures.append(watch.failure)
-    return ChunkLabels(tuple(f.name for f in functions), tuple(columns), tuple(failures))
+    return ChunkLabels(tuple(f.name for f in functions), tuple(columns), tuple(failures), first_row)
+
+
+def read_classes(declared: Any) -> tuple[Label, ...] | None:
+    """The classes that a user declared, checked before anything is run."""
+    return _convention(declared).classes
+
+
+def _convention(declared: Any) -> Convention:
+    if isinstance(declared, Iterable) and not isinstance(declared, str):
+        declared = tuple(declared)
+        if any(type(label) is not bool and label == ABSTAIN for label in declared):
+            raise OptionError(
+                f"classes={list(declared)!r} holds {ABSTAIN}, which is fs.ABSTAIN in a labeling function; "
+                "name the classes by other numbers or by texts"
+            )
+    return Convention.read(ABSTAIN, declared, None, advice="Pass classes= if it has a meaning")
 
 
 def read_on_error(on_error: str) -> bool:
@@ -174,6 +189,10 @@ def _call_each(function: LabelingFunction, rows: list[Any], watch: Watch) -> Col
     while len(returned) < len(rows):
         try:
             returned.extend(answers)  # keeps what came before an error, and the map goes on after it
+            if len(returned) == len(rows):
+                break
+            # A StopIteration looks like the end of the map, and no error is seen.
+            raise RuntimeError("the function raised StopIteration: a next() found nothing; give it a default")
         except Exception as error:
             watch.call_failed(len(returned), error)
             returned.append(FAILURE)
@@ -189,21 +208,25 @@ def _call_once(function: LabelingFunction, data: Any, watch: Watch) -> Column:
         return column_of_column(returned, n_items, watch.bad_value)
     except LabelingError as error:
         if watch.raises:
-            raise LabelingError(_located(function.name, str(error))) from error.__cause__
+            raise LabelingError(_located(watch, str(error))) from error.__cause__
         watch.call_failed(0, error, n_items)
     except Exception as error:
         watch.call_failed(0, error, n_items)
     return column_of_calls([FAILURE] * n_items, watch.bad_value)
 
 
-def _located(name: str, message: str) -> str:
-    return message if f"function {name!r}" in message else f"function {name!r} {message}"
+def _located(watch: Watch, message: str) -> str:
+    named = f"function {watch.name!r}"
+    if named in message:
+        return message
+    told = f"{named} {message}" if message.startswith("returned") else f"{named}: {message}"
+    return f"{told} (rows counted from row {watch.first_row})" if watch.first_row else told
 
 
-def _mixed_in(name: str) -> Any:
-    def refuse(first: Any, other: Any, row: int) -> NoReturn:
+def _mixed_in(name: str, first_row: int) -> Any:
+    def refuse(first: Any, other: Any, at: int) -> NoReturn:
         raise LabelingError(
-            f"row {row}, function {name!r} returned {other!r}, and {first!r} on an earlier row; "
+            f"row {first_row + at}, function {name!r} returned {other!r}, and {first!r} on an earlier row; "
             "classes are all of one type"
         )
 

@@ -95,7 +95,7 @@ class Watch:
                 f"{where}, function {self.name!r}: {summary}. Mend the function, or pass "
                 "on_error='abstain' to count such rows as missing votes"
             ) from error
-        self._note(row, summary, lambda: "".join(traceback.format_exception(error)), count)
+        self._note(row, summary, lambda: _trace_of(error), count)
 
     def bad_value(self, at: int, what: str) -> None:
         """The function returned what is no vote on item ``at`` of the chunk."""
@@ -133,6 +133,12 @@ def warn_of_failures(log: ApplyLog, stacklevel: int) -> None:
             SourceWarning,
             stacklevel=stacklevel + 1,
         )
+
+
+def _trace_of(error: Exception) -> str:
+    """The traceback from the user's function on: how it was called says nothing."""
+    begins = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    return "".join(traceback.format_exception(type(error), error, begins or error.__traceback__))
 
 
 def _one_line(error: Exception) -> str:

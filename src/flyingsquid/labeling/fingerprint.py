@@ -10,8 +10,10 @@ import functools
 import hashlib
 import re
 import sys
+import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,10 @@ from flyingsquid._version import __version__
 from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.rows import Record, open_table
 from flyingsquid.votes.frames import is_frame
+
+_INSTALLED = tuple(
+    Path(path) for name, path in sysconfig.get_paths().items() if name.endswith(("lib", "stdlib"))
+)
 
 
 class CannotMarkError(Exception):
@@ -137,7 +143,10 @@ def _write_array(mark: _Mark, array: Any) -> None:
 def _write_table(mark: _Mark, data: Any) -> None:
     table = open_table(data)
     mark.add("table", f"{type(data).__module__.split('.')[0]} {table.shape}")
-    for name, column in zip(table.columns, table.iter_columns(), strict=True):
+    if hasattr(data, "iloc"):  # pandas, whose index a vectorised function can see
+        _write_array(mark, np.asarray(data.index))
+    for j, name in enumerate(table.columns):
+        column = table[:, j]
         mark.write(name)
         mark.add("type", str(column.dtype))
         plain = column.dtype.is_numeric() and not column.null_count()
@@ -150,6 +159,8 @@ def _write_table(mark: _Mark, data: Any) -> None:
 
 def _write_function(mark: _Mark, function: Any) -> None:
     mark.add("function", f"{function.__module__} {function.__qualname__}")
+    if _is_installed(function.__module__):
+        return
     _write_code(mark, function.__code__)
     mark.write(function.__defaults__)
     mark.write(function.__kwdefaults__)
@@ -159,6 +170,16 @@ def _write_function(mark: _Mark, function: Any) -> None:
         if name in function.__globals__:
             mark.add("global", name)
             mark.write(function.__globals__[name])
+
+
+def _is_installed(module: str | None) -> bool:
+    """Whether code comes with Python or was installed: it goes by its name then, for it leads anywhere."""
+    if module is None or module == "__main__" or module not in sys.modules:
+        return False
+    if module.split(".")[0] == "flyingsquid":  # whose version is in every mark
+        return True
+    file = getattr(sys.modules[module], "__file__", None)
+    return file is None or any(Path(file).is_relative_to(place) for place in _INSTALLED)
 
 
 def _names_in(code: types.CodeType) -> set[str]:
@@ -175,6 +196,12 @@ def _write_code(mark: _Mark, code: types.CodeType) -> None:
     mark.write(code.co_consts)
 
 
+def _write_builtin(mark: _Mark, function: Any) -> None:
+    """A function of compiled code by its name, and by what it is bound to: a list's own ``__getitem__``."""
+    mark.add("builtin", str(function.__qualname__))
+    mark.write(function.__self__)
+
+
 def _write_labeling_function(mark: _Mark, function: LabelingFunction) -> None:
     mark.add("labeling function", str(function.vectorized))
     mark.write(function.function)
@@ -183,8 +210,7 @@ def _write_labeling_function(mark: _Mark, function: LabelingFunction) -> None:
 
 def _write_class(mark: _Mark, kind: type) -> None:
     mark.add("class", f"{kind.__module__} {kind.__qualname__}")
-    # Code of a user's own class is looked at; that of an installed package goes by name.
-    if kind.__module__ == "__main__":
+    if not _is_installed(kind.__module__):
         for name in sorted(vars(kind)):
             if isinstance(member := vars(kind)[name], types.FunctionType):
                 mark.write(member)
@@ -199,9 +225,6 @@ def _write_object(mark: _Mark, value: Any) -> None:
         _write_reduced(mark, value)
         return
     _write_class(mark, kind)
-    call = getattr(kind, "__call__", None)  # noqa: B004  # its code, not whether it can be called
-    if isinstance(call, types.FunctionType):
-        _write_code(mark, call.__code__)
     mark.write({**(held or {}), **{name: getattr(value, name) for name in slots}})
 
 
@@ -233,7 +256,8 @@ _WRITERS: tuple[tuple[Any, Callable[[_Mark, Any], None]], ...] = (
     (LabelingFunction, _write_labeling_function),
     (types.FunctionType, _write_function),
     (types.CodeType, _write_code),
-    (types.BuiltinFunctionType, lambda m, v: m.add("builtin", f"{v.__module__} {v.__qualname__}")),
+    (types.BuiltinFunctionType, _write_builtin),
+    (types.MethodWrapperType, _write_builtin),
     (types.MethodType, lambda m, v: m.write((v.__func__, v.__self__))),
     (types.ModuleType, lambda m, v: m.add("module", f"{v.__name__} {getattr(v, '__version__', '')}")),
     (type, _write_class),

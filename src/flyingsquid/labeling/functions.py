@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, overload
 
 from flyingsquid.exceptions import OptionError
+from flyingsquid.labeling.rows import Record
 
 
 class LabelingFunction:
@@ -26,6 +27,7 @@ class LabelingFunction:
         Whether it takes the whole table and returns a column.
     """
 
+    __qualname__: str
     name: str
     function: Callable[..., Any]
     resources: Mapping[str, Any]
@@ -62,7 +64,12 @@ class LabelingFunction:
         super().__setattr__(attribute, value)
 
     def __call__(self, x: Any) -> Any:
-        """What the function says about one item, unchecked; of a vectorised one, about a table."""
+        """What the function says about one item, unchecked; of a vectorised one, about a table.
+
+        A dict is seen as :func:`fs.apply` shows it, with attributes.
+        """
+        if isinstance(x, Mapping) and not self.vectorized:
+            x = Record(x)
         return self.function(x, **self.resources)
 
     @property

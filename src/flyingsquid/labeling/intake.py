@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import narwhals.stable.v1 as nw
+import numpy as np
 
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.chunks import sliced
@@ -17,12 +18,18 @@ DEFAULT_CHUNK = 10_000
 
 
 def is_sized(data: Any) -> bool:
-    """Whether data can be sliced, and so be looked at twice; of anything else the items pass by once."""
-    return is_frame(data) or (hasattr(data, "__len__") and hasattr(data, "__getitem__"))
+    """Whether data can be sliced, and so be looked at twice; of anything else the items pass by once.
+
+    Only kinds whose slices are known to hold items: a slice of another container may be a dict of columns.
+    """
+    if isinstance(data, np.ndarray):
+        return data.ndim > 0
+    known = isinstance(data, (list, tuple, range))
+    return known or is_frame(data) or bool(nw.dependencies.is_into_series(data))
 
 
-def check_data(data: Any) -> None:
-    """Refuse what has no items, or holds them in a way that would be misread."""
+def read_data(data: Any) -> Any:
+    """The data, checked: what has no items, or holds them in a way that would be misread, is refused."""
     if is_frame(data) or is_lazy(data):
         open_table(data)
     elif isinstance(data, (str, bytes)):
@@ -34,10 +41,19 @@ def check_data(data: Any) -> None:
             f"data is a {type(data).__name__} on a cluster; apply flyingsquid.labeling.label_chunk to each "
             "partition, or collect it first"
         )
-    elif not isinstance(data, Iterable) and not is_sized(data):
+    elif hasattr(data, "to_pylist"):  # a column of pyarrow, whose own items are not Python's
+        return data.to_pylist()
+    elif not _has_items(data):
         raise LabelingError(
             f"data of type {type(data).__name__} has no items; pass a table or a list of items"
         )
+    return data
+
+
+def _has_items(data: Any) -> bool:
+    if isinstance(data, np.ndarray):
+        return data.ndim > 0
+    return isinstance(data, Iterable) or hasattr(data, "__getitem__")
 
 
 def read_chunk(chunk: int | None, n_items: int | None, n_jobs: int, progress: bool) -> int:

@@ -85,6 +85,12 @@ class Record(Row):
     def __getitem__(self, name: Any) -> Any:
         return self._data[name]
 
+    def __getattr__(self, name: str) -> Any:
+        # The quick way for what is asked most; Row tells what is wrong, and of names that are taken.
+        if name != "_data" and name in self._data:
+            return self._data[name]
+        return super().__getattr__(name)
+
     def keys(self) -> Sequence[Any]:
         return list(self._data)
 
@@ -155,9 +161,7 @@ def _field(item: Any, name: str | None, at: int) -> Any:
 
 def _rows_of_table(data: Any) -> list[Any]:
     table = open_table(data)
-    columns = {
-        name: _read_once(column) for name, column in zip(table.columns, table.iter_columns(), strict=True)
-    }
+    columns = {name: _read_once(table[:, j]) for j, name in enumerate(table.columns)}
     # A class for each table: a property in a class is several times quicker to look up than __getattr__.
     members: dict[str, Any] = {"__slots__": (), "_columns": columns}
     for name, read in columns.items():

@@ -173,7 +173,9 @@ class ClassifierRule:
             absent = [name for name in self.columns if name not in table.columns]
             if absent:
                 raise LabelingError(f"no column {absent[0]!r}; the table has {', '.join(table.columns)}")
-            return table.select(*self.columns).to_native()
+            if hasattr(self.model, "feature_names_in_"):
+                return table.select(*self.columns).to_native()
+        # Fitted on an array: scikit-learn warns of names that it has not seen.
         return np.column_stack([column_of(data, name) for name in self.columns])
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
 
 from flyingsquid.exceptions import LabelingError
@@ -85,8 +86,8 @@ class _ByName(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, LabelingFunction) and value.__module__ == "__main__":
-            main = sys.modules["__main__"]
-            if getattr(main, "__file__", None) is not None and stands_under_its_name(value):
+            file = getattr(sys.modules["__main__"], "__file__", None)
+            if file is not None and Path(file).is_file() and stands_under_its_name(value):
                 return str(value.__qualname__)
         return NotImplemented
 

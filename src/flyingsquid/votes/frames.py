@@ -90,8 +90,8 @@ def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[An
         raise VotesError("the table has no columns; one column a source is needed")
     if not len(table):
         raise VotesError(f"{what} are empty: 0 items x {len(names)} sources")
-    every = list(table.iter_columns())  # by position: pandas names columns with numbers too
-    return [every[j] for j in at], names
+    # By position: pandas names columns with numbers too.
+    return [table[:, j] for j in at], names
 
 
 def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:
