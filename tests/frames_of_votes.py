@@ -21,4 +21,4 @@ def sample_codes(n_items: int, n_classes: int = 2, seed: int = 0) -> NDArray[Any
 
 def as_texts(codes: NDArray[Any], labels: tuple[str, ...] = ("ham", "spam")) -> NDArray[Any]:
     """The same votes as texts, None for no vote."""
-    return np.where(codes < 0, None, np.array(labels, object)[codes])
+    return np.where(codes < 0, np.array(None, object), np.array(labels, object)[codes])

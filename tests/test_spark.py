@@ -64,7 +64,7 @@ def codes():
     return sample_codes(2_000)
 
 
-def table_of(votes: np.ndarray, **more) -> pa.Table:
+def table_of(votes, **more):
     """Votes as a table of Arrow, further columns first."""
     return pa.table({**more, **{name: pa.array(votes[:, j].tolist()) for j, name in enumerate(NAMES)}})
 
@@ -174,6 +174,14 @@ def test_bad_votes_are_named(spark, codes):
         fs.LabelModel().fit(codes).predict_proba(
             distributed.votes(frame.withColumnRenamed("id", "p_0"), keep=["p_0"])
         )
+
+
+def test_what_is_missing_is_named(spark, monkeypatch):
+    from flyingsquid.distributed import spark as reader
+
+    monkeypatch.setattr(reader, "find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"votes on Spark need pyarrow: pip install 'flyingsquid\[spark\]'"):
+        fs.Moments.of(spark.range(3))
 
 
 def test_everything_listens_on_this_machine_alone(spark):
