@@ -63,14 +63,16 @@ def on_spark(codes: NDArray[Any], model: fs.LabelModel) -> Iterator[Stages]:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
-    for key, value in {
-        "driver.bindAddress": "127.0.0.1",
-        "driver.host": "127.0.0.1",
-        "ui.enabled": "false",
-    }.items():
-        builder = builder.config(f"spark.{key}", value)
-    spark = builder.config("spark.log.level", "OFF").getOrCreate()
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    options = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "4g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+    }
+    spark = SparkSession.builder.master("local[2]").config(map=options).getOrCreate()
     table = pa.table({name: codes[:, j] for j, name in enumerate(NAMES)})
     frame = spark.createDataFrame(table).repartition(PARTS).cache()
     frame.count()
