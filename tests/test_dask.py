@@ -98,6 +98,7 @@ def test_fit_and_labels_are_those_of_one_machine(client, n_classes):
     assert posterior.shape == (3_000, n_classes)
     np.testing.assert_allclose(posterior.compute(), here.predict_proba(codes), atol=1e-9)
     np.testing.assert_array_equal(here.predict(array).compute(), here.predict(codes))
+    assert here.predict_proba(array, dtype=np.float32).compute().dtype == np.float32
 
 
 def test_labels_are_written_where_the_data_is(client, table, tmp_path):
@@ -135,6 +136,7 @@ def test_chunks_of_votes_keep_their_convention(client, codes):
     signed = np.where(codes < 0, 0, 2 * codes - 1)
     chunks = [dask.delayed(fs.Votes.from_signed)(part) for part in np.array_split(signed, 3)]
     whole = fs.Votes.from_signed(signed)
+    assert fs.Moments.of(dask.delayed(whole)) == fs.Moments.of(whole)
     assert fs.Moments.of(chunks) == fs.Moments.of(whole)
     model = fs.MajorityVote().fit(chunks)
     labels = np.concatenate(dask.compute(*model.predict_proba(chunks)))
@@ -232,6 +234,11 @@ def test_what_a_cluster_cannot_do_is_said(client, codes):
         distributed.votes(array, keep=["id"])
     with pytest.raises(fs.exceptions.OptionError, match="not ndarray; votes in memory"):
         distributed.votes(codes)
+    with pytest.raises(fs.exceptions.OptionError, match="a Dask Array cannot be read as votes"):
+        fs.Moments.of(array[:, 0])
+    named = pd.DataFrame(codes, columns=NAMES).assign(other=0)
+    with pytest.raises(fs.exceptions.IncompatibleError, match=r"not expected 'other'.*columns="):
+        fs.LabelModel().fit(named.drop(columns="other")).predict(dd.from_pandas(named, npartitions=2))
     with pytest.raises(fs.exceptions.NotFittedError):
         fs.LabelModel().predict_proba(array)
 

@@ -72,17 +72,20 @@ class DaskParts:
 
 def parts_of(data: Any) -> DaskParts:
     """A Dask array, dataframe or list of delayed chunks as chunks to be computed."""
+    from dask.delayed import Delayed
+
+    if isinstance(data, Delayed):  # it would say of any attribute that it has it
+        data = [data]
     if isinstance(data, (list, tuple)):
-        odd = next((at for at, piece in enumerate(data) if not hasattr(piece, "__dask_graph__")), None)
+        odd = next((at for at, piece in enumerate(data) if not isinstance(piece, Delayed)), None)
         if odd is not None:
             raise VotesError(f"chunk {odd} is a {type(data[odd]).__name__}; wrap every chunk in dask.delayed")
         return DaskParts(data, "chunks", None)
-    if hasattr(data, "to_delayed") and hasattr(data, "columns"):
+    n_axes = getattr(data, "ndim", None)
+    if n_axes == 2 and hasattr(data, "map_partitions"):
         return DaskParts(data, "frame", tuple(data.columns))
-    if getattr(data, "ndim", None) in (2, 3) and hasattr(data, "map_blocks"):
-        return DaskParts(data.rechunk(dict.fromkeys(range(1, data.ndim), -1)), "array", None)
-    if hasattr(data, "key") and not hasattr(data, "to_delayed"):
-        return DaskParts([data], "chunks", None)
+    if n_axes in (2, 3) and hasattr(data, "map_blocks"):
+        return DaskParts(data.rechunk(dict.fromkeys(range(1, n_axes), -1)), "array", None)
     raise OptionError(
         f"a Dask {type(data).__name__} cannot be read as votes; pass an array (n, m), a dataframe with one "
         "column a source, or a list of dask.delayed chunks"

@@ -83,7 +83,12 @@ class Labelling:
         silent = np.full((1, slim.n_features_in_), -1, np.int8)
         example = getattr(slim, method)(Votes(silent, slim._classes, slim._names), **options)[:0]
         kind = kind_of(slim._classes) if method == "predict" else example.dtype.name
-        kinds = dict.fromkeys(_fields(method, slim.classes_, example.shape[1:]), kind)
+        fields = _fields(method, slim.classes_, example.shape[1:])
+        kinds = dict.fromkeys(fields, kind)
+        if len(kinds) < len(fields):
+            raise OptionError(
+                f"classes {', '.join(map(repr, slim._classes[:6]))} look alike as names of columns"
+            )
         require_free(kinds, keep)
         return cls(slim, method, options, columns, keep, kinds, example)
 

@@ -13,11 +13,11 @@ import numpy as np
 from flyingsquid._registry import reader_of
 from flyingsquid.distributed import chunks
 from flyingsquid.distributed.labels import Labelling, Work
-from flyingsquid.exceptions import FlyingSquidError, OptionError, VotesError
+from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered, Moments
 from flyingsquid.votes.encode import Convention, encode
-from flyingsquid.votes.states import Label, listed
+from flyingsquid.votes.states import Label, listed, require_same
 
 _PICK = "Columns that are no votes are left out by flyingsquid.distributed.votes(frame, columns=[...])"
 
@@ -84,6 +84,12 @@ class DistributedVotes:
 
     def label(self, estimator: Any, method: str, options: dict[str, Any]) -> Any:
         """What ``estimator.predict`` or ``predict_proba`` says of every chunk, where the chunk is."""
+        if self.columns is not None:  # said here: on a worker it would be too late for a plain error
+            theirs = set(estimator._names or map(str, self.columns))
+            try:
+                require_same("sources", set(map(str, self.columns)), theirs)
+            except IncompatibleError as error:
+                raise IncompatibleError(f"{error}. {_PICK}") from error
         return self.parts.label(Labelling.by(estimator, method, options, self.columns, self.keep))
 
     def _find_classes(self) -> tuple[Label, ...]:
