@@ -128,6 +128,9 @@ def test_classes_agree_across_chunks(client, table):
     assert total == fs.Moments.of(table)
     booleans = table == "ham"
     assert fs.Moments.of(dd.from_pandas(booleans, npartitions=3)) == fs.Moments.of(booleans)
+    masked = np.ma.masked_less(sample_codes(300, 3), 0)
+    masked[:100] = np.ma.masked
+    assert fs.Moments.of(da.from_array(masked, chunks=(100, 5))) == fs.Moments.of(masked)
     floats = pd.DataFrame(np.where(table.isna(), np.nan, booleans.astype(float)), columns=NAMES)
     assert fs.Moments.of(dd.from_pandas(floats, npartitions=3)) == fs.Moments.of(floats)
 
@@ -213,6 +216,9 @@ def test_bad_votes_are_named(client, table, codes):
         distributed.votes(frame, columns=["x"])
     with pytest.raises(fs.exceptions.VotesError, match=r"column 'score': the vote 0\.5 is fractional"):
         fs.Moments.of(dd.from_pandas(pd.DataFrame({"score": [0.5, 1.0], "b": [1, 0]}), npartitions=1))
+    numbered = pd.DataFrame({"id": [f"item {i}" for i in range(40_000)], "a": ["ham", "spam"] * 20_000})
+    with pytest.raises(fs.exceptions.VotesError, match="column 'id' holds more than 32,767 different values"):
+        fs.Moments.of(dd.from_pandas(numbered, npartitions=2))
     with pytest.raises(fs.exceptions.VotesError, match="empty"):
         fs.Moments.of(dd.from_pandas(table.iloc[:0], npartitions=1))
     with pytest.raises(fs.exceptions.IncompatibleError, match="not expected 'other'"):

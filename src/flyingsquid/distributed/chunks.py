@@ -14,7 +14,8 @@ from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered
 from flyingsquid.votes import ABSTAIN, Votes, as_votes
-from flyingsquid.votes.encode import is_null
+from flyingsquid.votes.chunks import is_empty
+from flyingsquid.votes.encode import is_null, undo_text_coercion
 from flyingsquid.votes.frames import is_frame
 from flyingsquid.votes.states import Label, require_same
 
@@ -60,8 +61,8 @@ class Labels:
             return self if self.declared is not None else other
         require_same("sources", set(other.names), set(self.names))
         theirs = dict(zip(other.names, other.values, strict=True))
-        both = (mine | theirs[name] for name, mine in zip(self.names, self.values, strict=True))
-        return Labels(self.names, tuple(both))
+        both = ((name, mine | theirs[name]) for name, mine in zip(self.names, self.values, strict=True))
+        return Labels(self.names, tuple(_few(labels, f"column {name!r}") for name, labels in both))
 
 
 def find_labels(chunk: Any, reader: Reader) -> Labels:
@@ -76,7 +77,7 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
         if absent:
             raise VotesError(f"no column {absent[0]!r}; there are {', '.join(map(str, by_name))}")
         return Labels(tuple(map(str, columns)), tuple(_of_series(by_name[name]) for name in columns))
-    array = np.asanyarray(chunk)
+    array = undo_text_coercion(chunk, np.asanyarray(chunk))
     if array.ndim < 2 or not array.size:
         raise VotesError(f"votes have shape {array.shape}; one row an item and one column a source, (n, m)")
     table = array.reshape(len(array), -1)
@@ -93,6 +94,10 @@ def _of_series(series: Any) -> frozenset[Any]:
 
 
 def _of_array(column: NDArray[Any], name: str) -> frozenset[Any]:
+    if isinstance(column, np.ma.MaskedArray):
+        column = column.compressed()
+    if not column.size:
+        return frozenset()
     if column.dtype.kind in "iu":
         return frozenset((int(column.min()), int(column.max())))
     values = column.tolist() if column.dtype.kind == "O" else np.unique(column).tolist()
@@ -101,7 +106,10 @@ def _of_array(column: NDArray[Any], name: str) -> frozenset[Any]:
 
 def _few(values: Any, where: str) -> Any:
     if len(values) > _MOST_LABELS:
-        raise VotesError(f"{where} holds more than {_MOST_LABELS:,} different values, so these are no votes")
+        raise VotesError(
+            f"{where} holds more than {_MOST_LABELS:,} different values, so these are no votes; pick the "
+            "columns that are, by flyingsquid.distributed.votes(frame, columns=[...])"
+        )
     return values
 
 
@@ -116,7 +124,7 @@ def attempt(task: Callable[[Any], Any], chunk: Any, where: str) -> Any:
     Engines run a failed task again and wrap its error; votes that cannot be read stay so, and their error
     should arrive as it was raised.
     """
-    if not len(chunk):
+    if is_empty(chunk):
         return None
     try:
         return task(chunk)
