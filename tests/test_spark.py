@@ -19,6 +19,7 @@ pytest.importorskip("pandas", reason="pandas is not installed")
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("there is no Java, which Spark runs on", allow_module_level=True)
 import pyarrow.parquet as pq  # noqa: E402  # after the checks above
+from pyspark import SparkContext  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
 from flyingsquid import distributed  # noqa: E402
@@ -57,6 +58,7 @@ def spark():
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait(timeout=60)
+        SparkContext._gateway = SparkContext._jvm = None  # whoever asks next gets a new one
 
 
 @pytest.fixture(scope="module")
