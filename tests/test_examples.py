@@ -123,6 +123,14 @@ def test_scripts_of_the_2020_code_differ_by_their_import_line_only(name):
     assert "fs." not in text
 
 
+@pytest.mark.extra
+@pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")
+def test_two_processes_write_the_labels_of_one_machine(run, capsys):
+    scores = run("cluster", 4_000)
+    assert "same counts: True" in capsys.readouterr().out
+    assert scores["labels"] > scores["majority vote"]
+
+
 def test_the_list_names_every_example():
     text = (EXAMPLES / "README.md").read_text("utf-8")
     scripts = {path.name for path in EXAMPLES.glob("*.py")} - {"comments.py"}

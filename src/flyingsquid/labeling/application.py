@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, overload
 
+from flyingsquid._registry import cluster_of
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.cache import Cache, open_cache
 from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk, read_classes, read_on_error
@@ -16,6 +17,7 @@ from flyingsquid.labeling.intake import chunks_of, is_sized, read_chunk, read_da
 from flyingsquid.labeling.progress import progress_bar
 from flyingsquid.labeling.workers import label_in_processes
 from flyingsquid.votes import Votes
+from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.states import Label
 
 StrPath = str | os.PathLike[str]
@@ -72,7 +74,8 @@ def apply(
     data : pandas, polars or pyarrow table, list, or any iterable of n items
         A row of a table and a dict are seen as a :class:`~flyingsquid.labeling.Row`, with ``x.text`` and
         ``x["text"]``. Other items are passed as they are: objects, texts, arrays. A vectorised function gets
-        the whole table, or list, in one call.
+        the whole table, or list, in one call. Of a Dask or Spark dataframe the answer is one too, of votes:
+        see :func:`flyingsquid.distributed.apply`.
     progress : bool
         Show a bar on standard error.
     n_jobs : int
@@ -109,6 +112,14 @@ def apply(
     >>> votes.codes.tolist()
     [[1, 0], [-1, 0], [-1, -1]]
     """
+    cluster = cluster_of(data)
+    if cluster is not None:
+        refuse_options(chunk=chunk, cache=cache)
+        if progress or n_jobs != 1 or return_log:
+            raise OptionError(
+                "progress=, n_jobs= and return_log= are for data in memory; a cluster has its own ways"
+            )
+        return cluster.apply(lfs, data, classes=classes, on_error=on_error)
     functions = read_functions(lfs)
     read_on_error(on_error)
     classes = read_classes(classes)
