@@ -247,7 +247,7 @@ def _opened(
         return read_columnar(given.path, found, wanted, duplicates)
     if found in ("csv", "tsv"):
         return read_table(DelimitedTable(given, found, header), wanted, duplicates)
-    document = read_json(given) if found == "json" else None
+    document: Any = read_json(given) if found == "json" else None
     if is_wrench(document):
         return read_wrench(document, wanted, None)
     records = document if document is None or isinstance(document, list) else [document]

@@ -29,7 +29,7 @@ def output(path: str | os.PathLike[str], *, force: bool) -> Iterator[BinaryIO]:
     shown = os.fspath(path)
     with located("standard output" if shown == "-" else shown), contextlib.ExitStack() as stack:
         if shown == "-" or (os.path.exists(shown) and not os.path.isfile(shown) and not os.path.isdir(shown)):
-            file = stack.enter_context(_at_the_end(shown))
+            file: Any = stack.enter_context(_at_the_end(shown))
         else:
             # A link stays a link; what it leads to is replaced.
             file = stack.enter_context(replacing(Path(os.path.realpath(shown)), force=force))

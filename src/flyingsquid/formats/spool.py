@@ -29,7 +29,7 @@ class Numbering(dict[Any, int]):
         self[value] = number = len(self)
         return number
 
-    def of(self, column: Sequence[Any]) -> NDArray[np.int64]:
+    def of(self, column: Any) -> NDArray[np.int64]:
         """The numbers of the values of a column, which may be one of pyarrow."""
         if hasattr(column, "dictionary_encode"):
             coded = column if hasattr(column, "dictionary") else column.dictionary_encode()

@@ -40,7 +40,7 @@ class Input:
     compression: str | None = None
     keeper: Any = None
 
-    def open(self) -> BinaryIO:
+    def open(self) -> Any:
         """The bytes, unpacked."""
         if self.compression == "gzip":
             return gzip.open(self.path, "rb")

@@ -78,7 +78,7 @@ class Triples:
     def find(self, value: Any) -> str | None:
         """The first place of a value among the votes, in words; None if it does not occur."""
         rows, columns, values = self._parts[0]
-        hits = np.flatnonzero(values == self._values[value]) if value in self._values else ()
+        hits = np.flatnonzero(values == self._values.get(value, -1))
         if not len(hits):
             return None
         at = int(hits[0])

@@ -68,7 +68,7 @@ def read_wrench(
             some = slice(at, at + size)
             yield votes[some], None if ids is None else ids[some], None if gold is None else gold[some]
 
-    notes = ()
+    notes: tuple[str, ...] = ()
     if not wanted.gold and any(GOLD in entry for entry in document.values()):
         notes = (f"known labels were left out; gold={GOLD!r} (--gold {GOLD}) uses them",)
     n, m = votes.shape
@@ -79,7 +79,7 @@ def read_wrench(
 
 
 def _matrix(document: dict[str, Any]) -> NDArray[Any]:
-    lists = []
+    lists: list[list[int]] = []
     for key, entry in document.items():
         weak = entry.get(WEAK) if isinstance(entry, dict) else None
         if not isinstance(weak, list) or not weak or (lists and len(weak) != len(lists[0])):
