@@ -12,7 +12,8 @@ from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.coding import MISSING_TEXTS
 from flyingsquid.formats.streams import Input, one_line, text_blocks
 
-_CELLS = 1 << 19
+_CELLS = 1 << 14
+"""Cells of a block. Larger ones keep so many objects alive that collecting garbage takes over."""
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 

@@ -15,6 +15,7 @@ from flyingsquid.formats.streams import Input, one_line, text_blocks
 _VOTES = "votes"
 OUTER = "\0"
 """Stands before the names of fields outside nested votes, where a source may have the same name."""
+_CELLS = 1 << 14
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -48,7 +49,7 @@ class JsonTable:
         for number, found in enumerate(self._objects(), 1):
             rows.append(self._row(found, number))
             cells += len(rows[-1])
-            if cells >= 1 << 18:
+            if cells >= _CELLS:
                 yield _columns(rows)
                 rows, cells = [], 0
         if rows:
