@@ -122,11 +122,6 @@ def _require_rectangular(rows: list[list[str]], width: int, line: int) -> list[l
     return [row for row in rows if row]
 
 
-def text_of(value: Any) -> str:
-    """A label or an identifier as a cell."""
-    return "" if value is None else str(value)
-
-
 def writer(file: TextIO, format: str) -> Any:  # as in open_votes
     """A csv writer of the given format."""
     return csv.writer(file, delimiter=_DELIMITERS[format], lineterminator="\n")

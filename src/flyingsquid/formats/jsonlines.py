@@ -24,8 +24,8 @@ class JsonTable:
 
     Attributes
     ----------
-    names : names of the columns known so far
-    nested : names of fields outside ``"votes"``, or None where votes are not nested
+    nested : whether votes stand under ``"votes"``
+    has_names : whether sources have names, and not only positions
     """
 
     plain_text = False
@@ -35,7 +35,6 @@ class JsonTable:
         self.notes: list[str] = []
         self.has_names = True
         self.nested = False
-        self.outer: list[str] = []
         first = next(iter(self._objects()), None)
         if first is None:
             raise VoteFileError("the file holds no records")
