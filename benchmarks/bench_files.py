@@ -36,7 +36,7 @@ def write(path: Path, kind: str, n: int) -> None:
         for j in range(SOURCES):
             votes, silent = rng.integers(0, 2, size), rng.random(size) < 0.3
             if kind == "text":
-                columns[f"s{j}"] = pa.array(np.where(silent, None, np.array(["ham", "spam"], object)[votes]))
+                columns[f"s{j}"] = pa.array(np.array(["ham", "spam"], object)[votes], mask=silent)
             elif kind == "int64, null":
                 columns[f"s{j}"] = pa.array(votes, mask=silent)
             else:
