@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "votes": NUMERIC | {"narwhals"},
     "io": {"numpy"},
     "graph": NUMERIC,
-    "formats": {"numpy", "narwhals", "pyarrow"},
+    "formats": NUMERIC | {"pyarrow"},
     "moments": NUMERIC,
     "estimate": NUMERIC,
     "infer": NUMERIC,

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # A block that imports one of these runs only where it is installed.
-PEERS = ("torch", "transformers", "snorkel", "crowdkit", "cleanlab", "pandas")
+PEERS = ("torch", "transformers", "snorkel", "crowdkit", "cleanlab", "pandas", "dask")
 MISSING = [name for name in PEERS if find_spec(name) is None]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 

@@ -86,7 +86,7 @@ MEMBERS = {
 }  # fmt: skip
 ERRORS = {
     "FlyingSquidError", "VotesError", "LabelingError", "OptionError", "GraphError", "NotIdentifiableError",
-    "IncompatibleError", "ModelFileError", "NotFittedError",
+    "IncompatibleError", "ModelFileError", "NotFittedError", "VoteFileError",
 }  # fmt: skip
 
 
