@@ -170,6 +170,23 @@ def test_what_cannot_be_compiled_is_done_by_numpy(monkeypatch, fault):
         switch._compiled.cache_clear()
 
 
+@pytest.mark.extra
+def test_without_a_place_on_disk_code_is_compiled_anew(monkeypatch):
+    pytest.importorskip("numba")
+    from flyingsquid.kernels import compiled
+
+    def njit(**options):
+        def decorate(function):
+            if options.get("cache"):
+                raise RuntimeError("cannot cache function: no locator available")
+            return function
+
+        return decorate
+
+    monkeypatch.setattr(compiled, "njit", njit)
+    assert compiled._compile(fastmath=True)(len) is len
+
+
 def test_threads_are_those_of_blas_or_as_asked(monkeypatch):
     threadpoolctl = pytest.importorskip("threadpoolctl")
     monkeypatch.delenv("FLYINGSQUID_THREADS", raising=False)

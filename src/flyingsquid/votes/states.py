@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from flyingsquid.exceptions import IncompatibleError, VotesError
 
 ABSTAIN = -1
+_CHUNK_CELLS = 1 << 20
 REASONS = ("abstained", "refused", "unparseable", "failed")
 """Why a vote is missing; reason r has the code ``-1 - r``."""
 
@@ -81,6 +82,14 @@ def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
         f"the {what} differ: not expected {unknown}; expected but absent {absent}. "
         f"Use the same {what} on both sides"
     )
+
+
+def n_votes_in(codes: Codes) -> int:
+    """How many cells hold a vote; a part of the rows at a time, so that no mask of all cells is made."""
+    if isinstance(codes, csr_array):
+        return int(np.count_nonzero(codes.data > 0))
+    step = max(1, _CHUNK_CELLS // codes.shape[1])
+    return sum(np.count_nonzero(codes[at : at + step] >= 0) for at in range(0, len(codes), step))
 
 
 def rows_of_entries(matrix: csr_array) -> NDArray[np.intp]:

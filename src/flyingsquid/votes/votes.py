@@ -21,6 +21,7 @@ from flyingsquid.votes.states import (
     Codes,
     Label,
     listed,
+    n_votes_in,
     read_names,
     require_same,
     shown_names,
@@ -289,9 +290,7 @@ class Votes:
     @property
     def n_votes(self) -> int:
         """How many cells hold a vote."""
-        if isinstance(self.codes, csr_array):
-            return int((self.codes.data > 0).sum())
-        return int(np.count_nonzero(self.codes >= 0))
+        return n_votes_in(self.codes)
 
     def missing_counts(self) -> dict[str, NDArray[np.int64]]:
         """For each reason, how many votes are missing of each source, shape (m,)."""
