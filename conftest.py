@@ -4,3 +4,4 @@ from importlib.util import find_spec
 
 # Doctests are looked for in every module, and looking imports it.
 collect_ignore = [] if find_spec("torch") else ["src/flyingsquid/torch", "tests/torch_process.py"]
+collect_ignore += [] if find_spec("numba") else ["src/flyingsquid/kernels/compiled.py"]
