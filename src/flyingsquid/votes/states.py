@@ -89,7 +89,7 @@ def n_votes_in(codes: Codes) -> int:
     if isinstance(codes, csr_array):
         return int(np.count_nonzero(codes.data > 0))
     step = max(1, _CHUNK_CELLS // codes.shape[1])
-    return sum(np.count_nonzero(codes[at : at + step] >= 0) for at in range(0, len(codes), step))
+    return sum(int(np.count_nonzero(codes[at : at + step] >= 0)) for at in range(0, len(codes), step))
 
 
 def rows_of_entries(matrix: csr_array) -> NDArray[np.intp]:
