@@ -102,3 +102,17 @@ def dense_codes(codes: Codes) -> NDArray[Any]:
     if not isinstance(codes, csr_array):
         return codes
     return np.asarray(np.maximum(codes.toarray(), 0) - 1)
+
+
+def check_codes(codes: Codes, n_classes: int) -> None:
+    """Whoever builds Votes from codes directly gets no lookup beyond the end of a table."""
+    sparse = isinstance(codes, csr_array)
+    values: Any = codes.data if sparse else codes
+    if values.dtype.kind != "i":
+        raise VotesError(f"codes have type {values.dtype}; raw votes are read by Votes.from_classes")
+    highest = n_classes if sparse else n_classes - 1
+    if values.size and not (-len(REASONS) <= values.min() and values.max() <= highest):
+        raise VotesError(
+            f"codes run from {values.min()} to {values.max()}; with {n_classes} classes they lie between "
+            f"-{len(REASONS)} and {highest}. Raw votes are read by Votes.from_classes"
+        )
