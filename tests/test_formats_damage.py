@@ -55,7 +55,7 @@ def refused(path, match: str, **options) -> str:
         ("v.jsonl", b'{"a": 1e999, "b": 1}\n', "is a score"),
         ("v.jsonl", b'{"a": 1, "b": 0}\n[1, 0]\n', "record 2 is a list"),
         ("v.jsonl", b'{"a": 1, "b": 0}\n7\n', "record 2 is 7"),
-        ("v.json", b'{"1": {"weak_labels": [0, 1]}, "2": {"weak_labels": [0]}}', "item '2': 1 weak labels, and 2"),
+        ("v.json", b'{"1": {"weak_labels": [0, 1]}, "2": {"weak_labels": [0]}}', "item '2': 1 weak labels"),
         ("v.json", b'{"1": {"weak_labels": [0, "x"]}}', "source 1: the weak label is 'x'"),
         ("v.json", b'{"1": {"weak_labels": [0, 1', "no JSON, or truncated"),
         ("v.npy", b"\x93NUMPY", "damaged, truncated"),
