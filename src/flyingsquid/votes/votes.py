@@ -323,17 +323,22 @@ class Votes:
     # ------------------------------------------------------------------ other views
 
     def __getitem__(self, rows: Any) -> Votes:
-        """The votes on some items; slices of dense votes share memory."""
+        """The votes on some items; slices of dense votes share memory. One item is votes on one item."""
         if isinstance(rows, tuple):
             # scikit-learn's cross-validation asks for votes[rows, ...].
             if len(rows) != 2 or rows[1] not in (Ellipsis, slice(None)):
                 raise VotesError("votes are indexed by items only; sources are picked by matched_to")
             rows = rows[0]
+        if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
+            if not -self.n_items <= rows < self.n_items:
+                # What ends a loop over the items.
+                raise IndexError(f"item {rows} of {self.n_items:,}; they are counted from 0")
+            rows = slice(int(rows) % self.n_items, int(rows) % self.n_items + 1)
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
             rows = rows.astype(np.intp) if not rows.size else rows
             if rows.ndim != 1 or rows.dtype.kind not in "iub":
-                raise VotesError("votes are indexed by a slice, a mask or a list of rows")
+                raise VotesError("votes are indexed by an item, a slice, a mask or a list of items")
         items = None if self.items is None else self.items[rows]
         return self._checked(self.codes[rows], self.classes, self.names, items)
 
