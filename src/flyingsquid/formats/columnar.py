@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ from flyingsquid.exceptions import ModelFileError, VoteFileError
 from flyingsquid.formats.coding import UNKNOWN, Coding, Survey, shown
 from flyingsquid.formats.columns import Roles, Wanted, assign, require_different
 from flyingsquid.formats.matrices import encoded, is_plain
-from flyingsquid.formats.streams import need_pyarrow, one_line
+from flyingsquid.formats.recognise import parquet_parts
+from flyingsquid.formats.streams import located, need_pyarrow, one_line
 from flyingsquid.formats.triples import Triples
 from flyingsquid.formats.unique import DistinctIds
 from flyingsquid.io import decode_labels
@@ -32,7 +34,7 @@ def read_columnar(
     wanted: Wanted,
     duplicates: str,  # as in open_votes
 ) -> tuple[Roles, ColumnarVotes | Triples]:
-    """A file of parquet or arrow, in wide or long form."""
+    """A file of parquet or arrow, or a folder of parquet files, in wide or long form."""
     file = _Batches(path, format)
     meta = _meta(file.schema)
     if meta.get("form") == "wide" and wanted.form is None and wanted.long is None:
@@ -64,24 +66,35 @@ class _Batches:
     def __init__(self, path: Path, format: str) -> None:  # as in open_votes
         self._path, self._format = path, format
         self._pyarrow = need_pyarrow(format)
+        self.metadata: list[Any] = []
         if format == "parquet":
-            opened = self._parquet(())
-            self.schema, self.n_items, self.metadata = (
-                opened.schema_arrow,
-                opened.metadata.num_rows,
-                opened.metadata,
-            )
+            self._parts = parquet_parts(path) if path.is_dir() else [path]
+            for part in self._parts:
+                with self._named(part):
+                    opened = self._parquet(part, ())
+                if not self.metadata:
+                    self.schema = opened.schema_arrow
+                elif not opened.schema_arrow.equals(self.schema):
+                    raise VoteFileError(
+                        f"{part.relative_to(path)} has other columns, or columns of other types, than "
+                        f"{self._parts[0].relative_to(path)}; the files of a folder must be alike"
+                    )
+                self.metadata.append(opened.metadata)
+            self.n_items = sum(meta.num_rows for meta in self.metadata)
         else:
-            self.metadata = None
             batches = self._ipc()
             self.schema = next(batches)
             self.n_items = sum(batch.num_rows for batch in batches)
         self.names = list(self.schema.names)
 
-    def _parquet(self, texts: Sequence[str]) -> Any:
+    def _parquet(self, part: Path, texts: Sequence[str]) -> Any:
         from pyarrow.parquet import ParquetFile  # noqa: PLC0415  # an extra
 
-        return ParquetFile(self._path, read_dictionary=list(texts), pre_buffer=False)
+        return ParquetFile(part, read_dictionary=list(texts), pre_buffer=False)
+
+    def _named(self, part: Path) -> contextlib.AbstractContextManager[None]:
+        """Errors about one file of a folder say which."""
+        return contextlib.nullcontext() if part == self._path else located(str(part.relative_to(self._path)))
 
     def _ipc(self) -> Iterator[Any]:
         """The schema, then the batches, each checked: offsets of a damaged file lead anywhere."""
@@ -105,18 +118,25 @@ class _Batches:
         if self._format == "parquet":
             types = self._pyarrow.types
             texts = [c for c in columns if types.is_string(self.schema.field(c).type)]
-            # Batches do not span row groups, so chunks of small row groups are smaller.
-            for batch in self._parquet(texts).iter_batches(batch_size=rows, columns=list(columns)):
-                absent = set(columns) - set(batch.schema.names)
-                if absent:
-                    raise VoteFileError(f"the column {min(absent)!r} is declared and not there; damaged")
-                yield batch
+            for part in self._parts:
+                with self._named(part):
+                    yield from self._batches_of(part, columns, texts, rows)
             return
         batches = self._ipc()
         next(batches)
         for batch in batches:
             for at in range(0, batch.num_rows, rows):
                 yield batch.slice(at, rows).select(list(columns))
+
+    def _batches_of(
+        self, part: Path, columns: Sequence[str], texts: Sequence[str], rows: int
+    ) -> Iterator[Any]:
+        # Batches do not span row groups, so chunks of small row groups are smaller.
+        for batch in self._parquet(part, texts).iter_batches(batch_size=rows, columns=list(columns)):
+            absent = set(columns) - set(batch.schema.names)
+            if absent:
+                raise VoteFileError(f"the column {min(absent)!r} is declared and not there; damaged")
+            yield batch
 
 
 class ColumnarVotes:
@@ -192,14 +212,14 @@ class ColumnarVotes:
         return [*ends, *([None] if len(numbers) < len(found) else [])]
 
     def _statistics(self, columns: list[str]) -> list[Any] | None:
-        meta = self._file.metadata
-        if meta is None or not meta.num_row_groups:
+        groups = [meta.row_group(g) for meta in self._file.metadata for g in range(meta.num_row_groups)]
+        if not groups:
             return None
-        at = {meta.row_group(0).column(j).path_in_schema: j for j in range(meta.num_columns)}
+        at = {groups[0].column(j).path_in_schema: j for j in range(groups[0].num_columns)}
         found: list[Any] = []
-        for g in range(meta.num_row_groups):
+        for group in groups:
             for name in columns:
-                known = meta.row_group(g).column(at[name]).statistics if name in at else None
+                known = group.column(at[name]).statistics if name in at else None
                 if known is None or not known.has_min_max or not known.has_null_count:
                     return None
                 found += [known.min, known.max] + ([None] if known.null_count else [])

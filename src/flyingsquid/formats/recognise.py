@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.formats.streams import Input
 
 FORMATS = ("csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench")
-"""Names of formats. ``json``: a list of records, or WRENCH in one file. ``wrench``: a folder."""
+"""Names of formats. ``json``: a list of records, or WRENCH in one file. ``wrench``: a folder. ``parquet``: a
+file, or a folder of them."""
 
 _ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv",
@@ -33,9 +35,11 @@ def format_of(source: Input, declared: str | None = None) -> str:
     """The format of a file. Name and content must agree, unless ``declared`` decides."""
     check_format(declared)
     if source.path.is_dir():
-        if declared not in (None, "wrench"):
+        if declared not in (None, "wrench", "parquet"):
             raise VoteFileError(f"this is a folder, and {declared} is a file")
-        return "wrench"
+        if declared == "parquet" and not parquet_parts(source.path):
+            raise VoteFileError("this folder holds no parquet files")
+        return declared or ("parquet" if parquet_parts(source.path) else "wrench")
     start = source.start()
     if not start:
         raise VoteFileError("the file is empty")
@@ -57,6 +61,12 @@ def format_of(source: Input, declared: str | None = None) -> str:
             raise VoteFileError(f"{binary} inside {source.compression} is not read; unpack it first")
         return binary
     return _text_format(start, named, declared)
+
+
+def parquet_parts(folder: Path) -> list[Path]:
+    """The parquet files below a folder, in the order of their names; what others hide is left alone."""
+    found = (path for path in folder.rglob("*.parquet") if path.is_file())
+    return sorted(p for p in found if not any(n[0] in "._" for n in p.relative_to(folder).parts))
 
 
 def _text_format(start: bytes, named: str | None, declared: str | None) -> str:
