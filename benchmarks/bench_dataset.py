@@ -1,9 +1,9 @@
 """Claim: a folder of parquet files is fitted at half the speed of a scan, and labelled at an eighth of it.
 
-100,000,000 rows of ten sources (simulated, ten files, deleted afterwards). The baseline reads every row group of
-every file with pyarrow and does nothing with it. Ours fits chunk by chunk, and then labels chunk by chunk into
-another file. Memory is the peak of the whole process. Run with ``python -m benchmarks.bench_dataset``; ``--save``
-writes the results file, ``--quick`` takes fewer rows.
+100,000,000 rows of ten sources (simulated, ten files, deleted afterwards). The baseline reads every row group
+of every file with pyarrow and does nothing with it. Ours fits chunk by chunk, and then labels chunk by chunk
+into another file. Memory is the peak of the whole process. Run with ``python -m benchmarks.bench_dataset``;
+``--save`` writes the results file, ``--quick`` takes fewer rows.
 """
 
 from __future__ import annotations

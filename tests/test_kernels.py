@@ -234,3 +234,17 @@ def test_numpy_labels_many_items_by_several_threads(monkeypatch):
     for threads in ("1", "3"):
         monkeypatch.setenv("FLYINGSQUID_THREADS", threads)
         np.testing.assert_allclose(binary_posterior(votes, prior, weights), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("m", "n_classes"), [(1, 2), (3, 2), (12, 2), (13, 2), (19, 2), (20, 2), (4, 40), (5, 120)]
+)
+def test_rows_are_numbers_whatever_their_layout(order, m, n_classes):
+    """The definition, digit by digit, for all ways in which rows are packed."""
+    rng = np.random.default_rng(m)
+    codes = rng.integers(-4, n_classes, (70_000, m)).astype(np.int16 if n_classes > 100 else np.int8)
+    packed = np.concatenate([part for _, part in packed_chunks(np.asarray(codes, order=order), n_classes)])
+    digits = np.maximum(codes, -1).astype(object) + 1
+    expected = sum(digits[:, j] * (n_classes + 1) ** j for j in range(m))
+    np.testing.assert_array_equal(packed, expected.astype(np.intp))
