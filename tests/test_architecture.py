@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "votes": NUMERIC | {"narwhals"},
     "io": {"numpy"},
     "graph": NUMERIC,
-    "formats": {"numpy", "narwhals", "pyarrow"},
+    "formats": NUMERIC | {"pyarrow"},
     "moments": NUMERIC | {"numba"},
     "estimate": NUMERIC,
     "infer": NUMERIC | {"numba"},

@@ -79,7 +79,7 @@ MEMBERS = {
 }  # fmt: skip
 ERRORS = {
     "FlyingSquidError", "VotesError", "OptionError", "GraphError", "NotIdentifiableError",
-    "IncompatibleError", "ModelFileError", "NotFittedError",
+    "IncompatibleError", "ModelFileError", "NotFittedError", "VoteFileError",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ FlyingSquidError(ValueError)
 ├── NotIdentifiableError   the votes do not determine a parameter
 ├── IncompatibleError      two values describe different sources or classes
 ├── ModelFileError         a file cannot be read, or a value cannot be kept in one
+├── VoteFileError          a file of votes or labels cannot be read or written
 └── NotFittedError         a fitted model is needed (scikit-learn's NotFittedError too)
 
 SourceWarning(UserWarning)  a fit went well, but some sources deserve a look
@@ -39,6 +40,10 @@ class IncompatibleError(FlyingSquidError):
 
 class ModelFileError(FlyingSquidError):
     """A model file is damaged, foreign or too new, or a value cannot be kept in one."""
+
+
+class VoteFileError(FlyingSquidError):
+    """A file of votes cannot be read or understood, or one of votes or labels cannot be written."""
 
 
 class NotFittedError(FlyingSquidError, AttributeError):
