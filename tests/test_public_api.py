@@ -27,6 +27,7 @@ TOP = [
     "learn_structure",
     "load",
     "score_bins",
+    "summarize",
     "to_training_set",
 ]
 MEMBERS = {

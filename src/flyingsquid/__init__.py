@@ -20,6 +20,7 @@ from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import ABSTAIN, Votes, score_bins
 
 if TYPE_CHECKING:
+    from flyingsquid.analysis import summarize
     from flyingsquid.models import (
         LabelModel,
         MajorityVote,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         load,
         to_training_set,
     )
+    from flyingsquid.reports import report
 
 __all__ = [
     "ABSTAIN",
@@ -50,7 +52,9 @@ __all__ = [
     "exceptions",
     "learn_structure",
     "load",
+    "report",
     "score_bins",
+    "summarize",
     "to_training_set",
 ]
 
@@ -69,7 +73,7 @@ _LAZY = dict.fromkeys(
         "to_training_set",
     ),
     "flyingsquid.models",
-)
+) | {"summarize": "flyingsquid.analysis", "report": "flyingsquid.reports"}
 
 
 def __getattr__(name: str) -> Any:

@@ -66,7 +66,7 @@ class MajorityVote(VoteEstimator):
         source 0  b     0.33
         source 1  b     0.33
         source 2  a     0.33
-        P(b) = 0.67: 2 of 3 votes
+        b with probability 0.67: 2 of 3 votes
         """
         return count_item(self._read_row(votes_row), self._classes, self.source_names_)
 

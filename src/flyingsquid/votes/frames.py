@@ -134,3 +134,18 @@ def _objects(series: Any) -> NDArray[Any]:
     values = np.empty(len(series), object)
     values[:] = series.to_list()
     return values
+
+
+def rows_of(data: Any, positions: Sequence[int]) -> list[Any] | None:
+    """Some rows of a table as mappings, or some values of a column; None if ``data`` is neither."""
+    at = [int(i) for i in positions]
+    if nw.dependencies.is_into_series(data):
+        values: list[Any] = nw.from_native(data, series_only=True)[at].to_list()
+        return values
+    if not is_frame(data):
+        return None
+    # Column by column: pandas may name columns with numbers, which rows by name cannot have.
+    columns = list(nw.from_native(data, eager_only=True)[at].iter_columns())
+    names = [str(column.name) for column in columns]
+    rows = zip(*(column.to_list() for column in columns), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
