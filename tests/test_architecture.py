@@ -15,6 +15,7 @@ LAYERS = {
     "_version": 0,
     "_deprecation": 0,
     "exceptions": 0,
+    "kernels": 0,
     "votes": 1,
     "io": 1,
     "graph": 1,
@@ -36,13 +37,14 @@ LAYERS = {
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
+    "kernels": {"numpy", "numba"},
     "votes": NUMERIC | {"narwhals"},
     "io": {"numpy"},
     "graph": NUMERIC,
     "formats": NUMERIC | {"pyarrow"},
-    "moments": NUMERIC | {"numba"},
+    "moments": NUMERIC,
     "estimate": NUMERIC,
-    "infer": NUMERIC | {"numba"},
+    "infer": NUMERIC,
     "analysis": NUMERIC,
     "models": NUMERIC | {"sklearn"},
     "datasets": NUMERIC | {"sklearn"},

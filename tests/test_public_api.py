@@ -19,6 +19,7 @@ TOP = [
     "OnlineLabelModel",
     "SequenceLabelModel",
     "SequenceMoments",
+    "VoteChunks",
     "Votes",
     "WeaklySupervisedClassifier",
     "__version__",

@@ -17,7 +17,7 @@ from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments, SequenceMoments
-from flyingsquid.votes import ABSTAIN, Votes, score_bins
+from flyingsquid.votes import ABSTAIN, VoteChunks, Votes, score_bins
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import summarize
@@ -45,6 +45,7 @@ __all__ = [
     "OnlineLabelModel",
     "SequenceLabelModel",
     "SequenceMoments",
+    "VoteChunks",
     "Votes",
     "WeaklySupervisedClassifier",
     "__version__",

@@ -28,6 +28,11 @@ def as_votes(
         if not data.n_items:
             raise VotesError(f"votes are empty: 0 items x {data.n_sources} sources")
         return data
+    if hasattr(type(data), "__next__") or type(data).__name__ == "VoteChunks":
+        raise VotesError(
+            "votes in chunks are read by fit, predict and predict_proba of LabelModel and MajorityVote, and "
+            "by Moments.of; here votes are needed that fit into memory"
+        )
     if classes is not None and ABSTAIN in classes:
         raise VotesError(
             "the model was fitted on signed votes (-1, 0 for no vote, +1), which a plain array "

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.kernels import kernels_for
+from flyingsquid.kernels.patterns import histogram
 from flyingsquid.votes.states import ABSTAIN, smallest_dtype
 
 # Float arithmetic does the packing because only floats go through BLAS; both types are
@@ -51,6 +53,18 @@ def packed_chunks(codes: NDArray[Any], n_classes: int) -> Iterator[tuple[slice, 
         with np.errstate(invalid="ignore", over="ignore"):
             numbers = (part @ powers + offset).astype(np.intp)
         yield slice(start, start + len(chunk)), numbers
+
+
+def pattern_counts(codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
+    """How often each pattern occurs in dense ``codes`` (n, m), shape (n_patterns,); for few patterns."""
+    size = n_patterns(codes.shape[1], n_classes)
+    kernels = kernels_for(codes, n_classes, "patterns")
+    if kernels is not None and size < _EXACT_FLOAT32:
+        return histogram(kernels, codes, n_classes, size)
+    counts = np.zeros(size, np.int64)
+    for _, numbers in packed_chunks(codes, n_classes):
+        counts += np.bincount(numbers, minlength=size)
+    return counts
 
 
 def all_patterns(n_sources: int, n_classes: int) -> NDArray[Any]:

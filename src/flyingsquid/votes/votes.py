@@ -117,7 +117,21 @@ class Votes:
         declared = read_names(names, array.shape[1])
         convention = Convention.read(abstain, classes, reasons)
         codes, found = encode(array, convention, in_column(declared))
-        return cls(codes, found, declared)
+        return cls._checked(codes, found, declared)
+
+    @classmethod
+    def _checked(
+        cls,
+        codes: Codes,
+        classes: tuple[Label, ...],
+        names: tuple[str, ...] | None,
+        items: NDArray[Any] | None = None,
+    ) -> Votes:
+        """Votes whose parts were checked before: looking at every code once more would cost a pass."""
+        votes = object.__new__(cls)
+        for field, value in (("codes", codes), ("classes", classes), ("names", names), ("items", items)):
+            object.__setattr__(votes, field, value)
+        return votes
 
     @classmethod
     def from_signed(cls, labels: ArrayLike, names: Iterable[str] | None = None) -> Votes:
@@ -321,7 +335,7 @@ class Votes:
             if rows.ndim != 1 or rows.dtype.kind not in "iub":
                 raise VotesError("votes are indexed by a slice, a mask or a list of rows")
         items = None if self.items is None else self.items[rows]
-        return replace(self, codes=self.codes[rows], items=items)
+        return self._checked(self.codes[rows], self.classes, self.names, items)
 
     def of_sources(self, sources: Sequence[int]) -> Votes:
         """The votes of some sources, by position."""
