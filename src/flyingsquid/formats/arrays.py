@@ -6,6 +6,7 @@ import contextlib
 import json
 import lzma
 import struct
+import warnings
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,9 +53,13 @@ def read_npy(path: Path, wanted: Wanted) -> tuple[Roles, MatrixVotes]:
     _require_plain(wanted, "npy")
     with _damage(), open(path, "rb") as file:
         head = _read_head(file)
+        start, size = file.tell(), file.seek(0, 2)
     head.require_matrix("the array")
+    if size - start != head.nbytes:
+        what = "truncated" if size - start < head.nbytes else "damaged"
+        raise VoteFileError(f"the array declares {head.nbytes:,} bytes and has {size - start:,}; {what}")
     with _damage():
-        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+        matrix = np.memmap(path, head.dtype, "r", start, head.shape, "F" if head.fortran else "C")
 
     def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
         for at in range(0, len(matrix), size):
@@ -220,7 +225,12 @@ def _read_head(file: Any, info: zipfile.ZipInfo | None = None) -> _Head:
     read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise VoteFileError(f"the npy version {version} is unknown")
-    shape, fortran, dtype = read(file)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            shape, fortran, dtype = read(file)
+    except Exception as error:  # NumPy hands the header to Python's tokenizer, which fails in many ways
+        raise VoteFileError(f"the head of an array cannot be read: {one_line(error)}") from error
     if not all(isinstance(x, int) and x >= 0 for x in shape) or not dtype.itemsize:
         raise VoteFileError(f"an array of shape {shape} and type {dtype}")
     head = _Head(

@@ -21,8 +21,8 @@ REASON_TEXTS = {f"!{reason}": code_of_reason(reason) for reason in REASONS[1:]}
 UNKNOWN = -100
 """The code of a value that is neither a class nor "no vote"."""
 MOST_CLASSES = int(np.iinfo(np.int16).max)
-_WHOLE = re.compile(r"\s*[+-]?\d{1,18}(\.0*)?\s*")
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+_WHOLE = re.compile(r" *[+-]?[0-9]{1,18}(\.0*)? *")
+_NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _PAIRS = (("no", "yes"), ("n", "y"))
 Where = Callable[[Any], str]
 """Where in the file a value stands, in words for a message."""

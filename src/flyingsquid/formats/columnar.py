@@ -105,7 +105,11 @@ class _Batches:
             types = self._pyarrow.types
             texts = [c for c in columns if types.is_string(self.schema.field(c).type)]
             # Batches do not span row groups, so chunks of small row groups are smaller.
-            yield from self._parquet(texts).iter_batches(batch_size=rows, columns=list(columns))
+            for batch in self._parquet(texts).iter_batches(batch_size=rows, columns=list(columns)):
+                absent = set(columns) - set(batch.schema.names)
+                if absent:
+                    raise VoteFileError(f"the column {min(absent)!r} is declared and not there; damaged")
+                yield batch
             return
         batches = self._ipc()
         next(batches)

@@ -26,6 +26,9 @@ GOLD_NAMES = frozenset({
     "y_true",
 })  # fmt: skip
 
+_FEWEST_IDS = 3
+"""Two different values that no other column has are no sign of an identifier yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -167,7 +170,7 @@ def _item_column(
                 f"the column {name!r} was taken as the item identifier; item= (--item) says otherwise"
             )
             return name
-    if not free or free[0] != names[0] or first is None or len(names) < 2 or len(first[0]) < 2:
+    if not free or free[0] != names[0] or first is None or len(names) < 2 or len(first[0]) < _FEWEST_IDS:
         return None
     values = list(first[0])
     others = {

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse, vstack
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.formats.arrays import read_npy, read_npz
@@ -98,10 +99,10 @@ class VoteFile:
         self.path = given.shown
         self.format, self.form = format, roles.form
         self.classes = coding.classes
-        self.names = tuple(source.names) or None
+        self.n_sources = len(source.names) or int(getattr(source, "n_sources", 0))
+        self.names = None if getattr(source, "positional", False) else tuple(source.names) or None
         self.item_name, self.gold_name = _plain(roles.item), _plain(roles.gold)
         self.n_items = source.n_items
-        self.n_sources = len(self.names or ()) or int(getattr(source, "n_sources", 0))
         self.notes = tuple(notes)
         self.chunk_rows = chunk_rows or max(1, min(1 << 17, _CHUNK_CELLS // max(1, self.n_sources)))
 
@@ -117,7 +118,7 @@ class VoteFile:
                 n = codes.shape[0]
                 shown = range(start, start + n) if ids is None else ids
                 items = None if ids is None or hasattr(ids, "to_pylist") else _as_ids(ids)
-                votes = Votes(codes, self.classes, self.names, items if self.form == "long" else None)
+                votes = Votes(codes, self.classes, self.names, items if issparse(codes) else None)
                 yield VoteChunk(votes, np.arange(start, start + n) if ids is None else shown, gold)
                 start += n
 
@@ -297,8 +298,6 @@ def _as_ids(ids: Any) -> NDArray[Any]:
 
 
 def _joined(chunks: list[VoteChunk]) -> VoteChunk:
-    from scipy.sparse import csr_array, vstack  # noqa: PLC0415  # only for long forms in several chunks
-
     first = chunks[0].votes
     if first.is_sparse:
         codes: Codes = csr_array(vstack([c.votes.codes for c in chunks], format="csr"))

@@ -55,11 +55,13 @@ class _Part:
 class Spool:
     """Votes of files of text, parsed once. Up to 64 MB are kept in memory, more on disk.
 
-    Columns may be added while it grows; a row that is older lacks them.
+    Columns may be added while it grows; a row that is older lacks them. ``positional`` says that the
+    names are only positions.
     """
 
     def __init__(self, *, plain_text: bool, has_ids: bool, has_gold: bool) -> None:
         self.names: list[str] = []
+        self.positional = False
         self.n_items = 0
         self.has_ids, self.has_gold = has_ids, has_gold
         self._plain_text = plain_text

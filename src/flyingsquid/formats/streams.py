@@ -174,6 +174,8 @@ def located(shown: str) -> Iterator[None]:
         ) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise VoteFileError(f"{shown}: truncated or damaged: {one_line(error)}") from error
+    except UnicodeDecodeError as error:
+        raise VoteFileError(f"{shown}: damaged: a name or a text is not UTF-8") from error
     except MemoryError as error:
         raise VoteFileError(f"{shown}: memory has no room for this file") from error
     except BrokenPipeError:

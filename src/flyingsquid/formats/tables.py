@@ -44,7 +44,11 @@ def read_table(
 def _empty(table: DelimitedTable | JsonTable, roles: Roles, duplicates: str) -> Spool | Triples:
     if roles.form == "long":
         return Triples(plain_text=table.plain_text, has_gold=roles.gold is not None, duplicates=duplicates)
-    return Spool(plain_text=table.plain_text, has_ids=roles.item is not None, has_gold=roles.gold is not None)
+    spool = Spool(
+        plain_text=table.plain_text, has_ids=roles.item is not None, has_gold=roles.gold is not None
+    )
+    spool.positional = not table.has_names
+    return spool
 
 
 def _roles(table: DelimitedTable | JsonTable, block: Block, wanted: Wanted) -> Roles:
