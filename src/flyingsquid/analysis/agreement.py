@@ -15,7 +15,7 @@ from flyingsquid.estimate.copies import MOST_SOURCES, near_copies, pair_agreemen
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.gold import read_gold
+from flyingsquid.votes.gold import read_task_gold
 
 Array = NDArray[np.float64]
 # Items that count less than this for a class say nothing about it; sources that vary less do not vary.
@@ -137,7 +137,7 @@ def dependence_given_truth(
         raise OptionError("pass the true classes y, or posterior=, and not both")
     read = _few(read_votes(model, votes)[0])
     if posterior is None:
-        gold = read_gold(y, read.classes, read.n_items, "y")
+        gold = read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0]
         if not (gold >= 0).any():
             raise VotesError("y holds no known class, so nothing is known about the pairs given the truth")
         posterior = np.eye(read.n_classes)[np.maximum(gold, 0)] * (gold >= 0)[:, None]

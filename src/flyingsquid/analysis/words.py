@@ -9,8 +9,8 @@ from flyingsquid.analysis.findings import Findings, Ranked, find
 
 # Lists of names are cut after so many.
 _MOST_LISTED = 6
-# Sources that are worth less than this share of their number err together.
-_PANEL = 0.75
+# Sources whose votes correlate more than this given the truth pull the labels to their side.
+_CLOSE = 0.2
 
 
 def in_words(votes: Any, y: Any = None, model: Any = None, *, task: int | None = None) -> list[str]:
@@ -91,9 +91,9 @@ def _about_ranks(found: Findings) -> list[str]:
         if found.measure == "balanced accuracy"
         else "The numbers say how often a vote of the source is right."
     )
-    worth = found.effective_sources
-    if found.judged_by != "known labels" and worth is not None and worth < _PANEL * found.n_sources:
-        meaning += " Trust their order more than their size: judges that err together look good."
+    strongest_tie = found.dependent[0].correlation if found.dependent else 0.0
+    if found.judged_by != "known labels" and strongest_tie > _CLOSE:
+        meaning += " Sources that err together look better than they are, because the labels lean to them."
     return [
         f"Strongest by {by}: {_ranking(found.strongest)}.",
         f"Weakest: {_ranking(found.weakest)}. {meaning}",

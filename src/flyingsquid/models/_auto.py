@@ -121,7 +121,8 @@ def _fits_many(moments: Moments, votes: Votes, weights: NDArray[Any] | None) -> 
     options: dict[str, Any] = {"method": "refined", "multiclass": "native", "screen": 1.0}
     first = fit_many(moments, None, votes=over.votes, sample_weight=over.weights, **options)
     tables = np.asarray(first.tables)[:, :, :-1]
-    told = tables / np.maximum(tables.sum(axis=2, keepdims=True), 1e-12)
+    # A source that never votes has a table of zeros, which have no logarithm.
+    told = np.maximum(tables / np.maximum(tables.sum(axis=2, keepdims=True), 1e-12), 1e-12)
     if float(np.mean(first.accuracies)) < 1 / moments.n_classes + _BEYOND_CHANCE:
         return False
     if agreement_misfit(moments, tables, first.balance) > _MISFIT:

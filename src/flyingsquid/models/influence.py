@@ -20,7 +20,7 @@ from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.gold import read_gold
+from flyingsquid.votes.gold import read_task_gold
 
 Array = NDArray[np.float64]
 # Methods whose fit is a function of the counts of pairs, given the class balance.
@@ -100,7 +100,7 @@ def leave_one_out(
     (0, True)
     """
     read = _read(model, votes, gold)
-    truth = None if y is None else read_gold(y, read.classes, read.n_items, "y")
+    truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0]
     whole = model.predict_proba(read)
     m = read.n_sources
     changed, shift, right = np.full(m, np.nan), np.full(m, np.nan), np.full(m, np.nan)
@@ -205,7 +205,7 @@ def learning_curve(
     _check_repeats(repeats)
     labelled = np.sort(rng.permutation(read.n_items)[:_MOST_LABELLED])
     shown = read[labelled]
-    truth = None if y is None else read_gold(y, read.classes, read.n_items, "y")[labelled]
+    truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0][labelled]
     whole = winners(model.predict_proba(shown))
     shape = (len(chosen), repeats)
     same, moved, right = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)

@@ -8,8 +8,6 @@ from typing import Any
 BLUE, ORANGE, GREEN, SKY, GREY = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#8A8F98"
 # A row for a source, in inches.
 ROW = 0.24
-# An axis that is longer has ticks at whole percentages.
-_WHOLE_PERCENT = 0.04
 
 
 def one_axis(axis: Any, width: float, height: float) -> Any:
@@ -50,12 +48,11 @@ def plain(axis: Any) -> None:
 
 
 def in_percent(axis: Any, which: str = "x") -> None:
-    """Shares as percentages, whole ones where these suffice. Call it when the limits are set."""
-    from matplotlib.ticker import PercentFormatter
+    """Shares as percentages, with as many digits as the ticks have."""
+    from matplotlib.ticker import FuncFormatter
 
-    low, high = getattr(axis, f"get_{which}lim")()
-    decimals = 0 if high - low > _WHOLE_PERCENT else 1
-    getattr(axis, f"{which}axis").set_major_formatter(PercentFormatter(1.0, decimals=decimals))
+    words = FuncFormatter(lambda share, _: f"{round(100 * share, 6):g}%")
+    getattr(axis, f"{which}axis").set_major_formatter(words)
 
 
 def shortened(name: Any, most: int = 28) -> str:

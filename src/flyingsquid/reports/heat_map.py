@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.reports.marks import LABEL, WIDTH, plot, rect, row_label, words
+from flyingsquid.reports.marks import LABEL, WIDTH, plot, rect, row_label, text_within, words
 
 _WIDE = 1.5 * WIDTH  # it is as tall as it is wide, so it gets more of the page
 _NUMBER = 20.0  # what the number of a source takes
@@ -38,13 +38,12 @@ def heat_map(
     left = LABEL + _NUMBER
     side = min((_WIDE - left) / max(m - 1, 1), 34.0)
     bottom = (m - 1) * side
-    every = ceil(11 / side)
+    every = ceil(14 / side)  # so that numbers do not run into each other
     parts = []
     for i in range(1, m):
         y = (i - 1) * side
-        if side >= 10 or i % every == 0:
-            parts.append(row_label(names[i], y + side / 2))
-            parts.append(words(str(i + 1), left - 5, y + side / 2, "side"))
+        parts.append(row_label(names[i], y + side / 2))
+        parts.append(words(str(i + 1), left - 5, y + side / 2, "side"))
         parts += [
             _cell((names[i], names[j]), agreement[i, j], beyond[i, j] / strongest, (left + j * side, y), side)
             for j in range(i)
@@ -52,7 +51,7 @@ def heat_map(
     for j in range(0, m - 1, every):
         parts.append(words(str(j + 1), left + (j + 0.5) * side, bottom + 12, "tick"))
     # The first source has no row of its own; its name stands above the diagonal.
-    parts.append(words(f"1 = {names[0][:40]}", left + side + 6, side / 2, "head central"))
+    parts.append(text_within(f"1 = {names[0]}", left + side + 6, side / 2, LABEL, "value central"))
     width = max(left + bottom, WIDTH)
     return plot(bottom + 16, parts, label=label, says=says, width=width)
 

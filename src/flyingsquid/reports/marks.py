@@ -77,20 +77,24 @@ def path(kind: str, points: Sequence[tuple[float, float]], *, closed: bool = Fal
 
 
 def words(text: str, x: float, y: float, kind: str = "") -> str:
-    """Words of ours, or numbers; names of strangers go through :func:`row_label`."""
+    """Words of ours, or numbers; names of strangers go through :func:`text_within`."""
     return f'<text class="{kind}" x="{num(x)}" y="{num(y)}">{safe(text)}</text>'
 
 
 def row_label(source: str, y: float, width: float = LABEL) -> str:
     """A name at the left of a row, cut to what fits; whole where the pointer rests on it."""
-    room = width - 8
-    shown = fitted(source, int(room / _LETTER))
+    return text_within(source, width - 6, y, width - 8, "row")
+
+
+def text_within(text: str, x: float, y: float, room: float, kind: str) -> str:
+    """A text of strangers, cut to the room there is; whole where the pointer rests on it."""
+    shown = fitted(text, int(room / _LETTER))
     # Where a wide font might need more than there is, letters are set closer.
     squeeze = columns_of(shown) * _WIDEST_LETTER > room
     fit = f' textLength="{num(min(room, columns_of(shown) * 5.8))}" lengthAdjust="spacingAndGlyphs"' * squeeze
     return (
-        f'<text class="row" x="{num(width - 6)}" y="{num(y)}"{fit}>{safe(shown)}'
-        f"<title>{name(source, 200)}</title></text>"
+        f'<text class="{kind}" x="{num(x)}" y="{num(y)}"{fit}>{safe(shown)}'
+        f"<title>{name(text, 200)}</title></text>"
     )
 
 

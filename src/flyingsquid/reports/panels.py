@@ -12,13 +12,13 @@ from flyingsquid.reports.marks import (
     WIDTH,
     Scale,
     dot,
-    fitted,
     line,
     path,
     percent,
     plot,
     rect,
     round_ticks,
+    text_within,
     words,
 )
 
@@ -111,7 +111,7 @@ def courses(all_of: Sequence[Course], *, chance: float, label: str, says: str) -
     parts = []
     for i, course in enumerate(all_of):
         left, top = (i % 2) * (width + 16), (i // 2) * (height + 14)
-        x, y = Scale(0.0, span, left + 26, left + width), Scale(y_low, y_high, top + height - 14, top + 18)
+        x, y = Scale(0.0, span, left + 34, left + width), Scale(y_low, y_high, top + height - 14, top + 18)
         parts += _panel(course, x, y, top, chance, span, last=i >= len(all_of) - 2)
     rows = -(-len(all_of) // 2)
     return plot(rows * (height + 14), parts, label=label, says=says)
@@ -120,7 +120,7 @@ def courses(all_of: Sequence[Course], *, chance: float, label: str, says: str) -
 def _panel(
     course: Course, x: Scale, y: Scale, top: float, chance: float, span: float, *, last: bool
 ) -> list[str]:
-    parts = [words(fitted(course.name, 22), x.start, top + 9, "value")]
+    parts = [text_within(course.name, x.start, top + 9, x.end - x.start, "value")]
     parts += ticks_beside(y, round_ticks(y.low, y.high, 2), x.start, x.end, ".0%")
     parts.append(line("chance", x.start, y(chance), x.end, y(chance)))
     known = np.isfinite(course.low) & np.isfinite(course.high) & np.isfinite(course.values)

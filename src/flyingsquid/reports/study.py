@@ -105,7 +105,7 @@ class Study:
         if len(order) <= MOST_SHOWN:
             return order, ""
         # Those with hardly any votes would fill both ends.
-        kept = self._most_voting(4 * MOST_SHOWN)
+        kept = self.most_voting(4 * MOST_SHOWN)
         known = [j for j in order if j in kept]
         half = MOST_SHOWN // 2
         ends = f"the {half} best and the {half} worst among the {len(known)} sources with the most votes"
@@ -116,11 +116,12 @@ class Study:
         order = self.ranked()
         if len(order) <= MOST_PAIRED:
             return order, ""
-        kept = self._most_voting(MOST_PAIRED)
+        kept = self.most_voting(MOST_PAIRED)
         left = f"Shown are the {MOST_PAIRED} sources with the most votes, of {len(order):,}."
         return [j for j in order if j in kept], left
 
-    def _most_voting(self, most: int) -> set[int]:
+    def most_voting(self, most: int) -> set[int]:
+        """So many sources, those with the most votes."""
         return set(np.argsort(-self.column("votes"), kind="stable")[:most].tolist())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.analysis.agreement import dependence_given_truth
+from flyingsquid.analysis.agreement import agreement, dependence_given_truth
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.drawing import STYLE, to_svg
@@ -18,6 +18,7 @@ from flyingsquid.reports.page import Section, figure, grid
 from flyingsquid.reports.study import Study
 
 _MOST_PAIRS = 12
+_LEAST_OVERLAP = 30
 _LEAST_SOURCES = 5  # for a structure to be learned
 
 
@@ -98,7 +99,10 @@ def _given_gold(study: Study, shown: list[int]) -> NDArray[np.float64] | None:
     if gold is None or not (gold >= 0).any():
         return None
     known = np.flatnonzero(gold >= 0)
-    return dependence_given_truth(study.votes.of_sources(shown)[known], study.known_classes(known))
+    part = study.votes.of_sources(shown)[known]
+    found = dependence_given_truth(part, study.known_classes(known))
+    # A few items that both happened to judge say nothing.
+    return np.where(agreement(part).overlaps >= _LEAST_OVERLAP, found, np.nan)
 
 
 def _picture(study: Study, shown: list[int], found: _Found, left_out: str) -> str:

@@ -50,9 +50,10 @@ def _item(study: Study, model: Any, row: ContestedRow, record: Any) -> str:
     label = as_scalar(row.label)
     top = row.probabilities[study.votes.classes.index(row.label)]
     wrong = row.gold is not None and row.gold != row.label
-    verdict = f"{name(label, 24)} {top:.2f}"
+    verdict = f"<bdi>{name(label, 24)}</bdi> · {top:.2f}"
     if row.gold is not None:
-        verdict += f' <span class="wrong">is {name(as_scalar(row.gold), 24)}</span>' if wrong else " ✓"
+        truth = name(as_scalar(row.gold), 24)
+        verdict += f' <span class="wrong">is <bdi>{truth}</bdi></span>' if wrong else " ✓"
     preview = gist(record) if record is not None else _tally(study, row)
     return (
         f'<details class="item"><summary><span class="id"><bdi>{name(known, 40)}</bdi></span>'

@@ -23,7 +23,7 @@ _HEADINGS = {
     "precision": "Right on known items",
     "accuracy": "Accuracy, estimated",
     "votes": "Votes",
-    "flags": "Look at",
+    "flags": "Remarks",
 }
 _SHARES = {"coverage", "overlaps", "conflicts", "precision", "accuracy"}
 _TEXTS = {"name", "polarity", "flags"}
@@ -126,7 +126,7 @@ def table(study: Study) -> str:
     others = [c for c in present if c not in (*_FIRST, *_LAST, *_WITHIN)]
     columns = [c for c in (*_FIRST, *others, *_LAST) if c in present]
     order = study.ranked()
-    kept = order[:MOST_ROWS]
+    kept = order if len(order) <= MOST_ROWS else [j for j in order if j in study.most_voting(MOST_ROWS)]
     left = len(order) - len(kept)
     sorted_by = "accuracy" if "accuracy" in columns else "precision" if "precision" in columns else "coverage"
     head = "".join(_head(c, descending=c == sorted_by) for c in columns)
@@ -141,7 +141,7 @@ def table(study: Study) -> str:
     notes = _notes(study)
     if left:
         notes.append(
-            f"{left:,} more sources, those lowest by {sorted_by}, are not in this table; fs.summarize "
+            f"{left:,} more sources, those with the fewest votes, are not in this table; fs.summarize "
             "lists all."
         )
     return (
