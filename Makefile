@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
-.PHONY: help venv demo test test-core lint bench peers docs clean
+.PHONY: help venv demo test test-core fuzz lint bench peers docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ test: venv ## Run the whole test suite
 test-core: $(VENV)/.core ## Run the tests that need no extra
 	$(BIN)/python -m pip install $(PIP_FLAGS) 'pytest>=8.0' 'hypothesis>=6.100'
 	$(BIN)/python -m pytest -m 'not extra'
+
+fuzz: venv ## Damage files of votes and models for ten minutes, and read them
+	$(BIN)/python -m tests.fuzz --minutes 10
 
 lint: venv ## Check style and types
 	$(BIN)/ruff check .

@@ -363,6 +363,17 @@ def test_standard_input_is_read_more_than_once():
     assert answer.stdout.decode().strip() == "jsonl [2, 2] standard input"
 
 
+@pytest.mark.parametrize(
+    ("name", "start"), [("v.parquet", b"PAR1"), ("v.arrow", b"ARROW1"), ("v.zst", b"\x28\xb5\x2f\xfd")]
+)
+def test_what_needs_pyarrow_says_so(made, monkeypatch, name, start):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(VoteFileError, match=r"needs pyarrow: pip install 'flyingsquid\[files\]'"):
+        open_votes(made(name, start + b" and more"))
+    with pytest.raises(VoteFileError, match=r"flyingsquid\[files\]"):
+        write_votes(made("v.csv", "").with_name("w.parquet"), Votes(np.zeros((2, 2), np.int8), (0, 1)))
+
+
 def test_options_that_contradict(made):
     path = made("v.csv", "id,a,b\nx,0,1\n")
     for options in (

@@ -72,7 +72,8 @@ def test_round_trip(tmp_path_factory, name, table):
     labels = np.array([*classes, None], object)[gold]
     write_votes(path, votes, ids=ids, gold=labels)
     key = "Y" if name == "v.npz" else "gold"
-    file = open_votes(path, item=None if name == "v.npz" else "id", gold=key, classes=classes, chunk_rows=5)
+    options = {"sources": names, "item": "id"} if name.startswith(("v.csv", "v.tsv")) else {}
+    file = open_votes(path, gold=key, classes=classes, chunk_rows=5, **options)
     back = file.read()
     # Columns of numbers have no place for a reason.
     keeps_reasons = isinstance(classes[0], str) or name not in ("v.parquet", "v.arrow")

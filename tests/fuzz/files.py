@@ -18,7 +18,8 @@ TOKENS = [
     b",", b'"', b"\n", b"\r", b"\t", b"\0", b"-1", b"0", b"1", b"1e999", b"NaN", b"null", b"{", b"}", b"[",
     b"]", b":", b"\xff\xfe", b"\xef\xbb\xbf", b"\x80", b"true", b"9" * 30, b"9" * 5000, b"PK\x03\x04",
     b"PAR1", b"\x93NUMPY", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80", b"[" * 2000,
-    b'{"a":' * 500, b"id", b"votes", b"\xed\xa0\x80", b"(1, 1000000000)", b"'descr': '|O'", b"(99999999999999999999, 2)",
+    b'{"a":' * 500, b"id", b"votes",
+    b"\xed\xa0\x80", b"(1, 1000000000)", b"'descr': '|O'", b"(99999999999999999999, 2)",
 ]  # fmt: skip
 
 

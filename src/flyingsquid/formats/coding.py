@@ -269,11 +269,13 @@ def _whole_classes(found: list[int], survey: Survey, where: Where, notes: list[s
             "classes= (--classes) names others"
         )
     lowest, highest = found[0], found[-1]
-    if lowest == 1 and highest > 1:
+    if highest >= 1 << 63:
+        raise VoteFileError(f"the vote {shown(highest)} is no class; it is larger than any number of 64 bits")
+    if lowest == 1 and 1 < highest <= MOST_CLASSES:
         notes.append(
             f"classes are 1 to {highest}, because nobody votes 0; classes= (--classes) says otherwise"
         )
-        return tuple(range(1, highest + 1)) if highest <= MOST_CLASSES else tuple(found)
+        return tuple(range(1, highest + 1))
     if lowest > 1 or highest >= MOST_CLASSES:
         if len(found) < 2 or len(found) > MOST_CLASSES:
             raise VoteFileError(f"the votes {listed(found)} are no classes; classes= (--classes) names them")

@@ -35,8 +35,8 @@ def read_columnar(
     """A file of parquet or arrow, in wide or long form."""
     file = _Batches(path, format)
     meta = _meta(file.schema)
-    if meta.get("item") in file.names and wanted.item is None and wanted.form is None and wanted.long is None:
-        wanted = Wanted("wide", meta["item"], wanted.sources, wanted.ignore, wanted.gold)
+    if meta.get("form") == "wide" and wanted.form is None and wanted.long is None:
+        wanted = _noted(meta, wanted, file.names)
     first = next(file.batches(list(file.names), _FIRST_ROWS), None)
     if first is None or not first.num_rows:
         raise VoteFileError("the file holds no rows")
@@ -351,6 +351,18 @@ def _first_values(batch: Any, name: str) -> list[Any]:
     if kind.startswith(("list", "large_list", "struct", "map", "fixed_size_list", "binary", "large_binary")):
         return [None]
     return list(batch.column(name).to_pylist())
+
+
+def _noted(meta: dict[str, Any], wanted: Wanted, names: list[str]) -> Wanted:
+    """What the user wants, and for the rest what the file says of itself."""
+    item = wanted.item
+    if item is None:
+        item = meta.get("item") if meta.get("item") in names else False
+    others = (item, meta.get("gold"), wanted.gold, *wanted.ignore)
+    sources = wanted.sources
+    if sources is None:
+        sources = tuple(name for name in names if name not in others)
+    return Wanted("wide", item, sources, wanted.ignore, wanted.gold)
 
 
 def _meta(schema: Any) -> dict[str, Any]:

@@ -65,9 +65,12 @@ class ColumnarVotesWriter:
         if self._out is None:
             names = list(columns)
             fields = [self._pyarrow.field(name, columns[name].type) for name in names]
-            meta = {"classes": encode_labels(self._layout.classes)}
-            if not self._layout.long:
-                meta["item"] = "id" if self._layout.has_ids else None  # type: ignore[assignment]  # JSON
+            meta = {
+                "classes": encode_labels(self._layout.classes),
+                "form": "long" if self._layout.long else "wide",
+                "item": "id" if self._layout.has_ids else None,
+                "gold": "gold" if self._layout.has_gold else None,
+            }
             schema = self._pyarrow.schema(fields, metadata={META: json.dumps(meta).encode()})
             self._out = ColumnarFile(self._file, self._format, schema)
         self._out.write([columns[field.name].cast(field.type) for field in self._out.schema])

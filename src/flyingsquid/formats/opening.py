@@ -138,7 +138,7 @@ class VoteFile:
         >>> open_votes(path).describe()
         '2 items, 2 sources, classes ham/spam, blank = abstain, wide form'
         """
-        shown = [str(label) for label in self.classes[:6]] + (["..."] if len(self.classes) > 6 else [])
+        shown = [_short(label) for label in self.classes[:6]] + (["..."] if len(self.classes) > 6 else [])
         classes = "/".join(shown) + (f" ({len(self.classes):,})" if len(self.classes) > 6 else "")
         parts = [
             f"{self.n_items:,} item{'s' * (self.n_items != 1)}",
@@ -153,7 +153,7 @@ class VoteFile:
         if self.form == "long":
             return "no row = abstain"
         values = [v for v in self._source.survey().values if self._coding.code_of(v) == -1]
-        shown = sorted({"blank" if str(v).strip() == "" or is_null(v) else str(v) for v in values})
+        shown = sorted({"blank" if str(v).strip() == "" or is_null(v) else _short(v) for v in values})
         return f"{' or '.join(shown[:3])} = abstain" if shown else ""
 
 
@@ -283,6 +283,11 @@ def _triple(long: Iterable[str]) -> tuple[str, str, str]:
     if isinstance(long, str) or len(names) != 3:
         raise OptionError(f"long={long!r}; three columns are needed: item, source, label")
     return names
+
+
+def _short(label: Any) -> str:
+    text = str(label)
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _plain(name: str | None) -> str | None:

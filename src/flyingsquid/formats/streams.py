@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import weakref
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,9 +61,8 @@ class Held:
 
     def __init__(self, file: Any) -> None:
         self.file = file
-
-    def __del__(self) -> None:
-        self.file.close()
+        # Not __del__: in a cycle, such as that of a caught error, the file could go first.
+        weakref.finalize(self, file.close)
 
 
 def temporary(in_memory: int) -> Held:

@@ -32,7 +32,7 @@ def read_table(
         if isinstance(votes, Triples):
             _add_long(votes, block, roles)
         else:
-            roles = _add_wide(votes, block, roles, wanted)
+            roles = _add_wide(votes, block, roles, wanted, nested=getattr(table, "nested", False))
     if roles is None or votes is None:
         raise VoteFileError("the file holds a header and no rows")
     votes.finish()
@@ -91,11 +91,11 @@ def _add_long(votes: Triples, block: Block, roles: Roles) -> None:
     votes.add(items, sources, labels, None if roles.gold is None else block.get(roles.gold))
 
 
-def _add_wide(votes: Spool, block: Block, roles: Roles, wanted: Wanted) -> Roles:
-    new = [name for name in block if name not in roles.columns] if wanted.sources is None else []
-    new = [
-        n for n in new if not n.startswith(OUTER) and n not in wanted.ignore and n.lower() not in GOLD_NAMES
-    ]
+def _add_wide(votes: Spool, block: Block, roles: Roles, wanted: Wanted, *, nested: bool) -> Roles:
+    known = set(roles.columns) | set(wanted.ignore)
+    new = [name for name in block if name not in known] if wanted.sources is None else []
+    golden = frozenset() if nested else GOLD_NAMES  # of nested votes, every name inside is a source
+    new = [name for name in new if not name.startswith(OUTER) and name.strip().lower() not in golden]
     if new:
         roles = replace(roles, sources=(*roles.sources, *new))
     votes.names = list(roles.sources)
