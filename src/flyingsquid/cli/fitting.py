@@ -100,7 +100,7 @@ def fit_model(
     model = LabelModel(given, method=method, class_balance=_balance_for(class_balance, file.classes))  # type: ignore[arg-type]
     gold = whole.gold if learn_from_gold and whole is not None else None
     if whole is None:
-        chunks = voice.progress(file, "counting", file.n_items, lambda chunk: chunk.votes.n_items)
+        chunks = voice.progress(reading.chunks(), "counting", file.n_items, lambda chunk: chunk.votes.n_items)
         votes: Any = VoteChunks(lambda: chunks, classes=file.classes)
     else:
         votes = whole.votes

@@ -134,7 +134,7 @@ def _say(
 
 def _counted(model: Any, labeller: Labeller) -> str:
     shown = [
-        f"{count:,} {label}"
+        f"{label}: {count:,}"
         for label, count in zip([*model._classes, "without a label"], labeller.counts.tolist(), strict=True)
         if count
     ]

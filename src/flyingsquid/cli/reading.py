@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,6 +19,10 @@ FILE = click.Path(dir_okay=False)
 VOTES = click.Path(exists=True, allow_dash=True)
 # Up to here a file is read whole, beyond it in chunks; what needs all votes at once is refused at the end.
 WHOLE_CELLS, MOST_CELLS = 1 << 24, 1 << 28
+# Chunks of large files: large, because much is done once a chunk and not once an item.
+_CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
+# What was read of a columnar file is kept up to here, so that it need not be decoded again.
+_KEPT_BYTES = 1 << 28
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -125,6 +129,7 @@ class Reading:
 
     file: VoteFile
     whole: VoteChunk | None
+    kept: list[VoteChunk] = field(default_factory=list)
 
     @classmethod
     def of(cls, file: VoteFile, *, needed_by: str = "") -> Reading:
@@ -145,12 +150,14 @@ class Reading:
                 f"{file.n_sources:,} sources are too many (at most {MOST_CELLS:,} cells); leave it out, or "
                 "take a part of the file"
             )
+        most = min(_CHUNK_ROWS, _CHUNK_CELLS // max(file.n_sources, len(file.classes)))
+        file.chunk_rows = max(file.chunk_rows, most)
         return cls(file, None)
 
     def chunks(self, multiple: int = 1) -> Iterator[VoteChunk]:
         """All items, some at a time; of votes in memory a ``multiple`` of so many, except at the end."""
         if self.whole is None:
-            yield from self.file
+            yield from self._again() if self.file.format in ("parquet", "arrow") else self.file
             return
         from flyingsquid.formats import VoteChunk
 
@@ -164,6 +171,19 @@ class Reading:
         for start in range(0, votes.n_items, rows):
             part = slice(start, start + rows)
             yield VoteChunk(votes[part], ids[part], None if gold is None else gold[part])
+
+    def _again(self) -> Iterator[VoteChunk]:
+        """The chunks of a columnar file, kept as they pass if all of them fit."""
+        if self.kept:
+            yield from self.kept
+            return
+        passing: list[VoteChunk] = []
+        room = _KEPT_BYTES
+        for chunk in self.file:
+            room -= chunk.ids.nbytes + _size(chunk.votes.codes)
+            passing = [*passing, chunk] if room >= 0 else []
+            yield chunk
+        self.kept.extend(passing)
 
     def spread(self, most: int) -> tuple[VoteChunk, bool]:
         """At most ``most`` items evenly spread over the file in one chunk, and whether these are all."""
@@ -180,3 +200,7 @@ class Reading:
                 kept.append(VoteChunk(chunk.votes[at], chunk.ids[at], gold))
             start += chunk.votes.n_items
         return join_chunks(kept), False
+
+
+def _size(codes: Any) -> int:
+    return int(codes.nbytes if hasattr(codes, "nbytes") else codes.data.nbytes)
