@@ -21,6 +21,8 @@ _LONG_WORK = 200_000
 T = TypeVar("T")
 # "item= (--item)": the library names the option of its function, and then that of the command.
 _BOTH_WAYS = re.compile(r"\b\w+=(?:\([^()]*\)|\[[^\]]*\]|'[^']*'|[\w.]*) \((--[^()]*)\)")
+# "(header=False, --no-header, if ...)"
+_INSIDE = re.compile(r"\b\w+=\w+, (--[\w-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ def in_options(text: str) -> str:
     >>> in_options("ignore=['text'] (--ignore) leaves it out, item= (--item) says otherwise")
     '--ignore leaves it out, --item says otherwise'
     """
-    return _BOTH_WAYS.sub(r"\1", " ".join(text.split()))
+    plain = " ".join(text.split()).removesuffix(". See diagnostics_")
+    return _INSIDE.sub(r"\1", _BOTH_WAYS.sub(r"\1", plain))
 
 
 def _encodable(text: str, to_stderr: bool) -> str:

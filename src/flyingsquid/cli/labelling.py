@@ -111,12 +111,14 @@ def _say(
     for warning in fitted.notes:
         voice.note(warning)
     voice.say()
+    if options["with_model"]:
+        voice.say(f"The model of {options['with_model']}:")
     voice.table(model.summary())
     voice.say()
     diagnostics = getattr(model, "diagnostics_", None)
     if diagnostics is not None:
         reason = getattr(diagnostics, "reason", "")
-        voice.say(f"Method: {diagnostics.method}{', because ' * bool(reason)}{reason}")
+        voice.say(f"Method: {diagnostics.method}" + (f" ({reason})" if reason else ""))
         voice.say(f"Verdict: {diagnostics.verdict}")
     if comparison.model is not None:
         voice.table(comparison.table())
@@ -125,6 +127,10 @@ def _say(
     else:
         voice.say(comparison.sentence())
     voice.say()
+    lonely = comparison.n_items - comparison.n_covered
+    if lonely:
+        what = "1 item has" if lonely == 1 else f"{lonely:,} items have"
+        voice.note(f"{what} no vote at all, and a label by the class balance alone; n_votes is 0 there")
     voice.say(f"{'standard output' if output == '-' else output}: {_counted(model, labeller)}")
     if options["model_path"]:
         voice.say(

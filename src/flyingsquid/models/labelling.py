@@ -73,7 +73,8 @@ class Labeller:
         if clip > 1:
             posterior = self._model.predict_proba(clips(votes, clip)).reshape(-1, votes.n_classes)
             return self._labelled(votes, posterior[: votes.n_items], gold)
-        whole = votes.matched_to(tuple(self._model._classes), self._model._names)
+        whole = with_silent(votes, self._model._names)
+        whole = whole.matched_to(tuple(self._model._classes), self._model._names)
         codes, by_path = whole.codes, not hasattr(self._model, "transition_")
         if not by_path or isinstance(codes, csr_array) or not is_repetitive(codes, whole.n_classes):
             return self._labelled(whole, np.asarray(self._model.predict_proba(whole)), gold)
@@ -115,6 +116,21 @@ class Labeller:
         if inverse is None:
             return Labelled(codes, posterior, cast)
         return Labelled(codes[inverse], posterior[inverse], cast[inverse])
+
+
+def with_silent(votes: Votes, names: tuple[str, ...] | None) -> Votes:
+    """Votes in long form with all sources of ``names``: there a source that does not vote is not mentioned.
+
+    Others are left as they are, because a column that is missing may be a mistake.
+    """
+    codes, own = votes.codes, votes.names
+    if not isinstance(codes, csr_array) or names is None or own is None or not set(own) < set(names):
+        return votes
+    position = {name: j for j, name in enumerate(names)}
+    columns = np.array([position[name] for name in own], np.intp)[codes.indices]
+    wider = csr_array((codes.data, columns, codes.indptr), shape=(votes.n_items, len(names)))
+    wider.sort_indices()
+    return Votes(wider, votes.classes, names, votes.items)
 
 
 def clip_length(model: Any) -> int:
