@@ -111,9 +111,11 @@ def test_stopped_by_a_signal_nothing_is_left_behind(number, folder):
 
 
 def test_a_closed_pipe_is_no_error(folder):
-    process = start(folder, ["label", "votes.csv", "-o", "-", "--quiet"])
+    # More than any pipe takes in before somebody reads.
+    words = ["label", "votes.csv", "-o", "-", "--quiet", "--output-format", "jsonl"]
+    process = start(folder, words)
     assert process.stdout is not None
-    assert process.stdout.readline().startswith("id,label")
+    assert process.stdout.readline().startswith('{"id"')
     process.stdout.close()
     assert process.stderr is not None
     said = process.stderr.read()
