@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import flyingsquid as fs
 from flyingsquid.cli import reading
 from flyingsquid.cli.main import main
+from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats import open_votes
 from tests.cli_files import NAMES, make_samples, simulate, texts, write_csv, write_wide
 
@@ -271,6 +272,27 @@ def test_a_report_of_a_large_file_is_about_a_part(folder, monkeypatch):
     said = label("votes.csv", "-o", "labels.csv", "--report", "report.html").output
     assert "report.html: the report, on 100 items evenly spread over the file" in said
     assert "100 items" in (folder / "report.html").read_text("utf-8")
+
+
+def test_what_was_left_out_for_want_of_memory_is_said(folder, monkeypatch):
+    monkeypatch.setattr(reading, "WHOLE_CELLS", 0)
+    monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
+    said = label("votes.csv", "-o", "labels.csv").output
+    assert "Note: auto used its closed-form part alone" in said
+    assert "from counts, because there are more than 5 distinct rows" in said
+    rows = [[i, *row, ""] for i, row in enumerate([["x", "y", "x"], ["y", "y", "x"]] * 20)]
+    write_csv(folder / "none.csv", ["id", "a", "b", "c", "truth"], rows)
+    assert (
+        "no label is known in the column truth" in label("none.csv", "-o", "b.csv", "--gold", "truth").output
+    )
+
+
+def test_formats_that_cannot_be_written_are_found_out_first(folder, monkeypatch):
+    def absent(*_words):
+        raise VoteFileError("parquet needs pyarrow: pip install 'flyingsquid[files]'")
+
+    monkeypatch.setattr("flyingsquid.cli.labelling.need_pyarrow", absent)
+    assert label("votes.csv", "-o", "a.parquet", code=1).output.startswith("Error: parquet needs pyarrow")
 
 
 def test_what_needs_all_votes_says_so_where_they_are_too_many(folder, monkeypatch):

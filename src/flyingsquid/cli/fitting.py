@@ -112,7 +112,12 @@ def fit_model(
         warnings.simplefilter("always")
         model.fit(votes, gold=gold)
         _ = model.diagnostics_
-    return Fitted(model, tuple(dict.fromkeys(str(each.message) for each in caught)))
+    notes = dict.fromkeys(str(each.message) for each in caught)
+    if model._note.startswith("from counts") and method == "auto":
+        notes[
+            "auto used its closed-form part alone, because the votes were too many different ones to keep"
+        ] = None
+    return Fitted(model, tuple(notes))
 
 
 def needs_clips(graph: Any) -> bool:

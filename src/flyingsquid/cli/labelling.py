@@ -15,6 +15,9 @@ from flyingsquid.cli.reading import Reading, open_file
 from flyingsquid.cli.reporting import reading_of_model, write_report
 from flyingsquid.exceptions import OptionError
 from flyingsquid.formats import LabelWriter, VoteFile
+from flyingsquid.formats.labels import WRITABLE
+from flyingsquid.formats.output import output_format
+from flyingsquid.formats.streams import need_pyarrow
 from flyingsquid.io import encode_labels
 from flyingsquid.models.labelling import Labeller, clip_length
 
@@ -22,6 +25,8 @@ from flyingsquid.models.labelling import Labeller, clip_length
 def run(votes: str, output: str, options: dict[str, Any]) -> None:
     """Label a file; every option was checked by itself."""
     voice = Voice(options["quiet"] or options["as_json"], output == "-")
+    if output_format(output, options["output_format"], WRITABLE, "csv") in ("parquet", "arrow"):
+        need_pyarrow(f"{output} is of a format that")
     model = load_model(options["with_model"]) if options["with_model"] else None
     if options["report_path"] and model is not None and not hasattr(model, "explain"):
         raise OptionError(f"--report is not made of a {type(model).__name__}; leave it out")
@@ -126,6 +131,8 @@ def _say(
             voice.note("the model learned from these known labels, so its scores flatter it")
     else:
         voice.say(comparison.sentence())
+        if options["gold"]:
+            voice.note(f"no label is known in the column {options['gold']}")
     voice.say()
     lonely = comparison.n_items - comparison.n_covered
     if lonely:
