@@ -51,6 +51,7 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_many
 	$(BIN)/python -m benchmarks.bench_online
 	$(BIN)/python -m benchmarks.bench_stream
+	$(BIN)/python -m benchmarks.bench_files
 
 $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/peers-runtime.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)

@@ -112,6 +112,12 @@ def test_what_is_refused(tmp_path, columns, match):
     assert "\n" not in str(caught.value)
 
 
+def test_two_columns_of_one_name(tmp_path):
+    write(tmp_path / "v.parquet", pa.Table.from_arrays([pa.array([0, 1])] * 2, names=["a", "a"]))
+    with pytest.raises(VoteFileError, match="two columns are called 'a'"):
+        open_votes(tmp_path / "v.parquet")
+
+
 def test_a_column_of_texts_is_no_source(tmp_path):
     table = pa.table({"id": np.arange(500), "text": [f"text {i}" for i in range(500)], "a": ["x", "y"] * 250})
     write(tmp_path / "v.parquet", table)

@@ -275,6 +275,15 @@ def test_arrays_as_snorkel_keeps_them(tmp_path):
         open_votes(tmp_path / "s.npz")
     chunk = open_votes(tmp_path / "s.npz", part="train", gold="Y_train").read()
     assert (chunk.votes.codes.tolist(), chunk.gold.tolist()) == (matrix.tolist(), [0, None])
+    twice = csr_array((np.array([1, 2]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
+    for bad, match in (
+        (csr_array([[-1, 2]]), "class \\+ 1"),
+        (twice, "votes twice"),
+        (csr_array([[99999]]), "no vote"),
+    ):
+        save_npz(tmp_path / "bad.npz", bad)
+        with pytest.raises(VoteFileError, match=match):
+            open_votes(tmp_path / "bad.npz")
     save_npz(tmp_path / "sparse.npz", csr_array(matrix + 1))
     assert open_votes(tmp_path / "sparse.npz").read().votes.to_dense().codes.tolist() == matrix.tolist()
 

@@ -8,6 +8,7 @@ import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import flyingsquid as fs
 from flyingsquid.formats import open_votes
@@ -35,8 +36,10 @@ def read(path: Path, rng: random.Random) -> None:
     if path.suffix == ".fsq":
         fs.load(path)
         return
-    options = rng.choice([{}, {}, {}, {"signed": True}, {"classes": ("ham", "spam")}, {"item": False},
-                          {"gold": "gold"}, {"form": "long"}, {"abstain": 0}, {"header": False}])  # fmt: skip
+    options: dict[str, Any] = rng.choice([
+        {}, {}, {}, {"signed": True}, {"classes": ("ham", "spam")}, {"item": False}, {"gold": "gold"},
+        {"form": "long"}, {"abstain": 0}, {"header": False},
+    ])  # fmt: skip
     file = open_votes(path, chunk_rows=rng.choice([None, 7]), **options)
     file.describe()
     n = 0

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.exceptions import ModelFileError, VoteFileError, VotesError
-from flyingsquid.formats.coding import Coding, Survey
+from flyingsquid.formats.coding import MOST_CLASSES, Coding, Survey
 from flyingsquid.formats.columns import Roles, Wanted
 from flyingsquid.formats.matrices import MatrixVotes
 from flyingsquid.formats.streams import one_line
 from flyingsquid.io import decode_labels
-from flyingsquid.votes import Votes
+from flyingsquid.votes import REASONS
 from flyingsquid.votes.states import Label, listed
 
 MARK = "flyingsquid"
@@ -142,20 +142,25 @@ class SparseVotes:
                 raise VoteFileError("a sparse matrix must have the format csr and whole numbers")
             matrix = csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
             matrix.check_format(full_check=True)
+            matrix.sort_indices()
+        entries = matrix.data
+        lowest, most = (0, MOST_CLASSES) if labels is None else (-len(REASONS), len(labels))
+        if entries.size and not lowest <= int(entries.min()) <= int(entries.max()) <= most:
+            raise VoteFileError("an entry is no vote; entries of a sparse matrix are class + 1, so 1, 2, ...")
+        if not matrix.has_canonical_format:
+            raise VoteFileError("a source votes twice on an item; entries of a sparse matrix must differ")
         self.names = names
         self.n_items, self.n_sources = shape
         self._ids = parts.get("ids") if wanted.item is not False else None
         self.has_ids = self._ids is not None
         if self._ids is not None and self._ids.shape != (self.n_items,):
             raise VoteFileError(f"{self._ids.size} identifiers for {self.n_items} items")
-        self._matrix, self._labels = matrix, labels
+        self._matrix = matrix
+        self._labels = labels or tuple(range(max(2, int(entries.max(initial=0)))))
 
     def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
         """The classes: by name, or 0 to the largest."""
-        votes = Votes.from_sparse(
-            abs(self._matrix) if self._labels is None else csr_array(self._matrix.shape, dtype=np.int8)
-        )
-        return Survey(self._labels or votes.classes, classes=self._labels or votes.classes)
+        return Survey(self._labels, classes=self._labels)
 
     def find(self, value: Any) -> str | None:  # noqa: ARG002  # entries are no labels
         """Entries have no better place."""
@@ -163,14 +168,9 @@ class SparseVotes:
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[Any, Any, NDArray[Any] | None]]:
         """Sparse codes (n, m) and identifiers, ``rows`` at a time."""
-        labels = self._labels or tuple(range(int(self._matrix.data.max(initial=2))))
-        table = np.array([coding.code_of(label) + 1 for label in labels], np.int16)
+        table = np.array([coding.code_of(label) + 1 for label in self._labels], np.int16)
         codes = self._matrix.copy()
         voted = codes.data > 0
-        if codes.data.size and (
-            codes.data.max() > len(labels) or codes.data.min() < (-4 if self._labels else 0)
-        ):
-            raise VoteFileError(f"an entry is no vote; entries are class + 1, with {len(labels)} classes")
         codes.data = np.where(voted, table[np.where(voted, codes.data, 1) - 1], codes.data).astype(
             np.int16 if len(coding.classes) > 126 else np.int8
         )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.exceptions import ModelFileError, VoteFileError
 from flyingsquid.formats.coding import UNKNOWN, Coding, Survey, shown
-from flyingsquid.formats.columns import Roles, Wanted, assign
+from flyingsquid.formats.columns import Roles, Wanted, assign, require_different
 from flyingsquid.formats.matrices import encoded, is_plain
 from flyingsquid.formats.streams import need_pyarrow, one_line
 from flyingsquid.formats.triples import Triples
@@ -37,6 +37,7 @@ def read_columnar(
     meta = _meta(file.schema)
     if meta.get("form") == "wide" and wanted.form is None and wanted.long is None:
         wanted = _noted(meta, wanted, file.names)
+    require_different(file.names)
     first = next(file.batches(list(file.names), _FIRST_ROWS), None)
     if first is None or not first.num_rows:
         raise VoteFileError("the file holds no rows")

@@ -84,12 +84,7 @@ class Roles:
 
 def assign(names: Sequence[str], wanted: Wanted, first: Sequence[Sequence[Any]] | None) -> Roles:
     """Roles of the columns ``names``; ``first`` are the first values of each, to find identifiers by."""
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise VoteFileError(
-            f"two columns are called {twice[0]!r}; column names must differ "
-            "(header=False, --no-header, if the first line holds votes)"
-        )
+    require_different(names)
     present = set(names)
     for name in (*(wanted.sources or ()), *wanted.ignore, *(wanted.long or ()), wanted.gold, wanted.item):
         if isinstance(name, str) and name not in present:
@@ -103,6 +98,16 @@ def assign(names: Sequence[str], wanted: Wanted, first: Sequence[Sequence[Any]] 
     if long is not None:
         return _long_roles(long, wanted)
     return _wide_roles(names, wanted, first)
+
+
+def require_different(names: Sequence[str]) -> None:
+    """Refuse two columns of one name."""
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise VoteFileError(
+            f"two columns are called {twice[0]!r}; column names must differ "
+            "(header=False, --no-header, if the first line holds votes)"
+        )
 
 
 def _long_columns(names: Sequence[str], wanted: Wanted) -> tuple[str, str, str] | None:

@@ -12,7 +12,8 @@ from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.coding import MISSING_TEXTS
 from flyingsquid.formats.streams import Input, one_line, text_blocks
 
-_CELLS = 1 << 19
+_CELLS = 1 << 14
+"""Cells of a block. Larger ones keep so many objects alive that collecting garbage takes over."""
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
@@ -119,11 +120,6 @@ def _require_rectangular(rows: list[list[str]], width: int, line: int) -> list[l
                 "separator that is not quoted"
             )
     return [row for row in rows if row]
-
-
-def text_of(value: Any) -> str:
-    """A label or an identifier as a cell."""
-    return "" if value is None else str(value)
 
 
 def writer(file: TextIO, format: str) -> Any:  # as in open_votes

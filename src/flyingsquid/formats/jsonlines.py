@@ -15,6 +15,7 @@ from flyingsquid.formats.streams import Input, one_line, text_blocks
 _VOTES = "votes"
 OUTER = "\0"
 """Stands before the names of fields outside nested votes, where a source may have the same name."""
+_CELLS = 1 << 14
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -23,8 +24,8 @@ class JsonTable:
 
     Attributes
     ----------
-    names : names of the columns known so far
-    nested : names of fields outside ``"votes"``, or None where votes are not nested
+    nested : whether votes stand under ``"votes"``
+    has_names : whether sources have names, and not only positions
     """
 
     plain_text = False
@@ -34,7 +35,6 @@ class JsonTable:
         self.notes: list[str] = []
         self.has_names = True
         self.nested = False
-        self.outer: list[str] = []
         first = next(iter(self._objects()), None)
         if first is None:
             raise VoteFileError("the file holds no records")
@@ -48,7 +48,7 @@ class JsonTable:
         for number, found in enumerate(self._objects(), 1):
             rows.append(self._row(found, number))
             cells += len(rows[-1])
-            if cells >= 1 << 18:
+            if cells >= _CELLS:
                 yield _columns(rows)
                 rows, cells = [], 0
         if rows:

@@ -162,13 +162,12 @@ class _Arrays:
     def close(self) -> None:
         ids = [identity for part in self._parts for identity in part[0]]
         whole = all(type(identity) is int and abs(identity) < 1 << 62 for identity in ids)
-        arrays = {
+        arrays: dict[str, Any] = {
             name: np.concatenate([part[j] for part in self._parts]) if self._parts else np.empty(0)
             for j, name in enumerate(("labels", "probabilities", "n_votes"), start=1)
         }
         np.savez_compressed(
             self._file,
-            allow_pickle=False,
             ids=np.array(ids, np.int64) if whole else np.array([str(identity) for identity in ids]),
             classes=np.array(json.dumps(encode_labels(self._classes))),
             **arrays,

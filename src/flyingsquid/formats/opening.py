@@ -22,7 +22,7 @@ from flyingsquid.formats.recognise import format_of
 from flyingsquid.formats.streams import Input, located, open_input
 from flyingsquid.formats.tables import read_table
 from flyingsquid.formats.wrench import is_wrench, read_folder, read_wrench
-from flyingsquid.votes import Votes
+from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.encode import is_null
 from flyingsquid.votes.states import Codes, Label, shown_names
 
@@ -92,10 +92,11 @@ class VoteFile:
     """
 
     def __init__(
-        self, source: Source, given: Input, format: str, roles: Roles, coding: Coding, notes: Sequence[str],
-        chunk_rows: int | None,
+        self, source: Source, given: Input, format: str, roles: Roles, survey: Survey, coding: Coding,
+        notes: Sequence[str], chunk_rows: int | None,
     ) -> None:  # fmt: skip
         self._source, self._input, self._coding = source, given, coding
+        self._missing = [v for v in survey.values if coding.code_of(v) == ABSTAIN]
         self.path = given.shown
         self.format, self.form = format, roles.form
         self.classes = coding.classes
@@ -116,10 +117,9 @@ class VoteFile:
             start = 0
             for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
                 n = codes.shape[0]
-                shown = range(start, start + n) if ids is None else ids
-                items = None if ids is None or hasattr(ids, "to_pylist") else _as_ids(ids)
-                votes = Votes(codes, self.classes, self.names, items if issparse(codes) else None)
-                yield VoteChunk(votes, np.arange(start, start + n) if ids is None else shown, gold)
+                items = _as_ids(ids) if ids is not None and issparse(codes) else None
+                votes = Votes(codes, self.classes, self.names, items)
+                yield VoteChunk(votes, np.arange(start, start + n) if ids is None else ids, gold)
                 start += n
 
     def read(self) -> VoteChunk:
@@ -152,8 +152,7 @@ class VoteFile:
     def _abstain(self) -> str:
         if self.form == "long":
             return "no row = abstain"
-        values = [v for v in self._source.survey().values if self._coding.code_of(v) == -1]
-        shown = sorted({"blank" if str(v).strip() == "" or is_null(v) else _short(v) for v in values})
+        shown = sorted({"blank" if str(v).strip() == "" or is_null(v) else _short(v) for v in self._missing})
         return f"{' or '.join(shown[:3])} = abstain" if shown else ""
 
 
@@ -234,7 +233,7 @@ def open_votes(
             raise VoteFileError("the file holds no items")
         survey = _surveyed(source, wish)
         coding, notes = decide(survey, wish, lambda value: source.find(value) or "known labels")
-    return VoteFile(source, given, found, roles, coding, (*roles.notes, *notes), chunk_rows)
+    return VoteFile(source, given, found, roles, survey, coding, (*roles.notes, *notes), chunk_rows)
 
 
 def _opened(

@@ -64,7 +64,7 @@ class Spool:
         self.positional = False
         self.n_items = 0
         self.has_ids, self.has_gold = has_ids, has_gold
-        self._plain_text = plain_text
+        self.plain_text = plain_text
         self._numbers = Numbering()
         self._held = temporary(_IN_MEMORY)
         self._file = self._held.file
@@ -115,7 +115,7 @@ class Spool:
 
     def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
         """All values that occur."""
-        return Survey(list(self._numbers), self._plain_text)
+        return Survey(list(self._numbers), self.plain_text)
 
     def find(self, value: Any) -> str | None:
         """The first place of a value among the votes, in words; None if it does not occur."""

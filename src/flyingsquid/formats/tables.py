@@ -106,7 +106,8 @@ def _add_wide(votes: Spool, block: Block, roles: Roles, wanted: Wanted, *, neste
         _require_ids(ids, votes.n_items)
     gold = None if roles.gold is None else block.get(roles.gold, nothing)
     columns = [block.get(name, nothing) for name in roles.sources]
-    _require_one_kind([*columns, gold or ()], [*roles.sources, "known labels"])
+    if not votes.plain_text:
+        _require_one_kind([*columns, gold or ()], [*roles.sources, "known labels"])
     try:
         votes.add(columns, ids, gold)
     except TypeError as error:
@@ -117,6 +118,8 @@ def _add_wide(votes: Spool, block: Block, roles: Roles, wanted: Wanted, *, neste
 
 
 def _require_ids(ids: Sequence[Any], before: int) -> None:
+    if set(map(type, ids)) <= {str, int} and "" not in ids:
+        return
     for row, value in enumerate(ids, before):
         if value is None or value == "" or isinstance(value, (list, dict, float)):
             raise VoteFileError(
