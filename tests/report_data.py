@@ -1,7 +1,8 @@
-"""Votes for the tests of the report: ordinary ones, and the worst that a stranger could send."""
+"""For tests of the report: ordinary votes, the worst that a stranger could send, and a reader of pages."""
 
 from __future__ import annotations
 
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -58,3 +59,34 @@ def ordinary() -> dict[str, Any]:
     data = [{"text": f"The text of item {i}, which goes on for a while.", "length": i} for i in range(2_000)]
     y = np.array(["ham", "spam"], object)[sample.y]
     return {"votes": votes, "y": y, "data": data, "title": "Eight judges"}
+
+
+# Elements that have no end.
+VOID = {"meta", "input", "br", "link", "img"}
+
+
+class Reader(HTMLParser):
+    """Elements with their attributes, texts, and whether everything that opens is closed."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.open, self.texts = [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def of(self, tag):
+        return [attributes for found, attributes in self.elements if found == tag]

@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # A block that imports one of these runs only where it is installed.
-MISSING = [name for name in ("torch", "transformers") if find_spec(name) is None]
+PEERS = ("torch", "transformers", "snorkel", "crowdkit", "cleanlab", "pandas")
+MISSING = [name for name in PEERS if find_spec(name) is None]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

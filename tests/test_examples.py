@@ -47,6 +47,15 @@ def test_n_grams_learn_more_than_the_rules_know(run):
     assert scores["n-grams on gold"] > scores["n-grams on our labels"] - 0.02
 
 
+def test_judges_are_asked_once(run, capsys):
+    scores = run("judges", 400)
+    assert "first error: ConnectionError" in capsys.readouterr().out
+    assert scores["label model"] > 0.75
+    assert scores["kept"] >= 0.9 * 200 * 5
+    # 400 items x 5 judges, and what the shaky one needs besides: at most two retries, and the failed again.
+    assert 2_000 <= scores["calls"] <= 2_000 + 3 * 400
+
+
 @pytest.mark.extra
 @needs_torch
 def test_n_grams_in_a_training_loop(run):
@@ -68,6 +77,36 @@ def test_one_pass_in_the_loop_costs_little(run, capsys):
     scores = run("loop_or_two_stages", 4_000)
     assert "same counts: True" in capsys.readouterr().out
     assert abs(scores["in the loop"] - scores["two stages"]) < 0.03
+
+
+def test_the_first_steps_of_the_2020_code():
+    results = runpy.run_path(str(EXAMPLES / "legacy_basics.py"))["main"]()
+    assert results["label model"] > results["majority vote"] + 0.02
+    expected = [0.81, 0.64, 0.375, 0.49, 0.6]
+    assert max(abs(a - b) for a, b in zip(results["estimated"], expected, strict=True)) < 0.03
+
+
+def test_three_frames_by_the_2020_code():
+    results = runpy.run_path(str(EXAMPLES / "legacy_video.py"))["main"]()
+    assert results["sequences"] > results["one by one"] + 0.04
+
+
+@pytest.mark.extra
+@needs_torch
+def test_the_loss_of_the_2020_code():
+    results = runpy.run_path(str(EXAMPLES / "legacy_loss.py"))["main"]()
+    assert results["end model"] > 0.85
+    assert abs(results["sources"] - [0.85, 0.75, 0.7, 0.65]).max() < 0.08  # by 1,000 items
+
+
+@pytest.mark.parametrize("name", ["basics", "video", "loss"])
+def test_scripts_of_the_2020_code_differ_by_their_import_line_only(name):
+    """No other name of this package occurs in them."""
+    text = (EXAMPLES / f"legacy_{name}.py").read_text("utf-8").split('"""')[2]
+    assert [line for line in text.splitlines() if "flyingsquid" in line] == [
+        f"from flyingsquid.legacy import {'FSLoss' if name == 'loss' else 'LabelModel'}"
+    ]
+    assert "fs." not in text
 
 
 def test_the_list_names_every_example():

@@ -293,3 +293,27 @@ def test_signed_votes_are_asked_for_by_name():
     with pytest.raises(VotesError, match="from_signed"):
         model.explain(votes[0])
     assert model.explain(fs.Votes.from_signed(votes[:1])).predicted in (-1, 1)
+
+
+def test_every_kind_of_fit_says_who_did_not_vote():
+    rng = np.random.default_rng(0)
+    binary = fs.datasets.simulate(2_000, [0.8, 0.75, 0.7, 0.7], rng=rng).votes
+    graph = fs.DependencyGraph(4, source_edges=[(2, 3)])
+    three = fs.datasets.simulate_graph(2_000, fs.DependencyGraph(4), 0.7, n_classes=3, rng=rng).votes
+    chain = fs.DependencyGraph.chain(2, 4)
+    clips = fs.datasets.simulate_graph(2_000, chain, 0.75, rng=rng).votes
+    explained = [
+        fs.LabelModel(method="triplet_mean").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="covariance").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="consensus").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="anchored").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(graph).fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="refined").fit(three).explain([2, -1, 2, -1]),
+        fs.LabelModel(chain).fit(clips).explain([1, -1, 1, -1, 0, 0, 0, 0], task=0),
+    ]
+    for why in explained:
+        assert (why.n_sources, why.n_missing) == (4, 2)
+        assert (
+            why.sentence().endswith(" for it; 2 of 4 sources did not vote") or "against it" in why.sentence()
+        )
+        assert why.sentence().startswith(f"{why.predicted} with probability 0.")

@@ -25,8 +25,10 @@ TOP = [
     "__version__",
     "datasets",
     "exceptions",
+    "labeling",
     "learn_structure",
     "load",
+    "report",
     "score_bins",
     "summarize",
     "to_training_set",
@@ -121,6 +123,12 @@ def test_label_model_signature():
 def test_learn_structure_signature():
     assert list(inspect.signature(fs.learn_structure).parameters) == [
         "votes", "significance", "max_edges", "sample_weight",
+    ]  # fmt: skip
+
+
+def test_report_signature():
+    assert list(inspect.signature(fs.report).parameters) == [
+        "votes", "model", "y", "data", "path", "title", "ordered", "task",
     ]  # fmt: skip
 
 
@@ -220,12 +228,68 @@ def test_torch_signatures():
     assert sorted(fs_torch.__all__) == ["LabelModelLoss", "SoftCrossEntropy"]
     assert list(inspect.signature(fs_torch.LabelModelLoss).parameters) == [
         "n_sources", "n_classes", "graph", "window", "class_balance", "method", "multiclass", "signs",
-        "screen", "cliques", "temper", "weight", "reduction", "drop_uncovered", "warm_up", "process_group",
+        "screen", "triplets", "cliques", "temper", "weight", "reduction", "drop_uncovered", "warm_up",
+        "process_group",
     ]  # fmt: skip
     assert list(inspect.signature(fs_torch.LabelModelLoss.forward).parameters) == [
         "self", "logits", "votes", "item_weight",
     ]  # fmt: skip
     assert list(inspect.signature(fs_torch.SoftCrossEntropy).parameters) == ["weight", "reduction"]
+
+
+def test_names_of_understanding():
+    from flyingsquid import analysis, models
+
+    assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
+    assert list(inspect.signature(analysis.in_words).parameters) == ["votes", "y", "model", "task"]
+    assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "n", "y", "task"]
+    assert list(inspect.signature(models.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
+    assert list(inspect.signature(models.learning_curve).parameters) == [
+        "model", "votes", "y", "rng", "sizes", "repeats", "gold",
+    ]  # fmt: skip
+
+
+def test_names_of_pictures():
+    from flyingsquid import plot
+
+    assert plot.__all__ == [
+        "plot_accuracies", "plot_agreement", "plot_calibration", "plot_coverage", "plot_dependence",
+        "plot_drift", "plot_explanation", "plot_learning_curve", "plot_leave_one_out", "plot_posteriors",
+    ]  # fmt: skip
+
+
+def test_legacy_signatures():
+    from flyingsquid.legacy import LabelModel
+
+    assert list(inspect.signature(LabelModel).parameters) == [
+        "m", "v", "y_edges", "lambda_y_edges", "lambda_edges", "allow_abstentions", "triplets",
+        "triplet_seed",
+    ]  # fmt: skip
+    assert list(inspect.signature(LabelModel.fit).parameters) == [
+        "self", "L_train", "class_balance", "Y_dev", "flip_negative", "clamp", "solve_method",
+        "sign_recovery", "verbose",
+    ]  # fmt: skip
+    assert str(inspect.signature(LabelModel.predict)).startswith("(self, L: ")
+    assert str(inspect.signature(LabelModel.predict_proba)).startswith("(self, L_matrix: ")
+    assert str(inspect.signature(LabelModel.predict_proba_marginalized)).startswith("(self, L: ")
+    assert {name for name in dir(LabelModel) if not name.startswith("_")} == {
+        "fit", "predict", "predict_proba", "predict_proba_marginalized", "estimated_accuracies",
+        "enumerate_ys",
+    }  # fmt: skip
+
+
+@pytest.mark.extra
+def test_legacy_loss_signature():
+    pytest.importorskip("torch")
+    from flyingsquid.legacy import FSLoss
+
+    assert list(inspect.signature(FSLoss).parameters) == [
+        "m", "v", "task_deps", "lf_task_deps", "lf_deps", "Y_dev", "cb", "allow_abstentions", "device",
+        "buffer_capacity", "update_frequency", "clamp_vals", "triplets", "pos_weight",
+    ]  # fmt: skip
+    assert list(inspect.signature(FSLoss.forward).parameters) == [
+        "self", "predictions", "weak_labels", "update_frequency",
+    ]  # fmt: skip
 
 
 def test_error_tree():

@@ -35,6 +35,24 @@ def test_an_adversary_and_the_order_are_named():
     assert "known labels" not in " ".join(in_words(sample.votes, None, model)[:4])
 
 
+def test_sources_with_a_few_votes_are_not_ranked():
+    """Of workers with three votes some are always right; they say nothing about who is strongest."""
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(3_000, [0.9, 0.8, 0.7, 0.6] + [0.7] * 40, rng=rng)
+    codes = np.array(sample.votes.codes)
+    for worker in range(4, 44):
+        seen = rng.permutation(3_000)[:3]
+        codes[np.setdiff1d(np.arange(3_000), seen), worker] = -1
+    votes = fs.Votes.from_classes(codes)
+    found = find(votes, sample.y)
+    assert found.strongest.names == ("source 0",)
+    assert found.weakest.names == ("source 3",)
+    assert found.n_unranked > 20
+    assert f"{found.n_unranked} sources with too few votes are not ranked." in " ".join(
+        in_words(votes, sample.y)
+    )
+
+
 def test_equal_sources_cannot_be_told_apart():
     sample = fs.datasets.simulate(1_000, [0.75] * 6, rng=np.random.default_rng(0))
     found = find(sample.votes, sample.y)
@@ -63,6 +81,18 @@ def test_dependent_sources_are_worth_less():
     assert {(p.first, p.second) for p in blind.dependent[:2]} == {
         (p.first, p.second) for p in found.dependent
     }
+
+
+def test_nothing_is_said_of_sources_that_nobody_judged():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3_000)
+    fires = rng.random((3_000, 5)) < np.where(y[:, None] == [0, 1, 0, 1, 0], 0.4, 0.1)
+    votes = fs.Votes.from_classes(np.where(fires, [0, 1, 0, 1, 0], -1))
+    found = find(votes, model=fs.LabelModel().fit(votes))
+    assert len(found.not_judged) == 5
+    text = " ".join(in_words(votes, model=fs.LabelModel().fit(votes)))
+    assert "chance" not in text
+    assert "No source is worse than chance" in " ".join(in_words(votes, y))
 
 
 def test_flags_are_said():
@@ -136,7 +166,7 @@ class TestJudges:
         assert [(p.first, p.second) for p in found.dependent] == expected
         assert [p.correlation for p in found.dependent] == pytest.approx([pairs[p] for p in expected])
         text = " ".join(in_words(votes, y, model))
-        assert "No source is worse than chance." in text
+        assert "No source is worse than chance" in text
         assert "better (+" in text
         assert all(name in text for name in (*order[:5], *order[-5:]))
 
@@ -144,7 +174,7 @@ class TestJudges:
         votes, y, model, order = judges
         found = find(votes, None, model)
         assert found.worse_than_chance == ()
-        assert "No source is worse than chance." in in_words(votes, None, model)
+        assert "No source is worse than chance, as far as can be told." in in_words(votes, None, model)
         assert set(found.weakest.names) == set(order[:5])
         # Three of the five strongest, and the other two are said to be as good as the fifth.
         assert len(set(found.strongest.names) & set(order[-5:])) >= 3

@@ -20,6 +20,7 @@ from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import ABSTAIN, VoteChunks, Votes, score_bins
 
 if TYPE_CHECKING:
+    from flyingsquid import labeling
     from flyingsquid.analysis import summarize
     from flyingsquid.models import (
         LabelModel,
@@ -51,6 +52,7 @@ __all__ = [
     "__version__",
     "datasets",
     "exceptions",
+    "labeling",
     "learn_structure",
     "load",
     "report",
@@ -77,7 +79,13 @@ _LAZY = dict.fromkeys(
 ) | {"summarize": "flyingsquid.analysis", "report": "flyingsquid.reports"}
 
 
+# Judges need an event loop and tables, which take time as well.
+_LAZY_MODULES = ("labeling",)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _LAZY_MODULES:
+        return import_module(f"flyingsquid.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)

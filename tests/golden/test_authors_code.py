@@ -2,12 +2,12 @@
 
 The folder named by FLYINGSQUID_GOLDEN holds them. Trusted are runs with a uniform class balance
 and nothing degenerate; with any other balance that code lets the prior enter twice, so there only
-the accuracies are compared. It averages over every triplet, so screening is off.
+the accuracies are compared. It averages over every triplet, so screening is off. All runs, through the
+interface of that code, are in ``test_legacy_golden.py``.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 from pathlib import Path
@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimate import triplets
-from flyingsquid.estimate.signed import SignedMoments
 
 FOLDER = os.environ.get("FLYINGSQUID_GOLDEN")
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="FLYINGSQUID_GOLDEN is not set")
@@ -90,18 +88,6 @@ def _unclipped(model: fs.LabelModel, votes: fs.Votes) -> np.ndarray:
     used = model.confusion_[:, :, :2] * model.class_balance_[:, None]
     clipped = (np.abs(wanted - used) > 1e-12).any(axis=(1, 2))
     return ~((votes.codes >= 0) & clipped).any(axis=1)
-
-
-@pytest.mark.parametrize("name", ["ind_abst_single", "ind_noabst_single_disallow"])
-def test_single_triplet_runs_used_one_of_our_triplets(name):
-    """That code chose its triplets at random and did not record them; each value is one of ours."""
-    data, votes, _ = load(name)
-    signed = SignedMoments.of(fs.Moments.of(votes))
-    pairs = triplets.Pairs.of(signed, signed.overlap > 0, 0.0)
-    for i, recorded in enumerate(2 * data["probability_values"] - signed.coverage):
-        partners = itertools.combinations([j for j in range(votes.n_sources) if j != i], 2)
-        values = [triplets.given_triplets(pairs, [(i, j, k)]).values[i] for j, k in partners]
-        assert np.abs(np.array(values) - recorded).min() < 1e-6
 
 
 def test_the_trusted_run_with_an_edge_is_reproduced_by_the_linear_system():

@@ -15,6 +15,7 @@ from flyingsquid.analysis.reading import Items, read_items
 from flyingsquid.analysis.skill import balanced_accuracies
 from flyingsquid.analysis.tally import SourceTally
 from flyingsquid.estimate.copies import near_copies, pair_agreement
+from flyingsquid.estimate.opinion_fit import OPINIONS
 from flyingsquid.exceptions import VotesError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import REASONS
@@ -26,6 +27,8 @@ _NORMAL_95 = 1.959963984540054
 MOST_NAMED = 5
 # Weaker dependence is not worth a sentence, whatever its standard error.
 _WORTH_A_WORD = 0.1
+# Sources that are known less well than that would fill both ends of a ranking by luck.
+_ROUGHEST = 0.1
 # Pairs are looked at for at most so many sources and classes.
 _MOST_SOURCES, _MOST_CLASSES = 300, 20
 # Correlations are taken on at most so many items, which leaves them a standard error of .003.
@@ -80,12 +83,17 @@ class Findings:
         By which sources are ranked: the mean over the classes of how often they are right there, of sources
         that use several classes; where most use one, how often their votes are right.
     strongest, weakest : Ranked, or None
+    n_unranked : int
+        Judged sources with too few votes to be ranked: a standard error above 0.1.
     effective_sources : float or None
         How many independent sources these are worth.
     dependent : tuple of DependentPair, strongest first
     n_dependent, n_pairs : int
         Pairs that are clearly dependent, and all that were looked at.
-    worse_than_chance, like_chance, one_sided, silent : tuples of names
+    worse_than_chance, like_chance : tuples of names
+    not_judged : tuple of names
+        Sources that neither known labels nor the model set beside chance.
+    one_sided, silent : tuples of names
     duplicates : tuple of tuples of names
     missing : tuple of (reason, votes missing for it, source it happened to most, times there)
     comparison : Comparison with majority vote, or None without a model
@@ -102,12 +110,14 @@ class Findings:
     measure: str
     strongest: Ranked | None
     weakest: Ranked | None
+    n_unranked: int
     effective_sources: float | None
     dependent: tuple[DependentPair, ...]
     n_dependent: int
     n_pairs: int
     worse_than_chance: Names
     like_chance: Names
+    not_judged: Names
     one_sided: Names
     silent: Names
     duplicates: tuple[Names, ...]
@@ -135,10 +145,10 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
         raise VotesError("y holds no known class; leave it out where nothing is known")
     judges = getattr(model, "accuracies_", None) is not None
     judged_by = _GOLD if gold is not None else _MODEL if judges else ""
-    measure, best, worst = _ranked(items, model, gold, judged_by, seen)
+    measure, best, worst, unranked = _ranked(items, model, gold, judged_by, seen)
     correlations, overlaps = _dependence(items, judged_by, seen)
     pairs, n_dependent, n_pairs = _pairs(names, correlations, overlaps)
-    below, alike = _chance(names, model, gold, judged_by)
+    below, alike, unjudged = _chance(names, model, gold, judged_by, seen)
     diagnostics = getattr(model, "diagnostics_", None)
     rows = look_at_rows(items.votes)
     return Findings(
@@ -152,12 +162,14 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
         measure=measure,
         strongest=best,
         weakest=worst,
+        n_unranked=unranked,
         effective_sources=None if correlations is None else effective_sources(correlations, overlaps),
         dependent=pairs,
         n_dependent=n_dependent,
         n_pairs=n_pairs,
         worse_than_chance=below,
         like_chance=alike,
+        not_judged=unjudged,
         one_sided=_named(names, seen == 1),
         silent=_named(names, seen == 0),
         duplicates=_duplicates(items),
@@ -169,13 +181,13 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
 
 def _ranked(
     items: Items, model: Any, gold: GoldTally | None, judged_by: str, seen: NDArray[Any]
-) -> tuple[str, Ranked | None, Ranked | None]:
-    """By what sources are ranked, the strongest and the weakest."""
+) -> tuple[str, Ranked | None, Ranked | None, int]:
+    """By what sources are ranked, the strongest, the weakest, and how many have too few votes for that."""
     several = seen > 1
     balanced = 2 * several.sum() >= (seen > 0).sum()
     measure = "balanced accuracy" if balanced else "accuracy"
     if not judged_by:
-        return measure, None, None
+        return measure, None, None, 0
     if gold is not None:
         cast = np.maximum(gold.cast.sum(axis=1), 1)
         share = (gold.correct + 1) / (cast + 2)
@@ -185,9 +197,13 @@ def _ranked(
         value, error = _estimated(items, model, balanced=balanced)
     judged = (several if balanced else seen > 0) & np.isfinite(value)
     names, kept = items.votes.source_names, np.flatnonzero(judged)
+    sure = np.flatnonzero(judged & (error <= _ROUGHEST))
+    if len(sure) > 1 or len(kept) > 2 * MOST_NAMED:
+        kept = sure
     if len(kept) < 2:
-        return measure, None, None
-    return measure, _extreme(names, kept, value, error, -1), _extreme(names, kept, value, error, 1)
+        return measure, None, None, int(judged.sum()) - len(kept)
+    best, worst = (_extreme(names, kept, value, error, side) for side in (-1, 1))
+    return measure, best, worst, int(judged.sum()) - len(kept)
 
 
 def _estimated(items: Items, model: Any, *, balanced: bool) -> tuple[Array, Array]:
@@ -259,19 +275,25 @@ def _pairs(
     return pairs, int(clear.sum()), len(first)
 
 
-def _chance(names: Names, model: Any, gold: GoldTally | None, judged_by: str) -> tuple[Names, Names]:
-    """Sources that are worse than chance, and those that cannot be told from it."""
+def _chance(
+    names: Names, model: Any, gold: GoldTally | None, judged_by: str, seen: NDArray[Any]
+) -> tuple[Names, Names, Names]:
+    """Sources that are worse than chance, those that cannot be told from it, and those not judged."""
     if gold is not None:
         several = (gold.said > 0).sum(axis=1) > 1
         reach = _NORMAL_95 * gold.balanced_error
         near = np.abs(np.nan_to_num(gold.balanced_accuracy - gold.chance, nan=np.inf)) <= reach
-        return _named(names, gold.worse_than_chance), _named(names, several & near)
+        unknown = gold.cast.sum(axis=1) == 0
+        return _named(names, gold.worse_than_chance), _named(names, several & near), _named(names, unknown)
     if not judged_by:
-        return (), ()
+        return (), (), names
     found, here = model.diagnostics_, set(names)
+    # A fit of many classes judges nobody, unless it weighs votes.
+    judges = len(model.classes_) == 2 or found.method in OPINIONS
     return (
         tuple(name for name in found.adversarial if name in here),
         tuple(name for name in found.useless if name in here),
+        _named(names, seen < 2) if judges else names,
     )
 
 

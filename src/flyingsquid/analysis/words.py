@@ -69,16 +69,19 @@ def _opening(found: Findings) -> str:
 
 
 def _about_chance(found: Findings) -> list[str]:
-    if not found.judged_by:
+    if len(found.not_judged) == found.n_sources:
         return []
     sentences = []
     if found.worse_than_chance:
         verb = "is" if len(found.worse_than_chance) == 1 else "are"
         sentences.append(f"{_listed(found.worse_than_chance)} {verb} worse than chance.")
     else:
-        sentences.append("No source is worse than chance.")
+        sentences.append("No source is worse than chance, as far as can be told.")
     if found.like_chance:
         sentences.append(f"{_listed(found.like_chance)} cannot be told from chance.")
+    if found.not_judged and found.judged_by != "known labels":
+        others = _counted(len(found.not_judged), "source")
+        sentences.append(f"Of {others} that use at most one class only known labels could say that.")
     return sentences
 
 
@@ -94,6 +97,8 @@ def _about_ranks(found: Findings) -> list[str]:
     strongest_tie = found.dependent[0].correlation if found.dependent else 0.0
     if found.judged_by != "known labels" and strongest_tie > _CLOSE:
         meaning += " Sources that err together look better than they are, because the labels lean to them."
+    if found.n_unranked:
+        meaning += f" {_counted(found.n_unranked, 'source')} with too few votes are not ranked."
     return [
         f"Strongest by {by}: {_ranking(found.strongest)}.",
         f"Weakest: {_ranking(found.weakest)}. {meaning}",

@@ -1,10 +1,11 @@
-"""Votes to try things on: a simulator, and rules over data that scikit-learn carries."""
+"""Votes to try things on: a simulator, rules over data that scikit-learn carries, and folders of WRENCH."""
 
 from flyingsquid.datasets.breast_cancer import BreastCancer, load_breast_cancer
 from flyingsquid.datasets.drift import DriftSimulation, simulate_drift
 from flyingsquid.datasets.graphs import GraphSimulation, simulate_graph
 from flyingsquid.datasets.sequences import SequenceSimulation, simulate_sequence
 from flyingsquid.datasets.simulator import Simulation, simulate
+from flyingsquid.datasets.wrench import Wrench, WrenchSplit, load_wrench
 
 __all__ = [
     "BreastCancer",
@@ -12,7 +13,10 @@ __all__ = [
     "GraphSimulation",
     "SequenceSimulation",
     "Simulation",
+    "Wrench",
+    "WrenchSplit",
     "load_breast_cancer",
+    "load_wrench",
     "simulate",
     "simulate_drift",
     "simulate_graph",

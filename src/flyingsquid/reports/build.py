@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -89,15 +90,26 @@ def report(
     """
     if not isinstance(title, str):
         raise OptionError(f"title={title!r} is no text")
+    target = None if path is None else _target(path)
     study = make_study(votes, model, y, data, ordered=ordered, task=task)
     sections = [section(study) for section in _SECTIONS]
     ending = '<p class="note">Made by flyingsquid. This file is complete in itself and loads nothing.</p>'
     text = page(title, _facts(study), sections, ending)
-    if path is None:
+    if path is None or target is None:
         return text
-    with replacing(Path(os.path.realpath(path))) as file:
+    with replacing(target) as file:
         file.write(text.encode())
     return os.fspath(path)
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Where to write, or an error before all the work is done."""
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
+    if target.exists() and not target.is_file():
+        raise OptionError(f"path={os.fspath(path)!r} is a folder, a device or a pipe; name a file")
+    return target
 
 
 def _facts(study: Study) -> str:

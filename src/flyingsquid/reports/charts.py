@@ -12,6 +12,7 @@ from flyingsquid.reports.marks import (
     Scale,
     diamond,
     dot,
+    label_width,
     line,
     plot,
     rect,
@@ -43,7 +44,8 @@ def intervals(
     known = [v for row in rows for v in (row.value, row.low, row.high, row.gold, chance) if v is not None]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     pad = max(0.01, 0.04 * (high - low))
-    x = Scale(max(low - pad, 0.0), min(high + pad, 1.0), LABEL, _RIGHT)
+    left = label_width(row.name for row in rows)
+    x = Scale(max(low - pad, 0.0), min(high + pad, 1.0), left, _RIGHT)
     bottom = ROW * len(rows) + 6
     parts = [*ticks_below(x, round_ticks(x.low, x.high), 4, bottom)]
     if chance is not None:
@@ -52,7 +54,7 @@ def intervals(
         parts += [line("zero", x(zero), 0, x(zero), bottom)]
     for at, row in enumerate(rows):
         y = ROW * at + ROW / 2 + 4
-        parts.append(row_label(row.name, y))
+        parts.append(row_label(row.name, y, left))
         if row.low is not None and row.high is not None:
             parts.append(line(f"whisker {row.kind}", x(row.low), y, x(row.high), y))
         if row.gold is not None:
@@ -74,16 +76,17 @@ def nested(
 ) -> str:
     """Bars within bars: each layer (what, m shares, kind) is a part of the one before, drawn thinner."""
     most = max([*layers[0][1], 1e-6])
-    x = Scale(0.0, 1.0 if most > 0.4 else most, LABEL, _RIGHT)
+    left = label_width(names)
+    x = Scale(0.0, 1.0 if most > 0.4 else most, left, _RIGHT)
     bottom = ROW * len(names) + 6
     parts = [*ticks_below(x, round_ticks(0.0, x.high, 4), 4, bottom)]
     for at, name in enumerate(names):
         y = ROW * at + ROW / 2 + 4
-        parts.append(row_label(name, y))
+        parts.append(row_label(name, y, left))
         for depth, (what, shares, kind) in enumerate(layers):
             height = (11.0, 7.0, 3.0)[depth]
             hint = f"{name[:80]}: {what} {shares[at]:.1%}"
-            parts.append(rect(f"bar {kind}", LABEL, y - height / 2, x(shares[at]) - LABEL, height, hint=hint))
+            parts.append(rect(f"bar {kind}", left, y - height / 2, x(shares[at]) - left, height, hint=hint))
     return plot(bottom + 18, parts, label=label, says=says)
 
 
@@ -98,11 +101,12 @@ def parts_of_whole(
 ) -> str:
     """Stacked bars: ``shares[i][r]`` is the part of what r in row i, drawn in the colour of its kind."""
     top = max([sum(row) for row in shares] or [1.0]) or 1.0
-    x = Scale(0.0, top, LABEL, _RIGHT)
+    left = label_width(names)
+    x = Scale(0.0, top, left, _RIGHT)
     bottom = ROW * len(names) + 6
     parts = [*ticks_below(x, round_ticks(0.0, top, 4), 4, bottom)]
     for at, (name, row) in enumerate(zip(names, shares, strict=True)):
-        parts.append(row_label(name, ROW * at + ROW / 2 + 4))
+        parts.append(row_label(name, ROW * at + ROW / 2 + 4, left))
         before = 0.0
         for share, what, kind in zip(row, whats, kinds, strict=True):
             if share > 0:
@@ -120,19 +124,20 @@ def both_ways(
     label: str,
     says: str,
     spec: str = "+.2f",
-    label_width: float = LABEL,
+    most_label: float = LABEL,
 ) -> str:
     """Bars to the right and to the left of zero, each with its number."""
     reach = max([abs(v) for v in values] or [1.0]) or 1.0
+    names_end = label_width(names, most_label)
     room = 38.0  # for the numbers at both ends
     lowest = min([0.0, *values])
-    middle = label_width + (room + (_RIGHT - label_width - 2 * room) / 2 if lowest < 0 else 4)
+    middle = names_end + (room + (_RIGHT - names_end - 2 * room) / 2 if lowest < 0 else 4)
     scale = (_RIGHT - room - middle) / reach
     parts = [line("zero", middle, 2, middle, ROW * len(names) + 6)]
     for at, (name, value) in enumerate(zip(names, values, strict=True)):
         y, long = ROW * at + 7, abs(value) * scale
         left = middle if value >= 0 else middle - long
-        parts.append(row_label(name, y + ROW / 2 - 3, label_width))
+        parts.append(row_label(name, y + ROW / 2 - 3, names_end))
         parts.append(rect("bar" if value >= 0 else "bar bad", left, y, long, ROW - 6))
         side = "value central" if value >= 0 else "value central end"
         parts.append(

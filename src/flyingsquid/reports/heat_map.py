@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.reports.marks import LABEL, WIDTH, plot, rect, row_label, text_within, words
+from flyingsquid.reports.marks import LABEL, WIDTH, label_width, plot, rect, row_label, text_within, words
 
 _WIDE = 1.5 * WIDTH  # it is as tall as it is wide, so it gets more of the page
 _NUMBER = 20.0  # what the number of a source takes
@@ -35,14 +35,15 @@ def heat_map(
         The value of ``beyond`` that gets the full colour.
     """
     m = len(names)
-    left = LABEL + _NUMBER
+    names_end = label_width(names)
+    left = names_end + _NUMBER
     side = min((_WIDE - left) / max(m - 1, 1), 34.0)
     bottom = (m - 1) * side
     every = ceil(14 / side)  # so that numbers do not run into each other
     parts = []
     for i in range(1, m):
         y = (i - 1) * side
-        parts.append(row_label(names[i], y + side / 2))
+        parts.append(row_label(names[i], y + side / 2, names_end))
         parts.append(words(str(i + 1), left - 5, y + side / 2, "side"))
         parts += [
             _cell((names[i], names[j]), agreement[i, j], beyond[i, j] / strongest, (left + j * side, y), side)

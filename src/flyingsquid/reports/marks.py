@@ -11,7 +11,7 @@ from flyingsquid.reports.escape import name, plain, safe
 
 # Plots are drawn for a phone, so that letters keep their size there; a wide page shows them larger.
 WIDTH = 360.0
-LABEL = 138.0  # what names of rows take of it
+LABEL = 138.0  # what names of rows take of it at most
 ROW = 17.0
 _LETTER = 5.2  # mean width of a letter of 10.5 pixels; fonts differ
 _WIDEST_LETTER = 6.6
@@ -86,6 +86,12 @@ def row_label(source: str, y: float, width: float = LABEL) -> str:
     return text_within(source, width - 6, y, width - 8, "row")
 
 
+def label_width(names: Iterable[str], most: float = LABEL) -> float:
+    """What the names of rows take of the width: no more than the longest of them needs."""
+    longest = max((columns_of(plain(each, 60)) for each in names), default=0)
+    return min(most, max(40.0, 14 + longest * _WIDEST_LETTER))
+
+
 def text_within(text: str, x: float, y: float, room: float, kind: str) -> str:
     """A text of strangers, cut to the room there is; whole where the pointer rests on it."""
     shown = fitted(text, int(room / _LETTER))
@@ -102,7 +108,7 @@ def fitted(text: str, columns: int) -> str:
     """The text cut in the middle to so many columns, of which a Chinese character takes two.
 
     >>> fitted("a_rather_long_name_1", 12), fitted("漢字漢字漢字漢字", 9)
-    ('a_rath…ame_1', '漢字…字')
+    ('a_rath…ame_1', '漢字…漢字')
     """
     for most in range(columns, 1, -1):
         shown = plain(text, most)

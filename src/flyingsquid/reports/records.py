@@ -33,8 +33,8 @@ class Records:
             return cls([data[key] for key in votes.items.tolist()])
         if isinstance(data, (str, bytes, Mapping)) or not hasattr(data, "__len__"):
             raise VotesError(
-                f"data= is a table or a list with one entry an item, not {type(data).__name__}; "
-                "an iterator is read by list(...)"
+                f"data= is a table or a list with one entry an item, not {type(data).__name__}; an iterator "
+                "is read by list(...)"
             )
         if len(data) != n_items:
             raise VotesError(

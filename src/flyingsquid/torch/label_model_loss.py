@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -42,7 +42,7 @@ class LabelModelLoss(nn.Module):
     window : int, optional
         Learn from the latest so many items only, of all processes together. None: from all.
     class_balance : as in ``LabelModel``, but for "estimate"
-    method, multiclass, signs, screen, cliques, temper : as in ``LabelModel``
+    method, multiclass, signs, screen, triplets, cliques, temper : as in ``LabelModel``
         Methods that work from counts. ``"auto"`` is ``"consensus"``, which takes any votes, unless a graph or
         another option asks for a closed form; see ``LabelModel``.
     weight : tensor of shape (K,), optional
@@ -92,6 +92,7 @@ class LabelModelLoss(nn.Module):
         multiclass: Literal["native", "one_vs_rest"] = "native",
         signs: Literal["average"] | Mapping[int, int] = "average",
         screen: float = 1.0,
+        triplets: Sequence[tuple[int, int, int]] | None = None,
         cliques: Literal["instrument", "linear"] = "instrument",
         temper: Literal["auto"] | float | None = None,
         weight: Tensor | None = None,
@@ -116,6 +117,7 @@ class LabelModelLoss(nn.Module):
             "multiclass": multiclass,
             "signs": signs,
             "screen": screen,
+            "triplets": triplets,
             "cliques": cliques,
             "temper": temper,
         }

@@ -27,8 +27,8 @@ def agreement_section(study: Study) -> Section:
         at = int(np.argmax(values))
         one, other = names[lower[0][at]], names[lower[1][at]]
         says = (
-            f"Most alike beyond chance: {one[:60]} and {other[:60]}, {found.share[lower][at]:.1%} of "
-            "common items."
+            f"Most alike beyond chance: {one[:60]} and {other[:60]}, {found.share[lower][at]:.1%} of common "
+            "items."
         )
     strongest = max(0.2, float(np.abs(beyond[lower]).max()))
     drawing = heat_map(
@@ -42,13 +42,11 @@ def agreement_section(study: Study) -> Section:
     if (values < -0.02).any():
         marks.append((rect("bar bad", 1, 1, 12, 10, more=' fill-opacity="0.6"'), "less than chance"))
     caption = (
-        "How to read it: each cell is a pair of sources, by row and column number, best sources first. "
-        "The stronger the "
-        "colour, the more they agree beyond what votes at random would (Cohen's kappa). Good sources "
-        "agree because both "
-        "are right; a strong colour far from the upper corner is a pair that shares its errors. Rest the "
-        "pointer on a cell "
-        f"for the share of common items with equal votes. {left_out}"
+        "How to read it: each cell is a pair of sources, by row and column number, best sources first. The "
+        "stronger the colour, the more they agree beyond what votes at random would (Cohen's kappa). Good "
+        "sources agree because both are right; a strong colour far from the upper corner is a pair that "
+        "shares its errors. Rest the pointer on a cell for the share of common items with equal votes. "
+        f"{left_out}"
     )
     return Section(
         "agreement",

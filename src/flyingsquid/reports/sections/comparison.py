@@ -37,7 +37,7 @@ def comparison_section(study: Study) -> Section:
     verdict = getattr(getattr(study.model, "diagnostics_", None), "verdict", None)
     words = f"<p>{safe(found.sentence())}</p>"
     if verdict is not None:
-        words += f"<p>The model's own account, from votes alone: {safe(verdict.words, 2_000)}</p>"
+        words += f"<p>The model's own account: {safe(verdict.words, 2_000)}</p>"
     drawing = _accuracy(study, found)
     if drawing:
         return Section("majority", heading, grid([f"<div>{words}</div>", drawing, _buckets(study)]))
@@ -59,9 +59,8 @@ def _accuracy(study: Study, found: Comparison) -> str:
     if precision[best] >= 0:
         rows.append(_share("best single source", float(precision[best]), int(votes[best]), "other"))
         single = (
-            f" The best single source is {study.names[best][:80]}, on the {int(votes[best]):,} known "
-            "items that "
-            "it votes on."
+            f" The best single source is {study.names[best][:80]}, on the {int(votes[best]):,} known items "
+            "that it votes on."
         )
     drawing = intervals(
         rows,
@@ -70,8 +69,7 @@ def _accuracy(study: Study, found: Comparison) -> str:
     )
     caption = (
         f"How to read it: share of right labels among {found.n_known:,} items of known class, with 95% "
-        "intervals."
-        f"{safe(single)} F1: {found.model.f1:.3f} against {found.majority.f1:.3f}; log loss: "
+        f"intervals.{safe(single)} F1: {found.model.f1:.3f} against {found.majority.f1:.3f}; log loss: "
         f"{found.model.log_loss:.3f} against {found.majority.log_loss:.3f} (lower is better)."
     )
     return figure("Who is right more often?", drawing, caption)
@@ -86,8 +84,7 @@ def _buckets(study: Study) -> str:
     table = disagreement_buckets(study.every, study.model, study.y, task=study.task)
     caption = (
         "How to read it: items by how far their votes are apart. Unanimous items need no model; what a "
-        "model is "
-        "worth shows where votes are split."
+        "model is worth shows where votes are split."
     )
     return figure("Where do the sources disagree?", plain_table(table, _HEADINGS), caption, wide=True)
 

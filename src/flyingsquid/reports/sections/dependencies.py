@@ -114,11 +114,9 @@ def _picture(study: Study, shown: list[int], found: _Found, left_out: str) -> st
     # The page has its own colours, which follow its theme, and allows no other style.
     drawing = to_svg(graph, labels=labels, names=names).replace(f"<style>{STYLE}</style>", "")
     caption = (
-        "How to read it: Y is the truth, circles are sources, best first, numbered as under Agreement; "
-        "the name shows "
-        "where the pointer rests. Grey: the source votes on Y. Curved: two sources depend on each other "
-        "beyond Y. "
-        f"{left_out}"
+        "How to read it: Y is the truth, circles are sources, best first, numbered as under Agreement; the "
+        "name shows where the pointer rests. Grey: the source votes on Y. Curved: two sources depend on "
+        f"each other beyond Y. {left_out}"
     )
     return figure("Which sources depend on each other?", drawing, caption)
 
@@ -151,7 +149,6 @@ def _pairs(study: Study, shown: list[int], found: _Found, given_gold: NDArray[np
     by = "on items of known class" if given_gold is not None else "by the evidence in the votes"
     caption = (
         "How to read it: correlation of the votes of two sources beyond what the truth explains; 0 is "
-        "independent, 1 a "
-        f"copy. The strongest pairs {by}, at most {_MOST_PAIRS}."
+        f"independent, 1 a copy. The strongest pairs {by}, at most {_MOST_PAIRS}."
     )
     return figure("The pairs that depend most", drawing, caption)

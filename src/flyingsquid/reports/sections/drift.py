@@ -38,8 +38,8 @@ def drift_section(study: Study) -> Section:
         )
     if len(history) < 2:
         words = (
-            f"Too few items to see sources change: {study.votes.n_items:,}, and at least "
-            f"{_LEAST_ITEMS:,} are needed."
+            f"Too few items to see sources change: {study.votes.n_items:,}, and at least {_LEAST_ITEMS:,} "
+            "are needed."
         )
         return Section("drift", heading, f"<p>{words}</p>")
     changes = history.changes()
@@ -109,8 +109,7 @@ def _picture(study: Study, history: DriftHistory) -> str:
     if n_changes:
         marks.append((line("change", 7, 0, 7, 12), "a change"))
     caption = (
-        "How to read it: the estimated accuracy of each source in a window that moves over the items, "
-        "first to last, with "
-        f"its 95% band; all panels have one scale, and sources that changed come first.{left}"
+        "How to read it: the estimated accuracy of each source in a window that moves over the items, first "
+        f"to last, with its 95% band; all panels have one scale, and sources that changed come first.{left}"
     )
     return figure("Do the sources change?", drawing, caption, key=key(marks), wide=True)

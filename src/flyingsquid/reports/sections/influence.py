@@ -81,14 +81,13 @@ def _left_out(found: LeaveOneOut) -> str:
     left = f" {rest:,} more sources, which change less, are not shown." if rest else ""
     if gold:
         read = (
-            "points of accuracy on known items that would be lost if the source were left out and the "
-            "model fitted "
-            "again; to the left, what would be gained without it."
+            "points of accuracy on known items that would be lost if the source were left out and the model "
+            "fitted again; to the left, what would be gained without it."
         )
     else:
         read = (
-            "the share of labels, in %, that would change if the source were left out and the model "
-            "fitted again."
+            "the share of labels, in %, that would change if the source were left out and the model fitted "
+            "again."
         )
     return figure("What is each source worth?", drawing, f"How to read it: {read}{left}")
 
@@ -112,10 +111,8 @@ def _curve(found: LearningCurve) -> str:
         logarithmic=True,
     )
     caption = (
-        f"How to read it: the model is fitted on parts of the items, {_REPEATS} times for each size; "
-        "points are mean "
-        f"shares of {what}, bars reach from the lowest to the highest. Where the curve is flat, more "
-        "items of the same "
-        "kind would change little."
+        f"How to read it: the model is fitted on parts of the items, {_REPEATS} times for each size; points "
+        f"are mean shares of {what}, bars reach from the lowest to the highest. Where the curve is flat, "
+        "more items of the same kind would change little."
     )
     return figure("Would more items help?", drawing, caption)

@@ -59,8 +59,8 @@ def _histogram(study: Study) -> str:
     if below is not None:
         marks.append((rect("bar bad", 1, 1, 12, 10), "of these, wrong by known classes"))
     caption = (
-        f"How to read it: each bar is a share of all items. {ends}. {sure:.0%} of the labels are given "
-        "with 0.9 or more."
+        f"How to read it: each bar is a share of all items. {ends}. {sure:.0%} of the labels are given with "
+        "0.9 or more."
     )
     return figure("How sure are the labels?", drawing, caption, key=key(marks) if below is not None else "")
 
@@ -89,10 +89,9 @@ def _calibration(study: Study) -> str:
     what = f"P({safe(study.classes[1])})" if binary else "the probability of the label"
     caption = (
         f"How to read it: known items in groups by {what}; the larger the point, the more items. On the "
-        "dashed line "
-        "the claim is right; to the right of one half a point below it claims too much. Bars are 95% "
-        "intervals. "
-        f"Claims are off by {found.error:.1%} on average ({int(found.counts.sum()):,} items)."
+        "dashed line the claim is right; to the right of one half a point below it claims too much. Bars "
+        f"are 95% intervals. Claims are off by {found.error:.1%} on average ({int(found.counts.sum()):,} "
+        "items)."
     )
     return figure("Are the probabilities right?", drawing, caption)
 
@@ -131,7 +130,7 @@ def _balance(study: Study) -> str:
         marks.append((diamond("gold-mark", 7, 6), "known classes"))
     caption = (
         f"How to read it: the share of items that the {_what(study)} gives each class. A long line means "
-        "that many "
-        "items of the class are uncertain, so that counting labels and adding probabilities differ."
+        "that many items of the class are uncertain, so that counting labels and adding probabilities "
+        "differ."
     )
     return figure("How often is each class given?", drawing, caption, key=key(marks))

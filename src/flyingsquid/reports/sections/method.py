@@ -53,7 +53,7 @@ def _gold(study: Study) -> str:
     gold = study.items.gold
     if gold is None:
         return "none were given"
-    return (
-        f"{int((gold >= 0).sum()):,} of {len(gold):,} items; they judge the labels and take no part in "
-        "them here"
-    )
+    known = f"{int((gold >= 0).sum()):,} of {len(gold):,} items"
+    if study.given:
+        return f"{known}; they judge the labels. A model that was fitted with them looks better than it is"
+    return f"{known}; they judge the labels and take no part in making them"

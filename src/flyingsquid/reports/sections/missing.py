@@ -34,9 +34,8 @@ def missing_section(study: Study) -> Section:
     )  # fmt: skip
     marks = [(rect(f"r{colours[r]}", 1, 1, 12, 10), whats[r]) for r in used]
     caption = (
-        f"How to read it: shares of all items on which a source gave no vote. In all {told}. To the "
-        "label model all "
-        "are no vote; refusals, unparseable answers and failures are yours to mend."
+        f"How to read it: shares of all items on which a source gave no vote. In all {told}. To the label "
+        "model all are no vote; refusals, unparseable answers and failures are yours to mend."
     )
     rest = int((troubled > 0).sum()) - len(shown)
     caption += f" {rest:,} more sources are not shown." if rest else ""

@@ -30,8 +30,8 @@ def rows_section(study: Study) -> Section:
         many = f"{found.n_overruled:,} items in all. " if found.n_overruled else ""
         body += _listed(
             study, model, found.overruled, "Against the majority",
-            f"The model's label is not the one that most sources vote for. {many}Open a few: do you "
-            "agree with it?",
+            f"The model's label is not the one that most sources vote for. {many}Open a few: do you agree "
+            "with it?",
         )  # fmt: skip
     return Section("items", "Items to look at", body)
 
@@ -82,7 +82,7 @@ def _inside(study: Study, model: Any, row: ContestedRow, record: Any) -> str:
     against = getattr(why, "against", None)
     rival = "" if against is None else f" against {name(as_scalar(against), 30)}"
     drawing = both_ways(
-        names, values, label="What each source adds", says=why.sentence(), label_width=170, spec="+.2f"
+        names, values, label="What each source adds", says=why.sentence(), most_label=170, spec="+.2f"
     )
     facts = f"Votes: {_tally(study, row)}."
     if row.items > 1:
@@ -90,8 +90,8 @@ def _inside(study: Study, model: Any, row: ContestedRow, record: Any) -> str:
     text = "" if record is None else f"<div>{whole(record)}</div>"
     return (
         f'{text}<div>{drawing}<p class="note">To the right: for '
-        f"<b><bdi>{name(as_scalar(row.label), 30)}</bdi></b>{rival}; to the "
-        f"left: against it, in {unit}. {facts}</p></div>"
+        f"<b><bdi>{name(as_scalar(row.label), 30)}</bdi></b>{rival}; to the left: against it, in {unit}. "
+        f"{facts}</p></div>"
     )
 
 

@@ -12,7 +12,6 @@ from flyingsquid.reports.study import Study
 
 # The table names so many sources; a page of more than that is no longer read.
 MOST_ROWS = 1_000
-_WORSE = ("worse than a coin", "worse than chance")
 _HEADINGS = {
     "j": "#",
     "name": "Source",
@@ -28,6 +27,10 @@ _HEADINGS = {
 _SHARES = {"coverage", "overlaps", "conflicts", "precision", "accuracy"}
 _TEXTS = {"name", "polarity", "flags"}
 _WIDEST = {"polarity": 60, "flags": 240}
+_FIND = (
+    '<input class="find" id="find-source" type="search" placeholder="Find a source" '
+    'aria-label="Find a source" hidden>'
+)
 # The order of columns; what else occurs, reasons of missing votes, stands before the texts.
 _FIRST = ("name", "accuracy", "precision", "coverage", "overlaps", "conflicts", "votes")
 _LAST = ("polarity", "flags")
@@ -41,11 +44,6 @@ def sources_section(study: Study) -> Section:
     return Section("sources", "Sources", grid(figures) + table(study))
 
 
-def is_bad(study: Study, source: int) -> bool:
-    """Whether a source is known, or estimated, to be worse than chance."""
-    return any(words in study.columns["flags"][source] for words in _WORSE)
-
-
 def _accuracies(study: Study) -> str:
     if not (study.judged or "precision" in study.columns):
         return ""
@@ -57,7 +55,7 @@ def _accuracies(study: Study) -> str:
             _known(study, "accuracy_low", j),
             _known(study, "accuracy_high", j),
             _known(study, "precision", j),
-            "bad" if is_bad(study, j) else "",
+            "bad" if study.names[j] in study.found.worse_than_chance else "",
         )
         for j in shown
     ]
@@ -70,7 +68,7 @@ def _accuracies(study: Study) -> str:
     marks = []
     if study.judged:
         marks.append(
-            (line("whisker", 0, 6, 14, 6) + dot("point", 7, 6), "estimated from votes alone, 95% interval")
+            (line("whisker", 0, 6, 14, 6) + dot("point", 7, 6), f"estimated {_by(study)}, 95% interval")
         )
     if "precision" in study.columns:
         marks.append((diamond("gold-mark", 7, 6), "on items of known class"))
@@ -79,10 +77,14 @@ def _accuracies(study: Study) -> str:
     marks.append((line("chance", 7, 0, 7, 12), f"even chance among {study.votes.n_classes} classes"))
     caption = (
         "How to read it: the further to the right, the more often a vote of the source is right. Sources "
-        "whose "
-        f"intervals overlap may be equally good. {left_out}"
+        f"whose intervals overlap may be equally good. {left_out}"
     )
     return figure("How often is each source right?", drawing, caption, key=key(marks))
+
+
+def _by(study: Study) -> str:
+    # A model that was passed may have seen known labels.
+    return "by the model" if study.given else "from votes alone"
 
 
 def _known(study: Study, column: str, j: int) -> float | None:
@@ -114,8 +116,7 @@ def _coverage(study: Study) -> str:
     ]
     caption = (
         "How to read it: bars are shares of all items, each a part of the one around it. A source that "
-        "votes much and is "
-        f"rarely in conflict is either good, or alone with easy items. {left_out}"
+        f"votes much and is rarely in conflict is either good, or alone with easy items. {left_out}"
     )
     return figure("How much does each source say?", drawing, caption, key=key(marks))
 
@@ -126,28 +127,23 @@ def table(study: Study) -> str:
     others = [c for c in present if c not in (*_FIRST, *_LAST, *_WITHIN)]
     columns = [c for c in (*_FIRST, *others, *_LAST) if c in present]
     order = study.ranked()
-    kept = order if len(order) <= MOST_ROWS else [j for j in order if j in study.most_voting(MOST_ROWS)]
+    voting = study.most_voting(MOST_ROWS)
+    kept = [j for j in order if j in voting]
     left = len(order) - len(kept)
     sorted_by = "accuracy" if "accuracy" in columns else "precision" if "precision" in columns else "coverage"
     head = "".join(_head(c, descending=c == sorted_by) for c in columns)
     body = "".join("<tr>" + "".join(_cell(study, c, j) for c in columns) + "</tr>" for j in kept)
     many = len(kept) > 16
-    find = (
-        '<input class="find" id="find-source" type="search" placeholder="Find a source" aria-label="Find '
-        'a source" hidden>'
-        if many
-        else ""
-    )
+    find = _FIND if many else ""
     notes = _notes(study)
     if left:
         notes.append(
-            f"{left:,} more sources, those with the fewest votes, are not in this table; fs.summarize "
-            "lists all."
+            f"{left:,} more sources, those with the fewest votes, are not in this table; fs.summarize lists "
+            "all."
         )
     return (
         '<h3 class="apart" id="all-sources">All sources</h3><p class="note">Click on a heading to sort. '
-        "Coverage, overlaps and conflicts are shares of "
-        f"all items.</p>{find}"
+        f"Coverage, overlaps and conflicts are shares of all items.</p>{find}"
         f'<div class="scroll{" tall" * many}" tabindex="0" role="region" aria-labelledby="all-sources">'
         f'<table class="sources sortable" data-find="find-source"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
@@ -158,10 +154,7 @@ def table(study: Study) -> str:
 def _notes(study: Study) -> list[str]:
     notes = []
     if study.judged:
-        notes.append(
-            "Accuracy, estimated: how often a vote is right by the model, from votes alone, with its 95% "
-            "interval."
-        )
+        notes.append(f"Accuracy, estimated: how often a vote is right, {_by(study)}, with its 95% interval.")
     if "precision" in study.columns:
         known = study.found.n_known
         notes.append(

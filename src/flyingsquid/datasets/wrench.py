@@ -1,0 +1,137 @@
+"""Folders of the WRENCH benchmark as votes, known labels and texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.exceptions import VotesError
+from flyingsquid.formats.wrench_json import WrenchItems, read_class_names, read_items
+from flyingsquid.votes import Votes
+
+_SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrenchSplit:
+    """One split of a WRENCH set.
+
+    Attributes
+    ----------
+    votes : Votes of shape (n, m)
+        Classes 0..K-1.
+    y : integer array of shape (n,)
+        True classes, -1 where unknown.
+    ids : tuple of n texts
+    data : tuple of n dicts
+        What the items are, as the file has it.
+    """
+
+    votes: Votes
+    y: NDArray[Any]
+    ids: tuple[str, ...]
+    data: tuple[dict[str, Any], ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of every item."""
+        for key, content in zip(self.ids, self.data, strict=True):
+            if not isinstance(content.get("text"), str):
+                found = ", ".join(map(repr, content)) or "nothing"
+                raise VotesError(f"item {key!r} has no text; its data holds {found}, see the attribute data")
+        return [content["text"] for content in self.data]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wrench:
+    """A WRENCH set.
+
+    Attributes
+    ----------
+    splits : mapping from "train", "valid" and "test", as far as there are files, to WrenchSplit
+    class_names : tuple of K texts
+        The name of each class; its number where the folder has no ``label.json``.
+    """
+
+    splits: Mapping[str, WrenchSplit]
+    class_names: tuple[str, ...]
+
+    def __getitem__(self, split: str) -> WrenchSplit:
+        if split not in self.splits:
+            raise VotesError(f"there is no split {split!r}; there are {', '.join(self.splits)}")
+        return self.splits[split]
+
+    @property
+    def train(self) -> WrenchSplit:
+        return self["train"]
+
+    @property
+    def valid(self) -> WrenchSplit:
+        return self["valid"]
+
+    @property
+    def test(self) -> WrenchSplit:
+        return self["test"]
+
+
+def load_wrench(folder: str | os.PathLike[str]) -> Wrench:
+    """Read a folder of the WRENCH benchmark: train.json, valid.json, test.json and label.json.
+
+    Parameters
+    ----------
+    folder : path
+        Splits without a file are left out; without ``label.json`` classes are those that occur.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> import flyingsquid as fs
+    >>> item = {"label": 1, "weak_labels": [1, -1, 0], "data": {"text": "win a prize"}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "train.json").write_text(json.dumps({"0": item}))
+    ...     _ = pathlib.Path(folder, "label.json").write_text('{"0": "ham", "1": "spam"}')
+    ...     spam = fs.datasets.load_wrench(folder)
+    >>> spam.train.votes
+    Votes(1 items x 3 sources, classes 0, 1, 67% voted, dense int8)
+    >>> spam.train.y, spam.train.texts, spam.class_names
+    (array([1], dtype=int16), ['win a prize'], ('ham', 'spam'))
+    """
+    home = Path(folder)
+    files = {split: home / f"{split}.json" for split in _SPLITS}
+    found = {split: read_items(path) for split, path in files.items() if path.is_file()}
+    if not found:
+        raise VotesError(
+            f"{str(home)!r} holds none of train.json, valid.json and test.json, so it is no folder of WRENCH"
+        )
+    widths = {split: items.weak_labels.shape[1] for split, items in found.items()}
+    if len(set(widths.values())) > 1:
+        shown = ", ".join(f"{width} in {split}" for split, width in widths.items())
+        raise VotesError(f"the splits have different numbers of weak labels: {shown}")
+    label_file = home / "label.json"
+    n_classes = 1 + max(int(max(items.weak_labels.max(), items.labels.max())) for items in found.values())
+    names = (
+        read_class_names(label_file)
+        if label_file.is_file()
+        else tuple(str(k) for k in range(max(2, n_classes)))
+    )
+    if n_classes > len(names):
+        raise VotesError(
+            f"class {n_classes - 1} occurs, and label.json names {len(names)} classes, counted from 0"
+        )
+    splits = {split: _split(items, len(names)) for split, items in found.items()}
+    return Wrench(MappingProxyType(splits), names)
+
+
+def _split(items: WrenchItems, n_classes: int) -> WrenchSplit:
+    votes = Votes.from_classes(items.weak_labels, classes=tuple(range(n_classes)))
+    return WrenchSplit(votes, np.asarray(items.labels), items.ids, items.data)
