@@ -52,6 +52,8 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_online
 	$(BIN)/python -m benchmarks.bench_stream
 	$(BIN)/python -m benchmarks.bench_files
+	$(BIN)/python -m benchmarks.bench_label_file
+	$(BIN)/python -m benchmarks.scale
 
 $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/peers-runtime.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)

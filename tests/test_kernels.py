@@ -135,6 +135,19 @@ def test_units_of_dependent_sources_count_the_same(small, monkeypatch):
     assert fs.Moments.of(votes, graph) == fast
 
 
+@pytest.mark.extra
+@pytest.mark.parametrize("m", [3, 30])
+def test_arrays_that_cannot_be_written_to(small, tmp_path, m):
+    votes = np.random.default_rng(0).integers(-1, 2, (3_000, m), dtype=np.int8)
+    np.save(tmp_path / "votes.npy", votes)
+    mapped = np.load(tmp_path / "votes.npy", mmap_mode="r")
+    assert fs.Moments.of(mapped) == fs.Moments.of(votes)
+    weights, prior = np.random.default_rng(0).normal(size=(m, 3)), np.array([0.3, 0.7])
+    np.testing.assert_array_equal(
+        binary_posterior(mapped, prior, weights), binary_posterior(votes, prior, weights)
+    )
+
+
 def test_few_votes_and_the_switch_do_not_import_numba():
     code = """
 import os, sys, numpy as np, flyingsquid as fs
@@ -168,6 +181,23 @@ def test_what_cannot_be_compiled_is_done_by_numpy(monkeypatch, fault):
         )
     finally:
         switch._compiled.cache_clear()
+
+
+@pytest.mark.extra
+def test_without_a_place_on_disk_code_is_compiled_anew(monkeypatch):
+    pytest.importorskip("numba")
+    from flyingsquid.kernels import compiled
+
+    def njit(**options):
+        def decorate(function):
+            if options.get("cache"):
+                raise RuntimeError("cannot cache function: no locator available")
+            return function
+
+        return decorate
+
+    monkeypatch.setattr(compiled, "njit", njit)
+    assert compiled._compile(fastmath=True)(len) is len
 
 
 def test_threads_are_those_of_blas_or_as_asked(monkeypatch):

@@ -71,6 +71,7 @@ MEMBERS = {
         "of", "of_rows", "rows", "n_pairs", "lagged", "lagged_rates", "first", "second", "is_exact",
         "aligned_to", "save", "load", "to_state", "from_state",
     },
+    fs.VoteChunks: {"can_be_read_again", "raw"},
     fs.Votes: {
         "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "from_scores", "codes",
         "classes", "names", "items", "shape", "n_items", "n_sources", "n_classes", "n_votes", "is_sparse",
@@ -118,6 +119,13 @@ def test_label_model_signature():
         "gold",
         "sample_weight",
     ]
+
+
+def test_chunks_signature():
+    assert list(inspect.signature(fs.VoteChunks).parameters) == ["chunks", "classes", "names"]
+    for estimator in (fs.LabelModel, fs.MajorityVote):
+        parameters = inspect.signature(estimator.predict_proba).parameters
+        assert list(parameters) == ["self", "votes", "dtype", "out"]
 
 
 def test_learn_structure_signature():

@@ -63,7 +63,7 @@ def count_block(
         histogram = _histogram(codes, n_classes, weights)
         pairs = _pairs_of_histogram(histogram, m, n_classes)
         return pairs, [_unit_of_histogram(histogram, m, n_classes, unit) for unit in units]
-    by = _by_sparse_product if _are_few(codes) else _by_bits if weights is None else _by_gram
+    by = _by_sparse_product if _are_few(codes) else _by_bits
     return by(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
 
 
@@ -128,9 +128,9 @@ def _product(a: NDArray[np.float64], b: NDArray[np.float64], n_classes: int) -> 
     return (a.T @ b).reshape(n_classes, a.shape[1] // n_classes, n_classes, b.shape[1] // n_classes)
 
 
-def _by_bits(codes: NDArray[Any], n_classes: int, weights: None) -> NDArray[Any]:
-    """Common bits by compiled loops where these are at hand and pay; otherwise the matrix product."""
-    kernels = kernels_for(codes, n_classes, "bits")
+def _by_bits(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[Any]:
+    """Common bits of items that count once, where compiled loops are at hand and pay; or the product."""
+    kernels = None if weights is not None else kernels_for(codes, n_classes, "bits")
     if kernels is None:
         return _by_gram(codes, n_classes, weights)
     m = codes.shape[1]

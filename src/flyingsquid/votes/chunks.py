@@ -147,7 +147,7 @@ def is_empty(chunk: Any) -> bool:
 
 
 def _slices(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    rows = max(1, _CHUNK_CELLS // max(1, array.shape[1]))
+    rows = -(-_CHUNK_CELLS // max(1, array.shape[1]))  # rounded up: enough for compiled loops
     for start in range(0, len(array), rows):
         yield array[start : start + rows]
 

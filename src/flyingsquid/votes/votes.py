@@ -20,7 +20,9 @@ from flyingsquid.votes.states import (
     REASONS,
     Codes,
     Label,
+    check_codes,
     listed,
+    n_votes_in,
     read_names,
     require_same,
     shown_names,
@@ -72,7 +74,7 @@ class Votes:
             read_names(self.names, m)
         if self.items is not None and len(self.items) != n:
             raise VotesError(f"{len(self.items)} item identifiers for {n} items")
-        _check_codes(self.codes, len(self.classes))
+        check_codes(self.codes, len(self.classes))
 
     # ------------------------------------------------------------------ constructors
 
@@ -289,9 +291,7 @@ class Votes:
     @property
     def n_votes(self) -> int:
         """How many cells hold a vote."""
-        if isinstance(self.codes, csr_array):
-            return int((self.codes.data > 0).sum())
-        return int(np.count_nonzero(self.codes >= 0))
+        return n_votes_in(self.codes)
 
     def missing_counts(self) -> dict[str, NDArray[np.int64]]:
         """For each reason, how many votes are missing of each source, shape (m,)."""
@@ -392,17 +392,3 @@ class Votes:
             return replace(self, codes=codes, classes=classes)
         moved = np.where(self.codes >= 0, to[np.maximum(self.codes, 0)], self.codes)
         return replace(self, codes=moved, classes=classes)
-
-
-def _check_codes(codes: Codes, n_classes: int) -> None:
-    """Whoever builds Votes from codes directly gets no lookup beyond the end of a table."""
-    sparse = isinstance(codes, csr_array)
-    values: Any = codes.data if sparse else codes
-    if values.dtype.kind != "i":
-        raise VotesError(f"codes have type {values.dtype}; raw votes are read by Votes.from_classes")
-    highest = n_classes if sparse else n_classes - 1
-    if values.size and not (-len(REASONS) <= values.min() and values.max() <= highest):
-        raise VotesError(
-            f"codes run from {values.min()} to {values.max()}; with {n_classes} classes they lie between "
-            f"-{len(REASONS)} and {highest}. Raw votes are read by Votes.from_classes"
-        )
