@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ def simulate(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(sample.votes.codes), np.asarray(sample.y)
 
 
-def write_csv(path: Path, header: list[str], rows: list[list[object]]) -> Path:
+def write_csv(path: Path, header: list[str], rows: Sequence[Sequence[object]]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])
     return path

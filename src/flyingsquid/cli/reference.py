@@ -84,17 +84,18 @@ def _quoted(text: str) -> str:
     return re.sub(r"(?<![\w`-])(--[a-z][a-z-]*(?: [A-Za-z]+:[A-Z])?)", r"`\1`", text)
 
 
+def _kind(option: click.Option) -> str:
+    """What stands for the value of an option."""
+    if option.metavar:
+        return option.metavar
+    if isinstance(option.type, click.Choice):
+        return "|".join(map(str, option.type.choices))
+    return _KINDS.get(option.type.name, option.type.name.upper())
+
+
 def _row(option: click.Option) -> str:
     flags = "/".join([*option.opts, *option.secondary_opts])
-    value = ""
-    if not option.is_flag:
-        choices = isinstance(option.type, click.Choice) and not option.metavar
-        kind = (
-            "|".join(option.type.choices)
-            if choices
-            else option.metavar or _KINDS.get(option.type.name, option.type.name.upper())
-        )  # type: ignore[attr-defined]
-        value = f" {kind}"
+    value = "" if option.is_flag else f" {_kind(option)}"
     text = option.help or ""
     if option.required:
         text += " Required."
