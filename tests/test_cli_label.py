@@ -313,3 +313,16 @@ def test_names_in_any_script_reach_any_terminal(folder):
 
 def test_texts_agree_with_codes():
     assert texts(np.array([[-1, 0, 1]])) == [["", "ham", "spam"]]
+
+
+@pytest.mark.parametrize("most", [1, 7, 299, 300, 1000])
+@pytest.mark.parametrize("whole", [True, False])
+def test_items_are_spread_evenly(folder, monkeypatch, most, whole):
+    if not whole:
+        monkeypatch.setattr(reading, "WHOLE_CELLS", 0)
+        monkeypatch.setattr(reading, "_CHUNK_ROWS", 11)
+    found = reading.Reading.of(open_votes("votes.csv", chunk_rows=11))
+    chunk, step = found.spread(most)
+    assert [str(each) for each in chunk.ids] == [f"m{i}" for i in range(0, 300, step)]
+    assert chunk.votes.n_items <= most
+    assert chunk.votes.n_items == -(-300 // step)

@@ -53,7 +53,7 @@ def look_at(reading: Reading, model: Any, most_pairs: int) -> Looked:
     """Summarize the sources, and find what stands out."""
     if clip_length(model) > 1 or hasattr(model, "transition_"):
         raise OptionError("this model is about several rows at once; leave out --with-model to look at rows")
-    chunk, is_whole = reading.spread(MOST_ITEMS)
+    chunk, step = reading.spread(MOST_ITEMS)
     votes, gold = chunk.votes, chunk.gold
     pairs = None
     if most_pairs and votes.n_sources <= MOST_SOURCES:
@@ -64,7 +64,7 @@ def look_at(reading: Reading, model: Any, most_pairs: int) -> Looked:
         pairs=pairs,
         words=in_words(votes, gold, model),
         comparison=None if model is None else compare_with_majority(model, votes, gold),
-        part=None if is_whole else votes.n_items,
+        part=None if step == 1 else votes.n_items,
     )
 
 

@@ -185,13 +185,18 @@ class Reading:
             yield chunk
         self.kept.extend(passing)
 
-    def spread(self, most: int) -> tuple[VoteChunk, bool]:
-        """At most ``most`` items evenly spread over the file in one chunk, and whether these are all."""
+    def spread(self, most: int) -> tuple[VoteChunk, int]:
+        """At most ``most`` items in one chunk: every item, or every second, third, ...; and which of these.
+
+        Of very many sources they are fewer, so that memory has room for them.
+        """
         from flyingsquid.formats.opening import VoteChunk, join_chunks
 
+        if self.whole is None:
+            most = max(1, min(most, MOST_CELLS // self.file.n_sources))
         step = -(-self.file.n_items // most)
         if step <= 1:
-            return (self.file.read() if self.whole is None else self.whole), True
+            return (self.file.read() if self.whole is None else self.whole), 1
         kept, start = [], 0
         for chunk in self.chunks():
             at = slice(-start % step, None, step)
@@ -199,7 +204,7 @@ class Reading:
             if chunk.votes[at].n_items:
                 kept.append(VoteChunk(chunk.votes[at], chunk.ids[at], gold))
             start += chunk.votes.n_items
-        return join_chunks(kept), False
+        return join_chunks(kept), step
 
 
 def _size(codes: Any) -> int:

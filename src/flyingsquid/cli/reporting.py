@@ -23,9 +23,9 @@ def write_report(
     from flyingsquid.models.labelling import clip_length, clips
     from flyingsquid.reports import report
 
-    chunk, is_whole = reading.spread(MOST_ITEMS)
+    chunk, step = reading.spread(MOST_ITEMS)
     votes, gold, task, note = chunk.votes, chunk.gold, None, ""
-    records = None if data is None else records_of(chunk, data, reading)
+    records = None if data is None else records_of(chunk, data, reading, step)
     length = clip_length(model)
     if length > 1:
         if records is not None:
@@ -35,7 +35,7 @@ def write_report(
         if gold is not None:
             gold = gold[: votes.n_items * length].reshape(-1, length)
         note = f", on row {task + 1} of clips of {length}"
-    if not is_whole:
+    if step > 1:
         note += f", on {votes.n_items:,} items evenly spread over the file"
     if gold is not None and not any(label is not None for label in gold.ravel()):
         raise OptionError(f"{reading.file.path}: --gold {reading.file.gold_name}: no label is known")
@@ -59,8 +59,11 @@ def fit_for_report(reading: Reading, voice: Voice, method: str) -> Any:
     return fitted.model
 
 
-def records_of(chunk: VoteChunk, path: str, reading: Reading) -> list[Any]:
-    """The items of a chunk, from a file: by identifier where that has one, otherwise in the same order."""
+def records_of(chunk: VoteChunk, path: str, reading: Reading, step: int = 1) -> list[Any]:
+    """The items of a chunk, from a file: by identifier where that has one, otherwise in the same order.
+
+    ``step`` is 2 for every second item, and so on.
+    """
     from flyingsquid.formats.records import read_records
 
     records, item = read_records(path), reading.file.item_name
@@ -76,7 +79,6 @@ def records_of(chunk: VoteChunk, path: str, reading: Reading) -> list[Any]:
             f"{path}: {len(records):,} rows for {reading.file.n_items:,} items; one an item is needed"
             + (f", or a column {item!r}" if item else "")
         )
-    step = -(-reading.file.n_items // MOST_ITEMS)
     return records[::step]
 
 
