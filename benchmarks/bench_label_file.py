@@ -1,8 +1,8 @@
-"""Claim: ``flyingsquid label`` of 1e7 rows of 10 sources in parquet takes under 1 GB, and at most four times as
-long as pyarrow takes to read and re-write the same file.
+"""Claim: ``flyingsquid label`` of 1e7 rows of 10 sources in parquet takes under 1 GB, and at most four times
+as long as pyarrow takes to read and re-write the same file.
 
-Both run as processes of their own, alternating; the time of a process includes its start. Peak memory is that of
-the process, by the system's account. ``--quick``: 2e5 rows, one round, nothing saved.
+Both run as processes of their own, alternating; the time of a process includes its start. Peak memory is that
+of the process, by the system's account. ``--quick``: 2e5 rows, one round, nothing saved.
 """
 
 from __future__ import annotations
