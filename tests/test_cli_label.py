@@ -287,6 +287,31 @@ def test_what_was_left_out_for_want_of_memory_is_said(folder, monkeypatch):
     )
 
 
+def test_a_graph_is_learned_from_chunks_too(folder, monkeypatch):
+    codes, _ = simulate(2_000)
+    codes = np.column_stack([codes, codes[:, 1]])
+    codes[::7, 5] = 1 - np.maximum(codes[::7, 5], 0)  # nearly a copy
+    write_csv(
+        folder / "copies.csv", ["id", *NAMES, "copy"], [[i, *row] for i, row in enumerate(texts(codes))]
+    )
+    label("copies.csv", "-o", "whole.csv", "--graph", "learn", "--model", "whole.fsq")
+    monkeypatch.setattr(reading, "WHOLE_CELLS", 0)
+    monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
+    label("copies.csv", "-o", "chunks.csv", "--graph", "learn", "--model", "chunks.fsq")
+    whole, chunks = fs.load("whole.fsq"), fs.load("chunks.fsq")
+    assert whole.graph_.source_edges == chunks.graph_.source_edges != ()
+    assert whole.moments_ == chunks.moments_
+
+
+def test_a_report_of_many_clips_is_about_some(folder, monkeypatch):
+    monkeypatch.setattr("flyingsquid.cli.reporting.MOST_ITEMS", 60)
+    words = ("frames.csv", "-o", "a.csv", "--graph", "chain:6", "--report", "r.html", "--model", "c.fsq")
+    assert "on row 4 of clips of 6, 10 of them" in label(*words).output
+    assert "on row 4" in run("report", "frames.csv", "-o", "s.html", "--with-model", "c.fsq").output
+    words = ("report", "frames.csv", "-o", "t.html", "--with-model", "c.fsq", "--data", "texts.csv")
+    assert "about clips" in run(*words, code=1).output
+
+
 def test_formats_that_cannot_be_written_are_found_out_first(folder, monkeypatch):
     def absent(*_words):
         raise VoteFileError("parquet needs pyarrow: pip install 'flyingsquid[files]'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,8 +101,8 @@ def fit_model(
     model = LabelModel(given, method=method, class_balance=_balance_for(class_balance, file.classes))  # type: ignore[arg-type]
     gold = whole.gold if learn_from_gold and whole is not None else None
     if whole is None:
-        chunks = voice.progress(reading.chunks(), "counting", file.n_items, lambda chunk: chunk.votes.n_items)
-        votes: Any = VoteChunks(lambda: chunks, classes=file.classes)
+        # A function, because a learned graph is counted for in a pass of its own.
+        votes: Any = VoteChunks(lambda: _passing(reading, voice), classes=file.classes)
     else:
         votes = whole.votes
     if isinstance(given, DependencyGraph) and given.n_tasks > 1:
@@ -118,6 +119,11 @@ def fit_model(
             "auto used its closed-form part alone, because the votes were too many different ones to keep"
         ] = None
     return Fitted(model, tuple(notes))
+
+
+def _passing(reading: Reading, voice: Voice) -> Iterator[Any]:
+    file = reading.file
+    return voice.progress(reading.chunks(), "counting", file.n_items, lambda chunk: chunk.votes.n_items)
 
 
 def needs_clips(graph: Any) -> bool:

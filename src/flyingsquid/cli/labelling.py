@@ -36,6 +36,7 @@ def run(votes: str, output: str, options: dict[str, Any]) -> None:
     voice.say(f"{file.path}: {file.describe()}")
     for note in file.notes:
         voice.note(note)
+    _check_gold(reading)
     fitted = Fitted(model)
     if model is None:
         fitted = fit_model(
@@ -48,7 +49,6 @@ def run(votes: str, output: str, options: dict[str, Any]) -> None:
         )
         if options["model_path"]:
             fitted.model.save(options["model_path"])
-    _check_gold(reading)
     labeller = _write_labels(reading, fitted.model, output, options, voice)
     comparison = labeller.comparison()
     _say(voice, fitted, labeller, comparison, output, options)

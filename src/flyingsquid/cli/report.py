@@ -44,12 +44,13 @@ def report(votes: str, output: str, **options: Any) -> None:
     inputs = tuple(path for path in (options["with_model"], options["data_path"]) if path)
     check_targets(votes, {"--output": output}, force=options["force"], inputs=inputs)
     from flyingsquid.cli.reporting import fit_for_report, reading_of_model, write_report
+    from flyingsquid.models.labelling import clip_length
 
     voice = Voice(options["quiet"])
     model = load_model(options["with_model"]) if options["with_model"] else None
     with voice.waiting(f"reading {votes}"):
         file = open_file(votes, reading_of_model(options, model), gold=options["gold"])
-        reading = Reading.of(file)
+        reading = Reading.of(file, needed_by="a graph of several rows" if clip_length(model) > 1 else "")
     voice.say(f"{file.path}: {file.describe()}")
     for note in file.notes:
         voice.note(note)

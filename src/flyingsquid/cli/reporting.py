@@ -20,27 +20,41 @@ def write_report(
     reading: Reading, model: Any, path: str, *, title: str, data: str | None = None, ordered: bool = False
 ) -> str:
     """Write the report; what is to be said about it, or nothing. ``data`` is a file of the items."""
-    from flyingsquid.models.labelling import clip_length, clips
+    from flyingsquid.models.labelling import clip_length
     from flyingsquid.reports import report
 
-    chunk, step = reading.spread(MOST_ITEMS)
-    votes, gold, task, note = chunk.votes, chunk.gold, None, ""
-    records = None if data is None else records_of(chunk, data, reading, step)
     length = clip_length(model)
     if length > 1:
-        if records is not None:
+        if data is not None:
             raise OptionError("--data shows items, and this model is about clips of several; leave it out")
-        task = length // 2
-        votes = clips(votes, length, whole_only=True)
-        if gold is not None:
-            gold = gold[: votes.n_items * length].reshape(-1, length)
-        note = f", on row {task + 1} of clips of {length}"
-    if step > 1:
-        note += f", on {votes.n_items:,} items evenly spread over the file"
+        votes, gold, note = _clips(reading, length)
+        task, records = length // 2, None
+        note = f", on row {task + 1} of clips of {length}{note}"
+    else:
+        chunk, step = reading.spread(MOST_ITEMS)
+        votes, gold, task = chunk.votes, chunk.gold, None
+        records = None if data is None else records_of(chunk, data, reading, step)
+        note = "" if step == 1 else f", on {votes.n_items:,} items evenly spread over the file"
     if gold is not None and not any(label is not None for label in gold.ravel()):
         raise OptionError(f"{reading.file.path}: --gold {reading.file.gold_name}: no label is known")
     report(votes, model, gold, records, path, title=title, task=task, ordered=ordered)
     return note
+
+
+def _clips(reading: Reading, length: int) -> tuple[Any, Any, str]:
+    """Clips of votes in memory, their known labels, and whether these are a part of them."""
+    from flyingsquid.models.labelling import clips
+
+    if reading.whole is None:
+        raise OptionError(f"{reading.file.path}: clips of several rows are looked at in memory; take a part")
+    votes, gold = clips(reading.whole.votes, length, whole_only=True), reading.whole.gold
+    if gold is not None:
+        gold = gold[: votes.n_items * length].reshape(-1, length)
+    step = -(-votes.n_items * length // MOST_ITEMS)
+    if step <= 1:
+        return votes, gold, ""
+    part = slice(None, None, step)
+    return votes[part], None if gold is None else gold[part], f", {votes[part].n_items:,} of them"
 
 
 def fit_for_report(reading: Reading, voice: Voice, method: str) -> Any:
