@@ -81,7 +81,9 @@ def test_a_report_shows_the_items(folder):
     assert "mail <b>" not in page
 
 
-@pytest.mark.parametrize("ending", ["txt", "jsonl", "csv", "json", "parquet"])
+@pytest.mark.parametrize(
+    "ending", ["txt", "jsonl", "csv", "json", pytest.param("parquet", marks=pytest.mark.extra)]
+)
 def test_items_from_any_file_in_the_order_of_the_votes(folder, ending):
     texts = [f"text number {i}" for i in range(300)]
     path = folder / f"items.{ending}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -12,8 +10,8 @@ from flyingsquid.cli.main import main
 from flyingsquid.formats import open_votes
 from tests.cli_files import NAMES, make_samples
 
-FORMATS = ["csv", "tsv", "jsonl", "npz", "npy", "json", "csv.gz"]
-FORMATS += ["parquet", "arrow"] if find_spec("pyarrow") else []
+COLUMNAR = [pytest.param(name, marks=pytest.mark.extra) for name in ("parquet", "arrow")]
+FORMATS = ["csv", "tsv", "jsonl", "npz", "npy", "json", "csv.gz", *COLUMNAR]
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +27,8 @@ def run(*words: object, code: int = 0) -> str:
 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_there_and_back(ending, samples, tmp_path):
+    if ending in ("parquet", "arrow"):
+        pytest.importorskip("pyarrow")
     other, back = tmp_path / f"votes.{ending}", tmp_path / "back.csv"
     said = run("convert", samples / "votes.csv", other)
     assert "300 items" in said
