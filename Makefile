@@ -52,6 +52,7 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_online
 	$(BIN)/python -m benchmarks.bench_stream
 	$(BIN)/python -m benchmarks.bench_files
+	$(BIN)/python -m benchmarks.bench_label_file
 	$(BIN)/python -m benchmarks.bench_dataset
 	$(BIN)/python -m benchmarks.bench_clusters
 	$(BIN)/python -m benchmarks.bench_apply

@@ -222,14 +222,43 @@ def test_names_of_the_theory():
     assert all(callable(getattr(theory, name)) for name in theory.__all__)
 
 
-def test_options_of_the_stream_command():
-    from flyingsquid.cli.main import main
-
-    assert [parameter.name for parameter in main.commands["stream"].params] == [
+READING = [
+    "format_", "long", "wide", "item", "no_item", "sources", "ignore", "classes", "abstain", "signed",
+    "duplicates", "header", "part",
+]  # fmt: skip
+OPTIONS = {
+    "stream": [
         "votes", "output", "window", "decay", "classes", "sources", "class_balance", "method", "refresh",
         "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint", "every",
         "continued", "position",
-    ]  # fmt: skip
+    ],
+    "label": [
+        "votes", "output", "output_format", "report_path", "model_path", "with_model", "method", "graph",
+        "class_balance", "gold", "learn_from_gold", "tie_break", "seed", "force", "quiet", "as_json",
+        *READING,
+    ],
+    "analyze": ["votes", "gold", "with_model", "method", "pairs", "as_json", *READING],
+    "report": [
+        "votes", "output", "with_model", "method", "gold", "data_path", "title", "ordered", "force",
+        "quiet", *READING,
+    ],
+    "convert": ["votes", "output", "output_format", "form", "gold", "force", "quiet", *READING],
+    "inspect": ["file", "gold", "as_json", *READING],
+    "completion": ["shell"],
+    "demo": ["seed"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_options_of_the_commands(command):
+    from click import Context
+
+    from flyingsquid.cli.main import COMMANDS, main
+
+    found = main.get_command(Context(main), command)
+    assert found is not None
+    assert [parameter.name for parameter in found.params] == OPTIONS[command]
+    assert set(COMMANDS) == set(OPTIONS)
 
 
 def test_end_model_signatures():

@@ -17,6 +17,8 @@ from flyingsquid.exceptions import VotesError
 Array = NDArray[np.float64]
 # A label that was given no probability at all would cost an infinite log loss.
 _LEAST_PROBABILITY = 1e-6
+# Equal evidence summed in another order.
+_TIE = 1e-9
 _NORMAL_95 = 1.959963984540054
 
 
@@ -135,40 +137,115 @@ def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | 
 
 def compare_items(items: Items) -> Comparison:
     """The same for items that were read already."""
-    covered = look_at_rows(items.votes).cast > 0
-    tied = (items.shares >= items.shares.max(axis=1, keepdims=True) - 1e-9).sum(axis=1) > 1
-    n_covered = int(covered.sum())
-    differ = float(((items.labels != items.majority) & ~tied & covered).sum() / max(n_covered, 1))
-    facts = (
-        items.votes.n_items,
-        n_covered,
-        n_covered / items.votes.n_items,
-        float((tied & covered).sum() / max(n_covered, 1)),
-        differ,
-    )
+    running = RunningComparison(items.votes.n_classes)
+    running.add(items.posterior, items.shares, look_at_rows(items.votes).cast)
     if items.gold is None:
-        return Comparison(*facts, 0, None, None, None, None)
+        return running.result()
     known = items.gold >= 0
     if not known.any():
         raise VotesError("y holds no known class; leave it out where nothing is known")
-    gold = items.gold[known]
-    posterior, shares = items.posterior[known], items.shares[known]
-    each = tie_credit(posterior, gold) - tie_credit(shares, gold)
-    gain, error = float(each.mean()), float(each.std() / np.sqrt(len(each)))
-    reach = _NORMAL_95 * error
-    interval = (gain - reach, gain + reach)
-    scores = (score_labels(posterior, gold), score_labels(shares, gold))
-    return Comparison(*facts, int(known.sum()), *scores, gain, interval)
+    running.add_known(items.posterior[known], items.shares[known], items.gold[known])
+    return running.result()
 
 
 def score_labels(posterior: Array, gold: NDArray[Any]) -> Scores:
     """Scores of probabilities of shape (n, K) on n items of known class."""
-    at = np.arange(len(gold))
-    accuracy = float(tie_credit(posterior, gold).mean())
-    loss = float(-np.log(np.maximum(posterior[at, gold], _LEAST_PROBABILITY)).mean())
-    labels, n_classes = winners(posterior), posterior.shape[1]
-    hits = np.bincount(gold[labels == gold], minlength=n_classes)
-    total = np.bincount(gold, minlength=n_classes) + np.bincount(labels, minlength=n_classes)
-    each = np.divide(2.0 * hits, total, out=np.zeros(n_classes), where=total > 0)
-    f1 = float(each[1]) if n_classes == 2 else float(each[total > 0].mean())
-    return Scores(accuracy, f1, loss)
+    sums = _Sums(posterior.shape[1])
+    sums.add(posterior, gold)
+    return sums.scores(len(gold))
+
+
+class RunningComparison:
+    """Sums from which :class:`Comparison` follows. Memory does not grow with the items.
+
+    Parameters
+    ----------
+    n_classes : int
+
+    Examples
+    --------
+    >>> running = RunningComparison(2)
+    >>> running.add(np.array([[0.2, 0.8]]), np.array([[0.5, 0.5]]), np.array([2]), times=np.array([3]))
+    >>> found = running.result()
+    >>> found.n_items, found.ties, found.differ
+    (3, 1.0, 0.0)
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self._n_classes = n_classes
+        self._items = self._covered = self._tied = self._differ = 0
+        self._known = 0
+        self._sides = (_Sums(n_classes), _Sums(n_classes))
+        self._gains = np.zeros(2)  # their sum, and the sum of their squares
+
+    def add(
+        self, posterior: Array, shares: Array, cast: NDArray[Any], *, times: NDArray[Any] | None = None
+    ) -> None:
+        """Add items.
+
+        Parameters
+        ----------
+        posterior, shares : P(Y = k | votes) by the model, and shares of the votes, shape (n, K)
+        cast : how many sources vote, shape (n,)
+        times : how often each row counts, shape (n,), optional
+        """
+        n = len(cast)
+        weights = np.ones(n, np.int64) if times is None else times
+        covered = cast > 0
+        tied = (shares >= shares.max(axis=1, keepdims=True) - _TIE).sum(axis=1) > 1
+        differ = (winners(posterior) != winners(shares)) & ~tied
+        self._items += int(weights.sum())
+        self._covered += int(weights[covered].sum())
+        self._tied += int(weights[covered & tied].sum())
+        self._differ += int(weights[covered & differ].sum())
+
+    def add_known(self, posterior: Array, shares: Array, gold: NDArray[Any]) -> None:
+        """Add items to the scores: shapes (n, K), and n codes of true classes, all of them known."""
+        if not len(gold):
+            return
+        self._known += len(gold)
+        for side, scores in zip(self._sides, (posterior, shares), strict=True):
+            side.add(scores, gold)
+        each = tie_credit(posterior, gold) - tie_credit(shares, gold)
+        self._gains += (each.sum(), (each**2).sum())
+
+    def result(self) -> Comparison:
+        """The comparison of all items so far."""
+        n, covered = max(self._items, 1), max(self._covered, 1)
+        facts = (
+            self._items,
+            self._covered,
+            self._covered / n,
+            self._tied / covered,
+            self._differ / covered,
+        )
+        if not self._known:
+            return Comparison(*facts, 0, None, None, None, None)
+        gain, square = (float(total) for total in self._gains / self._known)
+        reach = _NORMAL_95 * float(np.sqrt(max(square - gain**2, 0.0) / self._known))
+        model, majority = (side.scores(self._known) for side in self._sides)
+        return Comparison(*facts, self._known, model, majority, gain, (gain - reach, gain + reach))
+
+
+class _Sums:
+    """What the scores of one kind of labels are made of."""
+
+    def __init__(self, n_classes: int) -> None:
+        self._right = self._loss = 0.0
+        self._hits = np.zeros(n_classes, np.int64)
+        self._total = np.zeros(n_classes, np.int64)
+
+    def add(self, scores: Array, gold: NDArray[Any]) -> None:
+        k = len(self._hits)
+        labels = winners(scores)
+        self._right += float(tie_credit(scores, gold).sum())
+        true = np.maximum(scores[np.arange(len(gold)), gold], _LEAST_PROBABILITY)
+        self._loss -= float(np.log(true).sum())
+        self._hits += np.bincount(gold[labels == gold], minlength=k)
+        self._total += np.bincount(gold, minlength=k) + np.bincount(labels, minlength=k)
+
+    def scores(self, n: int) -> Scores:
+        k = len(self._hits)
+        each = np.divide(2.0 * self._hits, self._total, out=np.zeros(k), where=self._total > 0)
+        f1 = float(each[1]) if k == 2 else float(each[self._total > 0].mean())
+        return Scores(self._right / n, f1, self._loss / n)

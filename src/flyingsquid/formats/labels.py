@@ -187,15 +187,16 @@ class _Columnar:
         from flyingsquid.formats.streams import need_pyarrow  # noqa: PLC0415
 
         pyarrow = need_pyarrow(self._out.format)
-        small = counts.astype(np.int16 if counts.size == 0 or counts.max() < 1 << 15 else np.int32)
         columns = [
             id_column(ids), self._labels.column(codes),
             *(pyarrow.array(np.ascontiguousarray(shares[:, k])) for k in range(shares.shape[1])),
-            pyarrow.array(small.astype(np.int32)),
+            pyarrow.array(counts.astype(np.int32, copy=False)),
         ]  # fmt: skip
         if self._sink is None:
             fields = [pyarrow.field(name, c.type) for name, c in zip(self._out.columns, columns, strict=True)]
-            self._sink = ColumnarFile(self._file, self._out.format, pyarrow.schema(fields))
+            # Identifiers differ, so a dictionary of them is work for nothing.
+            options = {"use_dictionary": list(self._out.columns[1:])} if self._out.format == "parquet" else {}
+            self._sink = ColumnarFile(self._file, self._out.format, pyarrow.schema(fields), **options)
         self._sink.write(columns)
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ class VoteFile:
         chunks = list(self)
         if len(chunks) == 1:
             return chunks[0]
-        return _joined(chunks)
+        return join_chunks(chunks)
 
     def describe(self) -> str:
         """What was understood, in one line.
@@ -301,7 +301,8 @@ def _as_ids(ids: Any) -> NDArray[Any]:
     return array
 
 
-def _joined(chunks: list[VoteChunk]) -> VoteChunk:
+def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
+    """Several chunks of a file as one."""
     first = chunks[0].votes
     if first.is_sparse:
         codes: Codes = csr_array(vstack([c.votes.codes for c in chunks], format="csr"))
