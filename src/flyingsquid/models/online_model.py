@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._remarks import listening
 from flyingsquid.analysis.drift import ChangePoint, DriftHistory
 from flyingsquid.estimate import resolve_task_balance
-from flyingsquid.exceptions import FlyingSquidError, NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import FlyingSquidError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import smoothed_shares
 from flyingsquid.models import _intake, _options, _stream_options
@@ -380,8 +380,7 @@ class OnlineLabelModel(LastFit):
         self._due = n + min(self._every, max(10, n // 4))
         model = self._label_model(self._mean_balance())
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SourceWarning)  # once a refresh; diagnostics_ has them
+            with listening():  # not once a refresh; diagnostics_ has them
                 model.fit_moments(window.moments())
         except NotIdentifiableError as error:
             self._reason = str(error)

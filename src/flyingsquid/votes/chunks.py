@@ -12,7 +12,7 @@ from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.coerce import as_votes
 from flyingsquid.votes.encode import Convention
-from flyingsquid.votes.states import Label, read_names
+from flyingsquid.votes.states import Label, read_names, told
 from flyingsquid.votes.votes import Votes
 
 # Rows of an array are read so many cells at a time.
@@ -71,6 +71,8 @@ class VoteChunks:
         self.classes: tuple[Label, ...] | None = (
             None if classes is None else Convention.declared(classes).classes
         )
+        if names is not None and not hasattr(names, "__iter__"):
+            raise VotesError(f"names={told(names)} is no sequence of source names")
         listed = None if names is None else list(names)
         self.names: tuple[str, ...] | None = None if listed is None else read_names(listed, len(listed))
 
