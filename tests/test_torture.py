@@ -9,7 +9,16 @@ from scipy.sparse import csr_array
 import flyingsquid as fs
 from flyingsquid.exceptions import FlyingSquidError, NotIdentifiableError, SourceWarning
 
-BINARY = ["auto", "triplet_mean", "triplet_median", "triplet", "covariance", "quadratic", "consensus", "anchored"]
+BINARY = [
+    "auto",
+    "triplet_mean",
+    "triplet_median",
+    "triplet",
+    "covariance",
+    "quadratic",
+    "consensus",
+    "anchored",
+]
 MANY = ["auto", "agreement", "refined", "decomposition", "consensus", "anchored"]
 
 
