@@ -34,8 +34,8 @@ test-core: $(VENV)/.core ## Run the tests that need no extra
 	$(BIN)/python -m pip install $(PIP_FLAGS) 'pytest>=8.0' 'hypothesis>=6.100'
 	$(BIN)/python -m pytest -m 'not extra'
 
-fuzz: venv ## Damage files of votes and models for ten minutes, and read them
-	$(BIN)/python -m tests.fuzz --minutes 10
+fuzz: venv ## Twenty minutes of damaged files and of strange values in every call
+	$(BIN)/python -m tests.fuzz --minutes 20
 
 lint: venv ## Check style and types
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Threads, processes, interrupts, repetition and leaks: a model is the same wherever and whenever it is used."""
+"""Threads, processes, interrupts, repetition and leaks: a model is the same wherever and whenever it is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from tests.strategies import fittable_votes
 SRC = str(Path(fs.__file__).parents[1])
 VOTES = fittable_votes(0)
 MODELS = {
-    "auto": lambda: fs.LabelModel(),
+    "auto": fs.LabelModel,
     "triplet_mean": lambda: fs.LabelModel(method="triplet_mean"),
     "covariance": lambda: fs.LabelModel(method="covariance"),
     "graph": lambda: fs.LabelModel(fs.DependencyGraph(5, source_edges=[(0, 1)])),
@@ -185,7 +186,7 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(name, begun):
     rng = np.random.default_rng(0)
     points = [*rng.integers(0, n_lines, 12), n_lines - 2, n_lines - 3, n_lines - 5]
     for point in points:
-        if interrupted(lambda: getattr(model, method)(second), int(point)):
+        if interrupted(partial(getattr(model, method), second), int(point)):
             assert state_of(model) in (before, after), f"half of a fit was kept, interrupted at line {point}"
             if state_of(model) == after:
                 model = make()
@@ -213,7 +214,7 @@ def test_an_interrupted_update_of_a_stream_leaves_it_as_it_was(options, tmp_path
     rng = np.random.default_rng(0)
     for point in [*rng.integers(0, n_lines, 12), n_lines - 2, n_lines - 4]:
         online = begun()
-        if interrupted(lambda: online.update(OTHER), int(point)):
+        if interrupted(partial(online.update, OTHER), int(point)):
             assert kept(online) in (before, after), (
                 f"half of a chunk was learned, interrupted at line {point}"
             )

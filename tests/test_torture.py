@@ -1,4 +1,4 @@
-"""Numbers at the edge: perfect, useless and hostile sources, next to no votes, very many items, sources and classes."""
+"""Numbers at the edge: perfect, useless and hostile sources, hardly a vote, very many of everything."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ def fitted(votes, **options):
     """A model, or None where the votes are refused in words."""
     try:
         return fs.LabelModel(**options).fit(votes)
-    except NotIdentifiableError as error:
-        assert str(error)
+    except NotIdentifiableError:
         return None
 
 
@@ -119,7 +118,7 @@ def test_a_handful_of_votes_on_very_many_items():
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 @pytest.mark.parametrize("method", BINARY)
 def test_three_items_of_every_kind(method):
-    """All 3 x 3 tables of two classes with gaps that differ: an answer that is sound, or an error in words."""
+    """Tables of 3 x 3 votes, drawn: an answer that is sound, or an error in words."""
     rng = np.random.default_rng(3)
     for _ in range(25):
         votes = rng.integers(-1, 2, (3, 3)).astype(np.int8)

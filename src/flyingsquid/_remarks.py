@@ -1,7 +1,7 @@
 """What a fit has to say about sources: a warning, unless whoever asked for the fit listens.
 
-``warnings.catch_warnings`` changes the filters of the whole process, so two threads that use it at once leave the
-wrong filters behind. Who listens is known to the own thread alone here.
+``warnings.catch_warnings`` changes the filters of the whole process, so two threads that use it at once leave
+the wrong filters behind. Who listens here is known to its own thread alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 
 
 def say(text: str, *, stacklevel: int) -> None:
-    """Warn, or tell whoever listens; ``stacklevel`` counts from the caller, as that of ``warnings.warn`` there."""
+    """Warn, or tell whoever listens; ``stacklevel`` is that of ``warnings.warn`` in the caller's place."""
     heard = _heard.get()
     if heard is None:
         warnings.warn(text, SourceWarning, stacklevel=stacklevel + 1)

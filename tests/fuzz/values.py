@@ -122,10 +122,10 @@ LAYOUTS = [
     lambda a: [tuple(row) for row in a.tolist()],
     lambda a: [*a.tolist(), [1]],
     lambda a: np.asarray(a).view(_Odd) if a.dtype.kind in "iuf" else a,
-    lambda a: iter(a),
+    iter,
     lambda a: (row for row in a.tolist()),
     lambda a: {"a": a, "b": a},
-    lambda a: {i: row for i, row in enumerate(a.tolist())},
+    lambda a: dict(enumerate(a.tolist())),
     lambda a: set(a.ravel().tolist()) if a.dtype.kind in "iufU" else a,
     lambda a: memoryview(np.ascontiguousarray(a)) if a.dtype.kind in "iuf" else a,
 ]

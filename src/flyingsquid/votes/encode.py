@@ -293,8 +293,8 @@ def _infer_classes(
     odd = next((at for at in votes if type(values[at]) is not type(labels[0])), votes[0])
     row, column = (int(x) for x in np.argwhere(index == odd)[0])
     raise VotesError(
-        f"{locate(row, column)}: the vote {told(values[odd])} has type {type(values[odd]).__name__}, and others "
-        f"{type(labels[0]).__name__}; convert them to one type of number or text, or pass classes="
+        f"{locate(row, column)}: the vote {told(values[odd])} has type {type(values[odd]).__name__}, and "
+        f"others {type(labels[0]).__name__}; convert them to one type of number or text, or pass classes="
     )
 
 
@@ -310,8 +310,8 @@ def _infer_numbers(
         outside = (numbers < 0) | (numbers >= _MOST_CLASSES)
         row, column = (int(x) for x in np.argwhere(index == votes[int(np.argmax(outside))])[0])
         raise VotesError(
-            f"{locate(row, column)}: the vote {told(values[index[row, column]])} is outside the classes; integer "
-            f"classes are 0, 1, ... unless classes= lists them. {convention.advice}"
+            f"{locate(row, column)}: the vote {told(values[index[row, column]])} is outside the classes; "
+            f"integer classes are 0, 1, ... unless classes= lists them. {convention.advice}"
         )
     highest = int(numbers.max(initial=1))
     return [k for k in range(max(2, highest + 1)) if convention.missing_code(k) is None]
@@ -370,7 +370,7 @@ def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
     try:
         labels = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
         hash(labels)
-    except TypeError as error:
+    except Exception as error:  # whatever a stranger's class does
         raise OptionError(f"classes={told(classes)} is no sequence of class labels: {error}") from error
     if isinstance(classes, str):
         raise OptionError(f"classes={classes!r} is one text; pass a list of labels")

@@ -58,7 +58,7 @@ def declared_names(names: Any) -> list[Any]:
         raise VotesError(f"names={told(names)} is no sequence of source names")
     try:
         return list(names)
-    except TypeError as error:
+    except Exception as error:  # whatever a stranger's class does
         raise VotesError(f"names={told(names)} is no sequence of source names") from error
 
 

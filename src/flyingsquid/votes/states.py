@@ -79,7 +79,7 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
         return None
     try:
         read = tuple(names)
-    except TypeError as error:
+    except Exception as error:  # whatever a stranger's class does
         raise VotesError(f"names={told(names)} is no sequence of source names") from error
     if len(read) != n_sources:
         raise VotesError(f"{len(read)} names for {n_sources} sources")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid.exceptions import VotesError
+from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes import frames, longform
 from flyingsquid.votes.distinct import DistinctRows, distinct_codes
 from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column
@@ -385,6 +385,8 @@ class Votes:
             If the classes or the names are not the same ones.
         """
         result = self
+        if not isinstance(classes, tuple) or not (names is None or isinstance(names, tuple)):
+            raise IncompatibleError("classes and names to match are tuples, as those of other votes are")
         if self.classes != classes:
             result = result._with_classes(classes)
         if names is not None and self.names is not None and self.names != names:
