@@ -1,8 +1,8 @@
 """scikit-learn's own checks of estimators, with every check that cannot hold listed, and why.
 
 The checks pass random numbers as features. Votes are class numbers, and a vote of 0.5488 is refused in words.
-So the label models are checked as they are, where the refusal is all that can be asked for, and once more through
-an adapter that votes by the sign of each feature, where the contract itself is at stake.
+So the label models are checked as they are, where the refusal is all that can be asked for, and once more
+through an adapter that votes by the sign of each feature, where the contract itself is at stake.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from sklearn.utils.fixes import parse_version
 
 import flyingsquid as fs
 
+OLD = parse_version(sklearn.__version__) < parse_version("1.6")
 pytestmark = [
-    pytest.mark.skipif(
-        parse_version(sklearn.__version__) < parse_version("1.6"), reason="no report")  # noqa
-    ),
+    pytest.mark.skipif(OLD, reason="its checks give no report of what failed"),
     pytest.mark.filterwarnings("ignore"),
 ]
 

@@ -12,7 +12,8 @@ from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.coerce import as_votes
 from flyingsquid.votes.encode import Convention
-from flyingsquid.votes.states import Label, read_names, told
+from flyingsquid.votes.longform import declared_names
+from flyingsquid.votes.states import Label, read_names
 from flyingsquid.votes.votes import Votes
 
 # Rows of an array are read so many cells at a time.
@@ -71,9 +72,7 @@ class VoteChunks:
         self.classes: tuple[Label, ...] | None = (
             None if classes is None else Convention.declared(classes).classes
         )
-        if names is not None and not hasattr(names, "__iter__"):
-            raise VotesError(f"names={told(names)} is no sequence of source names")
-        listed = None if names is None else list(names)
+        listed = None if names is None else declared_names(names)
         self.names: tuple[str, ...] | None = None if listed is None else read_names(listed, len(listed))
 
     @property
