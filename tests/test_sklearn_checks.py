@@ -43,26 +43,26 @@ class _BySign:
     """Fits and labels the signs of features."""
 
     def fit(self, X, y=None, **more):
-        return super().fit(by_sign(X), **more)  # type: ignore[misc]
+        return super().fit(by_sign(X), **more)
 
     def partial_fit(self, X, y=None):
-        return super().partial_fit(by_sign(X))  # type: ignore[misc]
+        return super().partial_fit(by_sign(X))
 
     def predict(self, X):
-        return super().predict(by_sign(X))  # type: ignore[misc]
+        return super().predict(by_sign(X))
 
     def predict_proba(self, X):
-        return super().predict_proba(by_sign(X))  # type: ignore[misc]
+        return super().predict_proba(by_sign(X))
 
     def score(self, X, y):
-        return super().score(by_sign(X), (np.asarray(y) > 0).astype(int))  # type: ignore[misc]
+        return super().score(by_sign(X), (np.asarray(y) > 0).astype(int))
 
 
-class SignedMajority(_BySign, fs.MajorityVote):
+class SignedMajority(_BySign, fs.MajorityVote):  # type: ignore[misc]  # X in the place of votes
     pass
 
 
-class SignedModel(_BySign, fs.LabelModel):
+class SignedModel(_BySign, fs.LabelModel):  # type: ignore[misc]
     pass
 
 

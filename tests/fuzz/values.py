@@ -64,7 +64,7 @@ class NoArray:
 
 
 SURPRISES = [NoEquality, NoHash, NoText, NoTruth, NoLength, NoArray]
-PLAIN = [
+PLAIN: list[Any] = [
     0, 1, 2, -1, -2, 7, 126, 127, 128, 255, 256, 32766, 32767, 32768, 2**31, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63),
     10**30, -(10**30), 10**400, 0.0, -0.0, 0.5, 1.0, 1e-320, 1e308, float("nan"), float("inf"), -float("inf"), None,
     True, False, "", "a", "b", "é", "é", "\u202e", "\0", "\n", "\ud800", "😀" * 40, "nan", "-1", "0", "x" * 3000, b"a",
@@ -105,7 +105,7 @@ DTYPES = [
     "i1", "i2", "i4", "i8", "u1", "u8", ">i2", ">i8", "f2", "f4", "f8", ">f4", ">f8", "g", "c8", "O", "U4", "S4", "?",
     "M8[s]", "m8[s]", "V2", [("a", "i4")],
 ]  # fmt: skip
-LAYOUTS = [
+LAYOUTS: list[Any] = [
     np.asfortranarray,
     lambda a: a[::-1, ::-1],
     lambda a: np.repeat(np.repeat(a, 2, 0), 3, 1)[::2, ::3],
@@ -127,7 +127,7 @@ LAYOUTS = [
     lambda a: {"a": a, "b": a},
     lambda a: dict(enumerate(a.tolist())),
     lambda a: set(a.ravel().tolist()) if a.dtype.kind in "iufU" else a,
-    lambda a: memoryview(np.ascontiguousarray(a)) if a.dtype.kind in "iuf" else a,
+    lambda a: np.ascontiguousarray(a).data if a.dtype.kind in "iuf" else a,
 ]
 
 

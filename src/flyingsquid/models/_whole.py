@@ -11,7 +11,7 @@ def draft_of(model: Model) -> Model:
     """A shallow copy to work on. Values are replaced, never changed, so the model itself stays as it is."""
     draft: Any = object.__new__(type(model))
     draft.__dict__.update(model.__dict__)
-    return draft  # type: ignore[no-any-return]
+    return draft
 
 
 def keep(model: Any, draft: Any) -> None:
