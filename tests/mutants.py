@@ -100,17 +100,23 @@ def is_killed(file: Path, number: int, copy: Path, seconds: float) -> tuple[bool
     mutate(node, how)
     target = copy / file.relative_to(ROOT)
     target.write_text(ast.unparse(ast.fix_missing_locations(tree)), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *TESTS]
-    env = os.environ | {"PYTHONPATH": f"{copy / 'src'}", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=seconds, check=False)
-        killed = done.returncode == 1
-    except subprocess.TimeoutExpired:
-        killed = True  # it does not end, which somebody would notice
+        killed = not _passes(copy, seconds)
     finally:
         target.write_text(source, encoding="utf-8")
     text = source.splitlines()[line - 1].strip() if line else ""
     return killed, f"{file.relative_to(ROOT)}:{line} ({how}) {text}"
+
+
+def _passes(copy: Path, seconds: float) -> bool:
+    """Whether all tests pass, in time: a mutant that does not end would be noticed."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *TESTS]
+    env = os.environ | {"PYTHONPATH": f"{copy / 'src'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
 
 
 def main() -> int:
@@ -126,6 +132,9 @@ def main() -> int:
             shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "conftest.py"):
             shutil.copy(ROOT / name, copy / name)
+        if not _passes(copy, chosen.timeout):
+            sys.stdout.write("the tests fail, or take too long, without any mutant; see --timeout\n")
+            return 2
         sample = mutants(chosen.seed)[: chosen.sample]
         for at, (file, number) in enumerate(sample, start=1):
             noticed, what = is_killed(file, number, copy, chosen.timeout)
