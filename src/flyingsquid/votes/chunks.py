@@ -132,7 +132,9 @@ def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks
     """
     if isinstance(data, VoteChunks):
         return data if classes is None or data.classes is not None else VoteChunks(data, classes=classes)
-    if isinstance(data, (Votes, np.ndarray, list, tuple, str, bytes, dict, set)) or issparse(data):
+    if isinstance(data, (Votes, np.ndarray, list, tuple, str, bytes, memoryview, dict, set)) or issparse(
+        data
+    ):
         return None
     if not hasattr(data, "__iter__") or hasattr(data, "__array__") or frames.is_frame(data):
         return None
