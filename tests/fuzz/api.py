@@ -78,9 +78,9 @@ def _one(outcome: Outcome, call: Any, draw: Any, number: int) -> None:
     except Exception as error:
         if type(error).__module__.startswith("hypothesis"):  # it gives up an example by an exception
             raise
-        at = _innermost(error).filename
+        origin = _innermost(error).filename
         # The caller's own options and iterators may raise what they like; votes may not.
-        if isinstance(error, Surprise) and ("/votes/" not in at or at.endswith("votes/chunks.py")):
+        if isinstance(error, Surprise) and ("/votes/" not in origin or origin.endswith("votes/chunks.py")):
             outcome.refused[name] += 1
             return
         outcome.findings.setdefault(

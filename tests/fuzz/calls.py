@@ -126,7 +126,7 @@ def _use(draw: Draw, model: Any, votes: Any, codes: np.ndarray) -> None:
     n_classes = len(model.classes_)
     known = set(model.classes_.tolist())
     again = codes if isinstance(votes, Iterator) else [votes, codes, codes[:1]][draw(st.integers(0, 2))]
-    further = draw(st.one_of(st.just(again), matrices(codes)))
+    further = draw(matrices(codes)) if draw(st.booleans()) else again
     what = draw(st.integers(0, 6))
     if what == 0:
         keywords = draw(
