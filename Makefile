@@ -45,8 +45,8 @@ $(LOWEST)/.done: pyproject.toml constraints-lowest.txt
 test-lowest: $(LOWEST)/.done ## Run the tests with the oldest packages allowed
 	$(LOWEST)/bin/python -m pytest -m 'not slow'
 
-fuzz: venv ## Damage files of votes and models for ten minutes, and read them
-	$(BIN)/python -m tests.fuzz --minutes 10
+fuzz: venv ## Twenty minutes of damaged files and of strange values in every call
+	$(BIN)/python -m tests.fuzz --minutes 20
 
 lint: venv ## Check style and types
 	$(BIN)/ruff check .

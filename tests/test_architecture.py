@@ -17,6 +17,7 @@ LAYERS = {
     "_registry": 0,
     "exceptions": 0,
     "kernels": 0,
+    "_remarks": 1,
     "votes": 1,
     "io": 1,
     "graph": 1,

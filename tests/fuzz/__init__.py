@@ -1,1 +1,1 @@
-"""Damaged and arbitrary files against every reader: ``python -m tests.fuzz --minutes 10``."""
+"""Damaged files in every reader and strange values in every call: ``python -m tests.fuzz --minutes 20``."""

@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz --minutes 10``: exit code 1 if anything but a documented error occurs."""
+"""``python -m tests.fuzz --minutes 20``: half for calls, half for files; exit code 1 if anything is found."""
 
 from __future__ import annotations
 
@@ -8,19 +8,43 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.fuzz.api import fuzz_calls
 from tests.fuzz.run import fuzz
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--what", choices=("all", "files", "calls"), default="all")
+    parser.add_argument("--call", default="", help="only calls of tests/fuzz/calls.py whose name holds this")
     parser.add_argument("--keep", type=Path, help="a folder for the files that led to findings")
     chosen = parser.parse_args()
+    seconds = 60 * chosen.minutes / (2 if chosen.what == "all" else 1)
+    findings = 0
+    if chosen.what != "files":
+        findings += _calls(seconds, chosen.seed, chosen.call)
+    if chosen.what != "calls":
+        findings += _files(seconds, chosen.seed, chosen.keep)
+    return 1 if findings else 0
+
+
+def _calls(seconds: float, seed: int, only: str) -> int:
+    outcome = fuzz_calls(seconds=seconds, first_seed=seed, only=only)
+    sys.stdout.write(
+        f"{outcome.calls.total():,} calls, {outcome.refused.total():,} refused in words, slowest "
+        f"{outcome.slowest:.2f} s ({outcome.slowest_call}), {len(outcome.findings)} findings\n"
+    )
+    for (where, name), what in outcome.findings.items():
+        sys.stdout.write(f"{where} {name}: {what}\n")
+    return len(outcome.findings)
+
+
+def _files(seconds: float, seed: int, keep: Path | None) -> int:
     with tempfile.TemporaryDirectory() as temporary:
-        folder = chosen.keep or Path(temporary)
+        folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        outcome = fuzz(folder, seconds=60 * chosen.minutes, seed=chosen.seed, limit_memory=True)
+        outcome = fuzz(folder, seconds=seconds, seed=seed, limit_memory=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     sys.stdout.write(
         f"{outcome.files:,} files, {outcome.read:,} still readable, slowest {outcome.slowest:.2f} s "
@@ -29,7 +53,7 @@ def main() -> int:
     )
     for name, what in outcome.findings:
         sys.stdout.write(f"{name}: {what}\n")
-    return 1 if outcome.findings else 0
+    return len(outcome.findings)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from flyingsquid.exceptions import OptionError
 from flyingsquid.infer import decide, vote_shares
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.gold import read_task_gold
+from flyingsquid.votes.states import told
 
 Array = NDArray[np.float64]
 Codes = NDArray[Any]
@@ -60,8 +61,9 @@ def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None
     if task is None and len(tasks) > 1:
         raise OptionError(f"the model has {len(tasks)} tasks; say which one is meant by task=")
     chosen = 0 if task is None else task
-    if isinstance(chosen, bool) or chosen not in range(len(tasks)):
-        raise OptionError(f"task={task!r}; the model has the tasks 0 to {len(tasks) - 1}")
+    is_number = isinstance(chosen, (int, np.integer)) and not isinstance(chosen, bool)
+    if not is_number or not 0 <= chosen < len(tasks):
+        raise OptionError(f"task={told(task)}; the model has the tasks 0 to {len(tasks) - 1}")
     gold = None
     if y is not None:
         gold = read_task_gold(y, read.classes, (read.n_items, len(tasks)), "y")[:, chosen]

@@ -207,7 +207,7 @@ class _Columnar:
         name, label, *shares, n_votes = self._out.columns
         options: dict[str, Any] = {
             "use_dictionary": [label, n_votes],
-            "compression": {**dict.fromkeys((name, label, n_votes), "snappy"), **dict.fromkeys(shares, "none")},
+            "compression": dict.fromkeys((name, label, n_votes), "snappy") | dict.fromkeys(shares, "none"),
         }
         if str(id_type) in ("int64", "int32"):
             options["column_encoding"] = {name: "DELTA_BINARY_PACKED"}

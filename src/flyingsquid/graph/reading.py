@@ -13,12 +13,18 @@ from flyingsquid.exceptions import GraphError
 Edges = tuple[tuple[int, int], ...]
 
 
+# Every source and task is listed, so that a number in the wrong place would take all memory.
+_MOST = 10_000_000
+
+
 def read_count(value: Any, name: str) -> int:
     """A whole number of at least 1."""
     if not _is_whole(value):
         raise GraphError(f"{name}={value!r} is no whole number; give a number of at least 1")
     if value < 1:
         raise GraphError(f"{name}={value} is too small; at least 1 is needed")
+    if value > _MOST:
+        raise GraphError(f"{name} is {float(min(value, 1e300)):.3g}, and at most {_MOST:,} fit into memory")
     return int(value)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import OptionError
-from flyingsquid.votes.states import ABSTAIN, Label
+from flyingsquid.votes.states import ABSTAIN, Label, is_one_of
 
 TieBreak: TypeAlias = Literal["first", "abstain", "random"]
 TIE_BREAKS: tuple[str, ...] = get_args(TieBreak)
@@ -27,7 +27,7 @@ def decide(
     ``tie_break``: ``"first"`` takes the first of the tied classes, ``"random"`` draws one with
     ``rng``, ``"abstain"`` answers -1 (0 where -1 is a class, None where classes are texts).
     """
-    if tie_break not in TIE_BREAKS:
+    if not is_one_of(tie_break, TIE_BREAKS):
         raise OptionError(f"tie_break={tie_break!r} is unknown; one of {', '.join(TIE_BREAKS)}")
     if tie_break == "random" and not isinstance(rng, np.random.Generator):
         raise OptionError("tie_break='random' needs rng=, a numpy.random.Generator")

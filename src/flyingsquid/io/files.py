@@ -37,6 +37,7 @@ def write_state(path: StrPath, state: State) -> None:
     OSError
         If the place cannot be written to.
     """
+    _require_path(path)
     with _located(path):
         check_state(state)
         data = encode_header(header_of(state))
@@ -58,6 +59,7 @@ def read_state(path: StrPath) -> State:
     OSError
         If there is no such file, or it may not be read.
     """
+    _require_path(path)
     with _located(path):
         _require_regular(path)  # before opening, which waits for ever on a pipe
         with open(path, "rb") as file:
@@ -147,6 +149,16 @@ def _located(path: StrPath) -> Iterator[None]:
         yield
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from error
+
+
+def _require_path(path: Any) -> None:
+    """Refuse what no file can be named by."""
+    try:
+        named = os.fsencode(path)
+    except (TypeError, UnicodeError) as error:
+        raise ModelFileError(f"{type(path).__name__} is no path of a file: {error}") from error
+    if b"\0" in named:
+        raise ModelFileError("a path of a file cannot hold the character NUL")
 
 
 def _require_regular(path: StrPath) -> None:

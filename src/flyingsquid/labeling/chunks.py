@@ -18,7 +18,7 @@ from flyingsquid.labeling.returned import FAILURE, Column, column_of_calls, colu
 from flyingsquid.labeling.rows import rows_of
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, Convention, encode
-from flyingsquid.votes.states import Label, smallest_dtype
+from flyingsquid.votes.states import Label, is_one_of, smallest_dtype
 
 OnError: TypeAlias = Literal["raise", "abstain"]
 
@@ -178,7 +178,7 @@ def _convention(declared: Any) -> Convention:
 
 def read_on_error(on_error: str) -> bool:
     """Whether a failure raises."""
-    if on_error not in ("raise", "abstain"):
+    if not is_one_of(on_error, ("raise", "abstain")):
         raise OptionError(f"on_error={on_error!r} is unknown; pass 'raise' or 'abstain'")
     return on_error == "raise"
 

@@ -6,7 +6,6 @@ tell? Then the closed form is right, and used. Otherwise votes are weighed, and 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._remarks import say
 from flyingsquid.analysis import concern_of_silence
 from flyingsquid.analysis.fit_test import independence_of
 from flyingsquid.estimate import OPINIONS, OpinionFit, fit_many, fit_opinion, resolve_balance
@@ -24,7 +24,6 @@ from flyingsquid.estimate.opinion_fit import MOST_DENSE
 from flyingsquid.estimate.refine import Passes, refine
 from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.signed import SignedMoments
-from flyingsquid.exceptions import SourceWarning
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
 from flyingsquid.moments import Moments
@@ -149,7 +148,7 @@ def solve_opinion(
     keep_opinion(model, moments, fit)
     worth_a_look = concern_of_silence(moments.source_names, fit.silent)
     if worth_a_look:
-        warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=4)
+        say(f"{worth_a_look}. See diagnostics_", stacklevel=4)
 
 
 def keep_opinion(model: LabelModel, moments: Moments, fit: OpinionFit) -> None:

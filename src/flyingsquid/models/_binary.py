@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._remarks import say
 from flyingsquid.analysis import concerns, emissions_of
 from flyingsquid.estimate import (
     GoldCounts,
@@ -20,7 +20,6 @@ from flyingsquid.estimate import (
     resolve_task_balance,
 )
 from flyingsquid.estimate.drawing import draw_around_task
-from flyingsquid.exceptions import SourceWarning
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
 from flyingsquid.models._graphs import edge_tables, excess_by_source
@@ -65,7 +64,7 @@ def solve_binary(
     worth_a_look = concerns(fit, names)
     if worth_a_look:
         # Three frames up is the caller of fit, fit_moments or partial_fit.
-        warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=4)
+        say(f"{worth_a_look}. See diagnostics_", stacklevel=4)
 
 
 def keep_binary(model: LabelModel, moments: Moments, fit: GraphFit, method: str, reason: str) -> None:

@@ -22,14 +22,16 @@ class Recorder:
         self._marks: list[tuple[int, float]] = []
         self._values: list[Array] = []  # accuracy, low end, high end: shape (m, 3) each
 
-    def add(self, position: int, window: float, accuracies: Array, intervals: Array) -> None:
-        """Note one refresh."""
-        self._marks.append((position, window))
-        self._values.append(np.column_stack([accuracies, intervals]))
-        if len(self._marks) > MOST_RECORDS:
+    def with_added(self, position: int, window: float, accuracies: Array, intervals: Array) -> Recorder:
+        """These records and one more refresh."""
+        longer = Recorder()
+        longer._marks = [*self._marks, (position, window)]
+        longer._values = [*self._values, np.column_stack([accuracies, intervals])]
+        if len(longer._marks) > MOST_RECORDS:
             old = MOST_RECORDS // 2
-            self._marks[:old] = self._marks[:old:2]
-            self._values[:old] = self._values[:old:2]
+            longer._marks[:old] = longer._marks[:old:2]
+            longer._values[:old] = longer._values[:old:2]
+        return longer
 
     def history(self, names: tuple[str, ...]) -> DriftHistory:
         """What was noted, as a value; NaN where a source was not there yet."""

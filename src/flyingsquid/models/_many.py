@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._remarks import say
 from flyingsquid.analysis import concern_of_silence
 from flyingsquid.estimate import MANY_CLASSES, ManyFit, ManyGold, fit_many, resolve_balance
 from flyingsquid.estimate.refine import Passes
-from flyingsquid.exceptions import SourceWarning
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
 from flyingsquid.moments import Moments
@@ -60,7 +59,7 @@ def solve_many(
     model._fitted_with = {"multiclass": multiclass, "screen": float(model.screen)}
     worth_a_look = concern_of_silence(moments.source_names, fit.silent)
     if worth_a_look:
-        warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=4)
+        say(f"{worth_a_look}. See diagnostics_", stacklevel=4)
 
 
 def _read_known(

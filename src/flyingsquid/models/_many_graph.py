@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._remarks import say
 from flyingsquid.analysis import concern_of_silence, emissions_of
 from flyingsquid.estimate import ManyGraphFit, fit_many_graph, persistence_of_errors, resolve_task_balance
-from flyingsquid.exceptions import NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.models import _options
 from flyingsquid.models._auto import solve_opinion
 from flyingsquid.models._graphs import edge_tables, excess_by_source
@@ -54,9 +54,8 @@ def solve_many_graph(
     except NotIdentifiableError as error:
         if not found:
             raise
-        warnings.warn(
+        say(
             f"The learned dependencies are left out, because they leave too little to judge by: {error}",
-            SourceWarning,
             stacklevel=4,
         )
         solve_opinion(model, Moments.of(votes, sample_weight=weights), votes, weights)
@@ -70,7 +69,7 @@ def solve_many_graph(
     keep_many_graph(model, moments, fit, temper)
     worth_a_look = concern_of_silence(moments.source_names, fit.silent)
     if worth_a_look:
-        warnings.warn(f"{worth_a_look}. See diagnostics_", SourceWarning, stacklevel=4)
+        say(f"{worth_a_look}. See diagnostics_", stacklevel=4)
 
 
 def _persistence(fit: ManyGraphFit, moments: Moments) -> float:

@@ -14,7 +14,7 @@ from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import listed
+from flyingsquid.votes.states import is_one_of, listed
 
 # Beyond, no denominator of any data could pass.
 _MOST_ERRORS = 1e6
@@ -228,15 +228,15 @@ def check_label_model(model: Any) -> None:
     graph = None if isinstance(model.graph, str) else model.graph
     if model.graph is not None and not (learn or isinstance(model.graph, DependencyGraph)):
         raise OptionError(f"graph={model.graph!r} is none; pass a DependencyGraph, 'learn', or None")
-    if model.cliques not in ("instrument", "linear"):
+    if not is_one_of(model.cliques, ("instrument", "linear")):
         raise OptionError(f"cliques={model.cliques!r} is unknown; one of instrument, linear")
     if model.cliques == "linear":
         check_linear(model.method, graph)
     check_temper_on_graph(model.temper, graph)
-    if model.method not in ("auto", *METHODS, *MANY_CLASSES, *OPINIONS):
+    if not is_one_of(model.method, ("auto", *METHODS, *MANY_CLASSES, *OPINIONS)):
         known = ", ".join((*METHODS, *MANY_CLASSES, *OPINIONS))
         raise OptionError(f"method={model.method!r} is unknown; one of auto, {known}")
-    if model.multiclass not in ("native", "one_vs_rest"):
+    if not is_one_of(model.multiclass, ("native", "one_vs_rest")):
         raise OptionError(f"multiclass={model.multiclass!r} is unknown; one of native, one_vs_rest")
     check_screen(model.screen)
     if model.triplets is not None and model.method != "triplet":

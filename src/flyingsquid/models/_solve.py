@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._remarks import listening, say
 from flyingsquid.estimate.refine import Passes
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.models._auto import goes_by_opinion, is_plain, knows_balance, solve_opinion
@@ -16,6 +15,7 @@ from flyingsquid.models._binary import solve_binary
 from flyingsquid.models._graphs import count_gold
 from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models._many_graph import solve_many_graph
+from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.gold import read_task_gold
@@ -100,9 +100,9 @@ def _weigh_beside_gold(
     """
     solve_opinion(model, moments, votes, weights, known)
     model._note = ""
-    trial, at = copy.copy(model), np.flatnonzero(known >= 0)
+    trial, at = draft_of(model), np.flatnonzero(known >= 0)
     some = Votes(votes.codes[at], votes.classes)
-    with warnings.catch_warnings(record=True) as noticed:
+    with listening() as noticed:
         try:
             solve(trial, moments, votes, weights, gold, by_gold=True)
         except NotIdentifiableError:
@@ -110,6 +110,6 @@ def _weigh_beside_gold(
     held, corrected = ((way._posterior(some)[:, 0].argmax(axis=1) == known[at]) for way in (model, trial))
     won, lost = np.count_nonzero(corrected & ~held), np.count_nonzero(held & ~corrected)
     if won - lost > _CLEAR * np.sqrt(won + lost):
-        model.__dict__ = trial.__dict__
-        for warning in noticed:
-            warnings.warn(warning.message, warning.category, stacklevel=4)
+        keep(model, trial)
+        for remark in noticed:
+            say(remark, stacklevel=4)

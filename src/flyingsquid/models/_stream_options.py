@@ -15,7 +15,7 @@ from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.structure import given_graph
 from flyingsquid.moments.vectors import Layout
 from flyingsquid.votes.encode import Convention
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.states import Label, is_one_of
 
 # Methods that pass over the votes.
 _NEED_VOTES = (*(method for method in MANY_CLASSES if method != "agreement"), "anchored")
@@ -37,7 +37,7 @@ def check(model: Any) -> None:
     if not _is_whole(model.warm_up, 0):
         raise OptionError(f"warm_up={model.warm_up!r}; a whole number of items, 0 or more")
     for name in ("new_sources", "new_classes"):
-        if getattr(model, name) not in ("error", "add"):
+        if not is_one_of(getattr(model, name), ("error", "add")):
             raise OptionError(f"{name}={getattr(model, name)!r} is unknown; one of error, add")
     if model.classes is not None and model.n_classes is not None:
         raise OptionError("classes= and n_classes= say the same thing; pass one of them")

@@ -13,8 +13,10 @@ from sklearn.utils.validation import has_fit_parameter
 
 from flyingsquid.exceptions import IncompatibleError, OptionError
 from flyingsquid.models._base import _NotFittedError
+from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.training_set import TrainingSet, to_training_set
+from flyingsquid.votes.states import is_one_of, told
 
 
 class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
@@ -85,11 +87,11 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         X : array, sparse matrix, table or list of n rows; whatever the end model takes
         votes : as in ``LabelModel.fit``, on the same n items
         """
-        if self.labels not in ("soft", "hard", "proba"):
+        if not is_one_of(self.labels, ("soft", "hard", "proba")):
             raise OptionError(f"labels={self.labels!r} is unknown; one of soft, hard, proba")
         end_model = self._unfitted_end_model()
         weight_name = _weight_name(end_model) if self.labels == "soft" else ""
-        label_model = LabelModel() if self.label_model is None else clone(self.label_model)
+        label_model = self._unfitted_label_model()
         label_model.fit(votes)
         proba = np.asarray(label_model.predict_proba(votes))
         if proba.ndim != 2:
@@ -106,10 +108,12 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             classes=label_model.classes_,
         )
         self._train(end_model, chosen, weight_name)
-        self.label_model_, self.end_model_ = label_model, end_model
-        self.classes_, self.rows_ = chosen.classes, chosen.rows
+        draft = draft_of(self)
+        draft.label_model_, draft.end_model_ = label_model, end_model
+        draft.classes_, draft.rows_ = chosen.classes, chosen.rows
         if hasattr(end_model, "n_features_in_"):
-            self.n_features_in_ = end_model.n_features_in_
+            draft.n_features_in_ = end_model.n_features_in_
+        keep(self, draft)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -151,12 +155,25 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _unfitted_end_model(self) -> Any:
         given = self.end_model
-        if isinstance(given, type) or not (hasattr(given, "fit") and hasattr(given, "predict")):
+        if isinstance(given, type) or not all(
+            hasattr(given, name) for name in ("fit", "predict", "get_params")
+        ):
             raise OptionError(
-                f"end_model={given!r} is no classifier; pass one such as "
+                f"end_model={told(given)} is no classifier; pass one such as "
                 "sklearn.linear_model.LogisticRegression()"
             )
         return clone(given)
+
+    def _unfitted_label_model(self) -> Any:
+        given = self.label_model
+        wanted = ("fit", "predict_proba", "get_params")
+        if given is not None and (
+            isinstance(given, type) or not all(hasattr(given, name) for name in wanted)
+        ):
+            raise OptionError(
+                f"label_model={told(given)} is no label model; pass one such as LabelModel(), or None"
+            )
+        return LabelModel() if given is None else clone(given)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "end_model_"):

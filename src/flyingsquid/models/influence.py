@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from flyingsquid._remarks import listening
 from flyingsquid.analysis.reading import winners
 from flyingsquid.analysis.table import Scalar, Table
-from flyingsquid.exceptions import NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
@@ -287,19 +287,11 @@ def _fitted(model: Any, votes: Votes, gold: Any = None) -> Any:
 
 
 def _attempt(fit: Any) -> Any:
-    with _quiet():
+    with listening():  # and not m warnings about the same sources
         try:
             return fit()
         except NotIdentifiableError:
             return None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the warnings of m fits about the same sources."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SourceWarning)
-        yield
 
 
 def _moved(model: Any, fitted: Any) -> float:

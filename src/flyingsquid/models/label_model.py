@@ -29,6 +29,7 @@ from flyingsquid.models._counted import count_votes
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._solve import solve
 from flyingsquid.models._ways import diagnostics_of, errors_of, explanation_of, likelihood_of, posterior_of
+from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.structure import given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes, as_chunks, as_votes
@@ -233,9 +234,11 @@ class LabelModel(VoteEstimator):
         """
         self._check_options()
         counted = count_votes(self, votes, gold, sample_weight)
-        solve(self, counted.moments, counted.votes, counted.weights, gold, note=counted.note)
-        if counted.learned is not None and counted.learned == self.graph_:  # not where it had to be left out
-            self.graph_ = counted.learned
+        draft = draft_of(self)
+        solve(draft, counted.moments, counted.votes, counted.weights, gold, note=counted.note)
+        if counted.learned is not None and counted.learned == draft.graph_:  # not where it had to be left out
+            draft.graph_ = counted.learned
+        keep(self, draft)
         return self
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -252,7 +255,9 @@ class LabelModel(VoteEstimator):
                 f"the counts were made for {moments.graph or 'no graph'}, the model has {wanted or 'none'}; "
                 "count with Moments.of(votes, graph)"
             )
-        solve(self, moments)
+        draft = draft_of(self)
+        solve(draft, moments)
+        keep(self, draft)
         return self
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
@@ -272,12 +277,14 @@ class LabelModel(VoteEstimator):
         total = Moments.of(chunk, graph, sample_weight=sample_weight)
         if before is not None:
             total = before + total
+        draft = draft_of(self)
         try:
-            solve(self, total, again=True)
+            solve(draft, total, again=True)
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
             self._pending = total
             raise
+        keep(self, draft)
         return self
 
     @overload

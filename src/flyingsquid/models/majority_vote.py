@@ -13,6 +13,7 @@ from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.infer import vote_shares
 from flyingsquid.models._base import DOUBLE, VoteEstimator
 from flyingsquid.models._options import require_moments
+from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.moments import Moments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.coerce import refuse_options
@@ -107,8 +108,10 @@ class MajorityVote(VoteEstimator):
         return summarize_tally(self._tally)
 
     def _keep(self, tally: SourceTally, names: tuple[str, ...] | None) -> Self:
-        self._remember(tally.classes, names, tally.source_names)
-        self._tally = tally
+        draft = draft_of(self)
+        draft._remember(tally.classes, names, tally.source_names)
+        draft._tally = tally
+        keep(self, draft)
         return self
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, TypeAlias
 
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import has_fit_parameter
 
+from flyingsquid._remarks import listening, say
 from flyingsquid.analysis import Table
 from flyingsquid.analysis.table import Scalar, as_scalar
 from flyingsquid.exceptions import (
@@ -19,7 +19,6 @@ from flyingsquid.exceptions import (
     IncompatibleError,
     NotIdentifiableError,
     OptionError,
-    SourceWarning,
     VotesError,
 )
 from flyingsquid.graph import DependencyGraph
@@ -27,10 +26,11 @@ from flyingsquid.infer import decide
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.models._base import _NotFittedError
 from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
+from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label, listed, require_same
+from flyingsquid.votes.states import Label, is_one_of, listed, require_same
 from flyingsquid.votes.weights import read_weights
 
 OnFailure: TypeAlias = Literal["raise", "majority"]
@@ -119,7 +119,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         sample_weight : array of shape (n,), optional
             How often each item counts.
         """
-        if self.on_failure not in ("raise", "majority"):
+        if not is_one_of(self.on_failure, ("raise", "majority")):
             raise OptionError(f"on_failure={self.on_failure!r} is unknown; one of raise, majority")
         by_label = read_votes(votes, read_labels(self.labels))
         n_items = len(next(iter(by_label.values())))
@@ -142,7 +142,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         if noted:
             more = f" ({len(noted) - 1} more labels likewise: {listed(noted[1:])})" if noted[1:] else ""
             first = f"label {noted[0]!r}: {remarks[noted[0]]} of models_[{noted[0]!r}]"
-            warnings.warn(f"{first}{more}", SourceWarning, stacklevel=2)
+            say(f"{first}{more}", stacklevel=2)
         return self
 
     def predict_proba(self, votes: Any) -> NDArray[np.float64]:
@@ -256,9 +256,11 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return clone(given)
 
     def _keep(self, models: dict[Label, Any], failures: dict[Label, str]) -> None:
-        self.labels_ = tuple(models)
-        self.classes_ = [as_label_array(NO_YES) for _ in models]
-        self.models_, self.failures_ = models, failures
+        draft = draft_of(self)
+        draft.labels_ = tuple(models)
+        draft.classes_ = [as_label_array(NO_YES) for _ in models]
+        draft.models_, draft.failures_ = models, failures
+        keep(self, draft)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "models_"):
@@ -279,13 +281,9 @@ def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: N
     for name in options:
         if not has_fit_parameter(model, name):
             raise OptionError(f"{type(model).__name__} takes no {name}=")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", SourceWarning)
+    with listening() as heard:
         model.fit(votes, **options)
-    for warning in caught:
-        if not issubclass(warning.category, SourceWarning):
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return "; ".join(str(w.message) for w in caught if issubclass(w.category, SourceWarning))
+    return "; ".join(heard)
 
 
 def _applies(model: Any, votes: Votes, label: Label) -> NDArray[np.float64]:

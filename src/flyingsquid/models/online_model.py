@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._remarks import listening
 from flyingsquid.analysis.drift import ChangePoint, DriftHistory
 from flyingsquid.estimate import resolve_task_balance
-from flyingsquid.exceptions import FlyingSquidError, NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import smoothed_shares
 from flyingsquid.models import _intake, _options, _stream_options
@@ -21,6 +21,7 @@ from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._history import Recorder
 from flyingsquid.models._last_fit import LastFit
 from flyingsquid.models._single import NEEDS_A_CLOSER_LOOK, SingleItems
+from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments
 from flyingsquid.moments.adaptive import DyadicCounts
@@ -247,19 +248,17 @@ class OnlineLabelModel(LastFit):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, votes: Any, class_balance: ArrayLike | None) -> NDArray[Any]:
-        begun = hasattr(self, "_window")
-        codes = self._take(votes)
+        """Learn a chunk whole or not at all, whatever is raised on the way; the codes of its votes."""
+        draft = draft_of(self)
+        codes = draft._take(votes)
         if class_balance is not None:
-            try:
-                self._set_balance(class_balance)
-            except FlyingSquidError:
-                if not begun:  # a stream whose first call failed has not begun
-                    del self._window, self._classes, self._fast
-                raise
-        window = self._window
+            draft._window = draft._window.draft()
+            draft._set_balance(class_balance)
+        draft._window = window = draft._window.draft(len(codes))
         window.extend(codes)
-        if window.n_seen >= self._due or window.urgent:
-            self._refresh()
+        if window.n_seen >= draft._due or window.urgent:
+            draft._refresh()
+        keep(self, draft)
         return codes
 
     def _learn_row(self, row: Any) -> None:
@@ -339,6 +338,7 @@ class OnlineLabelModel(LastFit):
         n_balance = before.n_balance if classes == self._classes else 0
         layout = before.widened(classes, names, n_sources, n_balance)
         _stream_options.check_fit(self._label_model(self.class_balance), layout)
+        self._window = self._window.draft()
         self._window.widen(layout)
         if not n_balance:
             self._window.balance_now = None
@@ -380,8 +380,7 @@ class OnlineLabelModel(LastFit):
         self._due = n + min(self._every, max(10, n // 4))
         model = self._label_model(self._mean_balance())
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SourceWarning)  # once a refresh; diagnostics_ has them
+            with listening():  # not once a refresh; diagnostics_ has them
                 model.fit_moments(window.moments())
         except NotIdentifiableError as error:
             self._reason = str(error)
@@ -389,7 +388,9 @@ class OnlineLabelModel(LastFit):
             self._model, self._reason = model, ""
             self._fitted_at, self._fitted_on = n, float(window.n_items)
             if n >= self._record_due or shrunk:
-                self._recorder.add(n, self._fitted_on, model.accuracies_, model.accuracies_interval_)
+                self._recorder = self._recorder.with_added(
+                    n, self._fitted_on, model.accuracies_, model.accuracies_interval_
+                )
                 pace = self._fitted_on / 4  # windows that overlap by more say little that is new
                 pace = min(pace, _NEWS) if isinstance(self.window, str) else pace
                 self._record_due = n + max(self._every, int(pace))

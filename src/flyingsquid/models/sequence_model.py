@@ -25,6 +25,7 @@ from flyingsquid.models import _options
 from flyingsquid.models._base import VoteReader
 from flyingsquid.models._binary import solve_binary
 from flyingsquid.models._many import is_many, solve_many
+from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import Votes, as_votes
@@ -308,8 +309,10 @@ class SequenceLabelModel(VoteReader):
             transition = fit_transition_many(moments, rows.confusion_, rows.class_balance_)
         else:
             transition = fit_transition(moments, rows._fit.tasks[0].fit)
-        self._keep_fitted(rows, moments, transition)
-        self.temper_ = _options.read_temper(self.temper, self._persistence())
+        draft = draft_of(self)
+        draft._keep_fitted(rows, moments, transition)
+        draft.temper_ = _options.read_temper(self.temper, draft._persistence())
+        keep(self, draft)
 
     def _keep_fitted(self, rows: LabelModel, moments: SequenceMoments, transition: Transition) -> None:
         self._rows, self._transition = rows, transition

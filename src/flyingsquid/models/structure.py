@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._remarks import say
 from flyingsquid.estimate.residuals import FitStatistic
 from flyingsquid.estimate.structure import LARGEST_GROUP, LEAST_GROUPS, Edge, Structure, learn_edges
-from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.limits import MOST_SOURCES_IN_A_UNIT
 from flyingsquid.moments import Moments
@@ -178,13 +178,12 @@ def graph_from(
 def warn_about(graph: LearnedGraph, *, stacklevel: int) -> None:
     """Say what could not be learned or kept; ``stacklevel`` counts from here."""
     if graph.reason:
-        warnings.warn(f"No dependencies were learned: {graph.reason}", SourceWarning, stacklevel=stacklevel)
+        say(f"No dependencies were learned: {graph.reason}", stacklevel=stacklevel)
     if graph.dropped:
-        warnings.warn(
+        say(
             f"{len(graph.dropped)} dependent pairs were left out, strongest first: {_listed(graph.dropped)}. "
             f"At most {MOST_SOURCES_IN_A_UNIT} sources may all depend on each other and {LARGEST_GROUP} form "
             f"a group, and {LEAST_GROUPS} groups must stay separated. Leave some of these sources out",
-            SourceWarning,
             stacklevel=stacklevel,
         )
 
@@ -202,7 +201,7 @@ def count_for(
     try:
         return Moments.of(votes, learned, sample_weight=weights), learned
     except GraphError as error:  # what was not asked for should not be in the way
-        warnings.warn(f"The learned dependencies are left out: {error}", SourceWarning, stacklevel=4)
+        say(f"The learned dependencies are left out: {error}", stacklevel=4)
         return pairs, learned
 
 

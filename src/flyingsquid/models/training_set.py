@@ -87,7 +87,7 @@ def to_training_set(
     (array([0., 0., 2., 2.]), array([0, 1, 0, 1]), array([0.1, 0.9, 0.7, 0.3]))
     """
     labels = _read_labels(proba)
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    n_rows = _count_rows(X)
     if n_rows != len(labels):
         raise IncompatibleError(f"X has {n_rows} rows, and proba has {len(labels)}; one label a row")
     confidence = labels.max(axis=1)
@@ -123,7 +123,10 @@ def covered_rows(votes: Any) -> NDArray[np.bool_]:
 
 
 def _read_labels(proba: ArrayLike) -> NDArray[np.float64]:
-    labels = np.asarray(proba, np.float64)
+    try:
+        labels = np.asarray(proba, np.float64)
+    except Exception as error:  # whatever a stranger's class does when it is asked for its values
+        raise IncompatibleError(f"proba is no array of probabilities (n, K): {error}") from error
     if labels.ndim != 2 or labels.shape[1] < 2:
         raise IncompatibleError(
             f"proba has shape {labels.shape}; one column a class, (n, K), is needed. Labels of several tasks "
@@ -133,6 +136,14 @@ def _read_labels(proba: ArrayLike) -> NDArray[np.float64]:
     if not (sums_to_1 and (labels >= 0).all()):
         raise IncompatibleError("proba holds rows that are no probabilities: 0 or more, with the sum 1")
     return labels
+
+
+def _count_rows(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    try:
+        return int(shape[0]) if isinstance(shape, tuple) and shape else len(X)
+    except TypeError as error:
+        raise IncompatibleError(f"X has no rows: {error}") from error
 
 
 def _read_confidence(min_confidence: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,11 @@ class DyadicCounts(BlockWindow):
         for part in self._parts[len(self._parts) - self._chosen :]:
             total = total + part
         return total
+
+    def draft(self, n_rows: int | None = None) -> Self:
+        twin = super().draft(n_rows)
+        twin.sizes, twin._parts, twin._hits = list(self.sizes), list(self._parts), list(self._hits)
+        return twin
 
     def _close(self) -> None:
         new = self.layout.count(*self.ring.read(0, self.block))

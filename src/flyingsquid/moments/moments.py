@@ -94,6 +94,8 @@ class Moments:
             How often each item counts: a weight of 3 is the item three times. Integer
             weights give integer counts, float weights give float counts.
         """
+        if graph is not None and not isinstance(graph, DependencyGraph):
+            raise GraphError(f"the graph is {type(graph).__name__}; pass a DependencyGraph, or None")
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             refuse_options(sample_weight=sample_weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,13 @@ class RowRing:
             return self.codes[low:high], None if self.balances is None else self.balances[low:high]
         at = np.arange(start, stop) % self.capacity
         return self.codes[at], None if self.balances is None else self.balances[at]
+
+    def copy(self) -> RowRing:
+        """The same rows in another place."""
+        twin = copy.copy(self)
+        twin.codes = self.codes.copy()
+        twin.balances = None if self.balances is None else self.balances.copy()
+        return twin
 
     def widen(self, layout: Layout) -> None:
         """Make room for more sources and classes; new sources abstained so far."""

@@ -21,6 +21,9 @@ from flyingsquid.votes.states import Label, smallest_dtype
 
 Vector = NDArray[np.float64]
 
+# A window keeps its counts whole, a few times over, and every refresh reads all of them.
+_MOST_NUMBERS = 1 << 25
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -46,7 +49,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         largest = max(len(block) for block in self.cover.blocks)
-        if is_kept_sparse(largest, self.n_classes):
+        if is_kept_sparse(largest, self.n_classes) or (largest * self.n_classes) ** 2 > _MOST_NUMBERS:
             raise OptionError(
                 f"pairs of {largest:,} sources and {self.n_classes:,} classes are too many for a window; "
                 "name fewer classes, or drop sources that rarely vote"

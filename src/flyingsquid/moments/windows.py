@@ -8,8 +8,9 @@ exactly.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ class Window(ABC):
     """
 
     exact = True
+    ring: RowRing
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -73,6 +75,12 @@ class Window(ABC):
     @abstractmethod
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Take over what :meth:`state` gave."""
+
+    def draft(self, n_rows: int | None = None) -> Self:  # noqa: ARG002
+        """A window that can take ``n_rows`` more, or anything (None), while this one stays as it is."""
+        twin = copy.copy(self)
+        twin.ring = self.ring.copy()
+        return twin
 
     def moments(self) -> Moments:
         """The counts as a value."""
@@ -126,6 +134,14 @@ class RollingCounts(Window):
             self.ring.write(self.n_seen, part, self.balance_now)
             self.n_seen += len(part)
 
+    def draft(self, n_rows: int | None = None) -> Self:
+        if n_rows is None or n_rows > self._slack:
+            return super().draft(n_rows)
+        # Rows are written where none lies that still counts, so that both windows can share the ring.
+        if self.n_seen + n_rows - self._counted > self._slack:
+            self._flush()
+        return copy.copy(self)
+
     # Rows before it were skipped, and never counted.
     _oldest = 0
 
@@ -147,11 +163,12 @@ class RollingCounts(Window):
         if self._counted == self.n_seen:
             return
         count, read = self.layout.count, self.ring.read
-        self._total += count(read(self._counted, self.n_seen)[0])
+        total = self._total + count(read(self._counted, self.n_seen)[0])
         gone = max(self._oldest, self._counted - self.size), self.n_seen - self.size
         if gone[1] > gone[0]:
-            self._total -= count(read(*gone)[0])
-        self._counted = self.n_seen
+            total -= count(read(*gone)[0])
+        # Not in place, and together: an interrupt finds all rows counted or none, and a draft has its own.
+        self._total, self._counted = total, self.n_seen
 
     def balance(self) -> Vector | None:
         _, balances = self.ring.read(max(self._oldest, self.n_seen - self.size), self.n_seen)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._remarks import listening
 from flyingsquid.analysis.comparison import Comparison, compare_items
 from flyingsquid.analysis.findings import Findings, find
 from flyingsquid.analysis.reading import Items, read_items, read_votes
@@ -167,10 +167,9 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
 
 def _fit(votes: Votes) -> tuple[Any, str, tuple[str, ...]]:
     """A label model; or a majority vote, and why."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with listening() as heard:
         try:
             model, failure = LabelModel().fit(votes), ""
         except NotIdentifiableError as error:
             model, failure = MajorityVote().fit(votes), str(error)
-    return model, failure, tuple(str(each.message) for each in caught)
+    return model, failure, tuple(heard)

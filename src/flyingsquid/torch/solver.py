@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._remarks import listening
 from flyingsquid.estimate import resolve_task_balance
-from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer import Emissions
@@ -91,9 +91,8 @@ class Solver:
     def solve(self, moments: Moments) -> Solved:
         """Fit the counts, where they suffice."""
         try:
-            with warnings.catch_warnings():
+            with listening():
                 # Every batch would say it anew; the fitted model says it when asked.
-                warnings.simplefilter("ignore", SourceWarning)
                 if self.n_classes > 2 and self.graph.n_tasks > 1:
                     return self._solve_apart(moments)
                 graph = None if self.graph.is_trivial else self.graph

@@ -12,6 +12,7 @@ from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.coerce import as_votes
 from flyingsquid.votes.encode import Convention
+from flyingsquid.votes.longform import declared_names
 from flyingsquid.votes.states import Label, read_names
 from flyingsquid.votes.votes import Votes
 
@@ -71,7 +72,7 @@ class VoteChunks:
         self.classes: tuple[Label, ...] | None = (
             None if classes is None else Convention.declared(classes).classes
         )
-        listed = None if names is None else list(names)
+        listed = None if names is None else declared_names(names)
         self.names: tuple[str, ...] | None = None if listed is None else read_names(listed, len(listed))
 
     @property
@@ -131,7 +132,9 @@ def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks
     """
     if isinstance(data, VoteChunks):
         return data if classes is None or data.classes is not None else VoteChunks(data, classes=classes)
-    if isinstance(data, (Votes, np.ndarray, list, tuple, str, bytes, dict, set)) or issparse(data):
+    if isinstance(data, (Votes, np.ndarray, list, tuple, str, bytes, memoryview, dict, set)) or issparse(
+        data
+    ):
         return None
     if not hasattr(data, "__iter__") or hasattr(data, "__array__") or frames.is_frame(data):
         return None

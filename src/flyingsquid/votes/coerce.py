@@ -53,7 +53,10 @@ def as_votes(
 
 def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:
     if getattr(data, "ndim", None) is None and _is_nested(data):
-        data = np.asarray(data)
+        try:
+            data = np.asarray(data)
+        except ValueError as error:
+            raise VotesError(f"votes are no array of items, tasks and sources: {error}") from error
     if getattr(data, "ndim", 2) != 3:
         return data
     if tasks is None:
@@ -95,7 +98,7 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
         data = data.to_pylist()
     try:
         array = np.asanyarray(data)
-    except ValueError as error:
+    except Exception as error:  # whatever a stranger's class does when it is asked for its values
         raise VotesError(f"the votes on one item are one flat row: {error}") from error
     if array.ndim not in (1, 2):
         raise VotesError(

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.states import ABSTAIN, REASONS, Label, code_of_reason, listed, smallest_dtype
+from flyingsquid.votes.states import (
+    ABSTAIN,
+    REASONS,
+    Label,
+    code_of_reason,
+    is_one_of,
+    listed,
+    smallest_dtype,
+    told,
+)
 
 Locate = Callable[[int, int], str]
 """Where the cell (row, column) stands, in words for a message."""
@@ -45,11 +54,13 @@ class Convention:
     ) -> Convention:
         """Check what a user passed."""
         if reasons is not None and not isinstance(reasons, Mapping):
-            raise OptionError(f"reasons={reasons!r} is no mapping from a value to a reason")
+            raise OptionError(f"reasons={told(reasons)} is no mapping from a value to a reason")
         for value, reason in (reasons or {}).items():
-            if reason not in REASONS:
+            if not is_one_of(reason, REASONS):
                 known = ", ".join(REASONS)
-                raise OptionError(f"unknown reason {reason!r} for the value {value!r}; known: {known}")
+                raise OptionError(
+                    f"unknown reason {told(reason)} for the value {told(value)}; known: {known}"
+                )
         return cls(abstain, _read_classes(classes, abstain, reasons or {}), reasons or {}, **more)
 
     @classmethod
@@ -77,7 +88,7 @@ class Convention:
         reason = self.reasons.get(None if missing else value)
         if reason is not None:
             return code_of_reason(reason)
-        if missing or (value == self.abstain and not isinstance(value, bool)):
+        if missing or (not isinstance(value, bool) and _equal(value, self.abstain)):
             return ABSTAIN
         return None
 
@@ -103,7 +114,7 @@ def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
     """A matrix of shape (n, m), n and m at least 1."""
     try:
         array = np.asanyarray(values)
-    except ValueError as error:
+    except Exception as error:  # whatever a stranger's class does when it is asked for its values
         raise VotesError(f"{what} are not a rectangular matrix: {error}") from error
     array = undo_text_coercion(values, array)
     if array.ndim != 2:
@@ -125,7 +136,7 @@ def as_column(values: Any, what: str) -> NDArray[Any]:
         values = values.to_pylist()
     try:
         array = undo_text_coercion(values, np.asanyarray(values))
-    except ValueError as error:
+    except Exception as error:  # whatever a stranger's class does when it is asked for its values
         raise VotesError(f"{what} are not one flat sequence: {error}") from error
     if array.ndim != 1:
         raise VotesError(f"{what} have shape {array.shape}; one flat sequence is needed")
@@ -216,12 +227,26 @@ def _translate(
     position = {label: k for k, label in enumerate(classes)}
     table = np.empty(len(values), smallest_dtype(len(classes)))
     for at, (value, code) in enumerate(zip(values, missing, strict=True)):
-        found = position.get(value) if code is None else code
+        found = _found(position, value) if code is None else code
         if found is None:
             known = Convention(convention.abstain, classes, advice=convention.advice)
             _refuse(labels, index == at, known, locate)
         table[at] = found
     return table[index], classes
+
+
+def _found(position: dict[Label, int], value: Any) -> int | None:
+    try:
+        return position.get(value)
+    except Exception:  # it equals nothing that is known
+        return None
+
+
+def _equal(value: Any, other: Any) -> bool:
+    try:
+        return bool(value == other)
+    except Exception:  # a stranger's class that does not want to be compared
+        return False
 
 
 def _factorize(labels: NDArray[Any], locate: Locate) -> tuple[list[Any], NDArray[np.intp]]:
@@ -246,7 +271,7 @@ def _factorize_objects(labels: NDArray[Any], locate: Locate) -> tuple[list[Any],
         plain = None if is_null(value) else value.item() if isinstance(value, np.generic) else value
         try:
             index[at] = seen.setdefault(plain, len(seen))
-        except TypeError:
+        except Exception:  # no hash, or whatever a stranger's class does when it is compared
             raise VotesError(
                 f"{locate(*divmod(at, labels.shape[1]))}: a vote of type {type(value).__name__} cannot be a "
                 "class; votes are numbers, texts or booleans, one a cell"
@@ -268,8 +293,8 @@ def _infer_classes(
     odd = next((at for at in votes if type(values[at]) is not type(labels[0])), votes[0])
     row, column = (int(x) for x in np.argwhere(index == odd)[0])
     raise VotesError(
-        f"{locate(row, column)}: the vote {values[odd]!r} has type {type(values[odd]).__name__}, and others "
-        f"{type(labels[0]).__name__}; convert them to one type of number or text, or pass classes="
+        f"{locate(row, column)}: the vote {told(values[odd])} has type {type(values[odd]).__name__}, and "
+        f"others {type(labels[0]).__name__}; convert them to one type of number or text, or pass classes="
     )
 
 
@@ -285,8 +310,8 @@ def _infer_numbers(
         outside = (numbers < 0) | (numbers >= _MOST_CLASSES)
         row, column = (int(x) for x in np.argwhere(index == votes[int(np.argmax(outside))])[0])
         raise VotesError(
-            f"{locate(row, column)}: the vote {values[index[row, column]]!r} is outside the classes; integer "
-            f"classes are 0, 1, ... unless classes= lists them. {convention.advice}"
+            f"{locate(row, column)}: the vote {told(values[index[row, column]])} is outside the classes; "
+            f"integer classes are 0, 1, ... unless classes= lists them. {convention.advice}"
         )
     highest = int(numbers.max(initial=1))
     return [k for k in range(max(2, highest + 1)) if convention.missing_code(k) is None]
@@ -313,10 +338,10 @@ def _refuse(labels: NDArray[Any], bad: NDArray[np.bool_], convention: Convention
     value = value.item() if isinstance(value, np.generic) else value
     more = int(bad.sum()) - 1
     tail = f" ({more:,} more likewise)" if more else ""
-    none = "" if convention.abstain is None else f"; {convention.abstain!r} means no vote"
+    none = "" if convention.abstain is None else f"; {told(convention.abstain)} means no vote"
     known = "0, 1, ..." if convention.classes is None else listed(convention.classes)
     raise VotesError(
-        f"{locate(row, column)}: the vote {value!r} is outside the classes{tail}; the classes are "
+        f"{locate(row, column)}: the vote {told(value)} is outside the classes{tail}; the classes are "
         f"{known}{none}. {convention.advice}"
     )
 
@@ -345,8 +370,8 @@ def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
     try:
         labels = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
         hash(labels)
-    except TypeError as error:
-        raise OptionError(f"classes={classes!r} is no sequence of class labels: {error}") from error
+    except Exception as error:  # whatever a stranger's class does
+        raise OptionError(f"classes={told(classes)} is no sequence of class labels: {error}") from error
     if isinstance(classes, str):
         raise OptionError(f"classes={classes!r} is one text; pass a list of labels")
     return labels
@@ -358,7 +383,7 @@ def is_null(value: Any) -> bool:
         return True
     try:
         return bool(value != value)  # noqa: PLR0124  # NaN of any type
-    except (TypeError, ValueError):
+    except Exception:
         # pandas.NA answers neither yes nor no; an array here is refused later as unhashable.
         return type(value).__name__ == "NAType"
 

@@ -20,7 +20,7 @@ def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], w
         return read_gold(column, classes, n_items, what)[:, None]
     try:
         table = np.asanyarray(y)
-    except ValueError as error:
+    except Exception as error:  # whatever a stranger's class does when it is asked for its values
         raise VotesError(f"{what} is no table of {n_items} items and {n_tasks} tasks: {error}") from error
     if table.shape != shape:
         raise VotesError(

@@ -27,7 +27,7 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
         return np.array([n_rows], np.intp)
     try:
         given = np.asanyarray(lengths)
-    except ValueError as error:
+    except Exception as error:  # whatever a stranger's class does when it is asked for its values
         raise VotesError(f"lengths is no list of whole numbers: {error}") from error
     if given.ndim != 1 or not given.size:
         raise VotesError(

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.encode import Convention, as_column, encode, in_column, is_null
-from flyingsquid.votes.states import ABSTAIN, Label, listed, shown_names, smallest_dtype
+from flyingsquid.votes.states import ABSTAIN, Label, is_one_of, listed, shown_names, smallest_dtype, told
 
 _POLICIES = ("error", "first", "last", "majority")
 
@@ -25,8 +25,8 @@ def read(
     declared: list[Any] | None = None,
 ) -> tuple[csr_array, tuple[Label, ...], tuple[str, ...], NDArray[Any]]:
     """Triples to sparse codes, classes, source names and item identifiers."""
-    if duplicates not in _POLICIES:
-        raise OptionError(f"duplicates={duplicates!r} is unknown; one of {', '.join(_POLICIES)}")
+    if not is_one_of(duplicates, _POLICIES):
+        raise OptionError(f"duplicates={told(duplicates)} is unknown; one of {', '.join(_POLICIES)}")
     item, source, label = (
         as_column(x, what) for x, what in ((items, "items"), (sources, "sources"), (labels, "labels"))
     )
@@ -50,6 +50,16 @@ def read(
     keep = _without_duplicates(row, column, codes[:, 0], duplicates, item_ids, names)
     shape = (len(item_ids), len(names))
     return _build(row[keep], column[keep], codes[keep, 0], classes, shape), classes, names, item_ids
+
+
+def declared_names(names: Any) -> list[Any]:
+    """All sources, as a user lists them."""
+    if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
+        raise VotesError(f"names={told(names)} is no sequence of source names")
+    try:
+        return list(names)
+    except Exception as error:  # whatever a stranger's class does
+        raise VotesError(f"names={told(names)} is no sequence of source names") from error
 
 
 def check_sparse(matrix: Any) -> None:

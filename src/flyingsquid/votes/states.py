@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -41,7 +42,25 @@ def listed(labels: Sequence[Label], most: int = 6) -> str:
     >>> listed(("ham", "spam"))
     "'ham', 'spam'"
     """
-    return ", ".join(repr(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
+    return ", ".join(told(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
+
+
+def told(value: Any, most: int = 80) -> str:
+    """A value for a message: cut short, and harmless where it cannot be written down.
+
+    >>> told("spam"), told("x" * 200)[:9]
+    ("'spam'", "'xxxxxxxx")
+    """
+    try:
+        text = repr(value)
+    except Exception:  # whatever a stranger's class does
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def is_one_of(value: Any, known: Iterable[str]) -> bool:
+    """Whether an option is one of the known words; arrays and others are none, whatever they compare to."""
+    return isinstance(value, str) and value in known
 
 
 def shown_names(names: tuple[str, ...] | None, n_sources: int) -> tuple[str, ...]:
@@ -60,8 +79,8 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
         return None
     try:
         read = tuple(names)
-    except TypeError as error:
-        raise VotesError(f"names={names!r} is no sequence of source names") from error
+    except Exception as error:  # whatever a stranger's class does
+        raise VotesError(f"names={told(names)} is no sequence of source names") from error
     if len(read) != n_sources:
         raise VotesError(f"{len(read)} names for {n_sources} sources")
     if not all(isinstance(name, str) for name in read):
@@ -69,6 +88,17 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
     if len(set(read)) < n_sources:
         twice = sorted({name for name in read if read.count(name) > 1})
         raise VotesError(f"source names must differ; more than once: {', '.join(twice)}")
+    return read
+
+
+def read_columns(sources: Any, n_sources: int) -> list[int]:
+    """Positions of sources as a user gives them, at least one."""
+    try:
+        read = [operator.index(source) for source in sources]
+    except TypeError as error:
+        raise VotesError(f"sources are given by a list of positions: {error}") from error
+    if not read or not all(0 <= source < n_sources for source in read):
+        raise VotesError(f"sources {told(read)}: some of the positions 0 to {n_sources - 1} are needed")
     return read
 
 
@@ -107,6 +137,8 @@ def dense_codes(codes: Codes) -> NDArray[Any]:
 def check_codes(codes: Codes, n_classes: int) -> None:
     """Whoever builds Votes from codes directly gets no lookup beyond the end of a table."""
     sparse = isinstance(codes, csr_array)
+    if not sparse and not isinstance(codes, np.ndarray):
+        raise VotesError(f"codes are {type(codes).__name__}; raw votes are read by Votes.from_classes")
     values: Any = codes.data if sparse else codes
     if values.dtype.kind != "i":
         raise VotesError(f"codes have type {values.dtype}; raw votes are read by Votes.from_classes")

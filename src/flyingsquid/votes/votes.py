@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid.exceptions import VotesError
+from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes import frames, longform
 from flyingsquid.votes.distinct import DistinctRows, distinct_codes
 from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column
@@ -23,6 +23,7 @@ from flyingsquid.votes.states import (
     check_codes,
     listed,
     n_votes_in,
+    read_columns,
     read_names,
     require_same,
     shown_names,
@@ -67,6 +68,11 @@ class Votes:
     items: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
+        if getattr(self.codes, "ndim", None) != 2 or not isinstance(self.classes, tuple):
+            raise VotesError(
+                "Votes holds codes of shape (n, m) and a tuple of classes; raw votes are read by "
+                "Votes.from_classes"
+            )
         n, m = self.codes.shape
         if m == 0:
             raise VotesError("votes have no columns; at least one source is needed")
@@ -195,7 +201,7 @@ class Votes:
         (['a', 'b'], ('ann', 'bob'))
         """
         convention = Convention.declared(classes, reasons)
-        declared = None if names is None else list(names)
+        declared = None if names is None else longform.declared_names(names)
         return cls(*longform.read(items, sources, labels, duplicates, convention, declared))
 
     @classmethod
@@ -326,7 +332,10 @@ class Votes:
         """The votes on some items; slices of dense votes share memory. One item is votes on one item."""
         if isinstance(rows, tuple):
             # scikit-learn's cross-validation asks for votes[rows, ...].
-            if len(rows) != 2 or rows[1] not in (Ellipsis, slice(None)):
+            every = len(rows) == 2 and (
+                rows[1] is Ellipsis or (type(rows[1]) is slice and rows[1] == slice(None))
+            )
+            if not every:
                 raise VotesError("votes are indexed by items only; sources are picked by matched_to")
             rows = rows[0]
         if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
@@ -339,12 +348,15 @@ class Votes:
             rows = rows.astype(np.intp) if not rows.size else rows
             if rows.ndim != 1 or rows.dtype.kind not in "iub":
                 raise VotesError("votes are indexed by an item, a slice, a mask or a list of items")
-        items = None if self.items is None else self.items[rows]
-        return self._checked(self.codes[rows], self.classes, self.names, items)
+        try:
+            items = None if self.items is None else self.items[rows]
+            return self._checked(self.codes[rows], self.classes, self.names, items)
+        except (IndexError, TypeError) as error:
+            raise VotesError(f"there are {self.n_items:,} items, counted from 0: {error}") from error
 
     def of_sources(self, sources: Sequence[int]) -> Votes:
         """The votes of some sources, by position."""
-        columns = list(sources)
+        columns = read_columns(sources, self.n_sources)
         names = None if self.names is None else tuple(self.names[j] for j in columns)
         codes = self.codes[:, columns]
         return replace(self, codes=csr_array(codes) if self.is_sparse else codes, names=names)
@@ -378,6 +390,8 @@ class Votes:
             If the classes or the names are not the same ones.
         """
         result = self
+        if not isinstance(classes, tuple) or not (names is None or isinstance(names, tuple)):
+            raise IncompatibleError("classes and names to match are tuples, as those of other votes are")
         if self.classes != classes:
             result = result._with_classes(classes)
         if names is not None and self.names is not None and self.names != names:

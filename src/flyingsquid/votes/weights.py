@@ -23,7 +23,7 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
     """
     try:
         given = np.asanyarray(sample_weight)
-    except ValueError as error:
+    except Exception as error:  # whatever a stranger's class does when it is asked for its values
         raise VotesError(f"sample_weight is no sequence of numbers: {error}") from error
     if given.dtype.kind not in "iufb" or np.ma.is_masked(given):
         raise VotesError(f"sample_weight has type {given.dtype}, or masked cells; numbers are needed")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
+from flyingsquid._remarks import listening
 from flyingsquid.analysis.drift import DriftHistory
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.models import OnlineLabelModel
@@ -73,8 +73,7 @@ def _pass_over(votes: Votes, method: Literal["triplet_mean", "auto"]) -> DriftHi
     step = max(n // _STEPS, 1)
     window = max(n // _WINDOWS, _LEAST_ITEMS // 5)
     online = OnlineLabelModel(window=window, refresh=step, method=method, classes=votes.classes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # each window would warn of what the whole already did
+    with listening():  # each window would warn of what the whole already did
         for start in range(0, n, step):
             online.partial_fit(votes[start : start + step])
         return online.history_

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from flyingsquid.exceptions import FlyingSquidError, SourceWarning
+from flyingsquid._remarks import listening
+from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.models import LabelModel
 from flyingsquid.models.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.reports.charts import both_ways
@@ -51,8 +51,7 @@ def _sample(study: Study, rng: np.random.Generator) -> tuple[LabelModel, Votes, 
         return study.model, study.every, study.y
     drawn = np.sort(rng.permutation(n)[:MOST_ITEMS])
     part = study.every[drawn]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SourceWarning)  # the fit of all items has said it
+    with listening():  # the fit of all items has said it
         model = LabelModel(**study.model.get_params(deep=False)).fit(part)
     y = None if study.items.gold is None else study.known_classes(drawn)
     return model, part, y

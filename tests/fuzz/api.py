@@ -1,0 +1,114 @@
+"""Call every public entry point with what strangers pass; anything but a documented error is a finding."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import flyingsquid as fs
+from tests.fuzz.calls import CALLS
+from tests.fuzz.values import Surprise
+
+SOURCE = str(Path(fs.__file__).parent)
+SLOWEST = 30.0
+MOST_FINDINGS = 40
+
+
+@dataclass
+class Outcome:
+    """How it went: calls by entry point, and findings by where they came from."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    findings: dict[tuple[str, str], str] = field(default_factory=dict)
+    slowest: float = 0.0
+    slowest_call: str = ""
+
+
+def fuzz_calls(*, seconds: float, first_seed: int, only: str = "") -> Outcome:
+    """Call for some time, in rounds of examples that each have their own seed."""
+    outcome, ends, number = Outcome(), time.monotonic() + seconds, first_seed
+    calls = [call for call in CALLS if only in call.__name__]
+    while time.monotonic() < ends and len(outcome.findings) < MOST_FINDINGS:
+        _round(outcome, calls, number)
+        number += 1
+    return outcome
+
+
+def _round(outcome: Outcome, calls: list[Any], number: int) -> None:
+    @seed(number)
+    @settings(
+        max_examples=25,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data())
+    def examples(data: Any) -> None:
+        call = data.draw(st.sampled_from(calls))
+        _one(outcome, call, data.draw, number)
+
+    examples()
+
+
+def _one(outcome: Outcome, call: Any, draw: Any, number: int) -> None:
+    name, started = call.__name__, time.monotonic()
+    outcome.calls[name] += 1
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
+            call(draw)
+    except fs.FlyingSquidError as error:
+        outcome.refused[name] += 1
+        if not str(error).strip():
+            outcome.findings[name, "silent"] = f"an error without words: {type(error).__name__}"
+    except OSError as error:
+        if name != "loading":
+            outcome.findings.setdefault((f"OSError {_where(error)}", name), _told(error, number))
+    except Exception as error:
+        if type(error).__module__.startswith("hypothesis"):  # it gives up an example by an exception
+            raise
+        origin = _innermost(error).filename
+        # The caller's own options and iterators may raise what they like; votes may not.
+        if isinstance(error, Surprise) and ("/votes/" not in origin or origin.endswith("votes/chunks.py")):
+            outcome.refused[name] += 1
+            return
+        outcome.findings.setdefault(
+            (f"{type(error).__name__} {_where(error)}", ""), f"{name}: {_told(error, number)}"
+        )
+    took = time.monotonic() - started
+    if took > outcome.slowest:
+        outcome.slowest, outcome.slowest_call = took, name
+    if took > SLOWEST:
+        outcome.findings["slow", name] = f"took {took:.1f} s (seed {number})"
+
+
+def _where(error: BaseException) -> str:
+    """The innermost line of the library on the way to an error."""
+    frame = _innermost(error)
+    return f"{Path(frame.filename).name}:{frame.lineno}"
+
+
+def _innermost(error: BaseException) -> traceback.FrameSummary:
+    frames = traceback.extract_tb(error.__traceback__)
+    return ([f for f in frames if f.filename.startswith(SOURCE)] or list(frames))[-1]
+
+
+def _told(error: BaseException, number: int) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "hypothesis" not in f.filename]
+    way = " > ".join(f"{Path(f.filename).name}:{f.lineno}" for f in frames[-8:])
+    try:
+        words = str(error).splitlines()[0][:200] if str(error) else ""
+    except Exception:
+        words = "(no text)"
+    return f"{type(error).__name__}: {words} [{way}] (seed {number})"

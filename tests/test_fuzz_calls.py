@@ -1,0 +1,11 @@
+"""A short run of strange values against every public call; ``python -m tests.fuzz`` is the long one."""
+
+from tests.fuzz.api import fuzz_calls
+from tests.fuzz.calls import CALLS
+
+
+def test_a_short_run_finds_nothing():
+    outcome = fuzz_calls(seconds=25, first_seed=1)
+    assert not outcome.findings, outcome.findings
+    assert set(outcome.calls) == {call.__name__ for call in CALLS}
+    assert outcome.refused.total() < outcome.calls.total()  # some calls make sense
