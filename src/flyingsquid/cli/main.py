@@ -8,6 +8,7 @@ import click
 
 from flyingsquid._version import __version__
 from flyingsquid.cli.demo import demo
+from flyingsquid.cli.reproduce import reproduce
 from flyingsquid.cli.stream import stream
 from flyingsquid.exceptions import FlyingSquidError
 
@@ -30,3 +31,4 @@ def main() -> None:
 
 main.add_command(demo)
 main.add_command(stream)
+main.add_command(reproduce)
