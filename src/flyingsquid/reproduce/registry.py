@@ -6,7 +6,14 @@ from importlib import import_module
 
 from flyingsquid.reproduce.artifact import Artifact
 
-_MODULES = ("table_1",)
+_MODULES = (
+    "table_1",
+    "theorem_1",
+    "theorem_2",
+    "theorem_3",
+    "theorem_4",
+    "theorem_5",
+)
 
 
 def artifacts() -> dict[str, Artifact]:
