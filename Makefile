@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
-.PHONY: help venv demo test test-core lint bench peers docs clean
+.PHONY: help venv demo test test-core lint bench peers paper docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/pee
 	@touch $@
 
 peers: $(PEERS)/.done ## Make the environment of the label models that ours is compared with
+
+paper: venv peers ## Measure the paper's tables and figures anew (FLYINGSQUID_DATA names the real votes)
+	$(BIN)/python -m benchmarks.paper --peers $(PEERS)/bin/python
 
 docs: venv ## Check the documentation: links, and every code block
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -10,19 +10,31 @@ import click
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-# fmt: off
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--all", "everything", is_flag=True, help="All tables and figures.")
 @click.option("--list", "listed", is_flag=True, help="Show the names, and exit.")
-@click.option("--data", type=click.Path(file_okay=False, exists=True, path_type=Path), metavar="FOLDER",
-              help="Real votes: NAME/NAME.npz, or folders of WRENCH. Default: FLYINGSQUID_DATA.")
-@click.option("-o", "--output", type=_FOLDER, default=Path("reproduction"), show_default=True, metavar="FOLDER",
-              help="Where pages, pictures and numbers go.")
-@click.option("--peers", metavar="PYTHON",
-              help="Python of an environment with snorkel and hmmlearn. Default: FLYINGSQUID_PEERS.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="FOLDER",
+    help="Real votes: NAME/NAME.npz, or folders of WRENCH. Default: FLYINGSQUID_DATA.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=_FOLDER,
+    default=Path("reproduction"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Where pages, pictures and numbers go.",
+)
+@click.option(
+    "--peers",
+    metavar="PYTHON",
+    help="Python of an environment with snorkel and hmmlearn. Default: FLYINGSQUID_PEERS.",
+)
 @click.option("--quick", is_flag=True, help="Small sizes, to see that everything runs.")
-# fmt: on
 def reproduce(
     names: tuple[str, ...],
     everything: bool,
@@ -60,7 +72,7 @@ def reproduce(
     missing: dict[str, None] = {}
     for done in run(choose(() if everything else names), setting, output):
         missing.update(dict.fromkeys(done.missing))
-        where = f"{output / done.artifact.name}.md" if done.outcome else "left out: none of its votes are at hand"
+        where = f"{output / done.artifact.name}.md" if done.outcome else "left out, no votes at hand"
         click.echo(f"{done.artifact.name:<12} {where}")
     if missing:
         click.echo(f"\nNot at hand, with --data or FLYINGSQUID_DATA:\n{advice(tuple(missing))}")

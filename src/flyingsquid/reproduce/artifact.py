@@ -52,6 +52,7 @@ class Artifact:
     render : from an outcome's results and timings to the body of its page, without title and picture
     draw : from a matplotlib figure and results to nothing; draws on the figure
     size : width and height of the picture in inches
+    needs_data : whether nothing of it can be made without any of its sets
     """
 
     name: str
@@ -61,3 +62,4 @@ class Artifact:
     render: Callable[[Mapping[str, Any], Mapping[str, Any]], str]
     draw: Callable[[Any, Mapping[str, Any]], None]
     size: tuple[float, float] = (7.0, 3.2)
+    needs_data: bool = True

@@ -1,10 +1,10 @@
 """Other people's label models on files of votes. A script for the peers' own environment, see peers.py.
 
-``python peers_run.py PEER SECONDS IN OUT [IN OUT ...]``: every IN is an npz with ``fit`` (n, m), ``score``
-(k, m; empty where the fitted items are the scored ones) and ``n_classes``; classes count from 0, -1 abstains.
-Every OUT gets ``posterior`` (items scored, K) and ``seconds``, or ``failed``, the reason why there is none; and
-``fit_seconds`` where fitting and labelling are two steps. It imports nothing of this package, which is not
-installed there.
+``python peers_run.py PEER SECONDS IN OUT [IN OUT ...]``: every IN is an npz with ``fit`` (n, m),
+``score`` (k, m; empty where the fitted items are the scored ones) and ``n_classes``; classes count from
+0, -1 abstains. Every OUT gets ``posterior`` (items scored, K) and ``seconds``, or ``failed``, the reason
+why there is none; and ``fit_seconds`` where fitting and labelling are two steps. It imports nothing of
+this package, which is not installed there.
 """
 
 from __future__ import annotations
@@ -166,9 +166,9 @@ def measure(name: str, limit: int, fit: Array, score: Array, n_classes: int) -> 
         return {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    posterior, times = answer, {"seconds": seconds}
-    if isinstance(answer, tuple):
-        posterior, times = answer[0], {"seconds": seconds, "fit_seconds": answer[1]}
+    posterior = answer[0] if isinstance(answer, tuple) else answer
+    times = {"fit_seconds": answer[1]} if isinstance(answer, tuple) else {}
+    times["seconds"] = seconds
     if not np.isfinite(posterior).all():
         return {"failed": "its probabilities are not numbers", **times}
     return {"posterior": np.asarray(posterior, np.float64), **times}
@@ -183,6 +183,7 @@ def _warm_up(name: str) -> None:
 
 
 def main() -> None:
+    """Answer every question, and save as it goes."""
     name, limit, *paths = sys.argv[1:]
     _warm_up(name)
     for source, target in zip(paths[::2], paths[1::2], strict=True):

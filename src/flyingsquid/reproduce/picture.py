@@ -7,8 +7,14 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-BLUE, RED, GREY, BLACK = "#2563a8", "#c2410c", "#9aa3ad", "#222222"
-_STYLE = {"svg.hashsalt": "flyingsquid", "svg.fonttype": "none", "font.size": 9, "legend.frameon": False}
+BLUE, LIGHT, DARK = "#2563a8", "#9ec3e6", "#1b3a5c"
+RED, AMBER, GREY, BLACK = "#c2410c", "#e0a458", "#9aa3ad", "#222222"
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "flyingsquid",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "legend.frameon": False,
+}
 
 
 def can_draw() -> bool:

@@ -79,12 +79,26 @@ def load(folder: Path, name: str) -> RealSet:
     """One task by name."""
     place = _place(folder, name)
     if place is None:
-        raise VotesError(f"there is no {name}/{name}.npz and no {name}/test.json in the data folder")
+        raise VotesError(_absent(name))
     splits = _of_file(place) if place.suffix == ".npz" else _of_wrench(place)
     if "all" in splits:
         splits = _cut(splits["all"], _CUTS.get(name))
     test = splits["test"]
     return RealSet(name, splits.get("train", test), splits.get("valid"), test)
+
+
+def load_whole(folder: Path, name: str) -> tuple[Codes, Codes, Codes]:
+    """Votes to fit on, votes to score, and their gold; a pool without splits is not cut."""
+    place = _place(folder, name)
+    if place is None:
+        raise VotesError(_absent(name))
+    splits = _of_file(place) if place.suffix == ".npz" else _of_wrench(place)
+    test = splits.get("all") or splits["test"]
+    return splits.get("train", test).votes, test.votes, test.y
+
+
+def _absent(name: str) -> str:
+    return f"there is no {name}/{name}.npz and no {name}/test.json in the data folder"
 
 
 def _place(folder: Path, name: str) -> Path | None:

@@ -8,6 +8,9 @@ from flyingsquid.reproduce.artifact import Artifact
 
 _MODULES = (
     "table_1",
+    "table_2",
+    "drift",
+    "ablations",
     "theorem_1",
     "theorem_2",
     "theorem_3",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flyingsquid.reproduce.markdown import number, percent, table
-from flyingsquid.reproduce.picture import BLACK, BLUE, GREY, RED
+from flyingsquid.reproduce.picture import AMBER, BLACK, BLUE, DARK, GREY, LIGHT, RED
 from flyingsquid.reproduce.published import TABLE_1
 
 GOALS = ("youtube", "commercial", "tennis", "basketball")
@@ -34,11 +34,11 @@ get the credit of a coin.
 - `LabelModel()` is this package's default: no labels, no tuning, single frames.
 """
 _TIMES = """\
-Seconds of the processor; peers have one thread, ours is the median of repeated fits by the mean over all
+Seconds of the processor with one thread; ours is the median of repeated fits by the mean over all
 triplets (on basketball, where triplets determine nothing, by `method="covariance"`). On video *ours* is a
 chain of D frames with sources of their own on every frame, as in the paper; *one sequence* is
-`SequenceLabelModel`, whose sources are the same throughout. *times* is how many times longer Snorkel takes,
-which models single frames. The paper's ratio is to the software of 2020.
+`SequenceLabelModel`, whose sources are the same throughout. *times* is how many times longer Snorkel
+takes, which models single frames. The paper's ratio is to the software of 2020.
 """
 
 
@@ -60,10 +60,16 @@ def _label_models(results: Mapping[str, Any]) -> str:
     for name, row in results["tasks"].items():
         cells = [_cell(row["f1"].get(way), results["peers"], way, row["chain"]) for way in _WAYS]
         sizes = " / ".join(f"{n:,}" for n in row["items"])
-        paper = TABLE_1[name]
         rows.append(
-            [f"`{name}`", sizes, str(row["sources"]), str(row["chain"]), percent(row["positives"]), *cells]
-            + [f"{paper.label_model:.1f}"]
+            [
+                f"`{name}`",
+                sizes,
+                str(row["sources"]),
+                str(row["chain"]),
+                percent(row["positives"]),
+                *cells,
+                f"{TABLE_1[name].label_model:.1f}",
+            ]
         )
     head = [
         "task",
@@ -161,10 +167,10 @@ def draw(figure: Any, results: Mapping[str, Any]) -> None:
     shown = {
         "MV": GREY,
         "DP": RED,
-        "HMM": "#e0a458",
-        "untuned": "#9ec3e6",
+        "HMM": AMBER,
+        "untuned": LIGHT,
         "tuned": BLUE,
-        "default": "#1b3a5c",
+        "default": DARK,
     }
     width, at = 0.8 / len(shown), np.arange(len(tasks))
     for position, (way, colour) in enumerate(shown.items()):

@@ -66,9 +66,10 @@ def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # no
         results["sources"], results["error_by_sources"], results["bound_by_sources"], strict=True
     )
     return f"""\
-Independent sources that abstain on 20% of items, accuracies from 0.7 to 0.9, told an even balance. The error is
-‖μ̂ - μ‖₂ of the tables P(vote, Y) of all sources by the mean over all triplets, mean of {results["repeats"]} draws.
-*Bound* is the theorem's, with the constants that its proof supports; it is an order of magnitude at best.
+Independent sources that abstain on 20% of items, accuracies from 0.7 to 0.9, told an even balance. The
+error is ‖μ̂ - μ‖₂ of the tables P(vote, Y) of all sources by the mean over all triplets, mean of
+{results["repeats"]} draws. *Bound* is the theorem's, with the constants that its proof supports; it is an
+order of magnitude at best.
 
 | | measured | theorem |
 |---|---:|---:|
@@ -83,8 +84,8 @@ Independent sources that abstain on 20% of items, accuracies from 0.7 to 0.9, to
 
 {table(["m", "error", "bound"], [[f"{m:,}", f"{e:.4f}", number(b)] for m, e, b in by_sources])}
 
-The exponent of m is below one half where more sources also sharpen each estimate: every source has more triplets.
-The theorem's second term, for pairs of dependent sources, is not measured here.
+The exponent of m is below one half where more sources also sharpen each estimate: every source has more
+triplets. The theorem's second term, for pairs of dependent sources, is not measured here.
 """
 
 

@@ -51,8 +51,9 @@ Independent sources that never abstain, accuracies from 0.7 to 0.9. A cell is th
 
 {table(["m", *(f"n = {n:,}" for n in results["items"])], rows)}
 
-The error is {low:.0f} to {high:.0f} times the bound over all sizes: both fall and rise alike, up to a constant, which
-is what the theorem claims. The bound is about the worst model of a family, the error about this one.
+The error is {low:.0f} to {high:.0f} times the bound over all sizes: both fall and rise alike, up to a
+constant, which is what the theorem claims. The bound is about the worst model of a family, the error
+about this one.
 """
 
 

@@ -28,7 +28,9 @@ Array = NDArray[np.float64]
 ACCURACIES = np.array([0.8, 0.78, 0.75, 0.72, 0.7])
 MEAN = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
 ALL_ITEMS = (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000)
-ASYMMETRIES = (0.0, 0.05, 0.1, 0.15, 0.2)
+# Of sources that are better on one class: mean accuracy, and half the gap between the classes.
+MIDDLE = np.full(5, 0.72)
+ASYMMETRIES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)
 LARGE = 16_000
 REPEATS = 40
 
@@ -76,7 +78,7 @@ def _excess_of(n: int, repeats: int) -> tuple[float, float]:
 
 
 def divergence(right: Array, method: Any) -> float:
-    """KL(P(Y | votes) ‖ label model) in nats, with as many items as one likes: votes are listed, not drawn."""
+    """KL(P(Y | votes) ‖ label model) in nats, for unlimited votes: all rows are listed with their weights."""
     rows = np.array(list(product((0, 1), repeat=right.shape[1])), np.int8)
     # P(votes, Y), shape (2^m, 2)
     joint = np.stack([np.where(rows == k, right[k], 1 - right[k]).prod(axis=1) / 2 for k in (0, 1)], axis=1)
@@ -88,23 +90,19 @@ def divergence(right: Array, method: Any) -> float:
 
 
 def _misspecified(asymmetry: float, n: int, repeats: int) -> dict[str, float]:
-    """Sources better on class 1 by twice ``asymmetry``: excess of the symmetric and of the conditional model."""
-    right = np.stack([ACCURACIES - asymmetry, ACCURACIES + asymmetry])
-    kl = divergence(right, "triplet_mean")
+    """Excess of a symmetric and of a class-conditional model of sources that are better on class 1."""
+    right = np.stack([MIDDLE - asymmetry, MIDDLE + asymmetry])
+    methods = ("triplet_mean", "covariance")
     found = []
     for seed in range(repeats):
         X, _, votes = draw_items(n, right, np.random.default_rng(seed))
-        found.append(
-            [
-                gaussian_excess(on_labels(X, labels_by_triplets(votes, method)), MEAN)
-                for method in ("triplet_mean", "covariance")
-            ]
-        )
+        models = [on_labels(X, labels_by_triplets(votes, method)) for method in methods]
+        found.append([gaussian_excess(model, MEAN) for model in models])
     symmetric, conditional = rounded(np.mean(found, axis=0))
+    kl = divergence(right, "triplet_mean")
     return {
         "asymmetry": asymmetry,
-        "divergence": rounded([kl])[0] if kl > 1e-9 else 0.0,
-        "divergence_conditional": round(divergence(right, "covariance"), 6),
+        "divergence": float(f"{kl:.4g}") if kl > 1e-9 else 0.0,
         "symmetric": symmetric,
         "conditional": conditional,
     }
@@ -128,9 +126,10 @@ def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # no
     ]
     heads = ["gap", "KL, nats", "KL term", "excess, symmetric model", "excess, class-conditional model"]
     return f"""\
-Two classes, equally frequent, Gaussian in five features; five sources, right on 70% to 80% of items, that see none of
-the features; a logistic regression. Its error rate is computed, not sampled; the best possible is
-{100 * results["best_error"]:.1f}%. *Excess* is what lies above that, in points, mean of {results["repeats"]} draws.
+Two classes, equally frequent, Gaussian in five features; five sources, right on 70% to 80% of items, that
+see none of the features; a logistic regression. Its error rate is computed, not sampled; the best
+possible is {100 * results["best_error"]:.1f}%. *Excess* is what lies above that, in points, mean of
+{results["repeats"]} draws.
 
 ## Weak labels beside gold
 
@@ -141,19 +140,22 @@ the features; a logistic regression. Its error rate is computed, not sampled; th
 
 {table(["n", "excess, weak labels", "excess, gold", "ratio"], by_items)}
 
-Weak labels cost a constant factor and not the rate, which is what the theorem is about. The rate itself is faster
-than its 1/√n: near the best classifier the error rate is flat, so an error of 1/√n in the weights costs 1/n.
+Weak labels cost a constant factor and not the rate, which is what the theorem is about. The rate itself
+is faster than its 1/√n: near the best classifier the error rate is flat, so an error of 1/√n in the
+weights costs 1/n.
 
 ## A label model that is wrong
 
-Sources are better on class 1 than on class 0 by the gap; the label model takes them to be symmetric
-(`triplet_mean`), or not (`covariance`), both told the balance. *KL* is the divergence of its labels from the
-true ones with unlimited votes, *KL term* the theorem's 2 √(2 KL), in points. {results["large"]:,} items.
+Sources are right on 72% of items, and better on class 1 than on class 0 by the gap; the label model takes
+them to be symmetric (`triplet_mean`), or not (`covariance`), both told the balance. *KL* is the
+divergence of its labels from the true ones with unlimited votes, *KL term* the theorem's 2 √(2 KL), in
+points. {results["large"]:,} items.
 
 {table(heads, wrong)}
 
-The excess of the symmetric model does not vanish with n, stays far below the theorem's term, and grows with it; the
-class-conditional model has none.
+A gap of 0 shows what sampling alone costs. The symmetric model loses more where its KL is larger, far less
+than the theorem's term allows; the class-conditional model loses nothing. KL does not simply grow with the
+gap: tables keep the observed vote rates, and these bound how far a wrong accuracy can carry.
 """
 
 

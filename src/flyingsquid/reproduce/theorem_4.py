@@ -70,8 +70,14 @@ def _error(votes: Any, truth: Any) -> float:
 def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # noqa: ARG001
     """The body of the page."""
     rows = [
-        [number(row["drift"]), f"{row['items']:,}", f"{row['best_window']:,}", f"{min(row['error']):.4f}"]
-        + [f"{row['error'][-1]:.4f}", f"{row['predicted']:,.0f}"]
+        [
+            number(row["drift"]),
+            f"{row['items']:,}",
+            f"{row['best_window']:,}",
+            f"{min(row['error']):.4f}",
+            f"{row['error'][-1]:.4f}",
+            f"{row['predicted']:,.0f}",
+        ]
         for row in results["streams"]
     ]
     windows = results["streams"][-1]["windows"]
@@ -85,16 +91,17 @@ def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # no
     ]
     heads = ["drift Δ", "stream", "best window", "its error", "error of all items", "W* of the theorem"]
     return f"""\
-Five sources whose accuracies go from one end to the other in a straight line; the last W items are fitted and
-compared with the tables of the last item, mean of {results["repeats"]} streams. Δ is the total variation of one
-step (the paper's proof needs that, not a divergence).
+Five sources whose accuracies go from one end to the other in a straight line; the last W items are fitted
+and compared with the tables of the last item, mean of {results["repeats"]} streams. Δ is the total
+variation of one step (the paper's proof needs that, not a divergence).
 
 {table(heads, rows)}
 
 A best window exists at every speed, and it is longer the slower the drift. Its exponent in Δ is
-{results["slope_measured"]:.2f} as measured (windows double, so this is coarse) and {results["slope_predicted"]:.2f} by
-the theorem. The bias of a window is really of the order Δ W, where the theorem has Δ W^1.5, so that
-the exponent is nearer to -2/3. W* is an order of magnitude, because two loose bounds are divided.
+{results["slope_measured"]:.2f} as measured (windows double, so this is coarse) and
+{results["slope_predicted"]:.2f} by the theorem. The bias of a window is really of the order Δ W, where
+the theorem has Δ W^1.5, so that the exponent is nearer to -2/3. W* is an order of magnitude, because two
+loose bounds are divided.
 
 ## All windows
 

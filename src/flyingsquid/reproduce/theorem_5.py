@@ -87,9 +87,10 @@ def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # no
         )
     heads = ["drift Δ", "best s, weak", "best s, gold", "excess, weak", "excess, gold"]
     return f"""\
-The classes of the third theorem's page turn in a plane by a fixed angle an item. An end model of the last s items is
-asked about the next; labels are from a label model of the same s votes, or gold. *Excess* is its error rate beyond the
-best, in points, mean of {results["repeats"]} streams, at the best s of {results["sizes"][0]} to {results["sizes"][-1]:,}.
+The classes of the third theorem's page turn in a plane by a fixed angle an item. An end model of the last
+s items is asked about the next; labels are from a label model of the same s votes, or gold. *Excess* is
+its error rate beyond the best, in points, mean of {results["repeats"]} streams, at the best s of
+{results["sizes"][0]} to {results["sizes"][-1]:,}.
 
 {table([*heads, f"excess, weak, s = {results['sizes'][-1]:,}"], rows)}
 
@@ -99,9 +100,10 @@ best, in points, mean of {results["repeats"]} streams, at the best s of {results
 | gold | {results["slope_gold"]:.2f} |
 | theorem | 0.33 |
 
-Tracking works, and weak labels follow gold. The theorem promises an excess ε for drifts up to a constant times ε³,
-an exponent of 1/3; here the excess falls faster, as Δ to the 2/3 or so. Its constant is for proofs: an excess of half of all items
-is promised up to Δ = {number(results["tolerated"])}, far slower than anything above.
+Tracking works, and weak labels follow gold. The theorem promises an excess ε for drifts up to a constant
+times ε³, an exponent of 1/3; here the excess falls faster, as Δ to the 2/3 or so. Its constant is for
+proofs: an excess of half of all items is promised up to Δ = {number(results["tolerated"])}, far slower
+than anything above.
 """
 
 
