@@ -90,7 +90,7 @@ def _labels_of(real: RealSet, setting: Setting, answers: Mapping[str, Mapping[st
         else:
             labels.test[column] = answer.posterior
     if real.valid is not None:
-        labels.search = triplet_search.search(real, draws=20 if setting.quick else triplet_search.DRAWS)
+        labels.search = triplet_search.search(real, draws=5 if setting.quick else triplet_search.DRAWS)
         chosen = labels.search.candidates[labels.search.chosen]
         sticky = triplet_search.stickiness_of(real.valid.y) if real.chain > 1 else 0.0
         labels.train["tuned"], labels.test["tuned"] = (

@@ -26,7 +26,7 @@ REPEATS = 40
 def measure(setting: Setting) -> Outcome:
     """Error at the end of streams by the window that is fitted, for several speeds."""
     streams = STREAMS[:2] if setting.quick else STREAMS
-    repeats = 3 if setting.quick else REPEATS
+    repeats = 2 if setting.quick else REPEATS
     rows = [_stream(n, repeats) for n in streams]
     drifts = [row["drift"] for row in rows]
     return Outcome(
