@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from flyingsquid.exceptions import OptionError, SourceWarning
 from flyingsquid.reproduce.artifact import Artifact, Outcome, Setting
 from flyingsquid.reproduce.picture import can_draw, svg_of
@@ -52,7 +54,8 @@ def run(chosen: Iterable[Artifact], setting: Setting, output: Path) -> Iterator[
         if artifact.sets and artifact.needs_data and not found:
             yield Done(artifact, None, missing, ())
             continue
-        with warnings.catch_warnings():
+        # One thread: what is summed in another order differs in its last bits, and small sums gain nothing.
+        with threadpool_limits(1), warnings.catch_warnings():
             # Odd sources are what many of the tables are about.
             warnings.simplefilter("ignore", SourceWarning)
             outcome = artifact.measure(setting)
