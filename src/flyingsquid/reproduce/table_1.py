@@ -45,7 +45,7 @@ def measure(setting: Setting) -> Outcome:
             **{
                 PEERS[peer]: found[real.name].fit_seconds
                 for peer, found in answers.items()
-                if real.name in found
+                if real.name in found and not found[real.name].failed
             },
         }
     return Outcome(results, seconds)
