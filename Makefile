@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
-.PHONY: help venv demo test test-core lint bench peers paper docs clean
+.PHONY: help venv demo test test-core fuzz lint bench peers paper docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,9 @@ test-core: $(VENV)/.core ## Run the tests that need no extra
 	$(BIN)/python -m pip install $(PIP_FLAGS) 'pytest>=8.0' 'hypothesis>=6.100'
 	$(BIN)/python -m pytest -m 'not extra'
 
+fuzz: venv ## Damage files of votes and models for ten minutes, and read them
+	$(BIN)/python -m tests.fuzz --minutes 10
+
 lint: venv ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -48,6 +51,12 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_many
 	$(BIN)/python -m benchmarks.bench_online
 	$(BIN)/python -m benchmarks.bench_stream
+	$(BIN)/python -m benchmarks.bench_files
+	$(BIN)/python -m benchmarks.bench_label_file
+	$(BIN)/python -m benchmarks.bench_dataset
+	$(BIN)/python -m benchmarks.bench_clusters
+	$(BIN)/python -m benchmarks.bench_apply
+	$(BIN)/python -m benchmarks.scale
 
 $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/peers-runtime.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)
@@ -60,8 +69,8 @@ peers: $(PEERS)/.done ## Make the environment of the label models that ours is c
 paper: venv peers ## Measure the paper's tables and figures anew (FLYINGSQUID_DATA names the real votes)
 	$(BIN)/python -m benchmarks.paper --peers $(PEERS)/bin/python
 
-docs: venv ## Check the documentation: links, and every code block
-	$(BIN)/python -m pytest tests/test_docs.py
+docs: venv ## Build the pages into build/docs; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 clean: ## Remove environments and caches
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -10,19 +10,20 @@ import time
 import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import psutil
 from threadpoolctl import threadpool_info
 
+Name = TypeVar("Name")
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("flyingsquid", "numpy", "scipy", "scikit-learn")
 
 
-def alternate(contenders: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, list[float]]:
+def alternate(contenders: Mapping[Name, Callable[[], Any]], *, repeats: int) -> dict[Name, list[float]]:
     """Seconds of each call, a round at a time, so that a noisy moment hits all contenders alike."""
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    seconds: dict[Name, list[float]] = {name: [] for name in contenders}
     for call in contenders.values():
         call()
     for _ in range(repeats):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import flyingsquid as fs
+from flyingsquid.labeling import keywords
 
 SPAM, HAM = 1, 0
 SPAM_WORDS = ["subscribe", "check", "channel", "http://win.example", "free", "money", "click", "giveaway"]
@@ -39,5 +40,5 @@ RULES = {
 
 def apply_rules(texts: list[str]) -> fs.Votes:
     """The votes of all rules, shape (n, m)."""
-    votes = [[label if word in text else fs.ABSTAIN for word, label in RULES.values()] for text in texts]
-    return fs.Votes.from_classes(votes, classes=(HAM, SPAM), names=list(RULES))
+    lfs = [keywords(word, label, whole_words=False, name=name) for name, (word, label) in RULES.items()]
+    return fs.apply(lfs, texts, classes=(HAM, SPAM))

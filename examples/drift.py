@@ -55,7 +55,7 @@ def main() -> dict[str, tuple[float, float]]:
     features = frames(stream.y, rng)
     offline = fs.LabelModel(method="triplet_mean").fit(stream.votes[: FRAMES // 4])
     online = fs.OnlineLabelModel(window="auto", method="triplet_mean", refresh=CHUNK)
-    ways = {
+    ways: dict[str, Callable[..., np.ndarray]] = {
         "majority vote": fs.MajorityVote().fit(stream.votes[:CHUNK]).predict_proba,
         "fitted once": offline.predict_proba,
         "online": online.update,

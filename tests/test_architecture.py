@@ -14,7 +14,9 @@ SRC = ROOT / "src" / "flyingsquid"
 LAYERS = {
     "_version": 0,
     "_deprecation": 0,
+    "_registry": 0,
     "exceptions": 0,
+    "kernels": 0,
     "votes": 1,
     "io": 1,
     "graph": 1,
@@ -36,13 +38,14 @@ LAYERS = {
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
+    "kernels": {"numpy", "numba"},
     "votes": NUMERIC | {"narwhals"},
     "io": {"numpy"},
     "graph": NUMERIC,
-    "formats": {"numpy", "narwhals", "pyarrow"},
-    "moments": NUMERIC | {"numba"},
+    "formats": NUMERIC | {"pyarrow"},
+    "moments": NUMERIC,
     "estimate": NUMERIC,
-    "infer": NUMERIC | {"numba"},
+    "infer": NUMERIC,
     "analysis": NUMERIC,
     "models": NUMERIC | {"sklearn"},
     "datasets": NUMERIC | {"sklearn"},

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # A block that imports one of these runs only where it is installed.
-PEERS = ("torch", "transformers", "snorkel", "crowdkit", "cleanlab", "pandas")
+PEERS = ("torch", "transformers", "snorkel", "crowdkit", "cleanlab", "pandas", "dask")
 MISSING = [name for name in PEERS if find_spec(name) is None]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -22,7 +22,8 @@ def name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if PYTHON.search(p.read_text("utf-8"))], ids=name)
-def test_code_blocks_run(page):
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a page may write files
     namespace: dict[str, object] = {}
     for block in PYTHON.findall(page.read_text("utf-8")):
         if any(re.search(rf"^(import|from) {extra}\b", block, re.MULTILINE) for extra in MISSING):

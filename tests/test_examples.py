@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import runpy
 import sys
 from importlib.util import find_spec
@@ -30,9 +31,9 @@ def run(monkeypatch, capsys):
     """The scores of one example."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
 
-    def run_one(name: str, n_items: int) -> dict[str, float]:
+    def run_one(name: str, n_items: int, *more: object) -> dict[str, float]:
         try:
-            return importlib.import_module(name).main(n_items)
+            return importlib.import_module(name).main(n_items, *more)
         finally:
             for module in (name, "comments"):
                 sys.modules.pop(module, None)
@@ -54,6 +55,19 @@ def test_judges_are_asked_once(run, capsys):
     assert scores["kept"] >= 0.9 * 200 * 5
     # 400 items x 5 judges, and what the shaky one needs besides: at most two retries, and the failed again.
     assert 2_000 <= scores["calls"] <= 2_000 + 3 * 400
+
+
+def test_ten_functions_label_comments_better_than_their_majority(run, monkeypatch, tmp_path):
+    monkeypatch.delenv("FLYINGSQUID_DATA", raising=False)
+    scores = run("spam", 2_000, tmp_path / "spam.html")
+    assert "Spam by ten functions" in (tmp_path / "spam.html").read_text("utf-8")
+    assert scores["label model"] > max(0.9, scores["majority vote"] + 0.015)
+
+
+@pytest.mark.skipif(not os.environ.get("FLYINGSQUID_DATA"), reason="FLYINGSQUID_DATA is not set")
+def test_the_same_functions_on_real_comments(run):
+    scores = run("spam", 0)
+    assert scores["label model"] > max(0.85, scores["majority vote"] + 0.08)
 
 
 @pytest.mark.extra
@@ -107,6 +121,14 @@ def test_scripts_of_the_2020_code_differ_by_their_import_line_only(name):
         f"from flyingsquid.legacy import {'FSLoss' if name == 'loss' else 'LabelModel'}"
     ]
     assert "fs." not in text
+
+
+@pytest.mark.extra
+@pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")
+def test_two_processes_write_the_labels_of_one_machine(run, capsys):
+    scores = run("cluster", 4_000)
+    assert "same counts: True" in capsys.readouterr().out
+    assert scores["labels"] > scores["majority vote"]
 
 
 def test_the_list_names_every_example():

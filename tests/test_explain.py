@@ -98,7 +98,7 @@ def test_an_explanation_reads_as_a_table_and_a_sentence():
         "links   spam  +1.80",
         "short   spam  +0.90",
         "caps    ham   -0.40",
-        "P(spam) = 0.91: prior 0.50, then links (+1.8), short (+0.9) against caps (-0.4)",
+        "spam with probability 0.91: links (+1.8) and short (+0.9) for it, caps (-0.4) against it",
     ]
 
 
@@ -121,32 +121,47 @@ def test_a_missing_vote_that_speaks_is_listed_with_its_reason():
 @pytest.mark.parametrize(
     ("codes", "prior", "odds", "sentence"),
     [
-        ([-1, -1, -1], [0.5, 0.5], [1, 1, 1], "P(0) = 0.50: prior 0.50, and no source adds anything"),
-        ([1, -1, -1], [0.5, 0.5], [9, 1, 1], "P(1) > 0.999: prior 0.50, then links (+9.0)"),
-        ([1, -1, -1], [0.5, 0.5], [6, 1, 1], "P(1) = 0.998: prior 0.50, then links (+6.0)"),
-        ([1, 1, -1], [0.5, 0.5], [1, 0.03, 1], "P(1) = 0.74: prior 0.50, then links (+1.0), short (+0.03)"),
-        ([0, -1, -1], [0.0001, 0.9999], [1, 1, 1], "P(1) > 0.999: prior > 0.999, then links (-1.0)"),
-        ([0, -1, -1], [0.0001, 0.9999], [12, 1, 1], "P(0) = 0.94: prior < 0.001, then links (+12.0)"),
+        ([-1, -1, -1], [0.5, 0.5], [1, 1, 1], "0 with probability 0.50: no source adds anything; 3"),
+        ([1, -1, -1], [0.5, 0.5], [9, 1, 1], "1 with probability above 0.999: links (+9.0) for it; 2"),
+        ([1, -1, -1], [0.5, 0.5], [6, 1, 1], "1 with probability 0.998: links (+6.0) for it; 2"),
+        (
+            [1, 1, -1],
+            [0.5, 0.5],
+            [1, 0.03, 1],
+            "1 with probability 0.74: links (+1.0) and short (+0.03) for it; 1",
+        ),
+        (
+            [0, -1, -1],
+            [0.0001, 0.9999],
+            [1, 1, 1],
+            "1 with probability above 0.999 (above 0.999 before the votes): links (-1.0) against it; 2",
+        ),
+        (
+            [0, -1, -1],
+            [0.0001, 0.9999],
+            [12, 1, 1],
+            "0 with probability 0.94 (below 0.001 before the votes): links (+12.0) for it; 2",
+        ),
     ],
 )
 def test_sentences(codes, prior, odds, sentence):
     why = explain_item(np.array(codes), (0, 1), NAMES, np.array(prior), symmetric(*odds))
-    assert why.sentence() == sentence
+    assert why.sentence() == sentence + " of 3 sources did not vote"
 
 
 def test_a_sentence_names_a_few_sources_and_adds_up_the_rest():
     names = [f"s{i}" for i in range(9)]
     why = explain_item(np.ones(9, np.int8), (0, 1), names, EVEN, symmetric(*range(9, 0, -1)))
-    assert why.sentence().endswith("s3 (+6.0), s4 (+5.0), 4 more (+10.0)")
+    assert why.sentence().endswith("s3 (+6.0), s4 (+5.0) and 4 more (+10.0) for it")
     assert len(why.table()) == 10
 
 
 def test_a_majority_vote_is_explained_by_counting():
     why = count_item(np.array([2, 0, -1, 2]), ("a", "b", "c"), ["w", "x", "y", "z"])
     assert [(c.source, c.vote) for c in why.contributions] == [("w", "c"), ("z", "c"), ("x", "a")]
-    assert why.sentence() == "P(c) = 0.67: 2 of 3 votes"
+    assert why.sentence() == "c with probability 0.67: 2 of 3 votes; 1 of 4 sources did not vote"
     nobody = count_item(np.array([-1, -2]), ("a", "b"), ["w", "x"])
-    assert nobody.sentence() == "P(a) = 0.50: nobody votes, so every class is as probable"
+    assert nobody.sentence() == "a with probability 0.50: nobody votes, so every class is as probable"
     assert "nobody" in str(nobody)
 
 
@@ -278,3 +293,27 @@ def test_signed_votes_are_asked_for_by_name():
     with pytest.raises(VotesError, match="from_signed"):
         model.explain(votes[0])
     assert model.explain(fs.Votes.from_signed(votes[:1])).predicted in (-1, 1)
+
+
+def test_every_kind_of_fit_says_who_did_not_vote():
+    rng = np.random.default_rng(0)
+    binary = fs.datasets.simulate(2_000, [0.8, 0.75, 0.7, 0.7], rng=rng).votes
+    graph = fs.DependencyGraph(4, source_edges=[(2, 3)])
+    three = fs.datasets.simulate_graph(2_000, fs.DependencyGraph(4), 0.7, n_classes=3, rng=rng).votes
+    chain = fs.DependencyGraph.chain(2, 4)
+    clips = fs.datasets.simulate_graph(2_000, chain, 0.75, rng=rng).votes
+    explained = [
+        fs.LabelModel(method="triplet_mean").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="covariance").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="consensus").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="anchored").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(graph).fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="refined").fit(three).explain([2, -1, 2, -1]),
+        fs.LabelModel(chain).fit(clips).explain([1, -1, 1, -1, 0, 0, 0, 0], task=0),
+    ]
+    for why in explained:
+        assert (why.n_sources, why.n_missing) == (4, 2)
+        assert (
+            why.sentence().endswith(" for it; 2 of 4 sources did not vote") or "against it" in why.sentence()
+        )
+        assert why.sentence().startswith(f"{why.predicted} with probability 0.")

@@ -19,15 +19,20 @@ TOP = [
     "OnlineLabelModel",
     "SequenceLabelModel",
     "SequenceMoments",
+    "VoteChunks",
     "Votes",
     "WeaklySupervisedClassifier",
     "__version__",
+    "apply",
     "datasets",
     "exceptions",
     "labeling",
+    "labeling_function",
     "learn_structure",
     "load",
+    "report",
     "score_bins",
+    "summarize",
     "to_training_set",
 ]
 MEMBERS = {
@@ -68,6 +73,7 @@ MEMBERS = {
         "of", "of_rows", "rows", "n_pairs", "lagged", "lagged_rates", "first", "second", "is_exact",
         "aligned_to", "save", "load", "to_state", "from_state",
     },
+    fs.VoteChunks: {"can_be_read_again", "raw"},
     fs.Votes: {
         "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "from_scores", "codes",
         "classes", "names", "items", "shape", "n_items", "n_sources", "n_classes", "n_votes", "is_sparse",
@@ -79,8 +85,8 @@ MEMBERS = {
     },
 }  # fmt: skip
 ERRORS = {
-    "FlyingSquidError", "VotesError", "OptionError", "GraphError", "NotIdentifiableError",
-    "IncompatibleError", "ModelFileError", "NotFittedError",
+    "FlyingSquidError", "VotesError", "LabelingError", "OptionError", "GraphError", "NotIdentifiableError",
+    "IncompatibleError", "ModelFileError", "NotFittedError", "VoteFileError",
 }  # fmt: skip
 
 
@@ -117,9 +123,22 @@ def test_label_model_signature():
     ]
 
 
+def test_chunks_signature():
+    assert list(inspect.signature(fs.VoteChunks).parameters) == ["chunks", "classes", "names"]
+    for estimator in (fs.LabelModel, fs.MajorityVote):
+        parameters = inspect.signature(estimator.predict_proba).parameters
+        assert list(parameters) == ["self", "votes", "dtype", "out"]
+
+
 def test_learn_structure_signature():
     assert list(inspect.signature(fs.learn_structure).parameters) == [
         "votes", "significance", "max_edges", "sample_weight",
+    ]  # fmt: skip
+
+
+def test_report_signature():
+    assert list(inspect.signature(fs.report).parameters) == [
+        "votes", "model", "y", "data", "path", "title", "ordered", "task",
     ]  # fmt: skip
 
 
@@ -172,6 +191,18 @@ def test_online_label_model_signature():
         assert list(inspect.signature(getattr(fs.OnlineLabelModel, method)).parameters) == parameters
 
 
+def test_labeling_signatures():
+    assert list(inspect.signature(fs.labeling_function).parameters) == ["name", "resources", "vectorized"]
+    assert list(inspect.signature(fs.apply).parameters) == [
+        "lfs", "data", "progress", "n_jobs", "on_error", "classes", "chunk", "cache", "return_log",
+    ]  # fmt: skip
+    assert set(fs.labeling.__all__) >= {
+        "ApplyLog", "ChunkLabels", "Failure", "LabelingFunction", "Row", "apply", "apply_chunks",
+        "classifier", "from_column", "from_file", "from_mapping", "gazetteer", "keywords", "label_chunk",
+        "labeling_function", "regex", "threshold",
+    }  # fmt: skip
+
+
 def test_multi_label_model_signature():
     assert list(inspect.signature(fs.MultiLabelModel).parameters) == ["label_model", "labels", "on_failure"]
     assert list(inspect.signature(fs.MultiLabelModel.fit).parameters) == [
@@ -191,14 +222,44 @@ def test_names_of_the_theory():
     assert all(callable(getattr(theory, name)) for name in theory.__all__)
 
 
-def test_options_of_the_stream_command():
-    from flyingsquid.cli.main import main
-
-    assert [parameter.name for parameter in main.commands["stream"].params] == [
+READING = [
+    "format_", "long", "wide", "item", "no_item", "sources", "ignore", "classes", "abstain", "signed",
+    "duplicates", "header", "part",
+]  # fmt: skip
+OPTIONS = {
+    "stream": [
         "votes", "output", "window", "decay", "classes", "sources", "class_balance", "method", "refresh",
         "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint", "every",
         "continued", "position",
-    ]  # fmt: skip
+    ],
+    "label": [
+        "votes", "output", "output_format", "report_path", "model_path", "with_model", "method", "graph",
+        "class_balance", "gold", "learn_from_gold", "tie_break", "seed", "force", "quiet", "as_json",
+        *READING,
+    ],
+    "analyze": ["votes", "gold", "with_model", "method", "pairs", "as_json", *READING],
+    "report": [
+        "votes", "output", "with_model", "method", "gold", "data_path", "title", "ordered", "force",
+        "quiet", *READING,
+    ],
+    "convert": ["votes", "output", "output_format", "form", "gold", "force", "quiet", *READING],
+    "inspect": ["file", "gold", "as_json", *READING],
+    "completion": ["shell"],
+    "demo": ["seed"],
+    "reproduce": ["names", "everything", "listed", "data", "output", "peers", "quick"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_options_of_the_commands(command):
+    from click import Context
+
+    from flyingsquid.cli.main import COMMANDS, main
+
+    found = main.get_command(Context(main), command)
+    assert found is not None
+    assert [parameter.name for parameter in found.params] == OPTIONS[command]
+    assert set(COMMANDS) == set(OPTIONS)
 
 
 def test_end_model_signatures():
@@ -226,6 +287,27 @@ def test_torch_signatures():
         "self", "logits", "votes", "item_weight",
     ]  # fmt: skip
     assert list(inspect.signature(fs_torch.SoftCrossEntropy).parameters) == ["weight", "reduction"]
+
+
+def test_names_of_understanding():
+    from flyingsquid import analysis, models
+
+    assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
+    assert list(inspect.signature(analysis.in_words).parameters) == ["votes", "y", "model", "task"]
+    assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "n", "y", "task"]
+    assert list(inspect.signature(models.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
+    assert list(inspect.signature(models.learning_curve).parameters) == [
+        "model", "votes", "y", "rng", "sizes", "repeats", "gold",
+    ]  # fmt: skip
+
+
+def test_names_of_pictures():
+    from flyingsquid import plot
+
+    assert plot.__all__ == [
+        "plot_accuracies", "plot_agreement", "plot_calibration", "plot_coverage", "plot_dependence",
+        "plot_drift", "plot_explanation", "plot_learning_curve", "plot_leave_one_out", "plot_posteriors",
+    ]  # fmt: skip
 
 
 def test_legacy_signatures():

@@ -365,3 +365,15 @@ def test_votes_describe_themselves():
 def test_a_plain_array_cannot_say_that_it_is_signed():
     with pytest.raises(VotesError, match="from_signed"):
         as_votes([[1, 0]], (-1, 1))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_one_item_is_votes_on_one_item(sparse):
+    votes = fs.Votes.from_long(["a", "b", "b"], ["x", "x", "y"], [0, 1, 0])
+    votes = votes if sparse else votes.to_dense()
+    assert [row.to_dense().codes.tolist() for row in votes] == [[[0, -1]], [[1, 0]]]
+    assert list(votes[-1].items) == ["b"]
+    assert votes[np.int64(0)].shape == (1, 2)
+    for outside in (2, -3):
+        with pytest.raises(IndexError, match=rf"item {outside} of 2"):
+            votes[outside]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
-from flyingsquid.exceptions import VotesError
+from flyingsquid.exceptions import VoteFileError, VotesError
 from flyingsquid.formats.wrench_json import items_of
 
 SPAM = {
@@ -99,12 +99,12 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_folders_are_refused_by_name(case, tmp_path):
     files, text = BAD[case]
-    with pytest.raises(VotesError, match=text):
+    with pytest.raises(VoteFileError, match=text):
         fs.datasets.load_wrench(write(tmp_path, **files))
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(VotesError, match="nowhere"):
+    with pytest.raises(VoteFileError, match="nowhere"):
         fs.datasets.load_wrench(tmp_path / "nowhere")
 
 

@@ -8,6 +8,8 @@ import matplotlib
 import numpy as np
 
 import flyingsquid as fs
+from flyingsquid import analysis, plot
+from flyingsquid.models import learning_curve, leave_one_out
 
 matplotlib.use("svg")
 # The same picture is the same file.
@@ -82,12 +84,52 @@ def lengths() -> None:
     figure.savefig(HERE / "video-lengths.svg", metadata={"Date": None})
 
 
+def panel() -> tuple[fs.Votes, np.ndarray, fs.LabelModel]:
+    """The twelve judges of the guide, two families of three among them."""
+    names = [*(f"ash {size}" for size in "SML"), *(f"oak {size}" for size in "SML"),
+             "elm", "fir", "yew", "box", "bay", "fig"]  # fmt: skip
+    edges = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)]
+    sample = fs.datasets.simulate_graph(
+        4_000,
+        fs.DependencyGraph(12, source_edges=edges),
+        [0.62, 0.7, 0.74, 0.66, 0.72, 0.78, 0.85, 0.8, 0.7, 0.65, 0.6, 0.4],
+        coverage=[1, 1, 1, 1, 1, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4],
+        rng=np.random.default_rng(0),
+    )
+    votes = fs.Votes(sample.votes.codes, ("fine", "toxic"), tuple(names))
+    return votes, np.array(["fine", "toxic"])[sample.y[:, 0]], fs.LabelModel().fit(votes)
+
+
+def understanding() -> None:
+    """What each source does, who agrees with whom, and where labels come from."""
+    votes, y, model = panel()
+    summary = fs.summarize(votes, y, model)
+    row = analysis.contested_rows(model, votes, n=1).overruled[0].row
+    given = analysis.dependence_given_truth(votes, y)
+    drawn = {
+        "accuracies": plot.plot_accuracies(summary),
+        "coverage": plot.plot_coverage(summary),
+        "agreement": plot.plot_agreement(analysis.agreement(votes)),
+        "dependence": plot.plot_dependence(given, votes.source_names),
+        "posteriors": plot.plot_posteriors(model.predict_proba(votes), event="P(toxic)"),
+        "calibration": plot.plot_calibration(analysis.calibration(model, votes, y))[0],
+        "explanation": plot.plot_explanation(model.explain(votes[[row]])),
+        "leave-one-out": plot.plot_leave_one_out(leave_one_out(model, votes, y)),
+        "learning-curve": plot.plot_learning_curve(
+            learning_curve(model, votes, y, rng=np.random.default_rng(0))
+        ),
+    }
+    for name, axis in drawn.items():
+        axis.figure.savefig(HERE / f"understanding-{name}.svg", metadata={"Date": None})
+
+
 def main() -> None:
     """Write every picture beside this file."""
     for name, graph in GRAPHS.items():
         (HERE / f"{name}.svg").write_text(graph.to_svg(), encoding="utf-8")
     timeline()
     lengths()
+    understanding()
 
 
 if __name__ == "__main__":

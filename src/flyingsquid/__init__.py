@@ -17,10 +17,12 @@ from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments, SequenceMoments
-from flyingsquid.votes import ABSTAIN, Votes, score_bins
+from flyingsquid.votes import ABSTAIN, VoteChunks, Votes, score_bins
 
 if TYPE_CHECKING:
     from flyingsquid import labeling
+    from flyingsquid.analysis import summarize
+    from flyingsquid.labeling import apply, labeling_function
     from flyingsquid.models import (
         LabelModel,
         MajorityVote,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         load,
         to_training_set,
     )
+    from flyingsquid.reports import report
 
 __all__ = [
     "ABSTAIN",
@@ -44,15 +47,20 @@ __all__ = [
     "OnlineLabelModel",
     "SequenceLabelModel",
     "SequenceMoments",
+    "VoteChunks",
     "Votes",
     "WeaklySupervisedClassifier",
     "__version__",
+    "apply",
     "datasets",
     "exceptions",
     "labeling",
+    "labeling_function",
     "learn_structure",
     "load",
+    "report",
     "score_bins",
+    "summarize",
     "to_training_set",
 ]
 
@@ -71,16 +79,19 @@ _LAZY = dict.fromkeys(
         "to_training_set",
     ),
     "flyingsquid.models",
-)
-
-
+) | {
+    "summarize": "flyingsquid.analysis",
+    "report": "flyingsquid.reports",
+    "apply": "flyingsquid.labeling",
+    "labeling_function": "flyingsquid.labeling",
+}
 # Judges need an event loop and tables, which take time as well.
 _LAZY_MODULES = ("labeling",)
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY_MODULES:
-        return import_module(f"flyingsquid.{name}")
+        return import_module(f"{__name__}.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)

@@ -56,6 +56,8 @@ class _Explained(ABC):
     classes: tuple[Label, ...]
     predicted: Label
     probabilities: tuple[float, ...]
+    n_sources: int
+    n_missing: int
 
     @abstractmethod
     def table(self) -> Table:
@@ -83,9 +85,15 @@ class _Explained(ABC):
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
 
-    def _claim(self) -> str:
+    def claim(self) -> str:
+        """The label and its probability in words."""
         relation, digits = _rounded(self.probabilities[self.classes.index(self.predicted)])
-        return f"P({as_scalar(self.predicted)}) {relation} {digits}"
+        return f"{as_scalar(self.predicted)} with probability {_related(relation, digits)}"
+
+    def _abstained(self) -> str:
+        if not self.n_missing:
+            return ""
+        return f"; {self.n_missing} of {self.n_sources} sources did not vote"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,6 +114,8 @@ class Explanation(_Explained):
         Sources that add nothing are left out.
     log_odds : float
     against : the next best label, where there are more than two; otherwise None
+    n_sources, n_missing : int
+        Sources that could vote on this, and those that did not.
     """
 
     classes: tuple[Label, ...]
@@ -116,6 +126,8 @@ class Explanation(_Explained):
     contributions: tuple[Contribution, ...]
     log_odds: float
     against: Label | None = None
+    n_sources: int = 0
+    n_missing: int = 0
 
     def table(self) -> Table:
         """The prior, then the sources, strongest first; the column ``adds`` sums to the log odds."""
@@ -131,15 +143,14 @@ class Explanation(_Explained):
 
     def sentence(self) -> str:
         """The same in one sentence."""
-        relation, digits = _rounded(self.prior[self.classes.index(self.predicted)])
-        prior = f"prior {digits}" if relation == "=" else f"prior {relation} {digits}"
+        before = ""
+        if np.ptp(self.prior) > _ROUNDING:
+            relation, digits = _rounded(self.prior[self.classes.index(self.predicted)])
+            before = f" ({_related(relation, digits)} before the votes)"
         pro = _listed([c for c in self.contributions if c.adds > 0])
         con = _listed([c for c in self.contributions if c.adds < 0])
-        if pro and con:
-            return f"{self._claim()}: {prior}, then {pro} against {con}"
-        if pro or con:
-            return f"{self._claim()}: {prior}, then {pro or con}"
-        return f"{self._claim()}: {prior}, and no source adds anything"
+        sides = [f"{pro} for it"] * bool(pro) + [f"{con} against it"] * bool(con)
+        return f"{self.claim()}{before}: {', '.join(sides) or 'no source adds anything'}{self._abstained()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Prediction, classes, probabilities, prior, both log odds, and ``contributions`` by column."""
@@ -162,12 +173,16 @@ class VoteCount(_Explained):
     probabilities : tuple of K shares
     contributions : tuple of Contribution
         Votes for the predicted class first. The shares of a class sum to its probability.
+    n_sources, n_missing : int
+        Sources that could vote, and those that did not.
     """
 
     classes: tuple[Label, ...]
     predicted: Label
     probabilities: tuple[float, ...]
     contributions: tuple[Contribution, ...]
+    n_sources: int = 0
+    n_missing: int = 0
 
     def table(self) -> Table:
         """One row a vote, those for the predicted class first."""
@@ -178,9 +193,9 @@ class VoteCount(_Explained):
     def sentence(self) -> str:
         """The same in one sentence."""
         if not self.contributions:
-            return f"{self._claim()}: nobody votes, so every class is as probable"
+            return f"{self.claim()}: nobody votes, so every class is as probable"
         votes = sum(c.vote == self.predicted for c in self.contributions)
-        return f"{self._claim()}: {votes} of {len(self.contributions)} votes"
+        return f"{self.claim()}: {votes} of {len(self.contributions)} votes{self._abstained()}"
 
 
 def explain_item(
@@ -215,13 +230,13 @@ def explain_item(
     links   spam  +1.80
     short   spam  +0.90
     caps    ham   -0.40
-    P(spam) = 0.91: prior 0.50, then links (+1.8), short (+0.9) against caps (-0.4)
+    spam with probability 0.91: links (+1.8) and short (+0.9) for it, caps (-0.4) against it
     """
     posterior = binary_posterior(codes_row[None, :], prior, weights)[0]
     # Column 2 of the weights is no vote, whatever its reason.
     adds = weights[np.arange(len(codes_row)), np.where(codes_row >= 0, codes_row, 2)]
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
-    return _explanation(classes, posterior, prior, said)
+    return _explanation(classes, posterior, prior, said, codes_row)
 
 
 def explain_on_graph(
@@ -268,9 +283,10 @@ def explain_on_graph(
     elsewhere = float(np.log(posterior[high]) - np.log(posterior[low])) - own
     if len(emissions.tasks) > 1 and abs(elsewhere) > _ROUNDING:
         said.append(Contribution("other tasks", "", "", elsewhere))
+    asked = codes_row[list(emissions.tasks[task])]
     if n_classes > 2:
-        return put_together(classes, high, posterior, prior, start + 0.0, said, classes[low])
-    return _explanation(classes, posterior[None, :], prior, said)
+        return put_together(classes, high, posterior, prior, start + 0.0, said, asked, classes[low])
+    return _explanation(classes, posterior[None, :], prior, said, asked)
 
 
 def next_best_and_best(posterior: Array) -> tuple[int, int]:
@@ -286,7 +302,11 @@ def next_best_and_best(posterior: Array) -> tuple[int, int]:
 
 
 def _explanation(
-    classes: tuple[Label, ...], posterior: Array, prior: Array, said: Sequence[Contribution]
+    classes: tuple[Label, ...],
+    posterior: Array,
+    prior: Array,
+    said: Sequence[Contribution],
+    codes: NDArray[Any],
 ) -> Explanation:
     """Put contributions to the log odds of class 1 in order, turned towards the predicted class."""
     best = int(decide(posterior, (0, 1), "first", None)[0])
@@ -294,7 +314,7 @@ def _explanation(
     turned = [replace(c, adds=towards * c.adds) for c in said]
     # Adding 0 turns the -0.0 of an even prior into 0.
     start = towards * float(np.log(prior[1]) - np.log(prior[0])) + 0.0
-    return put_together(classes, best, posterior[0], prior, start, turned)
+    return put_together(classes, best, posterior[0], prior, start, turned, codes)
 
 
 def put_together(
@@ -304,16 +324,21 @@ def put_together(
     prior: Array,
     start: float,
     said: Sequence[Contribution],
+    codes: NDArray[Any],
     against: Label | None = None,
 ) -> Explanation:
     """Contributions to the log odds of the best class, strongest first, those that add nothing left out.
 
-    ``posterior`` and ``prior`` have shape (K,); ``start`` is what the prior adds.
+    ``posterior`` and ``prior`` have shape (K,); ``start`` is what the prior adds, and ``codes`` are those
+    of the sources that could vote on this.
     """
     turned = sorted((c for c in said if c.adds != 0), key=lambda c: -abs(c.adds))
     total = math.fsum([start, *(c.adds for c in turned)])
     sure, before = tuple(posterior.tolist()), tuple(prior.tolist())
-    return Explanation(classes, classes[best], sure, before, start, tuple(turned), total, against)
+    missing = int(np.count_nonzero(codes < 0))
+    return Explanation(
+        classes, classes[best], sure, before, start, tuple(turned), total, against, len(codes), missing
+    )
 
 
 def count_item(codes_row: NDArray[Any], classes: tuple[Label, ...], names: Sequence[str]) -> VoteCount:
@@ -324,14 +349,15 @@ def count_item(codes_row: NDArray[Any], classes: tuple[Label, ...], names: Seque
     w       c     0.33
     z       c     0.33
     x       a     0.33
-    P(c) = 0.67: 2 of 3 votes
+    c with probability 0.67: 2 of 3 votes; 1 of 4 sources did not vote
     """
     shares = vote_shares(codes_row[None, :], len(classes))[0]
     best = int(decide(shares, tuple(range(len(classes))), "first", None)[0])
     voters = [i for i, code in enumerate(codes_row) if code >= 0]
     order = sorted(voters, key=lambda i: (codes_row[i] != best, codes_row[i]))
     said = tuple(contribution(names[i], codes_row[i], classes, 1 / len(voters)) for i in order)
-    return VoteCount(classes, classes[best], tuple(shares[0].tolist()), said)
+    missing = len(codes_row) - len(voters)
+    return VoteCount(classes, classes[best], tuple(shares[0].tolist()), said, len(codes_row), missing)
 
 
 def contribution(name: str, code: int, classes: tuple[Label, ...], adds: float) -> Contribution:
@@ -346,7 +372,7 @@ def _listed(contributions: Sequence[Contribution]) -> str:
     rest = contributions[_MOST_NAMED:]
     if rest:
         shown.append(f"{len(rest)} more ({_brief(math.fsum(c.adds for c in rest))})")
-    return ", ".join(shown)
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _rounded(p: float) -> tuple[str, str]:
@@ -356,6 +382,10 @@ def _rounded(p: float) -> tuple[str, str]:
     if 0.0005 <= p < 0.9995:
         return "=", f"{p:.3f}"
     return ("<", "0.001") if p < 0.5 else (">", "0.999")
+
+
+def _related(relation: str, digits: str) -> str:
+    return {"=": "", "<": "below ", ">": "above "}[relation] + digits
 
 
 def _brief(adds: float) -> str:

@@ -34,7 +34,7 @@ def diagnose_many(moments: Moments, fit: ManyFit) -> Diagnostics:
         class_balance=fit.balance_note,
         silent=fit.silent,
         one_sided=fit.one_class,
-        verdict=put_into_words(gain, fit.silent, nobody, None, fit.accuracies, moments.coverage),
+        verdict=put_into_words(gain, nobody, None, fit.accuracies, moments.coverage),
     )
 
 
@@ -88,4 +88,4 @@ def explain_classes(
     adds = logs[:, best] - logs[:, second]
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
     prior = float(np.log(fit.balance[best]) - np.log(fit.balance[second])) + 0.0
-    return put_together(classes, best, posterior, fit.balance, prior, said, classes[second])
+    return put_together(classes, best, posterior, fit.balance, prior, said, codes_row, classes[second])

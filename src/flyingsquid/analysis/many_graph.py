@@ -22,7 +22,7 @@ def diagnose_many_graph(moments: Moments, fit: ManyGraphFit) -> Diagnostics:
     excess = np.concatenate([np.zeros(0), *fit.excess])
     persistence = float(np.mean(np.clip(np.nan_to_num(excess), 0, 1))) if len(excess) else 0.0
     doubts = [errors_persist(persistence, "task to task")] if persistence > PERSISTENT else []
-    verdict = put_into_words(_gain(fit), fit.silent, nobody, None, fit.accuracies, moments.coverage, doubts)
+    verdict = put_into_words(_gain(fit), nobody, None, fit.accuracies, moments.coverage, doubts)
     return without_triplets(
         moments,
         method=fit.method,

@@ -14,6 +14,7 @@ from flyingsquid.analysis.diagnostics import Diagnostics, named, without_triplet
 from flyingsquid.analysis.explain import Explanation, contribution, put_together
 from flyingsquid.analysis.fit_test import FitTest, independence_of
 from flyingsquid.analysis.many import gain_on_drawn_items
+from flyingsquid.analysis.skill import balanced_accuracies
 from flyingsquid.analysis.verdict import put_into_words
 from flyingsquid.estimate import OpinionFit
 from flyingsquid.estimate.flags import flag_sources
@@ -41,8 +42,12 @@ def diagnose_opinion(moments: Moments, fit: OpinionFit) -> Diagnostics:
         gain = gain_on_drawn_items(
             fit.tables, fit.opinion.balance, lambda codes: opinion_posterior(codes, fit.opinion)[:, 0]
         )
-    # A source that agrees with the labels less than a coin would, on clearly more than a few votes.
-    coin, reach = 1 / moments.n_classes, 1.96 * np.nan_to_num(fit.errors, nan=np.inf)
+    # A source that leans to the true class less than votes at random do, on clearly more than a few votes.
+    # How often it is right depends on the class balance too, which sources of mostly one class miss.
+    skill, error = balanced_accuracies(
+        fit.tables, fit.opinion.balance, float(moments.n_items), moments.coverage
+    )
+    chance, reach = 1 / moments.n_classes, 1.96 * np.nan_to_num(error, nan=np.inf)
     judged = ~fit.silent & ~fit.one_sided
     return without_triplets(
         moments,
@@ -52,10 +57,10 @@ def diagnose_opinion(moments: Moments, fit: OpinionFit) -> Diagnostics:
         silent=fit.silent,
         one_sided=fit.one_sided,
         identical=_copies(names, fit.groups),
-        useless=named(names, judged & (np.abs(fit.accuracies - coin) <= reach)),
-        adversarial=named(names, judged & (fit.accuracies < coin - reach)),
+        useless=named(names, judged & (np.abs(skill - chance) <= reach)),
+        adversarial=named(names, judged & (skill < chance - reach)),
         fit_test=test,
-        verdict=put_into_words(gain, fit.silent, nobody, test, fit.accuracies, moments.coverage),
+        verdict=put_into_words(gain, nobody, test, fit.accuracies, moments.coverage),
     )
 
 
@@ -91,7 +96,7 @@ def explain_opinion(
         adds[voting] = parts + (total - parts.sum()) / len(voting)
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
     against = classes[int(second)] if len(classes) > 2 else None
-    return put_together(classes, int(best), posterior, balance, prior, said, against)
+    return put_together(classes, int(best), posterior, balance, prior, said, codes_row, against)
 
 
 def _parts(codes: NDArray[Any], opinion: Opinion, best: int, second: int) -> Array:

@@ -147,7 +147,7 @@ def _judge(
     persistence = persistence_of_errors(transition.excess_correlation, coverage)
     if persistence > PERSISTENT:
         doubts.append(errors_persist(persistence, "row to row"))
-    return put_into_words(gain, fit.flags.silent, fit.clipped, rows.fit_test, accuracies, coverage, doubts)
+    return put_into_words(gain, fit.clipped, rows.fit_test, accuracies, coverage, doubts)
 
 
 def _draw(tables: Array, balance: Array, transition: Array) -> tuple[NDArray[np.int8], NDArray[np.intp]]:

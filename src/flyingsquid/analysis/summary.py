@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from flyingsquid.votes import REASONS
 
 Array = NDArray[np.float64]
 Notes = list[list[str]]
+# Values of a column by its name, and how its numbers are printed.
+Columns = dict[str, tuple[list[Scalar], str]]
 
 # A field of Diagnostics that names sources, and the words for one of them.
 _NOTES = (
@@ -60,50 +63,80 @@ def summarize_sources(
 
 def summarize_tally(tally: SourceTally) -> Table:
     """The same without any judgement of accuracy, from counts of single sources."""
+    return source_table(tally, notes_of_tally(tally))
+
+
+def notes_of_tally(tally: SourceTally) -> Notes:
+    """Sources that never vote, or for one class only."""
     seen = (tally.votes > 0).sum(axis=1)
-    notes = [["silent"] if s == 0 else ["one-sided"] if s == 1 else [] for s in seen.tolist()]
-    return source_table(tally, notes)
+    return [["silent"] if s == 0 else ["one-sided"] if s == 1 else [] for s in seen.tolist()]
 
 
 def source_table(
     tally: SourceTally, notes: Notes, accuracies: Array | None = None, interval: Array | None = None
 ) -> Table:
     """Put the columns together; ``notes`` holds the remarks on each of m sources."""
-    voted = tally.n_votes > 0
-    columns: dict[str, tuple[list[Scalar], str]] = {
+    accuracy, footnotes = accuracy_columns(tally, accuracies, interval)
+    columns: Columns = {
         "source": (list(tally.source_names), ""),
-        "polarity": ([_polarity(tally, i) for i in range(len(voted))], ""),
-        "coverage": (tally.coverage.tolist(), ".1%"),
+        **rate_columns(tally),
+        **accuracy,
+        **vote_columns(tally),
+        "note": (["; ".join(remarks) for remarks in notes], ""),
     }
-    footnotes = []
-    if accuracies is not None:
-        bounds = np.full((len(voted), 2), np.nan) if interval is None else interval
-        columns["accuracy"] = (_numbers(accuracies, voted), ".1%")
-        columns["accuracy_low"] = (_numbers(bounds[:, 0], voted), ".1%")
-        columns["accuracy_high"] = (_numbers(bounds[:, 1], voted), ".1%")
-        ends = "" if interval is None else ", with the ends of its 95% interval"
-        footnotes.append(f"accuracy: how often a vote of the source is right{ends}")
-    columns["votes"] = (tally.n_votes.tolist(), ",.10g")
+    return table_of(columns, tally, footnotes)
+
+
+def rate_columns(tally: SourceTally) -> Columns:
+    """``polarity`` and ``coverage``."""
+    polarity: list[Scalar] = [_polarity(tally, i) for i in range(len(tally.source_names))]
+    return {"polarity": (polarity, ""), "coverage": (tally.coverage.tolist(), ".1%")}
+
+
+def accuracy_columns(
+    tally: SourceTally, accuracies: Array | None, interval: Array | None
+) -> tuple[Columns, tuple[str, ...]]:
+    """``accuracy`` with its interval, as far as known, and what is to be said below."""
+    if accuracies is None:
+        return {}, ()
+    voted = tally.n_votes > 0
+    bounds = np.full((len(voted), 2), np.nan) if interval is None else interval
+    ends = "" if interval is None else ", with the ends of its 95% interval"
+    columns: Columns = {
+        "accuracy": (numbers(accuracies, voted), ".1%"),
+        "accuracy_low": (numbers(bounds[:, 0], voted), ".1%"),
+        "accuracy_high": (numbers(bounds[:, 1], voted), ".1%"),
+    }
+    return columns, (f"accuracy: how often a vote of the source is right{ends}",)
+
+
+def vote_columns(tally: SourceTally) -> Columns:
+    """``votes``, and each reason for a missing vote that occurred."""
+    columns: Columns = {"votes": (tally.n_votes.tolist(), ",.10g")}
     for reason, counts in zip(REASONS[1:], tally.missing.T, strict=True):
         if counts.any():
             columns[reason] = (counts.tolist(), ",.10g")
-    columns["note"] = (["; ".join(remarks) for remarks in notes], "")
+    return columns
+
+
+def table_of(columns: Columns, tally: SourceTally, footnotes: tuple[str, ...]) -> Table:
+    """The columns as a table of sources."""
     return Table(
         tuple(columns),
         tuple(zip(*(values for values, _ in columns.values()), strict=True)),
-        title=f"{len(voted):,} sources, {tally.n_items:,.10g} items",
-        footnotes=tuple(footnotes),
+        title=f"{len(tally.source_names):,} sources, {tally.n_items:,.10g} items",
+        footnotes=footnotes,
         formats=tuple(spec for _, spec in columns.values()),
     )
 
 
-def notes_of(diagnostics: Diagnostics, moments: Moments) -> Notes:
-    """Remarks on each of m sources, in the words of ``_NOTES``."""
+def notes_of(diagnostics: Diagnostics, moments: Moments, leave_out: Sequence[str] = ()) -> Notes:
+    """Remarks on each of m sources, in the words of ``_NOTES``, some fields left out."""
     names = moments.source_names
     at = {name: i for i, name in enumerate(names)}
     notes: Notes = [[] for _ in names]
     for field, words in _NOTES:
-        for name in getattr(diagnostics, field):
+        for name in () if field in leave_out else getattr(diagnostics, field):
             notes[at[name]].append(words)
     for first, *others in diagnostics.identical:
         # The first of a group stays unmarked, so that dropping the marked ones keeps one.
@@ -125,5 +158,6 @@ def _polarity(tally: SourceTally, i: int) -> str:
     return ", ".join(found[:_MOST_CLASSES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _numbers(values: NDArray[Any], known: NDArray[np.bool_]) -> list[Scalar]:
+def numbers(values: NDArray[Any], known: NDArray[np.bool_]) -> list[Scalar]:
+    """Values as cells, those that are unknown or not finite blank."""
     return [v if k and np.isfinite(v) else None for v, k in zip(values.tolist(), known, strict=True)]

@@ -53,14 +53,13 @@ class Verdict:
 
 def judge(fit: GraphFit, test: FitTest | None, accuracies: Array, coverage: Array) -> Verdict:
     """Compare the model with majority vote on items drawn from its own parameters."""
-    silent = fit.gather([task.fit.flags.silent for task in fit.tasks])
     clipped = fit.gather([task.fit.clipped for task in fit.tasks])
     doubts = []
     excess = np.concatenate([np.zeros(1), *(pair.excess for pair in fit.pairs)])
     persistence = float(np.mean(np.clip(np.nan_to_num(excess[1:]), 0, 1))) if len(excess) > 1 else 0.0
     if persistence > PERSISTENT:
         doubts.append(errors_persist(persistence, "task to task"))
-    return put_into_words(_gain(fit), silent, clipped, test, accuracies, coverage, doubts)
+    return put_into_words(_gain(fit), clipped, test, accuracies, coverage, doubts)
 
 
 def errors_persist(persistence: float, steps: str) -> str:
@@ -78,7 +77,6 @@ def accuracy_gain(posterior: Array, shares: Array, y: NDArray[Any]) -> float:
 
 def put_into_words(
     gain: float,
-    silent: Mask,
     clipped: Mask,
     test: FitTest | None,
     accuracies: Array,
@@ -87,14 +85,14 @@ def put_into_words(
 ) -> Verdict:
     """What a gain over majority vote is worth, given what speaks against it.
 
-    ``silent`` and ``clipped``, shape (m,), are sources that never vote, and that do not fit the balance.
+    ``clipped``, shape (m,), are sources that do not fit the balance.
     """
     if gain < _WORTH_HAVING:
         return Verdict(
             f"Majority vote is as good here, because {_reason(accuracies, coverage)}.", gain, use_model=False
         )
     claim = f"by its own account it labels {100 * gain:.1f} points more right than majority vote"
-    doubts = [*_doubts(silent, clipped, test, gain), *further_doubts]
+    doubts = [*_doubts(clipped, test, gain), *further_doubts]
     if doubts:
         words = f"Unproven: {claim}, but {' and '.join(doubts)}. Check it on some known labels before use."
         return Verdict(words, gain, use_model=False)
@@ -137,14 +135,12 @@ def _reason(accuracies: Array, coverage: Array) -> str:
     return "the weights of the sources rarely change which class wins"
 
 
-def _doubts(silent: Mask, clipped: Mask, test: FitTest | None, gain: float) -> list[str]:
+def _doubts(clipped: Mask, test: FitTest | None, gain: float) -> list[str]:
     """What speaks against the assumptions that the account rests on."""
     doubts = []
     if test is not None and test.p_value < _CLEARLY_DEPENDENT:
-        voting = int((~silent).sum())
-        few = test.effective_sources < voting - 0.1
-        worth = f"; {voting} of them are worth {test.effective_sources:.1f}" if few else ""
-        doubts.append(f"the sources are not independent given the truth (p = {test.p_value:.1g}{worth})")
+        p = f"p = {test.p_value:.1g}" if test.p_value > 0 else "p < 1e-300"
+        doubts.append(f"the sources are not independent given the truth ({p})")
     if gain > _TOO_GOOD:
         doubts.append(
             "so large a gain is more often a sign that the good and the bad are taken for each other"

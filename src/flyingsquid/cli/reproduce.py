@@ -47,13 +47,12 @@ def reproduce(
     """Measure the paper's tables, figures and theorems anew.
 
     Writes for each a page beside the paper's numbers, a picture (with matplotlib) and the numbers as json.
-    Tables of real votes need these in a folder; without, it says what to download.
+    Tables of real votes need these in a folder; without, it says what to download. --all takes some minutes.
 
     \b
     Examples:
       flyingsquid reproduce --list
-      flyingsquid reproduce theorem-1 theorem-4
-      flyingsquid reproduce --all --data votes -o docs/paper --peers .venv-peers/bin/python
+      flyingsquid reproduce theorem-2 --quick
     """
     from flyingsquid.reproduce import Setting, choose, run
     from flyingsquid.reproduce.peers import find_interpreter

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.exceptions import VotesError
+from flyingsquid.exceptions import VoteFileError, VotesError
 from flyingsquid.formats.wrench_json import WrenchItems, read_class_names, read_items
 from flyingsquid.votes import Votes
 
@@ -110,13 +110,13 @@ def load_wrench(folder: str | os.PathLike[str]) -> Wrench:
     files = {split: home / f"{split}.json" for split in _SPLITS}
     found = {split: read_items(path) for split, path in files.items() if path.is_file()}
     if not found:
-        raise VotesError(
+        raise VoteFileError(
             f"{str(home)!r} holds none of train.json, valid.json and test.json, so it is no folder of WRENCH"
         )
     widths = {split: items.weak_labels.shape[1] for split, items in found.items()}
     if len(set(widths.values())) > 1:
         shown = ", ".join(f"{width} in {split}" for split, width in widths.items())
-        raise VotesError(f"the splits have different numbers of weak labels: {shown}")
+        raise VoteFileError(f"the splits have different numbers of weak labels: {shown}")
     label_file = home / "label.json"
     n_classes = 1 + max(int(max(items.weak_labels.max(), items.labels.max())) for items in found.values())
     names = (
@@ -125,7 +125,7 @@ def load_wrench(folder: str | os.PathLike[str]) -> Wrench:
         else tuple(str(k) for k in range(max(2, n_classes)))
     )
     if n_classes > len(names):
-        raise VotesError(
+        raise VoteFileError(
             f"class {n_classes - 1} occurs, and label.json names {len(names)} classes, counted from 0"
         )
     splits = {split: _split(items, len(names)) for split, items in found.items()}

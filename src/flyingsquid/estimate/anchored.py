@@ -20,6 +20,7 @@ from flyingsquid.infer.weighted import Opinion, table_posterior, weighted_shares
 from flyingsquid.votes import Votes
 from flyingsquid.votes.distinct import compressed
 from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.states import n_votes_in
 
 Array = NDArray[np.float64]
 PASSES = 10
@@ -81,8 +82,7 @@ def _unknown_rows(votes: Votes, weights: NDArray[Any] | None) -> Rows:
     if few is not None:
         return Rows(one_hot(few[0], n_classes), few[1].astype(np.float64), nothing)
     counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
-    n_votes = len(codes.data) if isinstance(codes, csr_array) else int(np.count_nonzero(codes >= 0))
-    step = max(1, -(-n_votes // _MOST_VOTES))
+    step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
     at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
     return Rows(one_hot(codes[at], n_classes), counts[at], nothing)
 

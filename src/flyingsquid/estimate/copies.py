@@ -21,7 +21,7 @@ _UNEXPLAINED = 0.9
 # One-sided sources always agree where both vote. They are copies when they vote on the same items.
 _SAME_ITEMS, _ALWAYS = 0.95, 0.95
 # Among more sources no copies are looked for: all pairs would not fit into memory.
-_MOST_SOURCES = 2_000
+MOST_SOURCES = 2_000
 # No source is taken to agree with the truth more than this beyond chance.
 _BEST = 0.97
 
@@ -40,9 +40,9 @@ def near_copies(moments: Moments) -> NDArray[np.intp]:
     >>> near_copies(Moments.of(votes[:, [0, 1, 2, 3, 4, 4]])).tolist()
     [0, 1, 2, 3, 4, 4]
     """
-    if moments.n_sources > _MOST_SOURCES:
+    if moments.n_sources > MOST_SOURCES:
         return np.arange(moments.n_sources)
-    overlap, agreement, chance = _agreement(moments)
+    overlap, agreement, chance = pair_agreement(moments)
     cast = np.asarray(moments.vote_counts, np.float64)
     alike = _kappa_unexplained(overlap, agreement, chance) >= _UNEXPLAINED
     alike |= _same_items(overlap, cast, moments.n_items)
@@ -85,7 +85,7 @@ def _same_items(overlap: Array, cast: Array, n_items: float) -> NDArray[np.bool_
     )
 
 
-def _agreement(moments: Moments) -> tuple[Array, Array, tuple[Array, Array]]:
+def pair_agreement(moments: Moments) -> tuple[Array, Array, tuple[Array, Array]]:
     """Items that both voted on, items that both voted alike on, and what chance alone would do, (m, m) each.
 
     The last is the share that would agree by chance, and how many of the shared votes of the first source are

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.exceptions import VotesError
+from flyingsquid.exceptions import VoteFileError
 
 _UNKNOWN = -1
 _MOST_CLASSES = 1 << 15
@@ -44,14 +44,18 @@ def read_items(path: Path) -> WrenchItems:
 
 def read_class_names(path: Path) -> tuple[str, ...]:
     """The names of the classes 0, 1, ... from ``label.json``."""
-    document = read_document(path)
+    return class_names_of(read_document(path), path.name)
+
+
+def class_names_of(document: Any, where: str) -> tuple[str, ...]:
+    """The names in ``{"0": "ham", "1": "spam"}``."""
     try:
         names = {int(number): str(name) for number, name in document.items()}
-    except ValueError:
+    except (ValueError, AttributeError):
         names = {}
     if len(names) < 2 or sorted(names) != list(range(len(names))) or len(set(names.values())) < len(names):
-        raise VotesError(
-            f"{path.name} does not name the classes 0, 1, ... differently; it looks like "
+        raise VoteFileError(
+            f"{where} does not name the classes 0, 1, ... differently; it looks like "
             '{"0": "ham", "1": "spam"}'
         )
     return tuple(names[k] for k in range(len(names)))
@@ -62,9 +66,9 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text("utf-8"), object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError) as error:
-        raise VotesError(f"{path.name} cannot be read as JSON: {error}") from error
+        raise VoteFileError(f"{path.name} cannot be read as JSON: {error}") from error
     if not isinstance(document, dict) or not document:
-        raise VotesError(f"{path.name} holds no items; it looks like {{'0': {{'weak_labels': [...]}}}}")
+        raise VoteFileError(f"{path.name} holds no items; it looks like {{'0': {{'weak_labels': [...]}}}}")
     return document
 
 
@@ -80,9 +84,9 @@ def items_of(document: dict[str, Any], where: str) -> WrenchItems:
     for key, entry in document.items():
         votes = entry.get("weak_labels") if isinstance(entry, dict) else None
         if not isinstance(votes, list) or not votes:
-            raise VotesError(f"{where}, item {key!r}: there is no list 'weak_labels'")
+            raise VoteFileError(f"{where}, item {key!r}: there is no list 'weak_labels'")
         if rows and len(votes) != len(rows[0]):
-            raise VotesError(
+            raise VoteFileError(
                 f"{where}, item {key!r}: {len(votes)} weak labels, and {len(rows[0])} in the items before"
             )
         for source, vote in enumerate(votes):
@@ -99,12 +103,12 @@ def items_of(document: dict[str, Any], where: str) -> WrenchItems:
 
 def _require_class(value: Any, what: str) -> None:
     if isinstance(value, list):
-        raise VotesError(
+        raise VoteFileError(
             f"{what} is a list. Sequences of tokens are not read here; flyingsquid.SequenceLabelModel takes "
             "their votes, one row a token"
         )
     if type(value) is not int or not _UNKNOWN <= value < _MOST_CLASSES:
-        raise VotesError(f"{what} is {value!r}; classes are 0, 1, ..., and -1 is none")
+        raise VoteFileError(f"{what} is {value!r}; classes are 0, 1, ..., and -1 is none")
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

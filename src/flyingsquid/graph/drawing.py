@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from math import ceil, hypot
 from typing import TYPE_CHECKING
@@ -32,8 +33,13 @@ RULES = {
 STYLE = "".join(f".flyingsquid-graph {mark}{{{rule}}}" for mark, rule in RULES.items())
 
 
-def to_svg(graph: DependencyGraph) -> str:
+def to_svg(
+    graph: DependencyGraph, *, labels: Sequence[str] | None = None, names: Sequence[str] | None = None
+) -> str:
     """Truths filled, sources open; task edges thick, source edges curved and red.
+
+    ``labels`` are the short texts on the m sources, default λ0, λ1, ...; ``names`` show when the pointer
+    rests on them.
 
     >>> from flyingsquid.graph import DependencyGraph
     >>> to_svg(DependencyGraph(3)).startswith("<svg ")
@@ -56,7 +62,7 @@ def to_svg(graph: DependencyGraph) -> str:
         *_votes(graph, layout),
         *(_curve(layout.sources[a], control, layout.sources[b]) for (a, b), control in curves.items()),
         *_truths(graph, layout),
-        *_sources(graph, layout),
+        *_sources(graph, layout, labels, names),
         "</svg>",
     ]
     return "\n".join(lines)
@@ -101,16 +107,24 @@ def _truths(graph: DependencyGraph, layout: Layout) -> list[str]:
     ]
 
 
-def _sources(graph: DependencyGraph, layout: Layout) -> list[str]:
+def _sources(
+    graph: DependencyGraph, layout: Layout, labels: Sequence[str] | None, names: Sequence[str] | None
+) -> list[str]:
     labelled = graph.n_sources <= MOST_LABELS
-    return [_node("source", p, SOURCE_RADIUS, f"λ{i}", labelled) for i, p in enumerate(layout.sources)]
+    shown = [f"λ{i}" for i in range(graph.n_sources)] if labels is None else labels
+    hints = shown if names is None else names
+    return [
+        _node("source", point, SOURCE_RADIUS, label, labelled, hint)
+        for point, label, hint in zip(layout.sources, shown, hints, strict=True)
+    ]
 
 
-def _node(kind: str, point: Point, radius: float, name: str, labelled: bool) -> str:
+def _node(kind: str, point: Point, radius: float, name: str, labelled: bool, hint: str = "") -> str:
     x, y = point
     # The title shows when the pointer rests on the node, also where there is no room for labels.
-    circle = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"><title>{name}</title></circle>'
-    text = f'<text class="of-{kind}" x="{x:.1f}" y="{y:.1f}">{name}</text>'
+    title = f"<title>{escape(hint or name)}</title>"
+    circle = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}">{title}</circle>'
+    text = f'<text class="of-{kind}" x="{x:.1f}" y="{y:.1f}">{escape(name)}</text>'
     return circle + text * labelled
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import expit
 
 from flyingsquid.infer.lookup import by_pattern
+from flyingsquid.kernels import kernels_for
+from flyingsquid.kernels.labels import binary_labels
+from flyingsquid.kernels.switch import FEWEST_CELLS, blocks_of, share_out
 from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 18
+_DOUBLE = np.dtype(np.float64)
 
 
-def binary_posterior(codes: Codes, prior: Array, weights: Array) -> Array:
+def binary_posterior(
+    codes: Codes, prior: Array, weights: Array, dtype: np.dtype[Any] = _DOUBLE
+) -> NDArray[Any]:
     """P(Y = k | votes), shape (n, 1, 2); the middle axis is the task.
 
     Parameters
@@ -27,9 +33,10 @@ def binary_posterior(codes: Codes, prior: Array, weights: Array) -> Array:
     weights : array of shape (m, 3)
         log P(vote v | Y=1) - log P(vote v | Y=0) for both votes, and for no vote. Where the last is
         0, a missing vote adds nothing, and an item without votes gets the prior.
+    dtype : the type of the answer where that saves work
     """
     offset = float(np.log(prior[1]) - np.log(prior[0]))
-    return by_pattern(codes, lambda rows: _probabilities(_evidence(rows, weights) + offset))
+    return by_pattern(codes, lambda rows: _labels(rows, weights, offset, dtype), dtype=dtype)
 
 
 def binary_evidence(codes: Codes, weights: Array) -> Array:
@@ -40,6 +47,15 @@ def binary_evidence(codes: Codes, weights: Array) -> Array:
     return by_pattern(codes, lambda rows: _evidence(rows, weights))
 
 
+def _labels(codes: Codes, weights: Array, offset: float, dtype: np.dtype[Any]) -> NDArray[Any]:
+    kernels = None if isinstance(codes, csr_array) else kernels_for(codes, 2, "labels")
+    if kernels is None:
+        return _probabilities(_evidence(codes, weights) + offset)
+    answer = np.empty((codes.shape[0], 1, 2), dtype)
+    binary_labels(kernels, codes, weights, offset, answer[:, 0])
+    return answer
+
+
 def _evidence(codes: Codes, weights: Array) -> Array:
     if isinstance(codes, csr_array):
         return _sparse_evidence(codes, weights)
@@ -48,9 +64,13 @@ def _evidence(codes: Codes, weights: Array) -> Array:
 
 def _probabilities(log_odds: Array) -> Array:
     posterior = np.empty((len(log_odds), 1, 2))
-    # Each side by its own logistic: 1 - p would round the small side of a sure label to 0.
-    expit(-log_odds, out=posterior[:, 0, 0])
-    expit(log_odds, out=posterior[:, 0, 1])
+    # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
+    small = np.exp(-np.abs(log_odds))
+    large = 1 / (1 + small)
+    small *= large
+    is_one = log_odds > 0
+    posterior[:, 0, 0] = np.where(is_one, small, large)
+    posterior[:, 0, 1] = np.where(is_one, large, small)
     return posterior
 
 
@@ -59,14 +79,22 @@ def _dense_evidence(codes: NDArray[Any], weights: Array) -> Array:
     n, m = codes.shape
     absence = weights[:, 2]
     rows = min(n, max(1, _CHUNK_CELLS // m))
-    buffer = np.empty((rows, m))
     evidence = np.full(n, absence.sum())
-    for start in range(0, n, rows):
-        chunk = codes[start : start + rows]
-        hot = buffer[: len(chunk)]
-        for vote in (0, 1):
-            hot[...] = chunk == vote
-            evidence[start : start + len(chunk)] += hot @ (weights[:, vote] - absence)
+
+    def add(blocks: Sequence[slice]) -> None:
+        buffer = np.empty((rows, m))
+        for block in blocks:
+            chunk, part = codes[block], evidence[block]
+            hot = buffer[: len(chunk)]
+            for vote in (0, 1):
+                hot[...] = chunk == vote
+                part += hot @ (weights[:, vote] - absence)
+
+    blocks = blocks_of(n, rows)
+    if codes.size < FEWEST_CELLS:  # done before a second thread has started
+        add(blocks)
+    else:
+        share_out(add, blocks)
     return evidence
 
 

@@ -15,6 +15,8 @@ from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 21
+_DENSE_CELLS = 1 << 18
+_DOUBLE = np.dtype(np.float64)
 # One vote, spread evenly over the classes, joins the votes of every item.
 _EVEN_VOTE = 1.0
 # Up to so many classes dense products beat sparse ones.
@@ -55,14 +57,16 @@ class Opinion:
         return self.balance if self.given else np.full_like(self.balance, 1 / len(self.balance))
 
 
-def opinion_posterior(codes: Codes, opinion: Opinion) -> Array:
-    """P(Y = k | votes), shape (n, 1, K); the middle axis is the task."""
+def opinion_posterior(codes: Codes, opinion: Opinion, dtype: np.dtype[Any] = _DOUBLE) -> NDArray[Any]:
+    """P(Y = k | votes), shape (n, 1, K), the middle axis is the task; in ``dtype`` where that saves work."""
     m, n_classes = opinion.weights.shape
 
     def labels(rows: Codes) -> Array:
         answer = np.empty((rows.shape[0], 1, n_classes))
         if opinion.logs is None and not isinstance(rows, csr_array) and n_classes <= _FEW_CLASSES:
-            answer[:, 0] = _by_weights(rows, opinion)
+            step = max(1, _DENSE_CELLS // m)
+            for start in range(0, rows.shape[0], step):
+                answer[start : start + step, 0] = _by_weights(rows[start : start + step], opinion)
             return answer
         step = max(1, _CHUNK_CELLS // max(m, n_classes))
         for start in range(0, rows.shape[0], step):
@@ -70,7 +74,7 @@ def opinion_posterior(codes: Codes, opinion: Opinion) -> Array:
             answer[start : start + step, 0] = hot_posterior(cast, opinion)
         return answer
 
-    return by_pattern(codes, labels, n_classes)
+    return by_pattern(codes, labels, n_classes, dtype)
 
 
 def hot_posterior(cast: csr_array, opinion: Opinion) -> Array:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import archive
 from flyingsquid.io.archive import Entry
+from flyingsquid.io.atomic import replacing
 from flyingsquid.io.header import MAX_HEADER, ArraySpec, Header, decode_header, encode_header, header_of
 from flyingsquid.io.state import State, check_bits, check_state
 
@@ -42,7 +41,7 @@ def write_state(path: StrPath, state: State) -> None:
         check_state(state)
         data = encode_header(header_of(state))
         _require_regular(path)
-    with _replacing(Path(os.path.realpath(path))) as file:
+    with replacing(Path(os.path.realpath(path))) as file:
         _pack(file, data, state)
 
 
@@ -78,27 +77,6 @@ def _pack(file: BinaryIO, header: bytes, state: State) -> None:
         file.write(data)
         entries.append(entry)
     file.write(archive.directory(entries))
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``target`` if all goes well, and disappears otherwise."""
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
-    temporary = target.with_name(f".flyingsquid-{secrets.token_hex(8)}.tmp")
-    file = open(temporary, "xb")  # noqa: SIM115  # closed below, before it is renamed
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-        os.replace(temporary, target)
-    except BaseException:  # an interrupt too must leave nothing behind
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 # ---------------------------------------------------------------------- reading

@@ -2,6 +2,7 @@
 
 from flyingsquid.models.end_model import WeaklySupervisedClassifier
 from flyingsquid.models.files import load
+from flyingsquid.models.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
@@ -13,6 +14,8 @@ from flyingsquid.models.training_set import TrainingSet, to_training_set
 __all__ = [
     "LabelModel",
     "LearnedGraph",
+    "LearningCurve",
+    "LeaveOneOut",
     "MajorityVote",
     "MultiLabelModel",
     "OnlineLabelModel",
@@ -20,6 +23,8 @@ __all__ = [
     "TrainingSet",
     "WeaklySupervisedClassifier",
     "learn_structure",
+    "learning_curve",
+    "leave_one_out",
     "load",
     "to_training_set",
 ]

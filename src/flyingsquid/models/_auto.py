@@ -60,7 +60,14 @@ def is_plain(model: LabelModel, *, with_gold: bool) -> bool:
     )
 
 
-def goes_by_opinion(model: LabelModel, moments: Moments, votes: Votes | None, *, with_gold: bool) -> bool:
+def goes_by_opinion(
+    model: LabelModel,
+    moments: Moments,
+    votes: Votes | None,
+    weights: NDArray[Any] | None = None,
+    *,
+    with_gold: bool,
+) -> bool:
     """Whether votes are weighed; refuse options that have no part in that where it was asked for by name."""
     if model.method in OPINIONS:
         _options.check_opinion(model, with_gold=with_gold)
@@ -69,7 +76,7 @@ def goes_by_opinion(model: LabelModel, moments: Moments, votes: Votes | None, *,
         return False
     # Counts of pairs say nothing about the balance, and an even one would be a guess.
     by_guess = votes is None and not has_balance(model)
-    return by_guess or not looks_independent(moments, votes)
+    return by_guess or not looks_independent(moments, votes, weights)
 
 
 def has_balance(model: LabelModel) -> bool:
@@ -83,7 +90,7 @@ def knows_balance(model: LabelModel) -> bool:
     return has_balance(model) or (estimate is not None and estimate.error / 2 <= _BALANCE_ERROR)
 
 
-def looks_independent(moments: Moments, votes: Votes | None) -> bool:
+def looks_independent(moments: Moments, votes: Votes | None, weights: NDArray[Any] | None = None) -> bool:
     """Whether the sources look independent given the truth, and there are votes enough to tell."""
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     voting = int((cast > 0).sum())
@@ -95,7 +102,7 @@ def looks_independent(moments: Moments, votes: Votes | None) -> bool:
     if len(np.unique(near_copies(moments))) < moments.n_sources:
         return False
     if moments.n_classes > 2 and votes is not None:
-        return _fits_many(moments, votes)
+        return _fits_many(moments, votes, weights)
     flags = flag_sources(SignedMoments.of(moments))
     test = independence_of(moments, flags, Separation.independent(moments.n_sources))
     return test is not None and test.p_value >= _P_VALUE
@@ -107,15 +114,15 @@ def _is_small(moments: Moments) -> bool:
     return cells <= MOST_DENSE and not isinstance(moments.blocks[0], csr_array)
 
 
-def _fits_many(moments: Moments, votes: Votes) -> bool:
+def _fits_many(moments: Moments, votes: Votes, weights: NDArray[Any] | None) -> bool:
     """Whether tables of all classes predict how often pairs agree, and further passes would not move them."""
-    few = compressed(votes.codes, votes.n_classes, None)
-    rows = votes if few is None else Votes(few[0], votes.classes)
-    over = Passes(rows, None if few is None else few[1])
+    few = compressed(votes.codes, votes.n_classes, weights)
+    over = Passes(votes, weights) if few is None else Passes(Votes(few[0], votes.classes), few[1])
     options: dict[str, Any] = {"method": "refined", "multiclass": "native", "screen": 1.0}
-    first = fit_many(moments, None, votes=rows, sample_weight=over.weights, **options)
+    first = fit_many(moments, None, votes=over.votes, sample_weight=over.weights, **options)
     tables = np.asarray(first.tables)[:, :, :-1]
-    told = tables / np.maximum(tables.sum(axis=2, keepdims=True), 1e-12)
+    # A source that never votes has a table of zeros, which have no logarithm.
+    told = np.maximum(tables / np.maximum(tables.sum(axis=2, keepdims=True), 1e-12), 1e-12)
     if float(np.mean(first.accuracies)) < 1 / moments.n_classes + _BEYOND_CHANCE:
         return False
     if agreement_misfit(moments, tables, first.balance) > _MISFIT:

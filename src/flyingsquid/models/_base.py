@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
-from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
+from flyingsquid._registry import distributed_votes
+from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.infer import TieBreak, decide
 from flyingsquid.infer.decide import as_label_array
-from flyingsquid.votes import Votes, as_votes, one_row
-from flyingsquid.votes.encode import Convention, as_column, encode
-from flyingsquid.votes.states import ABSTAIN, Label
+from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
+from flyingsquid.votes.chunks import is_empty
+from flyingsquid.votes.coerce import refuse_options
+from flyingsquid.votes.gold import read_task_gold
+from flyingsquid.votes.states import Label
 from flyingsquid.votes.weights import read_weights
+
+DOUBLE = np.dtype(np.float64)
 
 
 class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]  # untyped base
@@ -87,35 +93,84 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 class VoteEstimator(VoteReader):
     """Base of the estimators of items. Subclasses call :meth:`_remember` and give :meth:`_posterior`."""
 
-    def predict_proba(self, votes: Any) -> NDArray[np.float64]:
+    def predict_proba(self, votes: Any, *, dtype: Any = np.float64, out: NDArray[Any] | None = None) -> Any:
         """P(Y = k | votes), shape (n, K), columns in the order of ``classes_``; (n, D, K) for D > 1 tasks.
 
         Parameters
         ----------
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
             Shape (n, m). Named sources are matched by name, others by position. A source may
-            abstain here that never did in training.
+            abstain here that never did in training. Of ``VoteChunks`` the answer is an iterator, one array
+            a chunk. Votes on a cluster are labelled there: ``docs/guides/clusters.md`` says what comes back.
+        dtype : float64 or float32
+            The type of the answer. Single precision takes half the memory and time; every probability is the
+            double one rounded.
+        out : array of shape (n, K), optional
+            Where to write the answer, a memory-mapped file for one; it is returned, and its type is the
+            answer's.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = [[1, 1, 0], [0, -1, 0]]
+        >>> fs.MajorityVote().fit(votes).predict_proba(votes, dtype=np.float32).dtype
+        dtype('float32')
         """
-        posterior = self._posterior(self._read(votes))
-        return posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
+        self._require_fitted()
+        if out is not None and not isinstance(out, np.ndarray):
+            raise OptionError(f"out={type(out).__name__} is no array to write the answer to")
+        wanted = read_dtype(dtype if out is None else out.dtype)
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            refuse_options(out=out)
+            return on_cluster.label(self, "predict_proba", {"dtype": wanted})
+        chunks = as_chunks(votes)
+        if chunks is None:
+            return self._answer(votes, wanted, out)
+        parts = self._answers(chunks, wanted)
+        return parts if out is None else written(parts, out)
+
+    def _answer(self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        posterior = self._posterior(self._read(votes), dtype)
+        posterior = posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
+        if posterior.dtype != dtype:
+            posterior = posterior.astype(dtype)
+        return posterior if out is None else written(iter([posterior]), out)
+
+    def _answers(self, chunks: VoteChunks, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        """One array a chunk; (0, K) for a chunk without rows."""
+        shape = np.shape(getattr(self, "class_balance_", self.classes_))
+        for chunk in chunks.raw():
+            yield np.empty((0, *shape), dtype) if is_empty(chunk) else self._answer(chunk, dtype)
 
     def predict(
         self,
         votes: Any,
         tie_break: TieBreak = "first",
         rng: np.random.Generator | None = None,
-    ) -> NDArray[Any]:
+    ) -> Any:
         """The most probable class of each item, shape (n,); of each task by itself, (n, D), for D > 1 tasks.
 
         Parameters
         ----------
-        votes : as in :meth:`predict_proba`
+        votes : as in :meth:`predict_proba`; of ``VoteChunks`` the answer is an iterator, one array a chunk
         tie_break : ``"first"``, ``"abstain"`` or ``"random"``
             What to answer when classes are equally probable: the first of them; no label (-1, or
             0 where -1 is a class, or None where classes are not numbers); one drawn with ``rng``.
         rng : numpy.random.Generator, for ``tie_break="random"``
         """
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            self._require_fitted()
+            return on_cluster.label(self, "predict", {"tie_break": tie_break})
         posterior = self.predict_proba(votes)
+        if isinstance(posterior, Iterator):
+            return (self._decided(part, tie_break, rng) for part in posterior)
+        return self._decided(posterior, tie_break, rng)
+
+    def _decided(
+        self, posterior: NDArray[np.float64], tie_break: TieBreak, rng: np.random.Generator | None
+    ) -> NDArray[Any]:
         flat = posterior.reshape(-1, posterior.shape[-1])
         return decide(flat, self._classes, tie_break, rng).reshape(posterior.shape[:-1])
 
@@ -144,34 +199,32 @@ class VoteEstimator(VoteReader):
         return float(np.average(answers == truth[known], weights=weights[known]))
 
     @abstractmethod
-    def _posterior(self, votes: Votes) -> NDArray[np.float64]:
-        """P(Y = k | votes), shape (n, D, K)."""
+    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
+        """P(Y = k | votes), shape (n, D, K), in the type asked for where that saves work; else in float64."""
 
 
-def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], what: str) -> NDArray[Any]:
-    """Codes of known labels, shape (n, D), negative where unknown; ``y`` is (n, D), or (n,) for one task."""
-    n_items, n_tasks = shape
-    if n_tasks == 1:
-        column = y[:, 0] if getattr(y, "shape", None) == (n_items, 1) else y
-        return read_gold(column, classes, n_items, what)[:, None]
+def read_dtype(dtype: Any) -> np.dtype[Any]:
+    """The type of probabilities as a user gives it."""
     try:
-        table = np.asanyarray(y)
-    except ValueError as error:
-        raise VotesError(f"{what} is no table of {n_items} items and {n_tasks} tasks: {error}") from error
-    if table.shape != shape:
-        raise VotesError(
-            f"{what} has shape {table.shape}; one label for each of {n_items} items and {n_tasks} tasks, "
-            f"{shape}"
-        )
-    return read_gold(table.reshape(-1), classes, n_items * n_tasks, what).reshape(shape)
+        read = np.dtype(dtype)
+    except TypeError as error:
+        raise OptionError(f"dtype={dtype!r} is no type of numbers; float64 or float32") from error
+    if read not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise OptionError(f"probabilities are float64 or float32, not {read}")
+    return read
 
 
-def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:
-    """Codes of known labels, shape (n,), negative where unknown."""
-    gold = as_column(y, f"true classes {what}")
-    if len(gold) != n_items:
-        raise VotesError(f"{what} has {len(gold)} labels; one for each of {n_items} items is needed")
-    unknown = None if ABSTAIN in classes else ABSTAIN
-    convention = Convention(unknown, classes, advice=f"{what} holds true classes, as the votes have them")
-    codes, _ = encode(gold[:, None], convention, lambda row, _: f"{what}[{row}]")
-    return np.asarray(codes[:, 0])
+def written(parts: Iterator[NDArray[Any]], out: NDArray[Any]) -> NDArray[Any]:
+    """``out`` with the parts one below the other; refused where they are more or fewer rows."""
+    start = 0
+    for part in parts:
+        stop = start + len(part)
+        if part.shape[1:] != out.shape[1:] or stop > len(out):
+            raise VotesError(
+                f"out has shape {out.shape}; the answer has {stop:,} rows or more, of {part.shape[1:]}"
+            )
+        out[start:stop] = part
+        start = stop
+    if start != len(out):
+        raise VotesError(f"out has {len(out):,} rows, the answer {start:,}")
+    return out

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from flyingsquid.estimate import GoldCounts, UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.models._base import read_task_gold
 from flyingsquid.moments import Moments
 from flyingsquid.moments.files import cut_tables
 from flyingsquid.votes import Votes
+from flyingsquid.votes.gold import read_task_gold
 
 # Margins of tables that were fitted step by step come this close.
 _ROUNDING = 1e-4

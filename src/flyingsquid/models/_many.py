@@ -14,9 +14,9 @@ from flyingsquid.estimate.refine import Passes
 from flyingsquid.exceptions import SourceWarning
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
-from flyingsquid.models._base import read_task_gold
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from flyingsquid.votes.gold import read_task_gold
 
 if TYPE_CHECKING:
     from flyingsquid.models.label_model import LabelModel

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
-from flyingsquid.models._base import read_gold, read_task_gold
 from flyingsquid.votes import Votes, as_votes, frames
+from flyingsquid.votes.gold import read_gold, read_task_gold
 from flyingsquid.votes.states import Label, listed, require_same
 
 NO_YES = (0, 1)

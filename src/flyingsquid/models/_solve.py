@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimate.refine import Passes
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.models._auto import goes_by_opinion, is_plain, knows_balance, solve_opinion
-from flyingsquid.models._base import read_task_gold
 from flyingsquid.models._binary import solve_binary
 from flyingsquid.models._graphs import count_gold
 from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models._many_graph import solve_many_graph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from flyingsquid.votes.gold import read_task_gold
 
 if TYPE_CHECKING:
     from flyingsquid.models.label_model import LabelModel
@@ -35,6 +36,7 @@ def solve(
     *,
     again: bool = False,
     by_gold: bool = False,
+    note: str = "",
 ) -> None:
     """Fit a model to counts, and to the votes where these are at hand.
 
@@ -44,17 +46,17 @@ def solve(
     gold : known labels as a user gives them, with ``votes``
     again : whether known labels of an earlier fit keep their say
     by_gold : whether known labels correct the sources, come what may
+    note : how the votes were read, for ``diagnostics_``
     """
     if gold is not None and votes is not None and not by_gold and is_plain(model, with_gold=False):
         known = read_task_gold(gold, votes.classes, (votes.n_items, 1), "gold")[:, 0]
-        if not (known >= 0).any():
-            gold = None
-        elif goes_by_opinion(model, moments, votes, with_gold=False):
+        gold = gold if (known >= 0).any() else None
+        if gold is not None and goes_by_opinion(model, moments, votes, weights, with_gold=False):
             _weigh_beside_gold(model, moments, votes, weights, gold, known)
             return
     known_before = (model._gold, None if model._many is None else model._many.gold) if again else (None, None)
     with_gold = gold is not None or any(kept is not None for kept in known_before)
-    if goes_by_opinion(model, moments, votes, with_gold=with_gold):
+    if goes_by_opinion(model, moments, votes, weights, with_gold=with_gold):
         solve_opinion(model, moments, votes, weights)
     elif is_many(model, moments):
         if moments.graph is None:
@@ -75,6 +77,10 @@ def solve(
             settled = False
         if not settled:
             solve_opinion(model, moments, votes, weights)
+    model._note = note
+    if note and model._passes is not None and model._many is not None and model._many.method != "agreement":
+        # Their standard errors compare groups of items, and distinct rows are none.
+        model._passes = Passes(None)
 
 
 def _weigh_beside_gold(
@@ -93,6 +99,7 @@ def _weigh_beside_gold(
     as it does when most sources err more often than not.
     """
     solve_opinion(model, moments, votes, weights, known)
+    model._note = ""
     trial, at = copy.copy(model), np.flatnonzero(known >= 0)
     some = Votes(votes.codes[at], votes.classes)
     with warnings.catch_warnings(record=True) as noticed:

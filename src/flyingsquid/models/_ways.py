@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from flyingsquid.infer import (
     with_own_evidence,
 )
 from flyingsquid.infer.lookup import by_pattern
+from flyingsquid.models._base import DOUBLE
 from flyingsquid.models._binary import errors_of_accuracies
 from flyingsquid.models._many_errors import errors_of_many
 from flyingsquid.votes import Votes
@@ -41,14 +43,14 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def posterior_of(model: LabelModel, votes: Votes) -> Array:
-    """P(Y = k | votes), shape (n, D, K)."""
+def posterior_of(model: LabelModel, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
+    """P(Y = k | votes), shape (n, D, K), in the type asked for where that saves work; else in float64."""
     if model._opinion is not None:
-        return opinion_posterior(votes.codes, model._opinion.opinion)
+        return opinion_posterior(votes.codes, model._opinion.opinion, dtype)
     if model._many is not None:
         return class_posterior(votes.codes, model.class_balance_, logs_of(model._many))
     if model.graph_.is_trivial:
-        return binary_posterior(votes.codes, model.class_balance_, model._weights)
+        return binary_posterior(votes.codes, model.class_balance_, model._weights, dtype)
 
     def on_graph(codes: Codes) -> Array:
         evidence = model._emissions.evidence(codes)
@@ -56,7 +58,7 @@ def posterior_of(model: LabelModel, votes: Votes) -> Array:
         posterior, _ = sum_product(tempered, model.graph_.task_tree, model._clique_tables)
         return with_own_evidence(posterior, evidence, model.temper_)
 
-    return by_pattern(votes.codes, on_graph, votes.n_classes)
+    return by_pattern(votes.codes, on_graph, votes.n_classes, dtype)
 
 
 def vote_scores_of(model: LabelModel) -> Array | None:
@@ -103,7 +105,14 @@ def errors_of(model: LabelModel) -> Array:
 
 
 def diagnostics_of(model: LabelModel) -> Diagnostics:
-    """What the fit noticed."""
+    """What the fit noticed, and how it read the votes where these came in chunks."""
+    noticed = _diagnosed(model)
+    if not model._note:
+        return noticed
+    return replace(noticed, reason=f"{noticed.reason}; {model._note}" if noticed.reason else model._note)
+
+
+def _diagnosed(model: LabelModel) -> Diagnostics:
     if model._opinion is not None:
         return diagnose_opinion(model.moments_, model._opinion)
     if model._many is not None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._registry import distributed_votes
 from flyingsquid.analysis import Diagnostics, Explanation, Table, summarize_sources
 from flyingsquid.estimate import (
     GoldCounts,
@@ -23,14 +24,14 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import Emissions, TieBreak, max_product
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.models import _options
-from flyingsquid.models._base import VoteEstimator
+from flyingsquid.models._base import DOUBLE, VoteEstimator
+from flyingsquid.models._counted import count_votes
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._solve import solve
 from flyingsquid.models._ways import diagnostics_of, errors_of, explanation_of, likelihood_of, posterior_of
-from flyingsquid.models.structure import count_for, given_graph
+from flyingsquid.models.structure import given_graph
 from flyingsquid.moments import Moments
-from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.weights import read_weights
+from flyingsquid.votes import Votes, as_chunks, as_votes
 
 Method: TypeAlias = Literal[
     "auto",
@@ -167,6 +168,7 @@ class LabelModel(VoteEstimator):
     _many_graph: ManyGraphFit | None = None
     _pending: Moments | None
     _opinion: OpinionFit | None = None
+    _note: str = ""
     _gold: list[GoldCounts | None] | None = None
     _interval: NDArray[np.float64] | None
     _fit: GraphFit
@@ -215,7 +217,10 @@ class LabelModel(VoteEstimator):
         ----------
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
             Or an array (n, D, s) for a graph whose D tasks have s sources each. Keep items that nobody
-            votes on: dropping them biases every rate.
+            votes on: dropping them biases every rate. Or ``VoteChunks``, which are read once: what needs the
+            votes themselves then reads their distinct rows, and counts alone where these are too many.
+            Or votes on a cluster: a Dask array or dataframe, a list of ``dask.delayed`` chunks, a Spark
+            dataframe; the same of them comes here, and no more.
         y : ignored
             For scikit-learn's signature.
         gold : sequence of n labels, or array (n, D), optional
@@ -227,12 +232,10 @@ class LabelModel(VoteEstimator):
             How often each item counts.
         """
         self._check_options()
-        read = as_votes(votes, _options.read_n_classes(self.n_classes, votes), stacked_shape(self.graph))
-        weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
-        moments, learned = count_for(self.graph, read, weights)
-        solve(self, moments, read, weights, gold)
-        if learned is not None and learned == self.graph_:  # not where it had to be left out
-            self.graph_ = learned
+        counted = count_votes(self, votes, gold, sample_weight)
+        solve(self, counted.moments, counted.votes, counted.weights, gold, note=counted.note)
+        if counted.learned is not None and counted.learned == self.graph_:  # not where it had to be left out
+            self.graph_ = counted.learned
         return self
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -284,7 +287,7 @@ class LabelModel(VoteEstimator):
         rng: np.random.Generator | None = None,
         *,
         joint: bool = False,
-    ) -> NDArray[Any]:
+    ) -> Any:
         """The most probable class of each item, shape (n,); (n, D) for D > 1 tasks.
 
         Parameters
@@ -300,9 +303,16 @@ class LabelModel(VoteEstimator):
         """
         if joint and tie_break != "first":
             raise OptionError(f"joint=True breaks ties by tie_break='first' only, not by {tie_break!r}")
-        read = self._read(votes)
+        self._require_fitted()
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            return on_cluster.label(self, "predict", {"tie_break": tie_break, "joint": joint})
         if not joint or self.graph_.n_tasks == 1:  # one task has nothing to be joined with
-            return super().predict(read, tie_break, rng)
+            return super().predict(votes, tie_break, rng)
+        chunks = as_chunks(votes)
+        if chunks is not None:
+            return (self.predict(chunk, joint=True) for chunk in chunks)
+        read = self._read(votes)
         evidence = self.temper_ * self._emissions.evidence(read.codes)
         states = max_product(evidence, self.graph_.task_tree, self._clique_tables)
         return as_label_array(self._classes)[states]
@@ -381,8 +391,8 @@ class LabelModel(VoteEstimator):
             self._diagnostics = diagnostics_of(self)
         return self._diagnostics
 
-    def _posterior(self, votes: Votes) -> NDArray[np.float64]:
-        return posterior_of(self, votes)
+    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
+        return posterior_of(self, votes, dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         # Votes stay where they are; what still needs them is computed before a copy leaves.

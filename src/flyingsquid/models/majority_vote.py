@@ -7,12 +7,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._registry import distributed_votes
 from flyingsquid.analysis import SourceTally, Table, VoteCount, count_item, summarize_tally
+from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.infer import vote_shares
-from flyingsquid.models._base import VoteEstimator
+from flyingsquid.models._base import DOUBLE, VoteEstimator
 from flyingsquid.models._options import require_moments
 from flyingsquid.moments import Moments
-from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
+from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.weights import read_weights
 
 
@@ -41,10 +44,30 @@ class MajorityVote(VoteEstimator):
     def fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
         """Note classes, sources and their counts.
 
-        ``y`` is accepted and changes nothing; ``sample_weight`` changes the counts in :meth:`summary` only.
+        ``votes`` may be ``VoteChunks``. ``y`` is accepted and changes nothing; ``sample_weight`` changes the
+        counts in :meth:`summary` only.
         """
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            refuse_options(sample_weight=sample_weight)
+            return self.fit_moments(on_cluster.moments())
+        chunks = as_chunks(votes)
+        if chunks is not None:
+            return self._fit_chunks(chunks, sample_weight)
         read = as_votes(votes)
         return self._keep(_count(read, sample_weight), read.names)
+
+    def _fit_chunks(self, chunks: VoteChunks, sample_weight: ArrayLike | None) -> Self:
+        if sample_weight is not None:
+            raise OptionError("sample_weight= belongs to votes in memory, not to chunks")
+        total: SourceTally | None = None
+        names: tuple[str, ...] | None = None
+        for part in chunks:
+            counts = _count(part, None)
+            total, names = counts if total is None else total + counts, part.names
+        if total is None:
+            raise VotesError("there are no votes in any chunk; at least one item is needed")
+        return self._keep(total, names)
 
     def fit_moments(self, moments: Moments) -> Self:
         """Note the classes, sources and counts of counts of pairs."""
@@ -66,7 +89,7 @@ class MajorityVote(VoteEstimator):
         source 0  b     0.33
         source 1  b     0.33
         source 2  a     0.33
-        P(b) = 0.67: 2 of 3 votes
+        b with probability 0.67: 2 of 3 votes
         """
         return count_item(self._read_row(votes_row), self._classes, self.source_names_)
 
@@ -88,7 +111,7 @@ class MajorityVote(VoteEstimator):
         self._tally = tally
         return self
 
-    def _posterior(self, votes: Votes) -> NDArray[np.float64]:
+    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return vote_shares(votes.codes, votes.n_classes)
 
 

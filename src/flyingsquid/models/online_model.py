@@ -16,6 +16,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import smoothed_shares
 from flyingsquid.models import _intake, _options, _stream_options
 from flyingsquid.models._auto import is_plain
+from flyingsquid.models._base import DOUBLE
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._history import Recorder
 from flyingsquid.models._last_fit import LastFit
@@ -428,7 +429,7 @@ class OnlineLabelModel(LastFit):
         codes = _intake.matched_codes(votes, self._classes, self._names, self.n_features_in_)
         return Votes(codes, self._classes, self._names)
 
-    def _posterior(self, votes: Votes) -> Array:
+    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return self._posterior_of(votes.codes)
 
     def _posterior_of(self, codes: Any) -> Array:

@@ -22,12 +22,13 @@ from flyingsquid.infer import (
     with_own_evidence,
 )
 from flyingsquid.models import _options
-from flyingsquid.models._base import VoteReader, read_gold
+from flyingsquid.models._base import VoteReader
 from flyingsquid.models._binary import solve_binary
 from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes.gold import read_gold
 from flyingsquid.votes.lengths import read_lengths
 
 # A vote that never occurred in training is as improbable as this; it says nothing about the class.

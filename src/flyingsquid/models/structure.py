@@ -196,15 +196,21 @@ def count_for(
     if not isinstance(graph, str):
         return Moments.of(votes, graph, sample_weight=weights), None
     pairs = Moments.of(votes, sample_weight=weights)
-    learned = graph_from(pairs)
-    warn_about(learned, stacklevel=4)
+    learned = learned_of(pairs)
     if learned.is_trivial:
         return pairs, learned
     try:
         return Moments.of(votes, learned, sample_weight=weights), learned
     except GraphError as error:  # what was not asked for should not be in the way
-        warnings.warn(f"The learned dependencies are left out: {error}", SourceWarning, stacklevel=3)
+        warnings.warn(f"The learned dependencies are left out: {error}", SourceWarning, stacklevel=4)
         return pairs, learned
+
+
+def learned_of(pairs: Moments) -> LearnedGraph:
+    """The graph of counts. Warns in the name of ``fit``, four frames up."""
+    learned = graph_from(pairs)
+    warn_about(learned, stacklevel=6)
+    return learned
 
 
 def given_graph(graph: DependencyGraph | Literal["learn"] | None, method: str) -> DependencyGraph | None:

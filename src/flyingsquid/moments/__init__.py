@@ -1,6 +1,7 @@
 """The one statistic: counts of pairs of votes, in one item and in neighbouring rows."""
 
+from flyingsquid.moments.gathered import Gathered, gather
 from flyingsquid.moments.lagged import SequenceMoments
 from flyingsquid.moments.moments import Moments
 
-__all__ = ["Moments", "SequenceMoments"]
+__all__ = ["Gathered", "Moments", "SequenceMoments", "gather"]

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid.kernels import kernels_for
+from flyingsquid.kernels.bits import pair_counts
 from flyingsquid.moments.storage import is_kept_sparse, tidy
 from flyingsquid.votes.one_hot import one_hot
-from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks
+from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, pattern_counts
 from flyingsquid.votes.states import Codes, dense_codes
 
 # Above this many patterns a histogram no longer stays in the cache.
@@ -20,6 +22,7 @@ _HISTOGRAM_PATTERNS = 1 << 17
 _ROWS_PER_PATTERN = 0.25
 # Below this share of votes among all entries, going from vote to vote beats the matrix product.
 _FEW_VOTES = 0.05
+_SAMPLE_CELLS = 1 << 20
 _BUFFER_BYTES = 1 << 26
 # Both well below 2**24, where float32 stops counting, and long enough for BLAS.
 _CHUNK_ROWS = 1 << 17
@@ -60,17 +63,24 @@ def count_block(
         histogram = _histogram(codes, n_classes, weights)
         pairs = _pairs_of_histogram(histogram, m, n_classes)
         return pairs, [_unit_of_histogram(histogram, m, n_classes, unit) for unit in units]
-    by = _by_sparse_product if np.count_nonzero(codes >= 0) < _FEW_VOTES * codes.size else _by_gram
+    by = _by_sparse_product if _are_few(codes) else _by_bits
     return by(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
+
+
+def _are_few(codes: NDArray[Any]) -> bool:
+    """Whether few cells hold a vote, by evenly spaced items."""
+    sample = codes[:: max(1, codes.size // _SAMPLE_CELLS)]
+    return bool(np.count_nonzero(sample >= 0) < _FEW_VOTES * sample.size)
 
 
 def _histogram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
     """How often each pattern occurs, shape (n_patterns,)."""
+    if weights is None:
+        return pattern_counts(codes, n_classes).astype(np.float64)
     size = n_patterns(codes.shape[1], n_classes)
     histogram = np.zeros(size)
     for rows, numbers in packed_chunks(codes, n_classes):
-        part = None if weights is None else weights[rows]
-        histogram += np.bincount(numbers, weights=part, minlength=size)
+        histogram += np.bincount(numbers, weights=weights[rows], minlength=size)
     return histogram
 
 
@@ -116,6 +126,16 @@ def _pattern_one_hot(n_sources: int, n_classes: int) -> NDArray[np.float64]:
 
 def _product(a: NDArray[np.float64], b: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
     return (a.T @ b).reshape(n_classes, a.shape[1] // n_classes, n_classes, b.shape[1] // n_classes)
+
+
+def _by_bits(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[Any]:
+    """Common bits of items that count once, where compiled loops are at hand and pay; or the product."""
+    kernels = None if weights is not None else kernels_for(codes, n_classes, "bits")
+    if kernels is None:
+        return _by_gram(codes, n_classes, weights)
+    m = codes.shape[1]
+    counts = pair_counts(kernels, codes, n_classes)
+    return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
 
 
 def _by_gram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:

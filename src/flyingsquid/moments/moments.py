@@ -10,23 +10,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._registry import distributed_votes
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, read_state, write_state
 from flyingsquid.moments import files, storage
 from flyingsquid.moments.cover import Cover
+from flyingsquid.moments.room import check_frequencies, require_room
 from flyingsquid.moments.tables import count_missing, count_tables
-from flyingsquid.votes import REASONS, as_votes
+from flyingsquid.votes import REASONS, VoteChunks, as_chunks, as_votes
+from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.packing import all_patterns
 from flyingsquid.votes.states import Label, listed, require_same, shown_name, shown_names
 from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
 
 # Float counts may fall below zero by this share of all items when parts are subtracted.
 _ROUNDING = 1e-9
-# Pairs are counted in one table for each block, up to this size.
-_MOST_BYTES = 1 << 33
-# The joint votes of one unit of dependent sources are counted up to this size.
-_MOST_UNIT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -85,7 +84,9 @@ class Moments:
         Parameters
         ----------
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
-            Shape (n, m); or an array (n, D, s) for a graph whose D tasks have s sources each.
+            Shape (n, m); or an array (n, D, s) for a graph whose D tasks have s sources each; or
+            ``VoteChunks``, which are read once; or a Dask array or dataframe, a list of ``dask.delayed``
+            chunks, or a Spark dataframe: counted where it is.
         graph : DependencyGraph, optional
             What depends on what. Then only the pairs that it needs are counted, and the joint votes of
             sources that depend on each other. Without one: all pairs.
@@ -93,6 +94,13 @@ class Moments:
             How often each item counts: a weight of 3 is the item three times. Integer
             weights give integer counts, float weights give float counts.
         """
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            refuse_options(sample_weight=sample_weight)
+            return on_cluster.moments(graph)
+        chunks = as_chunks(votes)
+        if chunks is not None:
+            return _sum_of(chunks, graph, sample_weight)
         votes = as_votes(votes, tasks=None if graph is None else graph.stacked_shape)
         cover = Cover.everything(votes.n_sources) if graph is None else Cover.of(graph)
         if cover.n_sources != votes.n_sources:
@@ -100,10 +108,10 @@ class Moments:
                 f"the graph has {cover.n_sources} sources, the votes have {votes.n_sources}; one column a "
                 "source, in the order of the graph"
             )
-        _require_room(cover, votes.n_classes)
+        require_room(cover, votes.n_classes)
         weights = None if sample_weight is None else read_weights(sample_weight, votes.n_items)
         if weights is not None:
-            _check_frequencies(weights)
+            check_frequencies(weights)
         blocks, units = count_tables(votes.codes, votes.n_classes, cover, weights)
         missing: NDArray[Any] = count_missing(votes.codes, weights)
         total: int | float = votes.n_items if weights is None else weights.sum().item()
@@ -346,6 +354,21 @@ class Moments:
         return result
 
 
+def _sum_of(chunks: VoteChunks, graph: DependencyGraph | None, sample_weight: ArrayLike | None) -> Moments:
+    """Counts of chunks, added up as they are read."""
+    if sample_weight is not None:
+        raise VotesError(
+            "sample_weight= belongs to votes in memory; count the chunks one by one with it, and add"
+        )
+    total: Moments | None = None
+    for chunk in chunks:
+        part = Moments.of(chunk, graph)
+        total = part if total is None else total + part
+    if total is None:
+        raise VotesError("there are no votes in any chunk; at least one item is needed")
+    return total
+
+
 def _reorder_unit(unit: NDArray[Any], order: list[int]) -> NDArray[Any]:
     """Counts of a unit with the classes in another order."""
     n_classes = len(order)
@@ -355,33 +378,3 @@ def _reorder_unit(unit: NDArray[Any], order: list[int]) -> NDArray[Any]:
     rows = (before + 1) @ (n_classes + 1) ** np.arange(size)
     votes = unit[:, 1:].reshape(len(unit), n_classes, -1)[rows][:, order]
     return np.column_stack([unit[rows, 0], votes.reshape(len(unit), -1)])
-
-
-def _require_room(cover: Cover, n_classes: int) -> None:
-    for unit, block in zip(cover.units, cover.unit_blocks, strict=True):
-        states = (n_classes + 1) ** len(unit)
-        size = states * (1 + n_classes * len(cover.blocks[block])) * 8
-        if size > _MOST_UNIT_BYTES:
-            raise GraphError(
-                f"sources {', '.join(map(str, unit))} depend on each other, and their joint votes on "
-                f"{n_classes:,} classes have {states:,} states; counting them would need {size / 1e9:,.0f} "
-                "GB. Drop edges between them, or name fewer classes"
-            )
-    largest = max(len(block) for block in cover.blocks)
-    if storage.is_kept_sparse(largest, n_classes):
-        return
-    size = (largest * n_classes) ** 2 * 8
-    if size > _MOST_BYTES:
-        raise VotesError(
-            f"counts of all pairs of {largest:,} sources and {n_classes:,} classes would need "
-            f"{size / 1e9:,.0f} GB. Name fewer classes, drop sources that rarely vote, or use MajorityVote"
-        )
-
-
-def _check_frequencies(weights: NDArray[Any]) -> None:
-    total = float(weights.sum())
-    if weights.dtype.kind == "f" and len(weights) > 1 and total < 1 + 1e-6:
-        raise VotesError(
-            f"sample_weight sums to {total:g} over {len(weights)} items; the sum is the number of items "
-            "that every standard error divides by. Multiply probabilities by the number of items first"
-        )

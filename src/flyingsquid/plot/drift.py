@@ -8,6 +8,7 @@ import numpy as np
 
 from flyingsquid.analysis.drift import DriftHistory
 from flyingsquid.exceptions import OptionError
+from flyingsquid.plot._canvas import plain, several_axes
 
 # More bands than this cover each other.
 _MOST_BANDS = 12
@@ -38,7 +39,9 @@ def plot_drift(history: DriftHistory, axes: Any = None) -> Any:
     """
     if not isinstance(history, DriftHistory):
         raise OptionError(f"plot_drift takes the history_ of an online model, not {type(history).__name__}")
-    top, bottom = _new_axes() if axes is None else axes
+    if axes is None:
+        axes = several_axes(2, 8, 4.5, sharex=True, height_ratios=(3, 1))
+    top, bottom = axes
     for source, name in enumerate(history.source_names):
         (line,) = top.plot(history.positions, history.accuracies[:, source], label=name, linewidth=1.4)
         if len(history.source_names) <= _MOST_BANDS:
@@ -53,14 +56,5 @@ def plot_drift(history: DriftHistory, axes: Any = None) -> Any:
     bottom.set_xlabel("items seen")
     bottom.set_ylim(0, 1.1 * max(1.0, float(np.max(history.windows, initial=1.0))))
     for axis in (top, bottom):
-        axis.spines[["top", "right"]].set_visible(False)
+        plain(axis)
     return top, bottom
-
-
-def _new_axes() -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'flyingsquid[plot]'") from error
-    _, axes = pyplot.subplots(2, 1, figsize=(8, 4.5), sharex=True, layout="constrained", height_ratios=(3, 1))
-    return axes

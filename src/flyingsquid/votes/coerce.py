@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from flyingsquid.exceptions import VotesError
+from flyingsquid._registry import on_cluster
+from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.encode import is_null, undo_text_coercion
 from flyingsquid.votes.states import ABSTAIN, Label, require_same
@@ -28,6 +29,18 @@ def as_votes(
         if not data.n_items:
             raise VotesError(f"votes are empty: 0 items x {data.n_sources} sources")
         return data
+    if not isinstance(data, np.ndarray) and on_cluster(data):
+        raise VotesError(
+            f"votes in a {type(data).__module__.partition('.')[0]} {type(data).__name__} stay on their "
+            "cluster, and this needs them in memory; fs.Moments.of, fit, predict and predict_proba of "
+            "LabelModel and MajorityVote take them there. Bring them here by .compute() in Dask, "
+            ".toArrow() in Spark"
+        )
+    if hasattr(type(data), "__next__") or type(data).__name__ == "VoteChunks":
+        raise VotesError(
+            "votes in chunks are read by fit, predict and predict_proba of LabelModel and MajorityVote, and "
+            "by Moments.of; here votes are needed that fit into memory"
+        )
     if classes is not None and ABSTAIN in classes:
         raise VotesError(
             "the model was fitted on signed votes (-1, 0 for no vote, +1), which a plain array "
@@ -105,3 +118,13 @@ def labels_in(data: Any) -> set[Any]:
         values = np.ma.compressed(array.ravel()).tolist()
     whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values if not is_null(v))
     return {value for value in whole if value != ABSTAIN or isinstance(value, bool)}
+
+
+def refuse_options(**options: Any) -> None:
+    """Refuse options that cannot be honoured on a cluster."""
+    for name, value in options.items():
+        if value is not None:
+            raise OptionError(
+                f"{name}= belongs to data in memory, and this is on a cluster; leave it out, or bring the "
+                "data here by .compute() in Dask, .toArrow() in Spark"
+            )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, packed_words
+from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, packed_words, pattern_counts
 from flyingsquid.votes.states import Codes
 
 if TYPE_CHECKING:
@@ -80,14 +80,18 @@ def compressed(
     """
     if isinstance(codes, csr_array) or not is_repetitive(codes, n_classes):
         return None
+    return counted_codes(codes, n_classes, weights)
+
+
+def counted_codes(
+    codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct rows of dense ``codes`` (n, m) in a fixed order, and how often each counts."""
     m = codes.shape[1]
     if weights is None and n_patterns(m, n_classes) <= _TABLE_PATTERNS:
-        histogram = sum(
-            np.bincount(chunk, minlength=n_patterns(m, n_classes))
-            for _, chunk in packed_chunks(codes, n_classes)
-        )
+        histogram = pattern_counts(codes, n_classes)
         present = np.flatnonzero(histogram)
-        return all_patterns(m, n_classes)[present], np.asarray(histogram)[present]
+        return all_patterns(m, n_classes)[present], histogram[present]
     rows, times, inverse = distinct_codes(codes, n_classes)
     if weights is not None:
         return rows, np.bincount(inverse, weights, minlength=len(rows))

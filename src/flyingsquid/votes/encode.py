@@ -19,7 +19,7 @@ Locate = Callable[[int, int], str]
 _LOOKUP_RANGE = 1 << 16
 _MOST_CLASSES = np.iinfo(np.int16).max
 # Texts that people use for "no vote". As a class they are more likely a mistake than meant.
-_SUSPICIOUS_CLASSES = {"", "-1", "nan", "none", "null", "abstain"}
+SUSPICIOUS_CLASSES = {"", "-1", "nan", "none", "null", "abstain"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +293,7 @@ def _infer_numbers(
 
 
 def _infer_texts(labels: list[str]) -> list[Label]:
-    doubtful = sorted(v for v in labels if v.strip().lower() in _SUSPICIOUS_CLASSES)
+    doubtful = sorted(v for v in labels if v.strip().lower() in SUSPICIOUS_CLASSES)
     if doubtful:
         raise VotesError(
             f"the label {doubtful[0]!r} looks like a missing vote; pass abstain={doubtful[0]!r} "

@@ -90,8 +90,8 @@ def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[An
         raise VotesError("the table has no columns; one column a source is needed")
     if not len(table):
         raise VotesError(f"{what} are empty: 0 items x {len(names)} sources")
-    every = list(table.iter_columns())  # by position: pandas names columns with numbers too
-    return [every[j] for j in at], names
+    # By position: pandas names columns with numbers too.
+    return [table[:, j] for j in at], names
 
 
 def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:
@@ -134,3 +134,18 @@ def _objects(series: Any) -> NDArray[Any]:
     values = np.empty(len(series), object)
     values[:] = series.to_list()
     return values
+
+
+def rows_of(data: Any, positions: Sequence[int]) -> list[Any] | None:
+    """Some rows of a table as mappings, or some values of a column; None if ``data`` is neither."""
+    at = [int(i) for i in positions]
+    if nw.dependencies.is_into_series(data):
+        values: list[Any] = nw.from_native(data, series_only=True)[at].to_list()
+        return values
+    if not is_frame(data):
+        return None
+    # Column by column: pandas may name columns with numbers, which rows by name cannot have.
+    columns = list(nw.from_native(data, eager_only=True)[at].iter_columns())
+    names = [str(column.name) for column in columns]
+    rows = zip(*(column.to_list() for column in columns), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]

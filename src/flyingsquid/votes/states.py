@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from flyingsquid.exceptions import IncompatibleError, VotesError
 
 ABSTAIN = -1
+_CHUNK_CELLS = 1 << 20
 REASONS = ("abstained", "refused", "unparseable", "failed")
 """Why a vote is missing; reason r has the code ``-1 - r``."""
 
@@ -83,6 +84,14 @@ def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
     )
 
 
+def n_votes_in(codes: Codes) -> int:
+    """How many cells hold a vote; a part of the rows at a time, so that no mask of all cells is made."""
+    if isinstance(codes, csr_array):
+        return int(np.count_nonzero(codes.data > 0))
+    step = max(1, _CHUNK_CELLS // codes.shape[1])
+    return sum(int(np.count_nonzero(codes[at : at + step] >= 0)) for at in range(0, len(codes), step))
+
+
 def rows_of_entries(matrix: csr_array) -> NDArray[np.intp]:
     """The row of each stored entry of a sparse matrix."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
@@ -93,3 +102,17 @@ def dense_codes(codes: Codes) -> NDArray[Any]:
     if not isinstance(codes, csr_array):
         return codes
     return np.asarray(np.maximum(codes.toarray(), 0) - 1)
+
+
+def check_codes(codes: Codes, n_classes: int) -> None:
+    """Whoever builds Votes from codes directly gets no lookup beyond the end of a table."""
+    sparse = isinstance(codes, csr_array)
+    values: Any = codes.data if sparse else codes
+    if values.dtype.kind != "i":
+        raise VotesError(f"codes have type {values.dtype}; raw votes are read by Votes.from_classes")
+    highest = n_classes if sparse else n_classes - 1
+    if values.size and not (-len(REASONS) <= values.min() and values.max() <= highest):
+        raise VotesError(
+            f"codes run from {values.min()} to {values.max()}; with {n_classes} classes they lie between "
+            f"-{len(REASONS)} and {highest}. Raw votes are read by Votes.from_classes"
+        )

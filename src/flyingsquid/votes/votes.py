@@ -20,7 +20,9 @@ from flyingsquid.votes.states import (
     REASONS,
     Codes,
     Label,
+    check_codes,
     listed,
+    n_votes_in,
     read_names,
     require_same,
     shown_names,
@@ -72,7 +74,7 @@ class Votes:
             read_names(self.names, m)
         if self.items is not None and len(self.items) != n:
             raise VotesError(f"{len(self.items)} item identifiers for {n} items")
-        _check_codes(self.codes, len(self.classes))
+        check_codes(self.codes, len(self.classes))
 
     # ------------------------------------------------------------------ constructors
 
@@ -117,7 +119,21 @@ class Votes:
         declared = read_names(names, array.shape[1])
         convention = Convention.read(abstain, classes, reasons)
         codes, found = encode(array, convention, in_column(declared))
-        return cls(codes, found, declared)
+        return cls._checked(codes, found, declared)
+
+    @classmethod
+    def _checked(
+        cls,
+        codes: Codes,
+        classes: tuple[Label, ...],
+        names: tuple[str, ...] | None,
+        items: NDArray[Any] | None = None,
+    ) -> Votes:
+        """Votes whose parts were checked before: looking at every code once more would cost a pass."""
+        votes = object.__new__(cls)
+        for field, value in (("codes", codes), ("classes", classes), ("names", names), ("items", items)):
+            object.__setattr__(votes, field, value)
+        return votes
 
     @classmethod
     def from_signed(cls, labels: ArrayLike, names: Iterable[str] | None = None) -> Votes:
@@ -275,9 +291,7 @@ class Votes:
     @property
     def n_votes(self) -> int:
         """How many cells hold a vote."""
-        if isinstance(self.codes, csr_array):
-            return int((self.codes.data > 0).sum())
-        return int(np.count_nonzero(self.codes >= 0))
+        return n_votes_in(self.codes)
 
     def missing_counts(self) -> dict[str, NDArray[np.int64]]:
         """For each reason, how many votes are missing of each source, shape (m,)."""
@@ -309,19 +323,24 @@ class Votes:
     # ------------------------------------------------------------------ other views
 
     def __getitem__(self, rows: Any) -> Votes:
-        """The votes on some items; slices of dense votes share memory."""
+        """The votes on some items; slices of dense votes share memory. One item is votes on one item."""
         if isinstance(rows, tuple):
             # scikit-learn's cross-validation asks for votes[rows, ...].
             if len(rows) != 2 or rows[1] not in (Ellipsis, slice(None)):
                 raise VotesError("votes are indexed by items only; sources are picked by matched_to")
             rows = rows[0]
+        if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
+            if not -self.n_items <= rows < self.n_items:
+                # What ends a loop over the items.
+                raise IndexError(f"item {rows} of {self.n_items:,}; they are counted from 0")
+            rows = slice(int(rows) % self.n_items, int(rows) % self.n_items + 1)
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
             rows = rows.astype(np.intp) if not rows.size else rows
             if rows.ndim != 1 or rows.dtype.kind not in "iub":
-                raise VotesError("votes are indexed by a slice, a mask or a list of rows")
+                raise VotesError("votes are indexed by an item, a slice, a mask or a list of items")
         items = None if self.items is None else self.items[rows]
-        return replace(self, codes=self.codes[rows], items=items)
+        return self._checked(self.codes[rows], self.classes, self.names, items)
 
     def of_sources(self, sources: Sequence[int]) -> Votes:
         """The votes of some sources, by position."""
@@ -378,17 +397,3 @@ class Votes:
             return replace(self, codes=codes, classes=classes)
         moved = np.where(self.codes >= 0, to[np.maximum(self.codes, 0)], self.codes)
         return replace(self, codes=moved, classes=classes)
-
-
-def _check_codes(codes: Codes, n_classes: int) -> None:
-    """Whoever builds Votes from codes directly gets no lookup beyond the end of a table."""
-    sparse = isinstance(codes, csr_array)
-    values: Any = codes.data if sparse else codes
-    if values.dtype.kind != "i":
-        raise VotesError(f"codes have type {values.dtype}; raw votes are read by Votes.from_classes")
-    highest = n_classes if sparse else n_classes - 1
-    if values.size and not (-len(REASONS) <= values.min() and values.max() <= highest):
-        raise VotesError(
-            f"codes run from {values.min()} to {values.max()}; with {n_classes} classes they lie between "
-            f"-{len(REASONS)} and {highest}. Raw votes are read by Votes.from_classes"
-        )

@@ -14,13 +14,13 @@ def generalization_bound(
 ) -> float:
     """Upper bound on the loss in [0, 1] that an end model has beyond the best one (Theorem 3).
 
-    γ(n) + 8 |𝒴| / e_min · ‖μ̂ - μ‖₂ + 2 √(2 KL).
+    ``γ(n) + 8 |𝒴| / e_min · ‖μ̂ - μ‖₂ + 2 √(2 KL)``.
 
     Parameters
     ----------
     error : ‖μ̂ - μ‖₂, or a bound on it
     e_min : as :func:`covariance_floor` gives it
-    n_labels : |𝒴|, how many answers there are: 2 for one binary task, 2^D for D of them
+    n_labels : ``|𝒴|``, how many answers there are: 2 for one binary task, 2^D for D of them
     divergence : KL(D(Y|X) ‖ P_μ(Y|X)) in nats, by which the label model cannot be right
     training_error : γ(n), what training on n labels, rather than on all there could be, costs the end model
 

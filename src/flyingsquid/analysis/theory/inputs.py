@@ -102,7 +102,7 @@ def rarest_event(
 def drift_of(accuracies: ArrayLike, coverage: ArrayLike = 1.0) -> float:
     """Δ of Theorem 4: at least the total variation between the distributions of two successive items.
 
-    The sum over sources of cᵢ |pᵢ(t + 1) - pᵢ(t)|, at its largest: distances of independent parts at most
+    The sum over sources of ``cᵢ |pᵢ(t + 1) - pᵢ(t)|``, at its largest: distances of independent parts at most
     add up.
     (The paper states its drift as a divergence; its proof needs total variation.)
 

@@ -26,7 +26,7 @@ def accuracy_error_bound(n_items: float, n_sources: int, a_min: float) -> float:
     Parameters
     ----------
     n_items, n_sources : n, m
-    a_min : the smallest |aᵢ|, of estimates and truth
+    a_min : the smallest ``|aᵢ|``, of estimates and truth
 
     Examples
     --------
@@ -50,7 +50,7 @@ def sampling_error_bound(
     Parameters
     ----------
     n_items, n_sources : n, m
-    a_min : the smallest |aᵢ|
+    a_min : the smallest ``|aᵢ|``
     dependent : whether sources depend on each other, two at a time; without, the second term is absent
     abstain_rate : r, the smallest share of items on which a source abstains that does; None if none does
 

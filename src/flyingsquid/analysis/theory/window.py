@@ -23,7 +23,7 @@ def window_error_bound(
 ) -> float:
     """Upper bound on E‖μ̂ₜ - μₜ‖₂ of a window of W items under drift (Theorem 4): A / √W + B W^1.5.
 
-    A is :func:`sampling_error_bound` of one item, B = 2 √2 (|C| + |S|) Δ / √(3 α). (The paper prints
+    A is :func:`sampling_error_bound` of one item, ``B = 2 √2 (|C| + |S|) Δ / √(3 α)``. (The paper prints
     √(6 α); the sum of squares up to W - 1 is at most W³/3, not W³/6.)
 
     Parameters
@@ -33,7 +33,7 @@ def window_error_bound(
     a_min, dependent, abstain_rate : as in :func:`sampling_error_bound`
     drift : Δ, the most that the distribution moves from one item to the next, in total variation
     rarest : α, as :func:`rarest_event` gives it
-    n_tables : |C| + |S|, cliques and separators of the graph; default those of independent
+    n_tables : ``|C| + |S|``, cliques and separators of the graph; default those of independent
         sources, m + 1
 
     Examples

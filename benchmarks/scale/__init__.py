@@ -1,0 +1,1 @@
+"""How fast, how far: one run beside other label models, growth curves, and the pages made of them."""

@@ -1,0 +1,114 @@
+"""Make the pictures of the landing page and of the concepts: ``python docs/pictures/make_concepts.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+import flyingsquid as fs
+
+matplotlib.use("svg")
+# The same picture is the same file.
+matplotlib.rcParams.update({"svg.hashsalt": "flyingsquid", "svg.fonttype": "none", "font.size": 11})
+
+from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chosen
+from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.patches import Rectangle  # noqa: E402
+
+HERE = Path(__file__).parent
+# Readable on a light page and on a dark one; told apart by people who do not see colours.
+BLUE, ORANGE, GREY = "#3b82c4", "#d9772b", "#8a94a0"
+
+
+def landing() -> None:
+    """Votes, what the sources are worth, probabilities."""
+    rng = np.random.default_rng(3)
+    accuracies = [0.9, 0.8, 0.7, 0.65, 0.6]
+    many = fs.datasets.simulate(4_000, accuracies, coverage=[0.6, 0.8, 0.9, 0.7, 0.8], rng=rng)
+    model = fs.LabelModel().fit(many.votes)
+    shown = slice(0, 12)
+    figure, (left, middle, right) = plt.subplots(
+        1, 3, figsize=(9, 3.4), width_ratios=[1.3, 1.4, 1], layout="constrained"
+    )
+    _cells(left, np.asarray(many.votes.codes)[shown])
+    left.set_title("votes: many, noisy, missing", loc="left", color=GREY)
+    low, high = model.accuracies_interval_.T
+    at = np.arange(5)[::-1]
+    middle.hlines(at, low, high, color=BLUE, linewidth=3, alpha=0.5)
+    middle.plot(model.accuracies_, at, "o", color=BLUE)
+    middle.plot(accuracies, at, "|", color=ORANGE, markersize=14, markeredgewidth=2)
+    middle.set_yticks(at, [f"source {j + 1}" for j in range(5)])
+    middle.set_xlim(0.5, 1)
+    middle.set_title("what each is worth", loc="left", color=GREY)
+    middle.text(0.985, -0.75, "found without labels; | is the truth", ha="right", fontsize=9, color=GREY)
+    middle.set_ylim(-1, 4.5)
+    probabilities = model.predict_proba(many.votes)[shown, 1]
+    rows = np.arange(12)[::-1]
+    colours = [BLUE if p >= 0.5 else ORANGE for p in probabilities]
+    right.barh(rows, probabilities - 0.5, left=0.5, color=colours, height=0.7)
+    right.axvline(0.5, color=GREY, linewidth=0.8)
+    right.set_xlim(0, 1)
+    right.set_yticks([])
+    right.set_title("labels: P(class 1)", loc="left", color=GREY)
+    for axis in (middle, right):
+        _plain(axis)
+    _save(figure, "landing")
+
+
+def _cells(axis: Axes, codes: np.ndarray) -> None:
+    for row, votes in enumerate(codes[::-1]):
+        for column, vote in enumerate(votes):
+            colour = {1: BLUE, 0: ORANGE}.get(int(vote), "none")
+            edge = GREY if vote < 0 else "none"
+            axis.add_patch(
+                Rectangle((column, row), 0.86, 0.8, facecolor=colour, edgecolor=edge, linewidth=0.5)
+            )
+    axis.set_xlim(-0.1, codes.shape[1])
+    axis.set_ylim(-0.2, len(codes))
+    axis.axis("off")
+
+
+def triplet() -> None:
+    """Three sources, three agreements, three accuracies."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+    places = {"a": (0.15, 0.2), "b": (0.5, 0.85), "c": (0.85, 0.2)}
+    worth = {"a": 0.8, "b": 0.6, "c": 0.5}
+    for axis, title in (
+        (left, "seen: how often two agree, beyond chance"),
+        (right, "found: what each is worth"),
+    ):
+        axis.set_title(title, loc="left", fontsize=11, color=GREY)
+        axis.set_xlim(0, 1)
+        axis.set_ylim(0, 1.05)
+        axis.set_aspect(0.7)
+        axis.axis("off")
+    for one, other in (("a", "b"), ("b", "c"), ("a", "c")):
+        (x, y), (to_x, to_y) = places[one], places[other]
+        for axis in (left, right):
+            axis.plot([x, to_x], [y, to_y], color=GREY, linewidth=1, zorder=1)
+        # Beside the line, so that the picture needs no background.
+        away = (0.07 if to_x > 0.5 and x >= 0.5 else -0.07, 0.06) if y != to_y else (0.0, -0.1)
+        text = f"{worth[one] * worth[other]:.2f}"
+        left.text((x + to_x) / 2 + away[0], (y + to_y) / 2 + away[1], text, ha="center", color=BLUE)
+    for name, (x, y) in places.items():
+        for axis, text in ((left, "?"), (right, f"{worth[name]:.1f}")):
+            axis.plot(x, y, "o", color=BLUE, markersize=34, zorder=2)
+            axis.text(x, y, text, ha="center", va="center", color="white", zorder=3, fontsize=11)
+    _save(figure, "triplet")
+
+
+def _plain(axis: Axes) -> None:
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.spines["bottom"].set_color(GREY)
+    axis.tick_params(colors=GREY, length=0)
+
+
+def _save(figure: plt.Figure, name: str) -> None:
+    figure.savefig(HERE / f"{name}.svg", metadata={"Date": None}, transparent=True)
+
+
+if __name__ == "__main__":
+    landing()
+    triplet()

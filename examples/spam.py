@@ -1,0 +1,98 @@
+"""Ten labeling functions over comments: from texts to labels, how good they are, and a report to open.
+
+The comments are those of the YouTube spam set where FLYINGSQUID_DATA names a folder that has it
+(``youtube/texts.jsonl.gz`` and ``youtube/youtube.npz``), and made up otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import flyingsquid as fs
+from flyingsquid.labeling import keywords, regex
+
+HAM, SPAM = 0, 1
+
+
+@fs.labeling_function
+def link(x: Any) -> int | None:
+    """Spam leads elsewhere."""
+    return SPAM if re.search(r"https?:|www\.|\.com\b|href=", x.text) else None
+
+
+@fs.labeling_function
+def short(x: Any) -> int | None:
+    """People who like a song have little to say about it."""
+    return HAM if len(x.text.split()) < 7 else None
+
+
+@fs.labeling_function
+def long(x: Any) -> int | None:
+    """Somebody who wants something explains why."""
+    return SPAM if len(x.text.split()) > 40 else None
+
+
+@fs.labeling_function
+def feeling(x: Any) -> int | None:
+    return (
+        HAM if re.search(r"(?i)\b(love|best|beautiful|awesome|amazing|nice|lol)\b|<3|:\)", x.text) else None
+    )
+
+
+LFS = [
+    link,
+    short,
+    long,
+    feeling,
+    keywords(["subscribe", "suscribe", "sub"], SPAM, name="subscribe"),
+    keywords(["please", "pls", "plz", "help me"], SPAM, name="begs"),
+    keywords(["song", "voice", "lyrics", "music", "listening", "dance", "singer"], HAM, name="the song"),
+    regex(r"(?i)\bcheck\b.{0,30}\b(out|my|this)\b", SPAM, name="check out"),
+    regex(r"(?i)\bmy\b.{0,20}\b(channel|videos?|page|music|covers?|blog|site)\b", SPAM, name="my channel"),
+    regex(r"(?i)\b(billion|million|views?|20\d\d|years? old)\b", HAM, name="counts views"),
+]
+
+
+def main(n_items: int, report: Path | None = None) -> dict[str, float]:
+    comments, y = load(n_items)
+    votes = fs.apply(LFS, comments)
+    model = fs.LabelModel().fit(votes)
+    scores = {
+        "label model": model.score(votes, y),
+        "majority vote": fs.MajorityVote().fit(votes).score(votes, y),
+    }
+    print(model.summary())
+    for name, accuracy in scores.items():
+        print(f"{name:14} {accuracy:.3f}")
+    if report is not None:
+        print(fs.report(votes, model, data=comments, path=report, title="Spam by ten functions"))
+    return scores
+
+
+def load(n_items: int) -> tuple[list[dict[str, str]], np.ndarray]:
+    """Comments and whether they are spam, which no function gets to see."""
+    folder = Path(os.environ.get("FLYINGSQUID_DATA", "")) / "youtube"
+    if not (folder / "texts.jsonl.gz").is_file():
+        made = fs.datasets.simulate_comments(n_items, rng=np.random.default_rng(0))
+        return [{"text": text} for text in made.texts], made.y
+    with gzip.open(folder / "texts.jsonl.gz", "rt", encoding="utf-8") as file:
+        comments = [json.loads(line) for line in file]  # each with its text, split and place in the split
+    with np.load(folder / "youtube.npz") as gold:
+        y = np.array([gold[f"Y_{comment['split']}"][comment["i"]] for comment in comments])
+    return comments, y
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--items", type=int, default=2_000, help="how many comments to make up")
+    parser.add_argument("--report", type=Path, default=Path("spam.html"), help="where to write the report")
+    given = parser.parse_args()
+    main(given.items, given.report)

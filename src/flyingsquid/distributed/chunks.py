@@ -1,0 +1,144 @@
+"""What is done with one chunk of votes, and how two results become one: pure functions, run on workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.exceptions import FlyingSquidError, VotesError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments import Gathered
+from flyingsquid.votes import ABSTAIN, Votes, as_votes
+from flyingsquid.votes.chunks import is_empty
+from flyingsquid.votes.encode import is_null, undo_text_coercion
+from flyingsquid.votes.frames import is_frame
+from flyingsquid.votes.states import Label, require_same
+
+# A column with more different values holds no votes: codes of classes are small integers.
+_MOST_LABELS = np.iinfo(np.int16).max
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How a chunk is read: the same everywhere, so that columns and classes agree.
+
+    Attributes
+    ----------
+    columns : tuple of column names, or None for all columns of a chunk
+    classes : tuple of K labels
+    tasks : (D, s) where chunks are arrays (n, D, s)
+    """
+
+    columns: tuple[Any, ...] | None
+    classes: tuple[Label, ...] | None = None
+    tasks: tuple[int, int] | None = None
+
+    def __call__(self, chunk: Any) -> Votes:
+        if not isinstance(chunk, (Votes, np.ndarray)) and is_frame(chunk):
+            return Votes.from_frame(chunk, self.columns, classes=self.classes)
+        if self.classes is not None and ABSTAIN in self.classes and not isinstance(chunk, Votes):
+            return Votes.from_classes(chunk, None, self.classes)
+        return as_votes(chunk, self.classes, self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The different labels of chunks, column by column, or the classes that chunks of ``Votes`` declare."""
+
+    names: tuple[str, ...]
+    values: tuple[frozenset[Any], ...]
+    declared: tuple[Label, ...] | None = None
+
+    def __add__(self, other: Labels) -> Labels:
+        if self.declared is not None or other.declared is not None:
+            if self.declared is not None and other.declared is not None:
+                require_same("classes", set(self.declared), set(other.declared))
+            return self if self.declared is not None else other
+        require_same("sources", set(other.names), set(self.names))
+        theirs = dict(zip(other.names, other.values, strict=True))
+        both = ((name, mine | theirs[name]) for name, mine in zip(self.names, self.values, strict=True))
+        return Labels(self.names, tuple(_few(labels, f"column {name!r}") for name, labels in both))
+
+
+def find_labels(chunk: Any, reader: Reader) -> Labels:
+    """The different labels of a chunk; of integers only the lowest and the highest, which say it all."""
+    if isinstance(chunk, Votes):
+        return Labels((), (), chunk.classes)
+    if not isinstance(chunk, np.ndarray) and is_frame(chunk):
+        table = nw.from_native(chunk, eager_only=True)
+        by_name = dict(zip(table.columns, table.iter_columns(), strict=True))
+        columns = by_name if reader.columns is None else reader.columns
+        absent = [name for name in columns if name not in by_name]
+        if absent:
+            raise VotesError(f"no column {absent[0]!r}; there are {', '.join(map(str, by_name))}")
+        return Labels(tuple(map(str, columns)), tuple(_of_series(by_name[name]) for name in columns))
+    array = undo_text_coercion(chunk, np.asanyarray(chunk))
+    if array.ndim < 2 or not array.size:
+        raise VotesError(f"votes have shape {array.shape}; one row an item and one column a source, (n, m)")
+    table = array.reshape(len(array), -1)
+    names = tuple(f"source {j}" for j in range(table.shape[1]))
+    return Labels(names, tuple(_of_array(column, name) for name, column in zip(names, table.T, strict=True)))
+
+
+def _of_series(series: Any) -> frozenset[Any]:
+    if series.dtype.is_integer():
+        ends = (series.min(), series.max())
+    else:
+        ends = _few(series.unique().to_list(), f"column {series.name!r}")
+    return frozenset(v.item() if isinstance(v, np.generic) else v for v in ends if not is_null(v))
+
+
+def _of_array(column: NDArray[Any], name: str) -> frozenset[Any]:
+    if isinstance(column, np.ma.MaskedArray):
+        column = column.compressed()
+    if not column.size:
+        return frozenset()
+    if column.dtype.kind in "iu":
+        return frozenset((int(column.min()), int(column.max())))
+    values = column.tolist() if column.dtype.kind == "O" else np.unique(column).tolist()
+    return frozenset(_few({v for v in values if not is_null(v)}, name))
+
+
+def _few(values: Any, where: str) -> Any:
+    if len(values) > _MOST_LABELS:
+        raise VotesError(
+            f"{where} holds more than {_MOST_LABELS:,} different values, so these are no votes; pick the "
+            "columns that are, by flyingsquid.distributed.votes(frame, columns=[...])"
+        )
+    return values
+
+
+def gather(chunk: Any, reader: Reader, graph: DependencyGraph | None, rows: bool) -> Gathered:
+    """Counts of a chunk, with its distinct rows or without."""
+    return Gathered.of(reader(chunk), graph, rows=rows)
+
+
+def attempt(task: Callable[[Any], Any], chunk: Any, where: str) -> Any:
+    """The result of a chunk; None of no rows. An error about the votes is a result too.
+
+    Engines run a failed task again and wrap its error; votes that cannot be read stay so, and their error
+    should arrive as it was raised.
+    """
+    if is_empty(chunk):
+        return None
+    try:
+        return task(chunk)
+    except FlyingSquidError as error:
+        return type(error)(f"{where}: {error}")
+
+
+def merge(first: Any, second: Any) -> Any:
+    """Two results as one: nothing adds nothing, the first error stands, everything else is added."""
+    if first is None or isinstance(second, FlyingSquidError):
+        return first if isinstance(first, FlyingSquidError) else second
+    if second is None or isinstance(first, FlyingSquidError):
+        return first
+    try:
+        return first + second
+    except FlyingSquidError as error:
+        return error

@@ -1,0 +1,183 @@
+"""The compiled loops. Importing this module imports numba; only ``switch.py`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+# Planes of bits that are compared with each other while they are in the cache.
+_TILE = 32
+# Rows whose numbers are made at a time.
+_STEP = 1_024
+
+
+def _compile(**options: Any) -> Callable[[Any], Any]:
+    """A decorator that keeps compiled code on disk, where there is a place that can be written to."""
+
+    def decorate(function: Any) -> Any:
+        try:
+            return njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:  # no such place
+            return njit(nogil=True, **options)(function)
+
+    return decorate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _ones(_context: Any, _word: Any) -> Any:
+    """How many bits of a 64-bit word are 1."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@_compile()
+def _number(codes, radix, numbers):  # type: ignore[no-untyped-def]
+    """The pattern of each row as a number, ``numbers`` (n,); source by source, so that no step waits."""
+    n, m = codes.shape
+    numbers[:n] = 0
+    power = 1
+    for j in range(m):
+        for r in range(n):
+            numbers[r] += np.int32(max(codes[r, j], np.int8(-1)) + 1) * np.int32(power)
+        power *= radix
+
+
+@_compile()
+def histogram(codes, radix, counts):  # type: ignore[no-untyped-def]
+    """Add to ``counts`` (4, patterns) how often each pattern occurs in ``codes`` (n, m).
+
+    Four rows of counters: the next row need not wait for the counter of the last one to be written.
+    """
+    numbers = np.empty(_STEP, np.int32)
+    for start in range(0, len(codes), _STEP):
+        part = codes[start : start + _STEP]
+        _number(part, radix, numbers)
+        for r in range(len(part)):
+            counts[r & 3, numbers[r]] += 1
+
+
+@_compile()
+def look_up(codes, radix, table, answer):  # type: ignore[no-untyped-def]
+    """``answer[r] = table[pattern of row r]``, for a table (patterns, w) and an answer (n, w)."""
+    numbers = np.empty(_STEP, np.int32)
+    width = table.shape[1]
+    for start in range(0, len(codes), _STEP):
+        part = codes[start : start + _STEP]
+        _number(part, radix, numbers)
+        if width == 2:
+            for r in range(len(part)):
+                answer[start + r, 0] = table[numbers[r], 0]
+                answer[start + r, 1] = table[numbers[r], 1]
+        else:
+            for r in range(len(part)):
+                for k in range(width):
+                    answer[start + r, k] = table[numbers[r], k]
+
+
+@_compile()
+def _octet(rows, vote, held):  # type: ignore[no-untyped-def]
+    """Which of eight items each source gives a vote to, as the bits of ``held`` (m,)."""
+    a, b, c, d = rows[0], rows[1], rows[2], rows[3]
+    e, f, g, h = rows[4], rows[5], rows[6], rows[7]
+    one = np.uint8(1)
+    none = np.uint8(0)
+    # Along the row, so that dozens of sources are compared by one instruction.
+    for j in range(len(held)):
+        held[j] = (
+            (one if a[j] == vote else none)
+            | (np.uint8(2) if b[j] == vote else none)
+            | (np.uint8(4) if c[j] == vote else none)
+            | (np.uint8(8) if d[j] == vote else none)
+            | (np.uint8(16) if e[j] == vote else none)
+            | (np.uint8(32) if f[j] == vote else none)
+            | (np.uint8(64) if g[j] == vote else none)
+            | (np.uint8(128) if h[j] == vote else none)
+        )
+
+
+@_compile()
+def pack(codes, n_classes, octets):  # type: ignore[no-untyped-def]
+    """Bits of votes: bit r % 8 of ``octets[v m + j, r // 8]`` says whether source j votes v on item r."""
+    n, m = codes.shape
+    held = np.empty(m, np.uint8)
+    last = np.full((8, m), np.int8(-1))
+    for g in range(-(-n // 8)):
+        if 8 * g + 8 <= n:
+            rows = codes[8 * g : 8 * g + 8]
+        else:
+            last[: n - 8 * g] = codes[8 * g :]
+            rows = last
+        for v in range(n_classes):
+            _octet(rows, np.int8(v), held)
+            for j in range(m):
+                octets[v * m + j, g] = held[j]
+
+
+@_compile()
+def count(planes, low, high, counts):  # type: ignore[no-untyped-def]
+    """Add to ``counts`` (W, W), from row ``low`` to ``high`` and right of the diagonal, the common bits."""
+    width, words = planes.shape
+    for first in range(low, high, _TILE):
+        for second in range(first, width, _TILE):
+            for i in range(first, min(first + _TILE, high)):
+                for j in range(max(i, second), min(second + _TILE, width)):
+                    total = np.uint64(0)
+                    for w in range(words):
+                        total += _ones(planes[i, w] & planes[j, w])
+                    counts[i, j] += np.int64(total)
+
+
+@_compile(fastmath={"reassoc", "nsz", "contract"})
+def binary_labels(codes, slope, bend, offset, answer):  # type: ignore[no-untyped-def]
+    """P(Y = 0 | votes) and P(Y = 1 | votes) of rows, ``answer`` (n, 2).
+
+    The log odds of a row are ``offset`` and, for each source, slope c + bend |c| of its code c, which is -1,
+    0 or 1: three weights as one parabola, so that nothing is looked up.
+    """
+    n, m = codes.shape
+    for r in range(n):
+        odds = 0.0
+        for j in range(m):
+            code = np.float64(max(codes[r, j], np.int8(-1)))
+            odds += slope[j] * code + bend[j] * abs(code)
+        odds += offset
+        # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
+        small = np.exp(-abs(odds))
+        large = 1.0 / (1.0 + small)
+        small *= large
+        answer[r, 0] = small if odds > 0 else large
+        answer[r, 1] = large if odds > 0 else small
+
+
+_CODES = np.array([[0, 1], [1, -1], [-4, 0]], np.int8)
+
+
+def _check_patterns() -> bool:
+    counts, answer = np.zeros((4, 9), np.int64), np.empty((3, 1))
+    histogram(_CODES, 3, counts)
+    look_up(_CODES, 3, np.arange(9.0)[:, None], answer)
+    return bool(answer[:, 0].tolist() == [7, 2, 3] and counts.sum() == 3)
+
+
+def _check_bits() -> bool:
+    octets, counts = np.zeros((4, 8), np.uint8), np.zeros((4, 4), np.int64)
+    pack(_CODES, 2, octets)
+    count(octets.view(np.uint64), 0, 4, counts)
+    return counts.tolist() == [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+
+
+def _check_labels() -> bool:
+    answer, weights = np.empty((3, 2)), np.ones(2)
+    binary_labels(_CODES, weights, weights, 0.0, answer)
+    return bool(np.allclose(answer[:, 1], 1 / (1 + np.exp([-2.0, -2.0, 0.0]))))
+
+
+# Each compiles its functions and looks at what they answer; only what is asked for is compiled.
+CHECKS = {"patterns": _check_patterns, "bits": _check_bits, "labels": _check_labels}

@@ -1,0 +1,1 @@
+"""The parts of a report, one file each: a function from a study to a section."""

@@ -1,0 +1,167 @@
+"""Votes that come in chunks, because they do not fit into memory at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from flyingsquid.exceptions import FlyingSquidError, VotesError
+from flyingsquid.votes import frames
+from flyingsquid.votes.coerce import as_votes
+from flyingsquid.votes.encode import Convention
+from flyingsquid.votes.states import Label, read_names
+from flyingsquid.votes.votes import Votes
+
+# Rows of an array are read so many cells at a time.
+_CHUNK_CELLS = 1 << 22
+
+
+class VoteChunks:
+    """Votes in chunks of rows, each small enough for memory.
+
+    ``LabelModel.fit``, ``MajorityVote.fit`` and ``Moments.of`` read them once and keep counts, so that memory
+    does not grow with the number of items; ``predict_proba`` and ``predict`` answer chunk by chunk.
+
+    Parameters
+    ----------
+    chunks : iterable, function or array
+        A list of chunks, or any object that gives a fresh iterator whenever it is iterated over; a function
+        without arguments that makes one; an array of shape (n, m), memory-mapped for one, which is read in
+        slices of rows; or an iterator, which can be read once only. A chunk is whatever ``fit`` takes, or an
+        object whose attribute ``votes`` is that. Chunks without rows are allowed.
+    classes : sequence of K labels, optional
+        Default: those of the first chunk. A later vote outside them is an error, never a new class.
+    names : sequence of m texts, optional
+        Names of the sources. Default: those of the first chunk. Named columns are matched by name.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = np.tile(np.array([[1, 1, 0], [0, 0, 0], [1, -1, 1]], np.int8), (400, 1))
+    >>> chunks = fs.VoteChunks([votes[:500], votes[500:]], classes=[0, 1])
+    >>> fs.Moments.of(chunks) == fs.Moments.of(votes)
+    True
+    >>> [part.shape for part in fs.MajorityVote().fit(chunks).predict_proba(chunks)]
+    [(500, 2), (700, 2)]
+    """
+
+    def __init__(
+        self,
+        chunks: Iterable[Any] | Callable[[], Iterator[Any]] | Any,
+        *,
+        classes: Sequence[Label] | None = None,
+        names: Iterable[str] | None = None,
+    ) -> None:
+        if isinstance(chunks, VoteChunks):
+            classes = chunks.classes if classes is None else classes
+            names = chunks.names if names is None else names
+            chunks = chunks._source
+        if isinstance(chunks, np.ndarray) and chunks.ndim != 2:
+            raise VotesError(f"votes have shape {chunks.shape}; one row an item and one column a source")
+        if not callable(chunks) and not hasattr(chunks, "__iter__"):
+            raise VotesError(
+                f"{type(chunks).__name__} is no source of chunks; pass a list, an array, something that can "
+                "be iterated over, or a function that makes an iterator"
+            )
+        self._source: Any = chunks
+        self._is_read = False
+        self.classes: tuple[Label, ...] | None = (
+            None if classes is None else Convention.declared(classes).classes
+        )
+        listed = None if names is None else list(names)
+        self.names: tuple[str, ...] | None = None if listed is None else read_names(listed, len(listed))
+
+    @property
+    def can_be_read_again(self) -> bool:
+        """Whether this is more than one iterator, which is used up by reading it."""
+        return callable(self._source) or not hasattr(self._source, "__next__")
+
+    def raw(self) -> Iterator[Any]:
+        """The chunks as they come; as ``Votes`` where classes or names were declared.
+
+        Raises
+        ------
+        VotesError
+            If they come from an iterator that was read before.
+        """
+        for number, chunk in enumerate(self._chunks()):
+            inside = getattr(chunk, "votes", chunk)
+            if (self.classes is None and self.names is None) or is_empty(inside):
+                yield inside
+            else:
+                yield _read(inside, number, self.classes, self.names)
+
+    def __iter__(self) -> Iterator[Votes]:
+        """The chunks as ``Votes`` of the same classes and sources; those without rows are left out."""
+        classes, names = self.classes, self.names
+        for number, chunk in enumerate(self._chunks()):
+            inside = getattr(chunk, "votes", chunk)
+            if is_empty(inside):
+                continue
+            read = _read(inside, number, classes, names)
+            classes, names = read.classes, names or read.names
+            yield read
+
+    def _chunks(self) -> Iterator[Any]:
+        if isinstance(self._source, np.ndarray):
+            return _slices(self._source)
+        if not self.can_be_read_again:
+            if self._is_read:
+                raise VotesError(
+                    "these chunks come from an iterator, which can be read only once, and it was. Pass "
+                    "something that can be read again: a list, a memory-mapped array, or a function that "
+                    "makes an iterator"
+                )
+            self._is_read = True
+        return iter(self._source() if callable(self._source) else self._source)
+
+    def __repr__(self) -> str:
+        once = "" if self.can_be_read_again else ", to be read once"
+        return f"VoteChunks({type(self._source).__name__}{once})"
+
+
+def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks | None:
+    """What a user passes as votes, if it comes in chunks; otherwise None.
+
+    Chunks are :class:`VoteChunks`, an iterator, or an object that can be iterated over and is no array,
+    table, list or tuple. ``classes`` are those of chunks that declare none.
+    """
+    if isinstance(data, VoteChunks):
+        return data if classes is None or data.classes is not None else VoteChunks(data, classes=classes)
+    if isinstance(data, (Votes, np.ndarray, list, tuple, str, bytes, dict, set)) or issparse(data):
+        return None
+    if not hasattr(data, "__iter__") or hasattr(data, "__array__") or frames.is_frame(data):
+        return None
+    return VoteChunks(data, classes=classes)
+
+
+def is_empty(chunk: Any) -> bool:
+    """Whether a chunk has no rows."""
+    shape = getattr(chunk, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return bool(shape[0] == 0)
+    return hasattr(chunk, "__len__") and len(chunk) == 0
+
+
+def _slices(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    rows = -(-_CHUNK_CELLS // max(1, array.shape[1]))  # rounded up: enough for compiled loops
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
+
+
+def _read(chunk: Any, number: int, classes: tuple[Label, ...] | None, names: tuple[str, ...] | None) -> Votes:
+    """One chunk as votes of the given classes and names."""
+    try:
+        votes = as_votes(chunk, classes)
+        if names is not None and votes.n_sources != len(names):
+            raise VotesError(
+                f"{votes.n_sources} columns; the sources are {len(names)}: {', '.join(names[:5])}"
+            )
+        if names is not None and votes.names is None:
+            votes = Votes(votes.codes, votes.classes, names, votes.items)
+        return votes.matched_to(votes.classes if classes is None else classes, names)
+    except FlyingSquidError as error:
+        raise type(error)(f"chunk {number}: {error}") from error

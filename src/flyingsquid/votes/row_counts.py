@@ -1,0 +1,191 @@
+"""Distinct rows with counts, as long as they are few: what chunks and clusters add up beside pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid.exceptions import IncompatibleError
+from flyingsquid.votes.distinct import counted_codes
+from flyingsquid.votes.states import Label, dense_codes
+from flyingsquid.votes.votes import Votes
+
+# All patterns of eleven binary sources, and beyond that 32 MB of codes at most.
+_MOST_ROWS, _MOST_CELLS = 1 << 18, 1 << 25
+# Rows of sparse votes are made dense so many cells at a time.
+_CHUNK_CELLS = 1 << 22
+
+
+def most_rows(n_sources: int) -> int:
+    """How many distinct rows are kept, by the number of sources alone, so that all parts agree.
+
+    >>> most_rows(10), most_rows(1_000)
+    (262144, 33554)
+    """
+    return max(1, min(_MOST_ROWS, _MOST_CELLS // n_sources))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RowCounts:
+    """How often each row of votes occurs, given up where there are too many different ones.
+
+    Immutable and mergeable with ``+``. Neither the order of the parts nor where they were cut changes the
+    result: a total is complete exactly where it has at most ``most`` distinct rows, and its rows stand in
+    one order. Missing votes are equal whatever their reason.
+
+    Attributes
+    ----------
+    codes : array of shape (u, m), or None where there are more than ``most`` distinct rows
+    counts : int64 array of shape (u,), or None
+        How many items have each row.
+    n_items : int
+    most : int
+        How many distinct rows are kept.
+    classes : tuple of K labels
+    names : tuple of m texts, or None
+
+    Examples
+    --------
+    >>> morning = RowCounts.of(Votes.from_classes([[0, 1], [1, 1], [0, 1]]))
+    >>> evening = RowCounts.of(Votes.from_classes([[1, 1], [0, 0]]))
+    >>> day = morning + evening
+    >>> day.votes.codes.tolist(), day.counts.tolist()
+    ([[0, 0], [0, 1], [1, 1]], [1, 2, 2])
+    """
+
+    codes: NDArray[Any] | None
+    counts: NDArray[np.int64] | None
+    n_items: int
+    most: int
+    classes: tuple[Label, ...]
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, votes: Votes, *, most: int | None = None) -> RowCounts:
+        """Count the distinct rows of votes; ``most`` defaults to :func:`most_rows`."""
+        most = most_rows(votes.n_sources) if most is None else most
+        if not isinstance(votes.codes, csr_array):
+            codes, counts = counted_codes(votes.codes, votes.n_classes)
+            return _bounded(codes, counts, votes.n_items, most, votes.classes, votes.names)
+        step = max(1, _CHUNK_CELLS // votes.n_sources)
+        parts = (votes[start : start + step] for start in range(0, votes.n_items, step))
+        dense = (Votes(dense_codes(part.codes), part.classes, part.names) for part in parts)
+        total = RowTotal()
+        for part in dense:
+            total.add(cls.of(part, most=most))
+        return total.result or cls(
+            votes.codes.toarray(), np.zeros(0, np.int64), 0, most, votes.classes, votes.names
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all rows are here."""
+        return self.codes is not None
+
+    @property
+    def votes(self) -> Votes:
+        """The distinct rows as votes; with ``counts`` as weights they stand for all items."""
+        if self.codes is None:
+            raise IncompatibleError(
+                f"there are more than {self.most:,} distinct rows among {self.n_items:,} items, and they "
+                "were given up; counts of pairs are what is left"
+            )
+        return Votes(self.codes, self.classes, self.names)
+
+    def __add__(self, other: object) -> RowCounts:
+        if not isinstance(other, RowCounts):
+            return NotImplemented
+        if other.most != self.most:
+            raise IncompatibleError(
+                f"cannot add row counts that keep {other.most:,} rows to ones that keep {self.most:,}"
+            )
+        n_items = self.n_items + other.n_items
+        if self.counts is None or other.counts is None:
+            return RowCounts(None, None, n_items, self.most, self.classes, self.names or other.names)
+        theirs = other.votes.matched_to(self.classes, self.names)
+        if theirs.n_sources != self.votes.n_sources:
+            raise IncompatibleError(
+                f"cannot add rows of {theirs.n_sources} sources to rows of {self.votes.n_sources}"
+            )
+        both = np.concatenate([dense_codes(self.votes.codes), dense_codes(theirs.codes)])
+        weights = np.concatenate([self.counts, other.counts])
+        codes, counts = counted_codes(both, len(self.classes), weights)
+        return _bounded(
+            codes, counts.astype(np.int64), n_items, self.most, self.classes, self.names or other.names
+        )
+
+    def __radd__(self, other: object) -> RowCounts:
+        # sum(parts) starts from 0.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowCounts):
+            return NotImplemented
+        same = (self.n_items, self.most, self.classes, self.names) == (
+            other.n_items, other.most, other.classes, other.names,
+        )  # fmt: skip
+        if self.codes is None or other.codes is None:
+            return same and self.codes is other.codes
+        return same and np.array_equal(self.codes, other.codes) and np.array_equal(self.counts, other.counts)  # type: ignore[arg-type]
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside
+
+    def __repr__(self) -> str:
+        rows = f"more than {self.most:,}" if self.codes is None else f"{len(self.codes):,}"
+        return f"RowCounts({self.n_items:,} items, {rows} distinct rows)"
+
+
+class RowTotal:
+    """The sum of parts that come one after the other, each row merged a few times only.
+
+    Parameters
+    ----------
+    is_wanted : bool
+        Whether rows are kept at all.
+    """
+
+    def __init__(self, *, is_wanted: bool = True) -> None:
+        self._stack: list[RowCounts] = []
+        self._is_open = is_wanted
+
+    def push(self, votes: Votes) -> None:
+        """Add the rows of votes, unless there were too many before."""
+        if self._is_open:
+            self.add(RowCounts.of(votes))
+
+    def add(self, part: RowCounts) -> None:
+        """Add counted rows."""
+        stack = self._stack
+        stack.append(part)
+        # As in a binary number: parts of like size are merged, so that no large sum takes up each small one.
+        while len(stack) > 1 and (not self._is_open or _size(stack[-1]) >= _size(stack[-2])):
+            last = stack.pop()
+            stack[-1] = stack[-1] + last
+        if not stack[-1].is_complete:
+            self._is_open = False
+
+    @property
+    def result(self) -> RowCounts | None:
+        """The sum so far; None of nothing."""
+        return sum(reversed(self._stack[:-1]), self._stack[-1]) if self._stack else None
+
+
+def _size(part: RowCounts) -> float:
+    return np.inf if part.codes is None else len(part.codes)
+
+
+def _bounded(
+    codes: NDArray[Any],
+    counts: NDArray[np.int64],
+    n_items: int,
+    most: int,
+    classes: tuple[Label, ...],
+    names: tuple[str, ...] | None,
+) -> RowCounts:
+    if len(codes) > most:
+        return RowCounts(None, None, n_items, most, classes, names)
+    return RowCounts(codes, counts, n_items, most, classes, names)

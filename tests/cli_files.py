@@ -1,0 +1,71 @@
+"""Sample files for the tests of the command line, as users have them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import flyingsquid as fs
+
+NAMES = ("links", "caps", "sender", "short", "words")
+ACCURACIES = (0.9, 0.85, 0.8, 0.7, 0.65)
+
+
+def simulate(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Votes of five sources as codes, -1 for none, and the truth."""
+    sample = fs.datasets.simulate(n, list(ACCURACIES), coverage=0.7, rng=np.random.default_rng(seed))
+    return np.asarray(sample.votes.codes), np.asarray(sample.y)
+
+
+def write_csv(path: Path, header: list[str], rows: Sequence[Sequence[object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def texts(codes: np.ndarray) -> list[list[str]]:
+    return [["" if v < 0 else ("ham", "spam")[v] for v in row] for row in codes.tolist()]
+
+
+def write_wide(path: Path, codes: np.ndarray, truth: np.ndarray | None = None) -> Path:
+    """Item, five sources, and perhaps the truth of every second item."""
+    rows: list[list[object]] = [[f"m{i}", *row] for i, row in enumerate(texts(codes))]
+    if truth is not None:
+        for i, row in enumerate(rows):
+            row.append(("ham", "spam")[truth[i]] if i % 2 else "")
+    return write_csv(path, ["id", *NAMES, *(["truth"] if truth is not None else [])], rows)
+
+
+def make_samples(folder: Path) -> Path:
+    """Every file that an example in a help text names."""
+    codes, truth = simulate()
+    write_wide(folder / "votes.csv", codes)
+    write_wide(folder / "more.csv", simulate(seed=1)[0])
+    write_wide(folder / "judged.csv", codes, truth)
+    write_wide(folder / "frames.csv", codes)
+    with gzip.open(folder / "votes.csv.gz", "wt", encoding="utf-8") as file:
+        file.write((folder / "votes.csv").read_text("utf-8"))
+    crowd = [
+        [f"t{i}", name, vote] for i, row in enumerate(texts(codes))
+        for name, vote in zip(NAMES, row, strict=True) if vote
+    ]  # fmt: skip
+    write_csv(folder / "crowd.csv", ["task", "worker", "answer"], crowd)
+    write_csv(
+        folder / "texts.csv", ["id", "text"], [[f"m{i}", f"mail <b>{i}</b>"] for i in range(len(codes))]
+    )
+    np.save(folder / "signed.npy", np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8))
+    lines = [
+        json.dumps({"id": i, **dict(zip(("links", "short"), (v or None for v in row[:2]), strict=True))})
+        for i, row in enumerate(texts(codes))
+    ]
+    (folder / "votes.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    named = fs.Votes.from_classes(
+        np.array([[v or None for v in row] for row in texts(codes)], object), names=NAMES
+    )
+    fs.LabelModel().fit(named).save(folder / "spam.fsq")
+    return folder

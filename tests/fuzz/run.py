@@ -1,0 +1,95 @@
+"""Feed files to the readers until time is up; anything but a documented error is a finding."""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import flyingsquid as fs
+from flyingsquid.formats import open_votes
+from tests.fuzz.files import damaged, example_files
+
+MOST_MEMORY = 3 << 30
+"""Address space, in bytes: libraries map far more than they use."""
+SLOWEST = 20.0
+ALLOWED = (fs.FlyingSquidError, OSError)
+
+
+@dataclass
+class Outcome:
+    """How it went."""
+
+    files: int = 0
+    read: int = 0
+    slowest: float = 0.0
+    slowest_file: str = ""
+    findings: list[tuple[str, str]] = field(default_factory=list)
+
+
+def read(path: Path, rng: random.Random) -> None:
+    """Read a file in every way that its name asks for."""
+    if path.suffix == ".fsq":
+        fs.load(path)
+        return
+    options: dict[str, Any] = rng.choice([
+        {}, {}, {}, {"signed": True}, {"classes": ("ham", "spam")}, {"item": False}, {"gold": "gold"},
+        {"form": "long"}, {"abstain": 0}, {"header": False},
+    ])  # fmt: skip
+    file = open_votes(path, chunk_rows=rng.choice([None, 7]), **options)
+    file.describe()
+    n = 0
+    for chunk in file:
+        n += chunk.votes.n_items
+        if chunk.votes.classes != file.classes or len(chunk.ids) != chunk.votes.n_items:
+            raise AssertionError("a chunk differs from its file")
+    if n != file.n_items:
+        raise AssertionError(f"{n} items in chunks and {file.n_items} in the file")
+
+
+def fuzz(folder: Path, *, seconds: float, seed: int, limit_memory: bool = False) -> Outcome:
+    """Damage valid files, and make up others, for some time."""
+    rng = random.Random(seed)
+    examples = example_files(folder)
+    contents = list(examples.values())
+    if limit_memory:
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    outcome, ends = Outcome(), time.monotonic() + seconds
+    while time.monotonic() < ends:
+        name = rng.choice(list(examples))
+        data = (
+            damaged(examples[name], contents, rng)
+            if rng.random() < 0.95
+            else rng.randbytes(rng.randrange(200))
+        )
+        path = folder / f"damaged-{name}"
+        path.write_bytes(data)
+        started = time.monotonic()
+        state = rng.getstate()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                read(path, rng)
+            outcome.read += 1
+        except ALLOWED as error:
+            if isinstance(error, fs.FlyingSquidError) and "\n" in str(error):
+                outcome.findings.append((name, f"more than one line: {error!r}"))
+        except Exception as error:
+            kept = folder / f"finding-{len(outcome.findings)}-{name}"
+            kept.write_bytes(data)
+            outcome.findings.append((str(kept), f"{type(error).__name__}: {error}"[:300]))
+            rng.setstate(state)
+        took = time.monotonic() - started
+        if took > outcome.slowest:
+            outcome.slowest, outcome.slowest_file = took, name
+            (folder / "slowest").write_bytes(data)
+        if took > SLOWEST:
+            outcome.findings.append((name, f"took {took:.1f} s"))
+        outcome.files += 1
+        if len(outcome.findings) >= 20:
+            break
+    return outcome

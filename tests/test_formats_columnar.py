@@ -1,0 +1,152 @@
+"""parquet and arrow: every type of column, statistics, identifiers, damage."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from flyingsquid.exceptions import VoteFileError
+from flyingsquid.formats import open_votes
+
+pytestmark = pytest.mark.extra
+pa = pytest.importorskip("pyarrow")
+feather = pytest.importorskip("pyarrow.feather")
+pq = pytest.importorskip("pyarrow.parquet")
+
+LABELS = [0, 1, None, 1, 0, None, 1]
+TEXTS = [None if v is None else ["ham", "spam"][v] for v in LABELS]
+CODES = [-1 if v is None else v for v in LABELS]
+COLUMNS = {
+    "int8": pa.array(LABELS, "int8"), "int64": pa.array(LABELS, "int64"), "uint8": pa.array(LABELS, "uint8"),
+    "uint64": pa.array(LABELS, "uint64"), "minus one": pa.array(CODES, "int32"),
+    "float": pa.array(LABELS, "float64"),
+    "float NaN": pa.array([np.nan if v is None else v for v in LABELS], "float32"),
+    "bool": pa.array([None if v is None else bool(v) for v in LABELS]), "string": pa.array(TEXTS),
+    "large string": pa.array(TEXTS, "large_string"), "dictionary": pa.array(TEXTS).dictionary_encode(),
+}  # fmt: skip
+
+
+def write(path, table, **options):
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, **options)
+    elif path.suffix == ".feather":
+        feather.write_feather(table, str(path))
+    else:
+        with pa.ipc.new_stream(str(path), table.schema) as out:
+            out.write_table(table)
+
+
+@pytest.mark.parametrize("name", ["v.parquet", "v.feather", "v.arrow"])
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_every_type_of_column(tmp_path, name, kind):
+    column = COLUMNS[kind]
+    write(tmp_path / name, pa.table({"id": pa.array(list("abcdefg")), "p": column, "q": column}))
+    file = open_votes(tmp_path / name, chunk_rows=3)
+    chunk = file.read()
+    assert chunk.votes.codes.T.tolist() == [CODES, CODES]
+    assert (file.item_name, file.n_items, list(np.asarray(chunk.ids))) == ("id", 7, list("abcdefg"))
+    assert chunk.votes.codes.dtype == np.int8
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("lowest", [0, 1, 7])
+def test_integers_by_statistics_or_by_reading(tmp_path, statistics, lowest):
+    rng = np.random.default_rng(0)
+    raw = rng.integers(lowest, lowest + 3, (1000, 3))
+    raw[rng.random((1000, 3)) < 0.2] = -1
+    table = pa.table({f"s{j}": raw[:, j].astype(np.int16) for j in range(3)})
+    write(tmp_path / "v.parquet", table, row_group_size=100, write_statistics=statistics)
+    file = open_votes(tmp_path / "v.parquet")
+    assert file.classes == tuple(range(lowest, lowest + 3))
+    np.testing.assert_array_equal(file.read().votes.codes, np.where(raw < 0, -1, raw - lowest))
+
+
+def test_the_same_classes_as_in_csv(tmp_path):
+    raw = [[1, 3, -1], [2, 1, 3], [-1, 1, 1], [1, 1, 2]]
+    table = pa.table({f"s{j}": [row[j] for row in raw] for j in range(3)})
+    write(tmp_path / "v.parquet", table)
+    (tmp_path / "v.csv").write_text("s0,s1,s2\n" + "\n".join(",".join(map(str, row)) for row in raw))
+    one, other = open_votes(tmp_path / "v.parquet"), open_votes(tmp_path / "v.csv")
+    assert one.classes == other.classes == (1, 2, 3)
+    np.testing.assert_array_equal(one.read().votes.codes, other.read().votes.codes)
+
+
+def test_categories_that_nobody_votes_for_are_no_classes(tmp_path):
+    indices = pa.array([0, 2, None], "int8")
+    column = pa.DictionaryArray.from_arrays(indices, pa.array(["ham", "never", "spam"]))
+    write(tmp_path / "v.feather", pa.table({"a": column, "b": column}))
+    assert open_votes(tmp_path / "v.feather").classes == ("ham", "spam")
+
+
+def test_long_form(tmp_path):
+    table = pa.table(
+        {"task": ["t9", "t9", "t1"], "worker": [7, 8, 8], "label": ["x", "y", "x"], "text": ["", "", ""]}
+    )
+    write(tmp_path / "v.parquet", table)
+    chunk = open_votes(tmp_path / "v.parquet").read()
+    assert (chunk.votes.names, list(chunk.ids)) == (("7", "8"), ["t9", "t1"])
+    assert chunk.votes.to_dense().codes.tolist() == [[0, 1], [-1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ({"id": [1, 2, 1], "a": [0, 1, 1]}, "the item 1 occurs a second time"),
+        ({"id": ["x", "y", "x"], "a": [0, 1, 1]}, "row 2: the item 'x' occurs"),
+        ({"id": ["x", None, "z"], "a": [0, 1, 1]}, "row 1 has no item identifier"),
+        ({"a": [0, 1, 1], "b": [[1], [2], [3]]}, "'b' has the type list"),
+        ({"a": [0, 1, 1], "b": ["x", "y", "x"]}, "votes mix types"),
+        ({"a": [0, 1, 1], "b": [True, False, True]}, "mix true and false"),
+        ({"a": [0.0, 0.5, 1.0], "b": [0.0, 1.0, 1.0]}, "row 1, source 'a': 0.5 is a score"),
+        ({"a": [0, -5, 1], "b": [0, 1, 1]}, "the vote -5 is no class"),
+        ({"a": [None, None], "b": [None, None]}, "nobody votes"),
+    ],
+)
+def test_what_is_refused(tmp_path, columns, match):
+    write(tmp_path / "v.parquet", pa.table(columns))
+    with pytest.raises(VoteFileError, match=match) as caught:
+        open_votes(tmp_path / "v.parquet")
+    assert "\n" not in str(caught.value)
+
+
+def test_two_columns_of_one_name(tmp_path):
+    write(tmp_path / "v.parquet", pa.Table.from_arrays([pa.array([0, 1])] * 2, names=["a", "a"]))
+    with pytest.raises(VoteFileError, match="two columns are called 'a'"):
+        open_votes(tmp_path / "v.parquet")
+
+
+def test_a_column_of_texts_is_no_source(tmp_path):
+    table = pa.table({"id": np.arange(500), "text": [f"text {i}" for i in range(500)], "a": ["x", "y"] * 250})
+    write(tmp_path / "v.parquet", table)
+    with pytest.raises(VoteFileError, match="the column 'text' has 500 or more different values"):
+        open_votes(tmp_path / "v.parquet")
+    assert open_votes(tmp_path / "v.parquet", ignore=["text"]).source_names == ("a",)
+
+
+def test_damage_is_one_line(tmp_path):
+    for name in ("v.parquet", "v.feather", "v.arrow"):
+        write(tmp_path / name, pa.table({"a": [0, 1] * 500, "b": [1, 1] * 500}))
+        data = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(data[: len(data) // 2])
+        with pytest.raises(VoteFileError) as caught:
+            open_votes(tmp_path / name).read()
+        assert "\n" not in str(caught.value)
+        assert str(tmp_path / name) in str(caught.value)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    """Ten times the rows, the same peak."""
+    peaks = []
+    for n in (100_000, 1_000_000):
+        columns = {f"s{j}": np.random.default_rng(j).integers(-1, 2, n).astype(np.int8) for j in range(6)}
+        write(tmp_path / "v.parquet", pa.table({"id": np.arange(n), **columns}), row_group_size=50_000)
+        file = open_votes(tmp_path / "v.parquet")
+        gc.collect()
+        tracemalloc.start()
+        assert sum(chunk.votes.n_items for chunk in file) == n
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0] + 1_000_000

@@ -1,0 +1,187 @@
+"""Damaged, foreign and hostile files: one clear line each, and little memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from flyingsquid.exceptions import VoteFileError
+from flyingsquid.formats import open_votes
+from tests.fuzz.run import fuzz
+
+
+def refused(path, match: str, **options) -> str:
+    with pytest.raises(VoteFileError, match=match) as caught:
+        open_votes(path, **options).read()
+    text = str(caught.value)
+    assert text.startswith(str(path))
+    assert "\n" not in text
+    assert len(text) < 700
+    return text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("v.csv", b"", "the file is empty"),
+        ("v.csv", b"\n\n", "no lines"),
+        ("v.csv", b"id,a,b\n", "a header and no rows"),
+        ("v.csv", b"a,b\n0,1\n1\n", "line 3 has 1 cells, and the first line 2"),
+        ("v.csv", b'a,b\n"x\ny",x\n\nx,y,z\n', "line 5 has 3 cells"),
+        ("v.csv", b'a,b\n0,"1\n', "a quote is not closed"),
+        ("v.csv", b"a,b\nx,y\n\xe9,x\n", r"line 3, byte 8 is not UTF-8"),
+        ("v.csv", "a,b\nx,y\n".encode("utf-16"), "UTF-16; save it as UTF-8"),
+        ("v.csv", b"a,b\nx,y\n\0,x\n", "line 3 holds a NUL byte"),
+        ("v.csv", b"a,a\n0,1\n", "two columns are called 'a'"),
+        ("v.csv", b"id,a\nx,0\ny,1\nx,1\n", "row 2: the item 'x' occurs a second time"),
+        ("v.csv", b"id,a\nx,0\n,1\n", "row 1 has no item identifier"),
+        ("v.csv", b"a,b\n0," + b"9" * 200_000 + b"\n", "line 2: field larger"),
+        ("v.csv", b"a,b\n0," + b"9" * 5_000 + b"\n", "no class|mix types|perhaps none|only one"),
+        ("v.csv", b"label\n0\n1\n", "no column is left for votes"),
+        ("v.jsonl", b'{"a": 1}\n{"a": 0', "line 2 is cut off; the file is truncated"),
+        ("v.jsonl", b'{"a": 1}\n{"a" 0}\n', "line 2 is no JSON"),
+        ("v.jsonl", b"[" * 100_000 + b"\n", "nested too deeply|no JSON"),
+        ("v.jsonl", b'{"a": ' + b"9" * 5_000 + b"}\n", "no JSON"),
+        ("v.jsonl", b'{"a": ' + b"9" * 40 + b', "b": 1}\n', "no class"),
+        ("v.jsonl", b'{"a": [1], "b": 0}\n', "'a' holds .*, which is no vote"),
+        ("v.jsonl", b'{"a": 1, "b": "x"}\n', "votes mix types"),
+        ("v.jsonl", b'{"a": 1, "b": true}\n', "votes mix true and false"),
+        ("v.jsonl", b'{"a": 1e999, "b": 1}\n', "is a score"),
+        ("v.jsonl", b'{"a": 1, "b": 0}\n[1, 0]\n', "record 2 is a list"),
+        ("v.jsonl", b'{"a": 1, "b": 0}\n7\n', "record 2 is 7"),
+        ("v.json", b'{"1": {"weak_labels": [0, 1]}, "2": {"weak_labels": [0]}}', "item '2': 1 weak labels"),
+        ("v.json", b'{"1": {"weak_labels": [0, "x"]}}', "source 1: the weak label is 'x'"),
+        ("v.json", b'{"1": {"weak_labels": [0, 1', "no JSON, or truncated"),
+        ("v.npy", b"\x93NUMPY", "damaged, truncated"),
+        ("v.npz", b"PK\x03\x04 and so on", "damaged, truncated"),
+        ("v.csv.gz", gzip.compress(b"a,b\n" + b"0,1\n" * 9_999)[:-20], "truncated or damaged"),
+        ("v.csv.gz", b"\x1f\x8b\x08\x00 nonsense", "truncated or damaged"),
+    ],
+)  # fmt: skip
+def test_one_clear_line(tmp_path, name, content, match):
+    path = tmp_path / name
+    path.write_bytes(content)
+    refused(path, match)
+
+
+def test_files_that_are_not_there_or_no_files(tmp_path):
+    refused(tmp_path / "absent.csv", "there is no such file")
+    refused(tmp_path, "none of WRENCH")
+    with pytest.raises(VoteFileError, match="NUL"):
+        open_votes("v\0.csv")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read anything")
+def test_a_file_that_may_not_be_read(tmp_path):
+    path = tmp_path / "v.csv"
+    path.write_text("a,b\n0,1\n")
+    path.chmod(0)
+    refused(path, "permission denied")
+
+
+def test_arrays_that_lie(tmp_path):
+    path = tmp_path / "v.npy"
+    np.save(path, np.array([[{}, 1]], object), allow_pickle=True)
+    refused(path, "pickle")
+    np.save(path, np.zeros((50, 3), np.int8))
+    path.write_bytes(path.read_bytes()[:-5])
+    refused(path, "truncated")
+    for array, match in (
+        (np.zeros(3), "shape"),
+        (np.zeros((0, 3)), "empty"),
+        (np.zeros((2, 2), complex), "type"),
+    ):
+        np.save(path, array)
+        refused(path, match)
+
+
+def test_pickles_inside_npz(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez(path, L=np.array([[{}, 1]], object))
+    refused(path, "pickle")
+    np.savez(path, L=np.zeros((2, 2), int), names=np.array([{}, 1], object))
+    refused(path, "pickle")
+
+
+def test_a_bomb_takes_no_memory(tmp_path):
+    """300 MB of names in 300 kB, and 400 MB of votes in 400 kB."""
+    path = tmp_path / "v.npz"
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<U1", "fortran_order": False, "shape": (75_000_000,)}
+    )
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("names.npy", "w", force_zip64=True) as file,
+    ):
+        file.write(head.getvalue())
+        for _ in range(300):
+            file.write(bytes(1_000_000))
+    tracemalloc.start()
+    refused(path, "unpacks from")
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+
+
+def test_votes_in_npz_are_unpacked_a_chunk_at_a_time(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez_compressed(path, L=np.tile(np.array([[0, 1, -1, 1]], np.int64), (1_000_000, 1)))
+    file = open_votes(path)
+    tracemalloc.start()
+    assert sum(chunk.votes.n_items for chunk in file) == 1_000_000
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+
+
+def test_a_line_without_an_end(tmp_path, monkeypatch):
+    from flyingsquid.formats import streams
+
+    monkeypatch.setattr(streams, "LONGEST_LINE", 1 << 21)
+    path = tmp_path / "v.csv"
+    path.write_bytes(b"a,b\n" + b"x" * (1 << 23))
+    refused(path, "line 2 is longer than")
+
+
+def test_a_hundred_thousand_columns(tmp_path):
+    m = 100_000
+    path = tmp_path / "v.csv"
+    lines = [
+        ",".join(f"s{j}" for j in range(m)),
+        ",".join(["0", "1"] * (m // 2)),
+        ",".join(["1", ""] * (m // 2)),
+    ]
+    path.write_text("\n".join(lines))
+    file = open_votes(path)
+    assert file.read().votes.shape == (2, m)
+    assert file.describe() == "2 items, 100,000 sources, classes 0/1, blank = abstain, wide form"
+
+
+def test_equal_hashes_are_no_duplicates(tmp_path):
+    path = tmp_path / "v.jsonl"
+    assert hash(-1) == hash(-2)
+    path.write_text('{"id": -1, "a": 0}\n{"id": -2, "a": 1}\n')
+    assert list(open_votes(path).read().ids) == [-1, -2]
+
+
+def test_many_identifiers_are_compared_in_parts(tmp_path, monkeypatch):
+    from flyingsquid.formats import unique
+
+    monkeypatch.setattr(unique, "_BUCKET", 100)
+    path = tmp_path / "v.csv"
+    rows = [f"i{k},{k % 2},0" for k in range(1_000)]
+    path.write_text("id,a,b\n" + "\n".join(rows))
+    assert open_votes(path).n_items == 1_000
+    path.write_text("id,a,b\n" + "\n".join([*rows, "i7,0,0"]))
+    refused(path, "the item 'i7' occurs a second time")
+
+
+def test_a_short_fuzz_run_finds_nothing(tmp_path):
+    outcome = fuzz(tmp_path, seconds=6, seed=1)
+    assert outcome.findings == []
+    assert outcome.files > 50

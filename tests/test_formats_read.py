@@ -1,0 +1,406 @@
+"""Files of votes are understood as their users mean them, and what is assumed is said."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, save_npz
+
+from flyingsquid.exceptions import OptionError, VoteFileError
+from flyingsquid.formats import open_votes, write_votes
+from flyingsquid.votes import Votes
+
+
+@pytest.fixture
+def made(tmp_path):
+    def make(name: str, content: str | bytes):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return make
+
+
+def codes(path, **options):
+    return open_votes(path, **options).read().votes.codes.tolist()
+
+
+# ---------------------------------------------------------------------- classes
+
+
+@pytest.mark.parametrize(
+    ("cells", "classes"),
+    [
+        (["spam", "ham"], ("ham", "spam")),
+        (["0", "1"], (0, 1)),
+        (["2", "0"], (0, 1, 2)),
+        (["1", "5"], (1, 2, 3, 4, 5)),
+        (["1.0", "0.0"], (0, 1)),
+        (["yes", "no"], ("no", "yes")),
+        (["Yes", "Yes"], ("No", "Yes")),
+        (["YES", "no"], ("no", "yes")),
+        (["TRUE", "false"], (False, True)),
+        (["y", "n"], ("n", "y")),
+        (["10", "200000"], (10, 200000)),
+    ],
+)
+def test_classes_of_a_csv(made, cells, classes):
+    path = made("v.csv", "id,a,b\n" + "".join(f"i{k},{cell},\n" for k, cell in enumerate(cells)))
+    file = open_votes(path)
+    assert file.classes == classes
+    assert [type(c) for c in file.classes] == [type(c) for c in classes]
+    assert all(code == -1 for code in file.read().votes.codes[:, 1])
+
+
+@pytest.mark.parametrize("blank", ["", "NA", "N/A", "nan", "NULL", "None", " ", "abstain", "<NA>"])
+def test_texts_that_mean_no_vote(made, blank):
+    path = made("v.csv", f"a,b\nspam,{blank}\nham,spam\n")
+    assert codes(path) == [[1, -1], [0, 1]]
+    if blank.strip():
+        assert any(f"'{blank}' was read as 'no vote'" in note for note in open_votes(path).notes)
+
+
+def test_a_text_that_means_no_vote_may_be_declared_a_class(made):
+    path = made("v.csv", "a,b\nNA,EU\nEU,\n")
+    assert codes(path, classes=["EU", "NA"]) == [[1, 0], [0, -1]]
+
+
+def test_minus_one_abstains_among_numbers_and_the_doubt_is_said(made):
+    path = made("v.csv", "a,b\n-1,0\n1,1\n")
+    file = open_votes(path)
+    assert (file.classes, codes(path)) == ((0, 1), [[-1, 0], [1, 1]])
+    assert sum("--signed" in note for note in file.notes) == 1
+
+
+def test_signed_votes_by_name(made):
+    path = made("v.csv", "a,b\n-1,0\n1,1\n")
+    file = open_votes(path, signed=True)
+    assert (file.classes, codes(path, signed=True)) == ((-1, 1), [[0, -1], [1, 1]])
+    assert not any("--signed" in note for note in file.notes)
+    with pytest.raises(VoteFileError, match="signed votes are"):
+        open_votes(made("w.csv", "a,b\n-1,0\n2,1\n"), signed=True)
+
+
+def test_three_classes_with_minus_one_are_no_doubt(made):
+    path = made("v.csv", "a,b\n-1,0\n2,1\n")
+    assert open_votes(path).classes == (0, 1, 2)
+    assert not any("--signed" in note for note in open_votes(path).notes)
+
+
+def test_declared_classes_keep_their_order_and_become_numbers_where_votes_are(made):
+    path = made("v.csv", "a,b\n3,1\n1,\n")
+    assert open_votes(path, classes=["3", "2", "1"]).classes == (3, 2, 1)
+    assert codes(path, classes=["3", "2", "1"]) == [[0, 2], [2, -1]]
+    with pytest.raises(VoteFileError, match=r"row 0, source 'a': the vote '3' has no meaning"):
+        open_votes(path, classes=[1, 2])
+
+
+def test_further_values_that_abstain_and_reasons(made):
+    path = made("v.csv", "a,b\n9,0\n1,8\n")
+    assert codes(path, abstain=9, reasons={8: "refused"}) == [[-1, 0], [1, -2]]
+    assert codes(path, abstain=["9", "8"]) == [[-1, 0], [1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("a,b\nspam,1\nham,0\n", "votes mix types"),
+        ("id,a,b\n1,0.3,1\n2,0.7,0\n3,0.8,0", "is a score and no class"),
+        ("a,b\n-7,1\n0,0\n", "the vote -7 is no class"),
+        ("a,b\nspam,\nspam,\n", "only one class occurs"),
+        ("a,b\n,\n,\n", "nobody votes"),
+    ],
+)
+def test_values_that_cannot_be_classes(made, text, match):
+    with pytest.raises(VoteFileError, match=match):
+        open_votes(made("v.csv", text))
+
+
+def test_classes_that_differ_only_in_case_are_noted(made):
+    notes = open_votes(made("v.csv", "a,b\nham,Ham\nspam,ham\n")).notes
+    assert any("differ only in spaces or case" in note for note in notes)
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def test_the_identifier_is_found_by_name_or_by_its_values(made):
+    named = open_votes(made("a.csv", "Item_ID,a,b\n1,0,1\n0,1,1\n"))
+    assert (named.item_name, named.source_names) == ("Item_ID", ("a", "b"))
+    assert list(named.read().ids) == ["1", "0"]
+    found = open_votes(made("b.csv", "post,a,b\nx1,0,1\nx2,1,1\nx3,0,0\n"))
+    assert found.item_name == "post"
+    assert any("--item" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("text", ["a,b,c\n0,1,1\n1,1,0\n", "a,b\nham,spam\nspam,ham\n"])
+def test_votes_are_not_taken_for_identifiers(made, text):
+    file = open_votes(made("v.csv", text))
+    assert file.item_name is None
+    assert file.read().ids.tolist() == [0, 1]
+
+
+def test_known_labels_are_never_votes_unless_asked_for(made):
+    path = made("v.csv", "id,a,b,label\nx,0,1,1\ny,1,1,0\n")
+    file = open_votes(path)
+    assert file.source_names == ("a", "b")
+    assert file.read().gold is None
+    assert any("--gold label" in note for note in file.notes)
+    assert open_votes(path, gold="label").read().gold.tolist() == [1, 0]
+    assert open_votes(path, sources=["a", "label"]).source_names == ("a", "label")
+
+
+def test_a_class_that_only_the_known_labels_have(made):
+    file = open_votes(made("v.csv", "a,b,gold\nx,y,z\ny,y,\n"), gold="gold")
+    assert file.classes == ("x", "y", "z")
+    assert file.read().gold.tolist() == ["z", None]
+
+
+def test_columns_that_are_no_sources(made):
+    rows = "".join(f"i{k},some text {k},{k % 2},1\n" for k in range(300))
+    path = made("v.csv", "id,text,a,b\n" + rows)
+    with pytest.raises(VoteFileError, match="'text' has 300 different values"):
+        open_votes(path)
+    assert open_votes(path, ignore=["text"]).source_names == ("a", "b")
+    with pytest.raises(VoteFileError, match="no column 'c'"):
+        open_votes(path, ignore=["c"])
+
+
+def test_a_csv_without_names(made):
+    file = open_votes(made("v.csv", "0,1,-1\n1,1,0\n"))
+    assert (file.n_items, file.names, file.source_names[0]) == (2, None, "source 0")
+    assert any("--header" in note for note in file.notes)
+    assert open_votes(made("w.csv", "0,1,2\n1,1,0\n"), header=True).source_names == ("0", "1", "2")
+
+
+def test_other_separators(made):
+    assert open_votes(made("v.csv", "a;b\nham;spam\nspam;\n")).source_names == ("a", "b")
+    assert open_votes(made("v.tsv", "a\tb\nham\tspam\nspam\t\n")).source_names == ("a", "b")
+    assert open_votes(made("noname", "a\tb\nham\tspam\nspam\t\n")).format == "tsv"
+
+
+def test_quotes_blank_lines_and_a_byte_order_mark(made):
+    text = '\ufeffid,"a,1","b\n2"\r\n\r\n"x ""1""",ham,spam\r\ny,spam,\r\n\r\n'
+    file = open_votes(made("v.csv", text))
+    assert file.source_names == ("a,1", "b\n2")
+    assert list(file.read().ids) == ['x "1"', "y"]
+
+
+# ---------------------------------------------------------------------- long form
+
+
+def test_crowd_triples_are_recognised_and_stay_sparse(made):
+    file = open_votes(made("v.csv", "task,worker,label\nt9,ann,1\nt9,bob,0\nt1,bob,1\n"))
+    chunk = file.read()
+    assert (file.form, chunk.votes.is_sparse, list(chunk.ids)) == ("long", True, ["t9", "t1"])
+    assert chunk.votes.to_dense().codes.tolist() == [[1, 0], [-1, 1]]
+    assert file.describe() == "2 items, 2 sources, classes 0/1, no row = abstain, long form"
+
+
+def test_other_names_of_triples_and_the_wide_form_by_force(made):
+    path = made("v.csv", "q,who,said,truth\n1,a,x,x\n1,b,y,x\n2,a,y,\n")
+    file = open_votes(path, long=("q", "who", "said"), gold="truth")
+    assert file.read().gold.tolist() == ["x", None]
+    wide = open_votes(made("w.csv", "task,worker,label\n1,0,1\n2,1,0\n"), form="wide", gold="label")
+    assert wide.source_names == ("worker",)
+    with pytest.raises(VoteFileError, match="--long"):
+        open_votes(path, form="long")
+
+
+def test_two_votes_of_one_source_on_one_item(made):
+    path = made("v.csv", "task,worker,label\nt,a,1\nt,a,0\nu,a,1\n")
+    with pytest.raises(VoteFileError, match="'a' votes more than once on item 't'"):
+        open_votes(path).read()
+    assert codes_of_sparse(path, duplicates="last") == [[0], [1]]
+
+
+def codes_of_sparse(path, **options):
+    return open_votes(path, **options).read().votes.to_dense().codes.tolist()
+
+
+# ---------------------------------------------------------------------- JSON
+
+
+def test_json_lines_flat_nested_and_by_position(made):
+    flat = '{"id": 7, "a": "x", "b": null}\n{"id": 8, "b": "y", "c": "x"}\n'
+    file = open_votes(made("v.jsonl", flat))
+    assert (file.source_names, list(file.read().ids)) == (("a", "b", "c"), [7, 8])
+    assert file.read().votes.codes.tolist() == [[0, -1, -1], [-1, 1, 0]]
+    nested = '{"id": "p", "text": "long", "votes": {"a": true, "id": false}, "gold": true}\n'
+    file = open_votes(made("n.jsonl", nested), gold="gold")
+    assert (file.source_names, file.classes, file.item_name) == (("a", "id"), (False, True), "id")
+    assert file.read().gold.tolist() == [True]
+    assert codes(made("p.jsonl", "[0, 1, null]\n[1, 1, -1]\n")) == [[0, 1, -1], [1, 1, -1]]
+
+
+def test_a_list_of_records(made):
+    assert codes(made("v.json", '[{"a": 0, "b": 1},\n {"a": 1, "b": null}]')) == [[0, 1], [1, -1]]
+
+
+def test_numbers_in_text_are_texts_in_json(made):
+    assert open_votes(made("v.jsonl", '{"a": "0", "b": "1"}\n')).classes == ("0", "1")
+
+
+def test_wrench_in_a_file_and_in_a_folder(made, tmp_path):
+    data = {str(k): {"label": k % 2, "weak_labels": [-1, k % 2, 1], "data": {"text": "x"}} for k in range(4)}
+    file = open_votes(made("t.json", json.dumps(data)), gold="label")
+    assert (file.classes, file.read().gold.tolist()) == ((0, 1), [0, 1, 0, 1])
+    (tmp_path / "youtube").mkdir()
+    made("youtube/train.json", json.dumps(data))
+    made("youtube/test.json", json.dumps({"9": data["1"]}))
+    made("youtube/label.json", '{"0": "ham", "1": "spam"}')
+    folder = open_votes(tmp_path / "youtube", gold="label")
+    assert (folder.format, folder.classes, folder.n_items) == ("wrench", ("ham", "spam"), 4)
+    assert any("--part" in note for note in folder.notes)
+    assert list(open_votes(tmp_path / "youtube", part="test").read().ids) == ["9"]
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+def test_arrays_as_snorkel_keeps_them(tmp_path):
+    matrix = np.array([[-1, 0, 2], [1, 1, -1]])
+    np.save(tmp_path / "L.npy", matrix)
+    assert codes(tmp_path / "L.npy") == matrix.tolist()
+    assert open_votes(tmp_path / "L.npy").names is None
+    np.savez(tmp_path / "s.npz", L_train=matrix, L_test=matrix[:1], Y_train=np.array([0, -1]))
+    with pytest.raises(VoteFileError, match="--part"):
+        open_votes(tmp_path / "s.npz")
+    chunk = open_votes(tmp_path / "s.npz", part="train", gold="Y_train").read()
+    assert (chunk.votes.codes.tolist(), chunk.gold.tolist()) == (matrix.tolist(), [0, None])
+    twice = csr_array((np.array([1, 2]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
+    for bad, match in (
+        (csr_array([[-1, 2]]), "class \\+ 1"),
+        (twice, "votes twice"),
+        (csr_array([[99999]]), "no vote"),
+    ):
+        save_npz(tmp_path / "bad.npz", bad)
+        with pytest.raises(VoteFileError, match=match):
+            open_votes(tmp_path / "bad.npz")
+    save_npz(tmp_path / "sparse.npz", csr_array(matrix + 1))
+    assert open_votes(tmp_path / "sparse.npz").read().votes.to_dense().codes.tolist() == matrix.tolist()
+
+
+@pytest.mark.parametrize("matrix", [
+    np.array([[np.nan, 0.0], [1.0, 1.0]]), np.array([[True, False], [True, True]]),
+    np.array([["", "a"], ["b", "a"]]), np.asfortranarray([[0, 1], [1, -1]]), np.array([[300, 0], [7, -1]]),
+])  # fmt: skip
+@pytest.mark.parametrize("packed", [False, True])
+def test_arrays_of_every_type(tmp_path, matrix, packed):
+    path = tmp_path / ("L.npz" if packed else "L.npy")
+    np.savez_compressed(path, L=matrix) if packed else np.save(path, matrix)
+    file = open_votes(path)
+    expected = np.full(matrix.shape, -1)
+    for k, label in enumerate(file.classes):
+        expected[matrix == label] = k
+    np.testing.assert_array_equal(file.read().votes.codes, expected)
+    assert (expected >= 0).any()
+
+
+def test_texts_of_arrays(tmp_path):
+    np.save(tmp_path / "L.npy", np.array([[-1, 7], [9, 7]]))
+    assert open_votes(tmp_path / "L.npy").classes == (7, 9)
+
+
+# ---------------------------------------------------------------------- recognising, chunks, standard input
+
+
+def test_name_and_content_must_agree(made, tmp_path):
+    np.save(tmp_path / "L.npy", np.zeros((2, 2), int))
+    (tmp_path / "L.npy").rename(tmp_path / "L.csv")
+    with pytest.raises(VoteFileError, match="begins as npy does") as caught:
+        open_votes(tmp_path / "L.csv")
+    assert "\n" not in str(caught.value)
+    assert open_votes(tmp_path / "L.csv", format="npy").format == "npy"
+    with pytest.raises(VoteFileError, match="does not begin like that"):
+        open_votes(made("v.parquet", "a,b\n0,1\n"))
+    with pytest.raises(VoteFileError, match="first line is JSON"):
+        open_votes(made("v.csv", '{"a": 1}\n'))
+    with pytest.raises(OptionError, match="unknown"):
+        open_votes(made("w.csv", "a,b\n0,1\n"), format="xls")
+
+
+def test_gzip_is_recognised_by_its_bytes(made):
+    packed = gzip.compress(b"a,b\n0,1\n1,\n")
+    assert codes(made("v.csv.gz", packed)) == [[0, 1], [1, -1]]
+    assert codes(made("v.csv", packed)) == [[0, 1], [1, -1]]
+
+
+@pytest.mark.parametrize("name", ["v.csv", "v.jsonl", "v.npy", "v.npz", "v.json", "l.csv"])
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_chunks_have_the_same_classes_and_can_be_read_again(tmp_path, name, rows):
+    rng = np.random.default_rng(0)
+    votes = Votes(rng.integers(-1, 3, (50, 4)).astype(np.int8), (0, 1, 2), ("a", "b", "c", "d"))
+    write_votes(tmp_path / name, votes, ids=np.arange(50), form="long" if name == "l.csv" else None)
+    file = open_votes(tmp_path / name, chunk_rows=rows)
+    for _ in range(2):
+        chunks = list(file)
+        assert [c.votes.n_items for c in chunks] == [rows] * (50 // rows) + [50 % rows] * (50 % rows > 0)
+        assert {c.votes.classes for c in chunks} == {(0, 1, 2)}
+        whole = np.concatenate([c.votes.to_dense().codes for c in chunks])
+        np.testing.assert_array_equal(whole, votes.codes)
+        assert [int(i) for c in chunks for i in c.ids] == list(range(50))
+
+
+def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path, monkeypatch):
+    from flyingsquid.formats import spool
+
+    monkeypatch.setattr(spool, "_IN_MEMORY", 100)
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(-1, 2, (70_000, 3))
+    body = io.StringIO()
+    np.savetxt(body, np.column_stack([np.arange(70_000) + 10, matrix]), "%d", ",")
+    (tmp_path / "v.csv").write_text("id,a,b,c\n" + body.getvalue())
+    file = open_votes(tmp_path / "v.csv")
+    np.testing.assert_array_equal(np.concatenate([c.votes.codes for c in file]), matrix)
+
+
+def test_standard_input_is_read_more_than_once():
+    code = (
+        "from flyingsquid.formats import open_votes; f = open_votes('-');"
+        "print(f.format, [sum(c.votes.n_items for c in f) for _ in range(2)], f.path)"
+    )
+    content = b'{"a":0,"b":1}\n{"a":1,"b":1}\n'
+    answer = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True, check=True)
+    assert answer.stdout.decode().strip() == "jsonl [2, 2] standard input"
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("v.parquet", b"PAR1"), ("v.arrow", b"ARROW1"), ("v.zst", b"\x28\xb5\x2f\xfd")]
+)
+def test_what_needs_pyarrow_says_so(made, monkeypatch, name, start):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(VoteFileError, match=r"needs pyarrow: pip install 'flyingsquid\[files\]'"):
+        open_votes(made(name, start + b" and more"))
+    with pytest.raises(VoteFileError, match=r"flyingsquid\[files\]"):
+        write_votes(made("v.csv", "").with_name("w.parquet"), Votes(np.zeros((2, 2), np.int8), (0, 1)))
+
+
+def test_options_that_contradict(made):
+    path = made("v.csv", "id,a,b\nx,0,1\n")
+    for options in (
+        {"form": "tall"}, {"form": "wide", "long": ("a", "b", "c")}, {"long": ("a", "b")}, {"classes": "ab"},
+        {"classes": ["x"]}, {"classes": ["0", "1"], "abstain": 0}, {"reasons": {"x": "bored"}},
+        {"sources": "a"}, {"duplicates": "best"}, {"chunk_rows": 0}, {"item": True},
+        {"signed": True, "classes": [0, 1]}, {"sources": ["id"], "item": "id"},
+    ):  # fmt: skip
+        with pytest.raises(OptionError):
+            open_votes(path, **options)
+
+
+@pytest.mark.skipif("FLYINGSQUID_DATA" not in os.environ, reason="real data are elsewhere")
+def test_real_matrices_are_read_as_they_are():
+    from pathlib import Path
+
+    path = Path(os.environ["FLYINGSQUID_DATA"]) / "youtube" / "youtube.npz"
+    with np.load(path) as arrays:
+        chunk = open_votes(path, part="train", gold="Y_train").read()
+        np.testing.assert_array_equal(chunk.votes.codes, arrays["L_train"])
+        np.testing.assert_array_equal(chunk.gold_codes, arrays["Y_train"])

@@ -1,0 +1,249 @@
+"""Ready-made labeling functions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import flyingsquid as fs
+from flyingsquid.exceptions import LabelingError, OptionError
+from flyingsquid.labeling import (
+    classifier,
+    from_column,
+    from_file,
+    from_mapping,
+    gazetteer,
+    keywords,
+    regex,
+    threshold,
+)
+
+WRONG: Any = b"a"
+TEXTS = ["Subscribe to MY channel", "subscriber of C++", None, "ein Käse, naïve", "sub scribe"]
+
+
+def kinds_of_data(columns):
+    """The same items in every container that is installed."""
+    names = list(columns)
+    yield [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for package, make in (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "table")):
+        try:
+            module = __import__(package)
+        except ImportError:
+            continue
+        yield getattr(module, make)(columns)
+
+
+def votes_of(function, columns, classes=None):
+    """Votes, which must be the same whatever holds the data."""
+    every = [
+        fs.apply([function], data, classes=classes).codes.ravel().tolist() for data in kinds_of_data(columns)
+    ]
+    assert all(votes == every[0] for votes in every)
+    return every[0]
+
+
+# ---------------------------------------------------------------------- texts
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "expected"),
+    [
+        ("subscribe", {}, [1, -1, -1, -1, -1]),
+        ("subscribe", {"whole_words": False}, [1, 1, -1, -1, -1]),
+        ("subscribe", {"ignore_case": False}, [-1, -1, -1, -1, -1]),
+        (["my channel", "c++"], {}, [1, 1, -1, -1, -1]),
+        (["käse"], {}, [-1, -1, -1, 1, -1]),
+        (["k"], {}, [-1, -1, -1, -1, -1]),
+        (["."], {}, [-1, -1, -1, -1, -1]),
+    ],
+)
+def test_keywords(words, options, expected):
+    assert votes_of(keywords(words, 1, **options), {"text": TEXTS}) == expected
+
+
+def test_a_list_of_texts_is_looked_at_itself():
+    assert fs.apply([keywords("song", 0)], ["a song", "none"]).codes.ravel().tolist() == [0, -1]
+    assert fs.apply([keywords("song", 0, column="title")], [{"title": "song"}]).codes.tolist() == [[0]]
+
+
+def test_regex():
+    pattern = r"sub.?scribe\b"
+    assert votes_of(regex(pattern, 1, flags=re.IGNORECASE), {"text": TEXTS}) == [1, -1, -1, -1, 1]
+    assert regex(re.compile("a", re.IGNORECASE), "x")("A") == "x"
+
+
+def test_gazetteer():
+    places = gazetteer({"New York": "place", "New York Times": "paper", "C++": "language", "Times": "paper"})
+    texts = ["in new york.", "The NEW  York Times", "c++ in New York", "c + +", "new times", "york", None, ""]
+    expected = ["place", "paper", None, "language", "paper", None, None, None]
+    classes = ["place", "paper", "language"]
+    codes = [-1 if e is None else classes.index(e) for e in expected]
+    assert votes_of(places, {"text": texts}, classes) == codes
+    one = gazetteer(["Ann", "Bob"], "person", ignore_case=False)
+    assert (one("ann and Bob"), one("bob")) == ("person", None)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "a b", "c", "b c a"]), unique=True, min_size=1), st.text("abc "))
+def test_a_gazetteer_of_one_class_is_keywords(entries, text):
+    assert gazetteer(entries, 1)(text) == keywords(entries, 1)(re.sub(" +", " ", text))
+
+
+def test_what_is_no_text_is_named():
+    with pytest.raises(LabelingError, match="row 1, column 'text': 3 is no text"):
+        fs.apply([keywords("a", 1)], [{"text": "a"}, {"text": 3}])
+    with pytest.raises(LabelingError, match=r"function 'keywords_a'.*row 1 has no 'text'"):
+        fs.apply([keywords("a", 1)], [{"text": "a"}, {"body": "a"}])
+
+
+@pytest.mark.extra
+def test_missing_texts_of_pandas_get_no_vote():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"text": ["a", None, np.nan, pd.NA]})
+    assert fs.apply([keywords("a", 1)], frame).codes.ravel().tolist() == [1, -1, -1, -1]
+    with pytest.raises(LabelingError, match="no column 'body'; the table has text"):
+        fs.apply([keywords("a", 1, column="body")], frame)
+
+
+# --------------------------------------------------------------------- numbers, classifiers, labels
+
+
+def test_threshold():
+    columns = {"size": [1.0, 5.0, None, 10.0, float("nan")]}
+    assert votes_of(threshold("size", 1, at_least=5), columns) == [-1, 1, -1, 1, -1]
+    assert votes_of(threshold("size", 1, at_most=5), columns) == [1, 1, -1, -1, -1]
+    assert votes_of(threshold("size", 1, at_least=2, at_most=5, otherwise=0), columns) == [0, 1, -1, 0, -1]
+    assert votes_of(threshold("size", True, at_least=2), {"size": [1, 2]}) == [-1, 1]
+    with pytest.raises(LabelingError, match="column 'size' does not hold numbers"):
+        fs.apply([threshold("size", 1, at_least=2)], [{"size": "large"}])
+
+
+def test_classifier_votes_where_it_is_sure():
+    X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    model = LogisticRegression().fit(X, ["a", "a", "b", "b"])
+    votes = fs.apply([classifier(model, min_confidence=0.75)], X)
+    sure = model.predict_proba(X).max(axis=1) >= 0.75
+    assert 0 < sure.sum() < 4
+    assert [votes.classes[c] if c >= 0 else None for c in votes.codes[:, 0]] == [
+        label if s else None for label, s in zip("aabb", sure, strict=True)
+    ]
+    every = fs.apply([classifier(model, min_confidence=0)], X)
+    assert every.codes.ravel().tolist() == [0, 0, 1, 1]
+
+
+def test_classifier_looks_at_columns():
+    columns = {"size": [0.0, 1.0, 2.0, 3.0], "noise": [5.0, 5.0, 5.0, 5.0], "text": ["a", "a", "b", "b"]}
+    model = DecisionTreeClassifier().fit(np.array([columns["size"], columns["noise"]]).T, [0, 0, 1, 1])
+    picked = classifier(model, columns=["size", "noise"])
+    assert votes_of(picked, columns) == [0, 0, 1, 1]
+
+    class Texts:
+        classes_ = ["a", "b"]
+
+        def predict_proba(self, texts):
+            return [[float(t == "a"), float(t == "b")] for t in texts]
+
+    assert votes_of(classifier(Texts(), columns="text"), columns) == [0, 0, 1, 1]
+
+
+def test_a_classifier_without_probabilities_or_fit_is_refused():
+    with pytest.raises(OptionError, match="LinearSVC has no predict_proba"):
+        classifier(LinearSVC())
+    with pytest.raises(OptionError, match="has no classes_"):
+        classifier(make_pipeline(LogisticRegression()))
+    with pytest.raises(OptionError, match="no probability"):
+        classifier(LogisticRegression().fit([[0], [1]], [0, 1]), min_confidence=80)
+
+
+def test_labels_of_somebody_else():
+    columns = {"id": ["c1", "c2", "c3"], "stars": [1, 5, 3], "ann": ["spam", None, "ham"]}
+    assert votes_of(from_mapping({"c1": 1, "c9": 0}), columns) == [1, -1, -1]
+    assert votes_of(from_column("stars", labels={1: 0, 5: 1}), columns) == [0, 1, -1]
+    assert votes_of(from_column("ann"), columns) == [1, -1, 0]
+    assert from_column("ann").name == "ann"
+
+
+@pytest.mark.extra
+def test_a_classifier_fitted_on_names_gets_names():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"noise": [5.0] * 4, "size": [0.0, 1.0, 2.0, 3.0]})
+    model = DecisionTreeClassifier().fit(frame[["size"]], [0, 0, 1, 1])
+    assert fs.apply([classifier(model, columns=["size"])], frame).codes.ravel().tolist() == [0, 0, 1, 1]
+    with pytest.raises(LabelingError, match="no column 'weight'; the table has noise, size"):
+        fs.apply([classifier(model, columns=["weight"])], frame)
+
+
+@pytest.mark.extra
+def test_a_column_of_integers_with_nulls():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"ann": [1, None, 0]})  # pandas makes floats of it
+    assert fs.apply([from_column("ann")], frame).codes.ravel().tolist() == [1, -1, 0]
+
+
+def test_labels_in_a_file(tmp_path):
+    path = tmp_path / "ann.csv"
+    path.write_text("\ufeffid,label,note\n1,spam,x\n2,,y\n3,ham,\n3,ham,\n")
+    ann = from_file(path)
+    assert ann.name == "ann"
+    assert votes_of(ann, {"id": [1, 2, 3, 4]}) == [1, -1, 0, -1]
+    (tmp_path / "bob.tsv").write_text("key\tsaid\n1\t2\n2\t0\n")
+    bob = from_file(tmp_path / "bob.tsv", id="key", label="said")
+    assert fs.apply([bob], [{"key": "1"}, {"key": "2"}]).codes.ravel().tolist() == [2, 0]
+    with pytest.raises(LabelingError, match=r"ann.csv has no column 'said'; it has id, label, note"):
+        from_file(path, label="said")
+    path.write_text("id,label\n1,spam\n1,ham\n")
+    with pytest.raises(LabelingError, match=r"line 3: '1' is labelled twice, 'spam' and 'ham'"):
+        from_file(path)
+
+
+# ---------------------------------------------------------------------- names and wrong options
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        (keywords(["check out", "C++"], 1), "keywords_check_out_C"),
+        (keywords("a" * 90, 1), "keywords_" + "a" * 31),
+        (regex(r"check.*out", 1), "regex_check_out"),
+        (regex(r"^\W+$", 1), "regex_W"),
+        (gazetteer(["Ann", "Bob", "Cleo", "Dan"], 1), "gazetteer_Ann_Bob_Cleo"),
+        (threshold("length", 1, at_least=2.5, at_most=1e6), "length_at_least_2_5_at_most_1e_06"),
+        (classifier(LogisticRegression().fit([[0], [1]], [0, 1])), "LogisticRegression_0_8"),
+        (from_mapping({1: 1}), "labels_by_id"),
+        (keywords("a", 1, name="mine"), "mine"),
+    ],
+)
+def test_names(made, name):
+    assert made.name == name
+    assert made.vectorized
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: keywords([], 1), "at least one"),
+        (lambda: keywords(["a", " "], 1), "none empty"),
+        (lambda: keywords("a", 0.5), "label=0.5 is no class"),
+        (lambda: keywords("a", None), "label=None is no class"),
+        (lambda: regex("(", 1), "no regular expression"),
+        (lambda: regex(WRONG, 1), "looks at bytes"),
+        (lambda: gazetteer({"a": 1}, 1), "already say"),
+        (lambda: gazetteer(["a"]), "say no classes"),
+        (lambda: gazetteer({"a": 1, "A": 0}), "stands for 1 and for 0"),
+        (lambda: gazetteer({" ": 1}), "has no words"),
+        (lambda: threshold("a", 1), "at_least=, at_most="),
+        (lambda: from_mapping(WRONG), "must be a mapping"),
+    ],
+)
+def test_wrong_options_are_refused_when_the_function_is_made(call, message):
+    with pytest.raises(OptionError, match=message):
+        call()

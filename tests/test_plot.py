@@ -1,0 +1,129 @@
+"""Pictures: drawn on the axes that are given, without pyplot, for hostile names, few and many sources."""
+
+from __future__ import annotations
+
+import io
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.analysis import agreement, calibration, dependence_given_truth
+from flyingsquid.exceptions import OptionError
+from flyingsquid.models import learning_curve, leave_one_out
+
+matplotlib = pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.extra
+HOSTILE = ["$\\frac{1}{", "<script>", "a\nb", "x" * 500, "\u202eabc", ""]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    sample = fs.datasets.simulate(
+        800, [0.9, 0.8, 0.75, 0.7, 0.65, 0.6], coverage=0.8, rng=np.random.default_rng(0)
+    )
+    votes = fs.Votes(sample.votes.codes, sample.votes.classes, tuple(HOSTILE))
+    return votes, sample.y, fs.LabelModel().fit(votes)
+
+
+def pictures(votes, y, model):
+    """Every picture by name: a function of axes, and how many of these it takes."""
+    from flyingsquid import plot
+
+    summary = fs.summarize(votes, y, model)
+    found = leave_one_out(model, votes, y)
+    curve = learning_curve(model, votes, y, rng=np.random.default_rng(0), sizes=[100, 800], repeats=2)
+    given = dependence_given_truth(votes, y)
+    counted = fs.MajorityVote().fit(votes).explain(votes[[3]])
+    return {
+        "accuracies": (lambda a: plot.plot_accuracies(summary, a), 1),
+        "coverage": (lambda a: plot.plot_coverage(summary, a), 1),
+        "agreement": (lambda a: plot.plot_agreement(agreement(votes), a), 1),
+        "dependence": (lambda a: plot.plot_dependence(given, votes.source_names, a, least=0.0), 1),
+        "posteriors": (lambda a: plot.plot_posteriors(model.predict_proba(votes), a), 1),
+        "calibration": (lambda a: plot.plot_calibration(calibration(model, votes, y), a), 2),
+        "explanation": (lambda a: plot.plot_explanation(model.explain(votes[[3]]), a), 1),
+        "majority": (lambda a: plot.plot_explanation(counted, a, most=2), 1),
+        "leave_one_out": (lambda a: plot.plot_leave_one_out(found, a), 1),
+        "learning_curve": (lambda a: plot.plot_learning_curve(curve, a), 1),
+    }  # fmt: skip
+
+
+NAMES = [
+    "accuracies", "coverage", "agreement", "dependence", "posteriors", "calibration", "explanation",
+    "majority", "leave_one_out", "learning_curve",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def drawn(fitted):
+    return pictures(*fitted)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pictures_draw_on_new_and_on_given_axes(drawn, name):
+    from matplotlib.figure import Figure
+
+    draw, n_axes = drawn[name]
+    before = dict(matplotlib.rcParams)
+    figure = Figure()
+    given = figure.subplots(n_axes, 1)
+    assert np.all(np.asarray(draw(given)) == np.asarray(given))
+    new = draw(None)
+    axis = new[0] if n_axes > 1 else new
+    assert axis.figure is not figure
+    for each in (figure, axis.figure):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph")  # no font has them all
+            each.savefig(io.BytesIO(), format="png", dpi=40)
+    assert dict(matplotlib.rcParams) == before
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    assert pyplot is None or not pyplot.get_fignums()
+
+
+def test_sources_stand_in_order_of_their_accuracy(fitted):
+    from flyingsquid.plot import plot_accuracies
+
+    _, y, _ = fitted
+    votes = fs.Votes(fitted[0].codes, (0, 1), tuple("abcdef"))
+    axis = plot_accuracies(fs.summarize(votes, y))
+    precision = fs.summarize(votes, y).to_dict()["precision"]
+    expected = [votes.names[i] for i in np.argsort(-np.array(precision))]
+    assert [label.get_text() for label in axis.get_yticklabels()] == expected
+
+
+def test_sure_labels_stand_at_the_ends():
+    from flyingsquid.plot import plot_posteriors
+
+    axis = plot_posteriors(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), bins=2)
+    assert [patch.get_height() for patch in axis.patches] == [1, 2]
+
+
+def test_blue_bars_are_for_the_label():
+    from flyingsquid.plot import plot_explanation
+
+    sample = fs.datasets.simulate(800, [0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    why = fs.LabelModel(method="triplet_mean").fit(sample.votes).explain([1, 1, 0])
+    axis = plot_explanation(why)
+    widths = [patch.get_width() for patch in axis.patches]
+    assert sum(widths) == pytest.approx(why.log_odds)
+    assert [np.sign(w) for w in widths[1:]] == [np.sign(c.adds) for c in why.contributions]
+
+
+def test_wrong_things_are_refused():
+    from flyingsquid import plot
+
+    for draw in (
+        plot.plot_accuracies, plot.plot_coverage, plot.plot_agreement, plot.plot_calibration,
+        plot.plot_explanation, plot.plot_leave_one_out, plot.plot_learning_curve, plot.plot_drift,
+    ):  # fmt: skip
+        with pytest.raises(OptionError, match="takes"):
+            draw([1, 2])
+    with pytest.raises(OptionError, match="no accuracy"):
+        plot.plot_accuracies(fs.summarize([[0, 1], [1, 1]]))
+    with pytest.raises(OptionError, match="shape"):
+        plot.plot_dependence(np.eye(3), ["a", "b"])
+    with pytest.raises(OptionError, match="shape"):
+        plot.plot_posteriors(np.ones((2, 2, 2)))

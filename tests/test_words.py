@@ -1,0 +1,189 @@
+"""What is said about sources is so: on votes drawn from a model, and on real judges beside known labels."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+import flyingsquid as fs
+from flyingsquid.analysis import dependence_given_truth, find, in_words
+from flyingsquid.exceptions import VotesError
+
+DATA = os.environ.get("FLYINGSQUID_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="FLYINGSQUID_DATA is not set")
+
+
+def test_an_adversary_and_the_order_are_named():
+    accuracies = [0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.3]
+    sample = fs.datasets.simulate(20_000, accuracies, rng=np.random.default_rng(0))
+    model = fs.LabelModel().fit(sample.votes)
+    for y in (None, sample.y):
+        found = find(sample.votes, y, model)
+        assert found.worse_than_chance == ("source 7",)
+        assert found.strongest.names == ("source 0", "source 1")
+        assert not found.strongest.alike
+        assert found.weakest.names == ("source 7", "source 6")
+        assert found.effective_sources == pytest.approx(8, abs=0.1)
+        text = " ".join(in_words(sample.votes, y, model))
+        assert "source 7 is worse than chance." in text
+        assert "8 sources on 20,000 items" in text
+    assert "known labels" not in " ".join(in_words(sample.votes, None, model)[:4])
+
+
+def test_sources_with_a_few_votes_are_not_ranked():
+    """Of workers with three votes some are always right; they say nothing about who is strongest."""
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(3_000, [0.9, 0.8, 0.7, 0.6] + [0.7] * 40, rng=rng)
+    codes = np.array(sample.votes.codes)
+    for worker in range(4, 44):
+        seen = rng.permutation(3_000)[:3]
+        codes[np.setdiff1d(np.arange(3_000), seen), worker] = -1
+    votes = fs.Votes.from_classes(codes)
+    found = find(votes, sample.y)
+    assert found.strongest.names == ("source 0",)
+    assert found.weakest.names == ("source 3",)
+    assert found.n_unranked > 20
+    assert f"{found.n_unranked} sources with too few votes are not ranked." in " ".join(
+        in_words(votes, sample.y)
+    )
+
+
+def test_equal_sources_cannot_be_told_apart():
+    sample = fs.datasets.simulate(1_000, [0.75] * 6, rng=np.random.default_rng(0))
+    found = find(sample.votes, sample.y)
+    assert len(set(found.strongest.names) | set(found.strongest.alike)) >= 5
+    assert "cannot be told apart" in " ".join(in_words(sample.votes, sample.y))
+
+
+def test_a_few_votes_call_nobody_worse_than_chance():
+    votes = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]])
+    found = find(votes, [0, 1, 1])
+    assert found.worse_than_chance == ()
+
+
+def test_dependent_sources_are_worth_less():
+    graph = fs.DependencyGraph(8, source_edges=[(0, 1), (2, 3)])
+    sample = fs.datasets.simulate_graph(10_000, graph, 0.75, rng=np.random.default_rng(0))
+    found = find(sample.votes, sample.y)
+    assert {(p.first, p.second) for p in found.dependent} == {
+        ("source 0", "source 1"),
+        ("source 2", "source 3"),
+    }
+    assert found.n_dependent == 2
+    assert found.n_pairs == 28
+    assert 7 < found.effective_sources < 8
+    blind = find(sample.votes, model=fs.LabelModel("learn", method="covariance").fit(sample.votes))
+    assert {(p.first, p.second) for p in blind.dependent[:2]} == {
+        (p.first, p.second) for p in found.dependent
+    }
+
+
+def test_nothing_is_said_of_sources_that_nobody_judged():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3_000)
+    fires = rng.random((3_000, 5)) < np.where(y[:, None] == [0, 1, 0, 1, 0], 0.4, 0.1)
+    votes = fs.Votes.from_classes(np.where(fires, [0, 1, 0, 1, 0], -1))
+    found = find(votes, model=fs.LabelModel().fit(votes))
+    assert len(found.not_judged) == 5
+    text = " ".join(in_words(votes, model=fs.LabelModel().fit(votes)))
+    assert "chance" not in text
+    assert "No source is worse than chance" in " ".join(in_words(votes, y))
+
+
+def test_flags_are_said():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(2_000, [0.8, 0.8, 0.75, 0.7], rng=rng)
+    raw = sample.votes.codes.astype(object)
+    one_sided = np.where(raw[:, 0] == 1, 1, -1)
+    refusing = np.where(rng.random(2_000) < 0.1, "no", raw[:, 1])
+    silent = np.full(2_000, -1)
+    table = np.column_stack([raw, raw[:, 3], one_sided, refusing, silent])
+    votes = fs.Votes.from_classes(table, names=list("abcdefgh"), classes=[0, 1], reasons={"no": "refused"})
+    text = " ".join(in_words(votes, sample.y))
+    assert "d and e are near copies of each other." in text
+    assert "Never vote: h." in text
+    assert "Vote for one class only: f." in text
+    assert " votes refused, most of them of g (" in text
+
+
+def test_without_a_model_and_labels_only_facts_are_said():
+    assert in_words([[0, 1], [1, 1], [-1, -1]]) == [
+        "2 sources on 3 items, 1.3 votes an item, at odds on 33.3% of them; 33.3% of the items have no vote.",
+        "Vote for one class only: source 1.",
+    ]
+
+
+def test_other_models_and_many_classes():
+    sample = fs.datasets.simulate_graph(
+        1_000, fs.DependencyGraph(4), [0.8, 0.7, 0.6, 0.6], n_classes=3, rng=np.random.default_rng(0)
+    )
+    assert "4 sources" in in_words(sample.votes, sample.y, fs.LabelModel().fit(sample.votes))[0]
+    assert find(sample.votes, None, fs.MajorityVote().fit(sample.votes)).judged_by == ""
+    binary = fs.datasets.simulate(1_000, [0.8, 0.7, 0.6, 0.6], rng=np.random.default_rng(0))
+    assert find(binary.votes, None, fs.SequenceLabelModel().fit(binary.votes)).strongest is not None
+    online = fs.OnlineLabelModel(window=500).partial_fit(binary.votes)
+    assert find(binary.votes, None, online).strongest is not None
+    with pytest.raises(VotesError, match="no known class"):
+        in_words(sample.votes, [None] * 1_000)
+
+
+@pytest.fixture(scope="module")
+def judges():
+    folder = Path(DATA or "") / "llm_civilcomments"
+    names = json.loads((folder / "meta.json").read_text("utf-8"))["judges"]
+    with np.load(folder / "llm_civilcomments.npz", allow_pickle=False) as data:
+        votes, y = fs.Votes.from_classes(data["L"], names=names), data["Y"]
+    right = [np.mean(column[column >= 0] == y[column >= 0]) for column in votes.codes.T]
+    order = [names[j] for j in np.argsort(right)]
+    return votes, y, fs.LabelModel().fit(votes), order
+
+
+@needs_data
+class TestJudges:
+    """24 language models on 5,000 comments: what is said of them is so."""
+
+    def test_with_known_labels_everything_is_right(self, judges):
+        votes, y, model, order = judges
+        found = find(votes, y, model)
+        assert set(found.weakest.names) == set(order[:5])
+        assert set(found.strongest.names) == set(order[-5:])
+        assert found.worse_than_chance == ()
+        codes = votes.codes.astype(float)
+        codes[codes < 0] = np.nan
+        pairs = {}
+        for i in range(24):
+            for j in range(i):
+                both = np.isfinite(codes[:, i] + codes[:, j])
+                a, b, k = codes[both, i], codes[both, j], y[both]
+                a, b = (v - np.array([v[k == c].mean() for c in (0, 1)])[k] for v in (a, b))
+                pairs[votes.names[j], votes.names[i]] = np.corrcoef(a, b)[0, 1]
+        expected = sorted(pairs, key=lambda pair: -pairs[pair])[:5]
+        assert [(p.first, p.second) for p in found.dependent] == expected
+        assert [p.correlation for p in found.dependent] == pytest.approx([pairs[p] for p in expected])
+        text = " ".join(in_words(votes, y, model))
+        assert "No source is worse than chance" in text
+        assert "better (+" in text
+        assert all(name in text for name in (*order[:5], *order[-5:]))
+
+    def test_without_known_labels_what_is_said_is_near(self, judges):
+        votes, y, model, order = judges
+        found = find(votes, None, model)
+        assert found.worse_than_chance == ()
+        assert "No source is worse than chance, as far as can be told." in in_words(votes, None, model)
+        assert set(found.weakest.names) == set(order[:5])
+        # Three of the five strongest, and the other two are said to be as good as the fifth.
+        assert len(set(found.strongest.names) & set(order[-5:])) >= 3
+        assert set(order[-5:]) <= {*found.strongest.names, *found.strongest.alike}
+        given = dependence_given_truth(votes, y)
+        guessed = dependence_given_truth(votes, posterior=model.predict_proba(votes))
+        above = np.triu_indices(24, 1)
+        assert spearmanr(given[above], guessed[above])[0] > 0.95
+        most = set(np.argsort(-given[above])[:20]) & set(np.argsort(-guessed[above])[:20])
+        assert len(most) >= 14
+        # 6.2 by known labels; the panel's own labels hide some of the dependence.
+        assert 6 < found.effective_sources < 12
