@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
+LOWEST := .venv-lowest
+DIST := .venv-dist
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
-.PHONY: help venv demo test test-core fuzz lint bench peers paper docs clean
+.PHONY: help venv demo test test-core test-lowest fuzz lint bench peers paper docs dist clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,6 +35,15 @@ test: venv ## Run the whole test suite
 test-core: $(VENV)/.core ## Run the tests that need no extra
 	$(BIN)/python -m pip install $(PIP_FLAGS) 'pytest>=8.0' 'hypothesis>=6.100'
 	$(BIN)/python -m pytest -m 'not extra'
+
+$(LOWEST)/.done: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install $(PIP_FLAGS) -c constraints-lowest.txt -e '.[plot,files,fast,dask]' \
+		pandas polars networkx psutil 'pytest>=8.0' 'hypothesis>=6.100'
+	@touch $@
+
+test-lowest: $(LOWEST)/.done ## Run the tests with the oldest packages allowed
+	$(LOWEST)/bin/python -m pytest -m 'not slow'
 
 fuzz: venv ## Damage files of votes and models for ten minutes, and read them
 	$(BIN)/python -m tests.fuzz --minutes 10
@@ -72,5 +83,14 @@ paper: venv peers ## Measure the paper's tables and figures anew (FLYINGSQUID_DA
 docs: venv ## Build the pages into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
+dist: ## Build the wheel and the sdist, check them, and run the wheel's demo
+	rm -rf dist $(DIST)
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/python -m pip install $(PIP_FLAGS) 'build>=1.2' 'twine>=6.1'
+	$(DIST)/bin/python -m build --outdir dist
+	$(DIST)/bin/python -m twine check --strict dist/*
+	$(DIST)/bin/python -m pip install $(PIP_FLAGS) dist/*.whl
+	cd dist && ../$(DIST)/bin/flyingsquid demo
+
 clean: ## Remove environments and caches
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(DIST) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -161,10 +161,10 @@ def test_columns_as_data():
 
 
 @pytest.mark.extra
-def test_a_frame_on_a_cluster_is_not_misread():
+def test_a_frame_on_a_cluster_does_not_come_in_chunks():
     dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
     with pytest.raises(LabelingError, match="cluster"):
-        fs.apply(LFS, dd.from_pandas(pd.DataFrame(columns()), npartitions=1))
+        list(fs.labeling.apply_chunks(LFS, dd.from_pandas(pd.DataFrame(columns()), npartitions=1)))
 
 
 @pytest.mark.extra

@@ -12,16 +12,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from flyingsquid import datasets, exceptions
+from flyingsquid import exceptions
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
-from flyingsquid.graph import DependencyGraph
-from flyingsquid.moments import Moments, SequenceMoments
-from flyingsquid.votes import ABSTAIN, VoteChunks, Votes, score_bins
 
 if TYPE_CHECKING:
-    from flyingsquid import labeling
+    from flyingsquid import datasets, labeling
     from flyingsquid.analysis import summarize
+    from flyingsquid.graph import DependencyGraph
     from flyingsquid.labeling import apply, labeling_function
     from flyingsquid.models import (
         LabelModel,
@@ -34,7 +32,9 @@ if TYPE_CHECKING:
         load,
         to_training_set,
     )
+    from flyingsquid.moments import Moments, SequenceMoments
     from flyingsquid.reports import report
+    from flyingsquid.votes import ABSTAIN, VoteChunks, Votes, score_bins
 
 __all__ = [
     "ABSTAIN",
@@ -64,10 +64,14 @@ __all__ = [
     "to_training_set",
 ]
 
-# The estimators need scikit-learn, which takes a second to import and imports pandas where it
-# is installed. Counting votes on a worker needs neither.
-_LAZY = dict.fromkeys(
-    (
+# Names are loaded on first use. The estimators need scikit-learn, which takes a second to import and imports
+# pandas where it is installed; votes need SciPy and narwhals, several times what NumPy takes. A worker that
+# counts votes, or a script that only asks for the version, pays for what it touches.
+_NAMES_IN = {
+    "analysis": ("summarize",),
+    "graph": ("DependencyGraph",),
+    "labeling": ("apply", "labeling_function"),
+    "models": (
         "LabelModel",
         "MajorityVote",
         "MultiLabelModel",
@@ -78,25 +82,24 @@ _LAZY = dict.fromkeys(
         "load",
         "to_training_set",
     ),
-    "flyingsquid.models",
-) | {
-    "summarize": "flyingsquid.analysis",
-    "report": "flyingsquid.reports",
-    "apply": "flyingsquid.labeling",
-    "labeling_function": "flyingsquid.labeling",
+    "moments": ("Moments", "SequenceMoments"),
+    "reports": ("report",),
+    "votes": ("ABSTAIN", "VoteChunks", "Votes", "score_bins"),
 }
-# Judges need an event loop and tables, which take time as well.
-_LAZY_MODULES = ("labeling",)
+_HOMES = {name: home for home, names in _NAMES_IN.items() for name in names}
+_LAZY_MODULES = ("datasets", "labeling")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY_MODULES:
+            return import_module(f"{__name__}.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

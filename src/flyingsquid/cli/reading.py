@@ -19,8 +19,6 @@ FILE = click.Path(dir_okay=False)
 VOTES = click.Path(exists=True, allow_dash=True)
 # Up to here a file is read whole, beyond it in chunks; what needs all votes at once is refused at the end.
 WHOLE_CELLS, MOST_CELLS = 1 << 24, 1 << 28
-# Chunks of large files: large, because much is done once a chunk and not once an item.
-_CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
 # What was read of a columnar file is kept up to here, so that it need not be decoded again.
 _KEPT_BYTES = 1 << 28
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -150,8 +148,6 @@ class Reading:
                 f"{file.n_sources:,} sources are too many (at most {MOST_CELLS:,} cells); leave it out, or "
                 "take a part of the file"
             )
-        most = min(_CHUNK_ROWS, _CHUNK_CELLS // max(file.n_sources, len(file.classes)))
-        file.chunk_rows = max(file.chunk_rows, most)
         return cls(file, None)
 
     def chunks(self, multiple: int = 1) -> Iterator[VoteChunk]:

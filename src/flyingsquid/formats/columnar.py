@@ -272,7 +272,8 @@ class ColumnarVotes:
         gold_name, item = self._roles.gold, self._roles.item
         row = 0
         for batch in self._file.batches(self._roles.columns, rows):
-            codes = np.empty((batch.num_rows, len(self.names)), coding.dtype)
+            # Column by column, as they come and as they are counted.
+            codes = np.empty((batch.num_rows, len(self.names)), coding.dtype, order="F")
             for j, name in enumerate(self.names):
                 codes[:, j] = coder.codes(batch.column(name))
             gold = None

@@ -27,7 +27,8 @@ from flyingsquid.votes.encode import is_null
 from flyingsquid.votes.states import Codes, Label, shown_names
 
 StrPath: TypeAlias = str | os.PathLike[str]
-_CHUNK_CELLS = 1 << 21
+# Large chunks, because much is done once a chunk and not once an item; a few megabytes of codes all the same.
+_CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
 
 
 class Source(Protocol):
@@ -105,7 +106,8 @@ class VoteFile:
         self.item_name, self.gold_name = _plain(roles.item), _plain(roles.gold)
         self.n_items = source.n_items
         self.notes = tuple(notes)
-        self.chunk_rows = chunk_rows or max(1, min(1 << 17, _CHUNK_CELLS // max(1, self.n_sources)))
+        width = max(1, self.n_sources, len(self.classes))
+        self.chunk_rows = chunk_rows or max(1, min(_CHUNK_ROWS, _CHUNK_CELLS // width))
 
     @property
     def source_names(self) -> tuple[str, ...]:

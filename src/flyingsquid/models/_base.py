@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,9 @@ from flyingsquid.votes.states import Label
 from flyingsquid.votes.weights import read_weights
 
 DOUBLE = np.dtype(np.float64)
+# Votes of which labels come back as an array: not in chunks, and not on a cluster.
+InMemory: TypeAlias = Votes | NDArray[Any] | list[Any] | tuple[Any, ...]
+Rng: TypeAlias = np.random.Generator | None
 
 
 class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]  # untyped base
@@ -93,6 +96,15 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 class VoteEstimator(VoteReader):
     """Base of the estimators of items. Subclasses call :meth:`_remember` and give :meth:`_posterior`."""
 
+    # What comes back depends on what is passed; these lines tell type checkers what is known.
+    @overload
+    def predict_proba(
+        self, votes: InMemory, *, dtype: Any = ..., out: NDArray[Any] | None = ...
+    ) -> NDArray[Any]: ...
+
+    @overload
+    def predict_proba(self, votes: Any, *, dtype: Any = ..., out: NDArray[Any] | None = ...) -> Any: ...
+
     def predict_proba(self, votes: Any, *, dtype: Any = np.float64, out: NDArray[Any] | None = None) -> Any:
         """P(Y = k | votes), shape (n, K), columns in the order of ``classes_``; (n, D, K) for D > 1 tasks.
 
@@ -143,12 +155,13 @@ class VoteEstimator(VoteReader):
         for chunk in chunks.raw():
             yield np.empty((0, *shape), dtype) if is_empty(chunk) else self._answer(chunk, dtype)
 
-    def predict(
-        self,
-        votes: Any,
-        tie_break: TieBreak = "first",
-        rng: np.random.Generator | None = None,
-    ) -> Any:
+    @overload
+    def predict(self, votes: InMemory, tie_break: TieBreak = ..., rng: Rng = ...) -> NDArray[Any]: ...
+
+    @overload
+    def predict(self, votes: Any, tie_break: TieBreak = ..., rng: Rng = ...) -> Any: ...
+
+    def predict(self, votes: Any, tie_break: TieBreak = "first", rng: Rng = None) -> Any:
         """The most probable class of each item, shape (n,); of each task by itself, (n, D), for D > 1 tasks.
 
         Parameters
@@ -168,9 +181,7 @@ class VoteEstimator(VoteReader):
             return (self._decided(part, tie_break, rng) for part in posterior)
         return self._decided(posterior, tie_break, rng)
 
-    def _decided(
-        self, posterior: NDArray[np.float64], tie_break: TieBreak, rng: np.random.Generator | None
-    ) -> NDArray[Any]:
+    def _decided(self, posterior: NDArray[np.float64], tie_break: TieBreak, rng: Rng) -> NDArray[Any]:
         flat = posterior.reshape(-1, posterior.shape[-1])
         return decide(flat, self._classes, tie_break, rng).reshape(posterior.shape[:-1])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import Emissions, TieBreak, max_product
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.models import _options
-from flyingsquid.models._base import DOUBLE, VoteEstimator
+from flyingsquid.models._base import DOUBLE, InMemory, Rng, VoteEstimator
 from flyingsquid.models._counted import count_votes
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._solve import solve
@@ -280,11 +280,19 @@ class LabelModel(VoteEstimator):
             raise
         return self
 
+    @overload
+    def predict(
+        self, votes: InMemory, tie_break: TieBreak = ..., rng: Rng = ..., *, joint: bool = ...
+    ) -> NDArray[Any]: ...
+
+    @overload
+    def predict(self, votes: Any, tie_break: TieBreak = ..., rng: Rng = ..., *, joint: bool = ...) -> Any: ...
+
     def predict(
         self,
         votes: Any,
         tie_break: TieBreak = "first",
-        rng: np.random.Generator | None = None,
+        rng: Rng = None,
         *,
         joint: bool = False,
     ) -> Any:
