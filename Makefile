@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
-.PHONY: help venv demo test test-core test-lowest fuzz lint bench peers docs dist clean
+.PHONY: help venv demo test test-core test-lowest fuzz lint bench peers paper docs dist clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -76,6 +76,9 @@ $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/pee
 	@touch $@
 
 peers: $(PEERS)/.done ## Make the environment of the label models that ours is compared with
+
+paper: venv peers ## Measure the paper's tables and figures anew (FLYINGSQUID_DATA names the real votes)
+	$(BIN)/python -m benchmarks.paper --peers $(PEERS)/bin/python
 
 docs: venv ## Build the pages into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs

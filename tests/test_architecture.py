@@ -56,7 +56,10 @@ MAY_IMPORT = {
     "torch": {"numpy", "torch"},
     "distributed": {"numpy", "narwhals", "dask", "distributed", "pyspark", "pyarrow", "pandas"},
     "legacy": {"numpy", "torch"},
-    "reproduce": NUMERIC | {"sklearn", "matplotlib", "torch"},
+    # The last line is what peers_run.py imports, a script that only the peers' own Python runs.
+    "reproduce": NUMERIC
+    | {"sklearn", "threadpoolctl", "matplotlib"}
+    | {"snorkel", "hmmlearn", "hyperlm", "torch", "crowdkit", "pandas"},
     "cli": {"numpy", "click", "rich", "sklearn"},
 }
 OPTIONAL = [

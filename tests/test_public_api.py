@@ -246,6 +246,7 @@ OPTIONS = {
     "inspect": ["file", "gold", "as_json", *READING],
     "completion": ["shell"],
     "demo": ["seed"],
+    "reproduce": ["names", "everything", "listed", "data", "output", "peers", "quick"],
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def test_clips_by_hand():
 def test_the_page_is_made_of_the_results():
     results = json.loads((RESULTS / "video.json").read_text("utf-8"))["results"]
     assert table.PAGE.read_text("utf-8") == table.render(results)
-    assert set(results) == set(table.CHAINS)
+    assert set(results) == set(table.NAMES)
 
 
 def test_the_chain_beats_single_frames_on_tennis():
@@ -53,7 +53,7 @@ def test_the_table_can_be_measured_anew():
 
 
 @pytest.mark.skipif(FOLDER is None, reason="FLYINGSQUID_DATA is not set")
-@pytest.mark.parametrize("name", table.CHAINS)
+@pytest.mark.parametrize("name", table.NAMES)
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_real_clips_are_labelled(name):
     video = table.load(Path(str(FOLDER)), name)

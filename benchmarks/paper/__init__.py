@@ -1,1 +1,1 @@
-"""Reproductions of the paper's figures and tables."""
+"""The paper's tables and figures, measured by the package on this machine."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.reproduce.peers import run_script
+
 ROOT = Path(__file__).parents[2]
-SCRIPT = Path(__file__).with_name("peers_run.py")
 CACHE = ROOT / ".peers-cache"
 PEERS = {
     "snorkel": "Snorkel",
@@ -105,10 +105,7 @@ def _run(python: Path, peer: str, questions: list[Question], made: Path, folder:
         source = made / f"{question.key}.npz"
         np.savez(source, fit=question.fit, score=question.score, n_classes=question.n_classes)
         paths += [str(source), str(folder / source.name)]
-    # One thread, as for ours, or the seconds would not compare.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": ""}
-    command = [str(python), str(SCRIPT), peer, str(limit), *paths]
-    return subprocess.run(command, env=environment, check=False).returncode
+    return run_script(python, peer, limit, paths)
 
 
 def _settled(path: Path, limit: int) -> bool:

@@ -21,10 +21,11 @@ import flyingsquid as fs
 from benchmarks.harness import save
 from benchmarks.quality.folder import data_folder, find
 from benchmarks.quality.scores import add_one_shares, scores_of
+from flyingsquid.reproduce.clips import covering_clips, in_clips
+from flyingsquid.reproduce.real_sets import CHAINS
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "video.md"
-# Frames in a chain, as the paper has them.
-CHAINS = {"tennis": 14, "commercial": 6, "basketball": 8}
+NAMES = ("tennis", "commercial", "basketball")
 SHORT = 3
 METRICS = ("accuracy", "f1", "log_loss")
 Codes = NDArray[np.int8]
@@ -49,22 +50,6 @@ def load(folder: Path, name: str) -> Video:
         known = np.bincount(valid[valid >= 0], minlength=2)
         balances = {"even balance": np.array([0.5, 0.5]), "balance of valid": known / known.sum()}
         return Video(name, data["L_train"], data["L_test"], data["Y_test"], balances)
-
-
-def in_clips(frames: Codes, length: int) -> Codes:
-    """Whole clips of consecutive frames, shape (clips, length, m); what is left over is dropped."""
-    clips = len(frames) // length
-    return frames[: clips * length].reshape(clips, length, frames.shape[1])
-
-
-def covering_clips(frames: Codes, length: int) -> tuple[Codes, NDArray[np.intp]]:
-    """Clips that hold every frame, the last one reaching back; and where each frame is among theirs."""
-    starts = np.arange(0, len(frames), length)
-    starts[-1] = len(frames) - length
-    rows = starts[:, None] + np.arange(length)
-    at = np.empty(len(frames), np.intp)
-    at[rows.ravel()] = np.arange(rows.size)
-    return frames[rows], at
 
 
 # ---------------------------------------------------------------------- methods
@@ -166,7 +151,7 @@ clipped to [0.0001, 0.9999]. `commercial` is of the [frozen half](halves.md): no
 
 def render(results: dict[str, dict[str, Any]]) -> str:
     """The whole page; every word that depends on a number is made from the numbers."""
-    lengths = ", ".join(f"{length} for {name}" for name, length in CHAINS.items())
+    lengths = ", ".join(f"{CHAINS[name]} for {name}" for name in NAMES)
     columns = [(name, words) for name, by_balance in results.items() for words in by_balance]
     lines = [INTRODUCTION.format(lengths=lengths)]
     lines.append(f"| | {' | '.join(f'`{name}`, {words}' for name, words in columns)} |")
@@ -206,7 +191,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="write the results file and the page")
     arguments = parser.parse_args()
     folder = data_folder()
-    results = {name: measure(load(folder, name)) for name in CHAINS}
+    results = {name: measure(load(folder, name)) for name in NAMES}
     page = render(results)
     print(page)
     if arguments.save:

@@ -24,6 +24,7 @@ COMMANDS = {
     "inspect": "Say what is in a file of votes, a model or counts.",
     "label": "Turn a file of votes into a file of labels.",
     "report": "Make an HTML page about votes and the labels they give.",
+    "reproduce": "Measure the paper's tables, figures and theorems anew.",
     "stream": "Label a stream of votes, under drift, without gold labels.",
 }
 _CLOSED_PIPE = 128 + 13

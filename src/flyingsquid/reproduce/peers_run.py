@@ -1,8 +1,10 @@
-"""Other people's label models on files of votes. Runs in the peers' own environment, see peers.py.
+"""Other people's label models on files of votes. A script for the peers' own environment, see peers.py.
 
-``python peers_run.py PEER SECONDS IN OUT [IN OUT ...]``: every IN is an npz with ``fit`` (n, m), ``score``
-(k, m; empty where the fitted items are the scored ones) and ``n_classes``; classes count from 0, -1 abstains.
-Every OUT gets ``posterior`` (items scored, K) and ``seconds``, or ``failed``, the reason why there is none.
+``python peers_run.py PEER SECONDS IN OUT [IN OUT ...]``: every IN is an npz with ``fit`` (n, m),
+``score`` (k, m; empty where the fitted items are the scored ones) and ``n_classes``; classes count from
+0, -1 abstains. Every OUT gets ``posterior`` (items scored, K) and ``seconds``, or ``failed``, the reason
+why there is none; and ``fit_seconds`` where fitting and labelling are two steps. It imports nothing of
+this package, which is not installed there.
 """
 
 from __future__ import annotations
@@ -19,20 +21,54 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+Array = NDArray[Any]
 EPOCHS = 500  # of Snorkel: what its tutorials use; its default is 100
+HMM_STEPS = 100  # of EM at most; it ends where the likelihood no longer grows
 
 
-def snorkel(fit: np.ndarray, score: np.ndarray, n_classes: int) -> np.ndarray:
+def snorkel(fit: Array, score: Array, n_classes: int) -> tuple[Array, float]:
     """Fitted on one split, used on the other."""
     from snorkel.labeling.model import LabelModel
 
     model = LabelModel(cardinality=n_classes, verbose=False)
-    model.fit(fit.astype(int), n_epochs=EPOCHS, seed=0, progress_bar=False)
-    return np.asarray(model.predict_proba((score if len(score) else fit).astype(int)))
+    votes = fit.astype(int)
+    start = time.process_time()
+    model.fit(votes, n_epochs=EPOCHS, seed=0, progress_bar=False)
+    seconds = time.process_time() - start
+    return np.asarray(model.predict_proba((score if len(score) else fit).astype(int))), seconds
 
 
-def hyper(fit: np.ndarray, score: np.ndarray, n_classes: int) -> np.ndarray:
+def hmm(fit: Array, score: Array, n_classes: int) -> tuple[Array, float]:
+    """A hidden Markov model by EM, of hmmlearn: rows are one sequence, sources independent given the truth.
+
+    A row is one draw of each source's vote, no vote being a third; as counts of m draws among m (K + 1)
+    outcomes it has that very likelihood, up to a constant. EM starts from the labels of majority vote.
+    """
+    from hmmlearn.hmm import MultinomialHMM
+
+    def counts(votes: Array) -> Array:
+        states = np.arange(-1, n_classes)
+        return (votes[:, :, None] == states).reshape(len(votes), -1).astype(int)
+
+    m = fit.shape[1]
+    start = time.process_time()
+    rows = counts(fit)
+    shares = np.stack([(fit == k).sum(axis=1) for k in range(n_classes)], axis=1)
+    labels = np.eye(n_classes)[shares.argmax(axis=1)]
+    follows = labels[:-1].T @ labels[1:] + 1
+    emissions = labels.T @ rows + 1
+    model = MultinomialHMM(n_classes, n_trials=m, n_iter=HMM_STEPS, tol=1e-2, params="ste", init_params="")
+    model.startprob_ = (labels.sum(axis=0) + 1) / (len(fit) + n_classes)
+    model.transmat_ = follows / follows.sum(axis=1, keepdims=True)
+    model.emissionprob_ = emissions / emissions.sum(axis=1, keepdims=True)
+    model.fit(rows)
+    seconds = time.process_time() - start
+    return np.asarray(model.predict_proba(counts(score) if len(score) else rows)), seconds
+
+
+def hyper(fit: Array, score: Array, n_classes: int) -> Array:
     """The hyper label model. It has nothing to fit, and sees all items at once."""
     import torch
     from hyperlm import HyperLabelModel
@@ -46,22 +82,22 @@ def hyper(fit: np.ndarray, score: np.ndarray, n_classes: int) -> np.ndarray:
         return _on_voted_rows(fit, score, n_classes, _infer(HyperLabelModel(device="cpu")))
 
 
-def _infer(model: Any) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    def infer(votes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _infer(model: Any) -> Callable[[Array], tuple[Array, Array]]:
+    def infer(votes: Array) -> tuple[Array, Array]:
         posterior = np.asarray(model.infer(votes.astype(int), return_probs=True))
         return posterior, np.arange(posterior.shape[1])
 
     return infer
 
 
-def crowd_kit(name: str) -> Callable[[np.ndarray, np.ndarray, int], np.ndarray]:
+def crowd_kit(name: str) -> Callable[[Array, Array, int], Array]:
     """One of crowd-kit's aggregators at its defaults. They label the items that they are fitted on."""
 
-    def run(fit: np.ndarray, score: np.ndarray, n_classes: int) -> np.ndarray:
+    def run(fit: Array, score: Array, n_classes: int) -> Array:
         import pandas as pd
         from crowdkit import aggregation
 
-        def aggregate(votes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def aggregate(votes: Array) -> tuple[Array, Array]:
             task, worker = np.nonzero(votes >= 0)
             frame = pd.DataFrame({"task": task, "worker": worker, "label": votes[task, worker].astype(int)})
             model = getattr(aggregation, name)()
@@ -77,11 +113,11 @@ def crowd_kit(name: str) -> Callable[[np.ndarray, np.ndarray, int], np.ndarray]:
 
 
 def _on_voted_rows(
-    fit: np.ndarray,
-    score: np.ndarray,
+    fit: Array,
+    score: Array,
     n_classes: int,
-    label: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
-) -> np.ndarray:
+    label: Callable[[Array], tuple[Array, Array]],
+) -> Array:
     """Label all items at once and keep those scored; items without votes are uniform.
 
     ``label`` gives the posterior (voted items, columns) and the class of every column.
@@ -95,8 +131,10 @@ def _on_voted_rows(
     return result[len(fit) :] if len(score) else result
 
 
-PEERS: dict[str, Callable[[np.ndarray, np.ndarray, int], np.ndarray]] = {
+# Posteriors of the scored items; with the seconds of fitting alone where these can be told apart.
+PEERS: dict[str, Callable[[Array, Array, int], Array | tuple[Array, float]]] = {
     "snorkel": snorkel,
+    "hmm": hmm,
     "dawid_skene": crowd_kit("DawidSkene"),
     "glad": crowd_kit("GLAD"),
     "mace": crowd_kit("MACE"),
@@ -109,7 +147,7 @@ def _too_late(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - w
     raise TimeoutError
 
 
-def measure(name: str, limit: int, fit: np.ndarray, score: np.ndarray, n_classes: int) -> dict[str, Any]:
+def measure(name: str, limit: int, fit: Array, score: Array, n_classes: int) -> dict[str, Any]:
     """The answer of one peer, or why there is none."""
     np.random.seed(0)  # noqa: NPY002 - the peers draw from the global generators
     random.seed(0)
@@ -120,7 +158,7 @@ def measure(name: str, limit: int, fit: np.ndarray, score: np.ndarray, n_classes
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            posterior = PEERS[name](fit, score, n_classes)
+            answer = PEERS[name](fit, score, n_classes)
         seconds = time.process_time() - start
     except TimeoutError:
         return {"failed": f"timed out after {limit} seconds", "limit": limit}
@@ -128,9 +166,12 @@ def measure(name: str, limit: int, fit: np.ndarray, score: np.ndarray, n_classes
         return {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+    posterior = answer[0] if isinstance(answer, tuple) else answer
+    times = {"fit_seconds": answer[1]} if isinstance(answer, tuple) else {}
+    times["seconds"] = seconds
     if not np.isfinite(posterior).all():
-        return {"failed": "its probabilities are not numbers", "seconds": seconds}
-    return {"posterior": posterior.astype(np.float64), "seconds": seconds}
+        return {"failed": "its probabilities are not numbers", **times}
+    return {"posterior": np.asarray(posterior, np.float64), **times}
 
 
 def _warm_up(name: str) -> None:
@@ -142,6 +183,7 @@ def _warm_up(name: str) -> None:
 
 
 def main() -> None:
+    """Answer every question, and save as it goes."""
     name, limit, *paths = sys.argv[1:]
     _warm_up(name)
     for source, target in zip(paths[::2], paths[1::2], strict=True):
@@ -151,7 +193,8 @@ def main() -> None:
         np.savez_compressed(partial, **result)
         partial.rename(target)
         outcome = result.get("failed", f"{result.get('seconds', 0):.1f} s")
-        print(f"{name} {Path(source).stem}: {outcome}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"{name} {Path(source).stem}: {outcome}\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":
