@@ -12,7 +12,7 @@ import argparse
 import resource
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.console import Console
@@ -54,7 +54,7 @@ def scan(folder: Path) -> int:
     )
 
 
-def fit(folder: Path, method: str) -> fs.LabelModel:
+def fit(folder: Path, method: Literal["auto", "triplet_mean"]) -> fs.LabelModel:
     return fs.LabelModel(method=method).fit(fs.VoteChunks(open_votes(folder, item=False)))
 
 

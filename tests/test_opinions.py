@@ -398,3 +398,14 @@ class TestWhatWasBroken:
             duplicates="first",
         )
         assert fs.LabelModel().fit(votes).predict_proba(votes[:5]).shape == (5, 5)
+
+
+def test_known_labels_leave_the_closed_form_what_it_is():
+    """Votes that look independent are fitted by covariances with known labels and without."""
+    sample = fs.datasets.simulate(
+        20_000, [0.9, 0.8, 0.75, 0.7, 0.65], class_balance=[0.6, 0.4], rng=np.random.default_rng(0)
+    )
+    known = np.where(np.arange(20_000) < 50, sample.y, -1)
+    plain, aided = fs.LabelModel().fit(sample.votes), fs.LabelModel().fit(sample.votes, gold=known)
+    assert plain.diagnostics_.method == aided.diagnostics_.method == "covariance"
+    assert np.abs(plain.accuracies_ - aided.accuracies_).max() < 0.01

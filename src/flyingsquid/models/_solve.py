@@ -48,6 +48,7 @@ def solve(
     by_gold : whether known labels correct the sources, come what may
     note : how the votes were read, for ``diagnostics_``
     """
+    known = None
     if gold is not None and votes is not None and not by_gold and is_plain(model, with_gold=False):
         known = read_task_gold(gold, votes.classes, (votes.n_items, 1), "gold")[:, 0]
         gold = gold if (known >= 0).any() else None
@@ -67,7 +68,8 @@ def solve(
         counts = known_before[0]
         if gold is not None and votes is not None:
             counts = count_gold(gold, votes, moments, weights)
-        open_method = is_plain(model, with_gold=with_gold)
+        # Known labels at hand leave the method open; kept ones, and a trial by them, do not.
+        open_method = is_plain(model, with_gold=by_gold or (with_gold and gold is None))
         try:
             solve_binary(model, moments, counts, votes, weights, independent=open_method)
             settled = not open_method or knows_balance(model)
@@ -76,7 +78,7 @@ def solve(
                 raise
             settled = False
         if not settled:
-            solve_opinion(model, moments, votes, weights)
+            solve_opinion(model, moments, votes, weights, known)
     model._note = note
     if note and model._passes is not None and model._many is not None and model._many.method != "agreement":
         # Their standard errors compare groups of items, and distinct rows are none.
