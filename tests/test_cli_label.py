@@ -15,7 +15,7 @@ import flyingsquid as fs
 from flyingsquid.cli import reading
 from flyingsquid.cli.main import main
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats import open_votes
+from flyingsquid.formats import open_votes, opening
 from tests.cli_files import NAMES, make_samples, simulate, texts, write_csv, write_wide
 
 
@@ -72,7 +72,7 @@ def test_labels_are_those_of_the_library(folder):
 def test_chunks_give_the_labels_of_memory(folder, monkeypatch):
     label("votes.csv", "-o", "whole.csv")
     monkeypatch.setattr(reading, "WHOLE_CELLS", 0)
-    monkeypatch.setattr(reading, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(opening, "_CHUNK_ROWS", 7)
     opened = open_votes
 
     def in_small_chunks(*words, **options):
@@ -345,7 +345,7 @@ def test_texts_agree_with_codes():
 def test_items_are_spread_evenly(folder, monkeypatch, most, whole):
     if not whole:
         monkeypatch.setattr(reading, "WHOLE_CELLS", 0)
-        monkeypatch.setattr(reading, "_CHUNK_ROWS", 11)
+        monkeypatch.setattr(opening, "_CHUNK_ROWS", 11)
     found = reading.Reading.of(open_votes("votes.csv", chunk_rows=11))
     chunk, step = found.spread(most)
     assert [str(each) for each in chunk.ids] == [f"m{i}" for i in range(0, 300, step)]

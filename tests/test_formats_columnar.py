@@ -143,7 +143,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     for n in (100_000, 1_000_000):
         columns = {f"s{j}": np.random.default_rng(j).integers(-1, 2, n).astype(np.int8) for j in range(6)}
         write(tmp_path / "v.parquet", pa.table({"id": np.arange(n), **columns}), row_group_size=50_000)
-        file = open_votes(tmp_path / "v.parquet")
+        file = open_votes(tmp_path / "v.parquet", chunk_rows=50_000)
         gc.collect()
         tracemalloc.start()
         assert sum(chunk.votes.n_items for chunk in file) == n

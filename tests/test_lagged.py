@@ -85,6 +85,7 @@ def test_kernels_work_in_chunks(monkeypatch):
     monkeypatch.setattr(lagged_counting, "_JOINT_ROWS", 9)
     monkeypatch.setattr(lagged_counting, "_SPARSE_CHUNK_PAIRS", 50)
     monkeypatch.setattr("flyingsquid.votes.packing._CHUNK_CELLS", 20)
+    monkeypatch.setattr("flyingsquid.votes.packing._COLUMN_ROWS", 5)
     for counts in (
         lagged_counting._by_product(codes, 2, breaks),
         lagged_counting._by_joint_histogram(codes, 2, breaks),

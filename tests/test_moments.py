@@ -61,6 +61,7 @@ def test_kernels_work_in_chunks(monkeypatch):
     monkeypatch.setattr(counting, "_CHUNK_ROWS", 7)
     monkeypatch.setattr(counting, "_SPARSE_CHUNK_PAIRS", 50)
     monkeypatch.setattr("flyingsquid.votes.packing._CHUNK_CELLS", 60)
+    monkeypatch.setattr("flyingsquid.votes.packing._COLUMN_ROWS", 5)
     sparse = fs.Votes.from_sparse(csr_array(codes + 1)).codes
     for counts in (
         counting._by_gram(codes, 2, None),
