@@ -26,6 +26,9 @@ def refused(path, match: str, **options) -> str:
     return text
 
 
+HUGE = r"row 1, source 'b': the vote 9\d* is no class; it is larger than any number of 64 bits"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "match"),
     [
@@ -55,7 +58,10 @@ def refused(path, match: str, **options) -> str:
         ("v.jsonl", b'{"a": 1e999, "b": 1}\n', "is a score"),
         ("v.jsonl", b'{"a": 1, "b": 0}\n[1, 0]\n', "line 2 is a list"),
         ("v.jsonl", b'{"a": 1, "b": 0}\n7\n', "line 2 is 7"),
-        ("v.jsonl", b"7\n", "line 1 is 7"),
+        ("v.json", b"[7]", "record 1 is 7"),
+        ("v.csv", b"a,b\n0,1\n1,99999999999999999999\n", HUGE),
+        ("v.csv", b"a,b\n0,1\n1,9223372036854775808\n", HUGE),
+        ("v.jsonl", b'{"a": 0, "b": 1}\n{"a": 1, "b": 99999999999999999999}\n', HUGE),
         ("v.jsonl", b"[0, 1, 0]\n\n[1, 0]\n", "line 3 has 2 votes, and the first 3"),
         ("v.jsonl", b"[0, 1]\n[1, 0, 0]\n", "line 2 has 3 votes, and the first 2"),
         ("v.jsonl", b'{"votes": [0, 1]}\n{"votes": [1]}\n', "line 2 has 1 votes, and the first 2"),
