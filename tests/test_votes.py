@@ -388,5 +388,5 @@ def test_decimals_are_numbers_and_other_types_are_named():
     with pytest.raises(VotesError, match=r"row 0, source 1: the vote 0\.5 is fractional"):
         fs.Votes.from_classes(np.array([[Decimal(0), Decimal("0.5")]], object))
     days = np.full((2, 2), datetime.date(2020, 1, 1), object)
-    with pytest.raises(VotesError, match="row 0, source 0: .* has type date; votes are"):
+    with pytest.raises(VotesError, match=r"row 0, source 0: .* has type date; votes are"):
         fs.Votes.from_classes(days)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,19 +146,9 @@ def attempt(task: Callable[[Any], Any], chunk: Any, where: str) -> Any:
     if is_empty(chunk):
         return None
     try:
-        with located(where):
-            return task(chunk)
+        return task(chunk)
     except FlyingSquidError as error:
-        return error
-
-
-@contextmanager
-def located(where: str) -> Iterator[None]:
-    """Say where a chunk stands in errors about it."""
-    try:
-        yield
-    except FlyingSquidError as error:
-        raise type(error)(f"{where}: {error}") from None
+        return type(error)(f"{where}: {error}")
 
 
 def merge(first: Any, second: Any) -> Any:

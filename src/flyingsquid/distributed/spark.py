@@ -9,9 +9,10 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from flyingsquid.distributed.chunks import PICK, attempt, located, merge
+from flyingsquid.distributed.chunks import PICK, attempt, merge
 from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.votes.chunks import located
 
 # Spark sends 10,000 rows at a time, and counting has a price that does not depend on the rows.
 _ROWS_AT_ONCE = 1 << 17

@@ -270,8 +270,8 @@ def _infer_classes(
     row, column = (int(x) for x in np.argwhere(index == odd)[0])
     if odd == votes[0]:
         raise VotesError(
-            f"{locate(row, column)}: the vote {values[odd]!r} has type {type(values[odd]).__name__}; votes are "
-            "numbers, texts or booleans, so convert them"
+            f"{locate(row, column)}: the vote {values[odd]!r} has type {type(values[odd]).__name__}; votes "
+            "are numbers, texts or booleans, so convert them"
         )
     raise VotesError(
         f"{locate(row, column)}: the vote {values[odd]!r} has type {type(values[odd]).__name__}, and others "
