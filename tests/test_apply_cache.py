@@ -341,10 +341,12 @@ def test_marks_do_not_depend_on_the_run():
     code = (
         "import flyingsquid as fs\n"
         "from flyingsquid.labeling.fingerprint import *\n"
-        "import enum\n"
+        "import enum, logging\n"
         "class B:\n    held = {'p', 'q', int, str}\n"
         "class C(B, enum.Enum):\n    A = 1\n    B = 2\n"
         "    def g(self): return self.h + self.i\n"
+        "    def say(self): return logging.getLogger()\n"
+        "    log = property(lambda self, log=logging.getLogger('rules'): log)\n"
         "def f(x, w): return C.A in {'a', 'b', 'c'}\n"
         "lf = fs.labeling.LabelingFunction(f, 'f', {'w': {'x', 'y', 'z'}})\n"
         "print(mark_of_function(lf), mark_of_data([{'a': {'q', 'r', 's'}}]))"

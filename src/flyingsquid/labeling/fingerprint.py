@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import re
 import sys
 import sysconfig
@@ -318,5 +319,6 @@ _WRITERS: tuple[tuple[Any, Callable[[_Mark, Any], None]], ...] = (
     (type, _write_class),
     (functools.partial, lambda m, v: m.write((v.func, v.args, v.keywords))),
     (re.Pattern, lambda m, v: m.write((v.pattern, v.flags))),
+    (logging.Logger, lambda m, v: m.add("logger", v.name)),  # which leads to all others, and says no votes
     (np.random.Generator, lambda m, v: m.write(v.bit_generator.state)),
 )  # fmt: skip
