@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import abc
+import collections
+import dataclasses
 import datetime
+import enum
+import functools
 import os
 import re
 import subprocess
@@ -147,7 +152,8 @@ def test_iterators_and_items_without_a_mark_are_refused(tmp_path):
 def made(body, **names):
     """A function from its source, as another run would have it."""
     namespace = {"__name__": "rules_of_a_user", **names}
-    exec(textwrap.dedent(body), namespace)  # our own source
+    code = compile(textwrap.dedent(body), "rules.py", "exec", dont_inherit=True)
+    exec(code, namespace)  # our own source
     return LabelingFunction(namespace["f"], "f")
 
 
@@ -236,6 +242,89 @@ def test_objects_are_marked_by_attributes_and_by_the_code_of_their_class(monkeyp
     assert first != mark_of_function(LabelingFunction(Scale(1), "f"))
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("class C(enum.Enum):\n    A = 1\n    B = 2", "class C(enum.Enum):\n    A = 1\n    B = 3"),
+        ("class C(enum.Enum):\n    A = 1\n    B = 2", "class C(enum.Enum):\n    B = 2\n    A = 1"),
+        ("class C(enum.IntEnum):\n    A = 1", "class C(enum.IntEnum):\n    A = 2"),
+        ("class C(str, enum.Enum):\n    A = 'a'", "class C(str, enum.Enum):\n    A = 'b'"),
+        ("class C:\n    A = 1", "class C:\n    A = 2"),
+        ("class C:\n    A = [1]", "class C:\n    A = [2]"),
+        (
+            "class C:\n    @staticmethod\n    def A(): return 1",
+            "class C:\n    @staticmethod\n    def A(): return 2",
+        ),
+        ("class C:\n    @staticmethod\n    def A(x=1): 1", "class C:\n    @classmethod\n    def A(x=1): 1"),
+        (
+            "class C:\n    @classmethod\n    def A(cls): return 1",
+            "class C:\n    @classmethod\n    def A(cls): return 2",
+        ),
+        (
+            "class C:\n    @property\n    def A(self): return 1",
+            "class C:\n    @property\n    def A(self): return 2",
+        ),
+        (
+            "class C:\n    @functools.cached_property\n    def A(self): return 1",
+            "class C:\n    @functools.cached_property\n    def A(self): return 2",
+        ),
+        ("class B:\n    A = 1\nclass C(B): pass", "class B:\n    A = 2\nclass C(B): pass"),
+        ("class B: pass\nclass C(B): pass", "class B: pass\nclass C: pass"),
+        (
+            "class M(type):\n    A = 1\nclass C(metaclass=M): pass",
+            "class M(type):\n    A = 2\nclass C(metaclass=M): pass",
+        ),
+        ("class C(abc.ABC):\n    A = 1", "class C(abc.ABC):\n    A = 2"),
+        ("class C:\n    class A:\n        B = 1", "class C:\n    class A:\n        B = 2"),
+        ("C = collections.namedtuple('C', 'A B')", "C = collections.namedtuple('C', 'B A')"),
+        (
+            "@dataclasses.dataclass\nclass C:\n    A: list[int] | None = 1",
+            "@dataclasses.dataclass\nclass C:\n    A: list[int] | None = 2",
+        ),
+        ("def C(): 1\nC.A = 1", "def C(): 1\nC.A = 2"),
+    ],
+)
+def test_classes_are_marked_by_all_that_they_hold(one, other):
+    def mark(source):
+        modules = {m.__name__: m for m in (abc, collections, dataclasses, enum, functools)}
+        return mark_of_function(made(source + "\ndef f(x):\n    return C.A", **modules))
+
+    assert mark(one) == mark(one)
+    assert mark(one) != mark(other)
+
+
+def test_values_of_classes_of_the_user_are_marked_by_content_and_by_class():
+    class Word(str):
+        pass
+
+    class Words(list):
+        pass
+
+    Pair = collections.namedtuple("Pair", "a b")
+    Swapped = collections.namedtuple("Pair", "b a")
+    marks = [
+        mark_of_function(closure(value))
+        for value in (
+            "a", Word("a"), Word("b"), ["a"], Words("a"), Words("b"), (1, 2), Pair(1, 2), Swapped(1, 2),
+            {"a": 1}, collections.defaultdict(int, a=1), collections.defaultdict(list, a=1),
+        )
+    ]  # fmt: skip
+    assert len(set(marks)) == len(marks)
+
+
+def test_the_order_of_a_dict_is_seen():
+    """The first that fits wins in many a function."""
+    for one, other in (({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({1: 1, 2: 2}, {2: 2, 1: 1})):
+        assert mark_of_function(closure(one)) != mark_of_function(closure(other))
+        assert mark_of_data([one]) != mark_of_data([other])
+
+
+def test_functions_that_all_call_each_other_are_marked_quickly():
+    names = [f"g{i}" for i in range(40)]
+    body = "".join(f"def {name}(x):\n    return {' + '.join(f'{n}(x)' for n in names)}\n" for name in names)
+    assert mark_of_function(made(body + "def f(x):\n    return g0(x)"))
+
+
 def test_installed_code_goes_by_name():
     """A helper of an installed package leads to all of it, and to what has no mark."""
     assert mark_of_function(closure(textwrap.dedent)) != mark_of_function(closure(textwrap.indent))
@@ -252,7 +341,14 @@ def test_marks_do_not_depend_on_the_run():
     code = (
         "import flyingsquid as fs\n"
         "from flyingsquid.labeling.fingerprint import *\n"
-        "lf = fs.labeling.LabelingFunction(lambda x, w: x in {'a', 'b', 'c'}, 'f', {'w': {'x', 'y', 'z'}})\n"
+        "import enum, logging\n"
+        "class B:\n    held = {'p', 'q', int, str}\n"
+        "class C(B, enum.Enum):\n    A = 1\n    B = 2\n"
+        "    def g(self): return self.h + self.i\n"
+        "    def say(self): return logging.getLogger()\n"
+        "    log = property(lambda self, log=logging.getLogger('rules'): log)\n"
+        "def f(x, w): return C.A in {'a', 'b', 'c'}\n"
+        "lf = fs.labeling.LabelingFunction(f, 'f', {'w': {'x', 'y', 'z'}})\n"
         "print(mark_of_function(lf), mark_of_data([{'a': {'q', 'r', 's'}}]))"
     )
     marks = {

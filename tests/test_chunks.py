@@ -312,3 +312,59 @@ def test_a_mapped_array_is_read_without_a_copy(tmp_path):
 def test_how_many_rows_are_kept():
     assert most_rows(3) == most_rows(100) == 1 << 18
     assert most_rows(1 << 30) == 1
+
+
+def test_a_chunk_of_other_sources_is_named():
+    votes = np.tile(np.array([[1, 1, 0, 1], [0, 0, 0, 1]], np.int8), (50, 1))
+    uneven = fs.VoteChunks([votes, votes[:0], votes[:, :3]])
+    message = "chunk 2: 3 columns, and the chunks before have 4"
+    for read in (fs.Moments.of, fs.LabelModel().fit, fs.MajorityVote().fit, list):
+        with pytest.raises(IncompatibleError, match=message):
+            read(uneven)
+    model = fs.MajorityVote().fit(votes)
+    with pytest.raises(IncompatibleError, match="chunk 2: votes have 3 sources; the model was fitted with 4"):
+        list(model.predict_proba(uneven))
+    with pytest.raises(VotesError, match="chunk 1: row 0, source 0: the vote 7"):
+        list(model.predict(fs.VoteChunks([votes, votes * 7])))
+
+
+def test_an_answer_cannot_be_written_to_what_is_read_only():
+    votes = np.tile(np.array([[1, 1, 0], [0, 0, 0]], np.int8), (50, 1))
+    model, out = fs.MajorityVote().fit(votes), np.zeros((100, 2))
+    out.flags.writeable = False
+    for data in (votes, fs.VoteChunks([votes])):
+        with pytest.raises(OptionError, match="out= is read-only"):
+            model.predict_proba(data, out=out)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "covariance"}, "method='covariance' is for two classes, and the votes have 3"),
+        ({"method": "consensus"}, "has no part in method='consensus'"),
+        ({"method": "refined"}, "compares groups of items, and chunks leave"),
+        ({}, "compares groups of items, and chunks leave"),
+    ],
+)
+def test_what_a_method_refuses_anyway_is_said_first(options, message):
+    votes = np.random.default_rng(0).integers(0, 3, (100, 5))
+    with pytest.raises(OptionError, match=message):
+        fs.LabelModel(class_balance="estimate", **options).fit(fs.VoteChunks([votes]))
+
+
+@pytest.mark.parametrize(
+    ("options", "has_intervals"),
+    [
+        ({"method": "agreement"}, True), ({"method": "consensus"}, True), ({"method": "anchored"}, True),
+        ({"method": "refined"}, False), ({"method": "decomposition"}, False),
+        ({"method": "triplet_mean", "multiclass": "one_vs_rest"}, False),
+    ],
+)  # fmt: skip
+def test_which_intervals_many_classes_have_by_chunks(options, has_intervals):
+    """As the guide says."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, (600, 1))
+    votes = np.where(rng.random((600, 5)) < 0.7, truth, rng.integers(0, 3, (600, 5)))
+    intervals = fs.LabelModel(**options).fit(fs.VoteChunks([votes])).accuracies_interval_
+    assert np.isfinite(intervals).all() == has_intervals
+    assert np.isnan(intervals).all() != has_intervals

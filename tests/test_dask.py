@@ -214,8 +214,17 @@ def test_bad_votes_are_named(client, table, codes):
         fs.Moments.of(distributed.votes(dd.from_pandas(odd, npartitions=2), classes=["ham", "spam"]))
     with pytest.raises(fs.exceptions.VotesError, match="no column 'x'; the frame has"):
         distributed.votes(frame, columns=["x"])
-    with pytest.raises(fs.exceptions.VotesError, match=r"column 'score': the vote 0\.5 is fractional"):
-        fs.Moments.of(dd.from_pandas(pd.DataFrame({"score": [0.5, 1.0], "b": [1, 0]}), npartitions=1))
+    scores = pd.DataFrame({"score": [1.0, 0.0, 1.0, 0.5], "b": [1, 0, 1, 0]})
+    with pytest.raises(
+        fs.exceptions.VotesError, match=r"partition 1: row 1, source 'score': .* 0\.5 is fract"
+    ):
+        fs.Moments.of(dd.from_pandas(scores, npartitions=2))
+    array = codes.copy()
+    array[1_005, 1] = -7
+    with pytest.raises(
+        fs.exceptions.VotesError, match=r"partition 2: row 5, source 1: the vote -7 .*classes="
+    ):
+        fs.Moments.of(da.from_array(array, chunks=(500, 5)))
     numbered = pd.DataFrame({"id": [f"item {i}" for i in range(40_000)], "a": ["ham", "spam"] * 20_000})
     with pytest.raises(fs.exceptions.VotesError, match="column 'id' holds more than 32,767 different values"):
         fs.Moments.of(dd.from_pandas(numbered, npartitions=2))
@@ -223,6 +232,23 @@ def test_bad_votes_are_named(client, table, codes):
         fs.Moments.of(dd.from_pandas(table.iloc[:0], npartitions=1))
     with pytest.raises(fs.exceptions.IncompatibleError, match="not expected 'other'"):
         fs.Moments.of([dask.delayed(table), dask.delayed(other)])
+
+
+def test_labels_that_cannot_be_made_say_the_partition(client, codes):
+    model, odd = fs.LabelModel().fit(codes), codes.copy()
+    odd[1_005, 1] = 7
+    message = r"partition 2: row 5, source 1: the vote 7 is outside"
+    with pytest.raises(fs.exceptions.VotesError, match=message):
+        model.predict_proba(da.from_array(odd, chunks=(500, 5))).compute()
+    chunks = [dask.delayed(odd[at : at + 500]) for at in range(0, 2_000, 500)]
+    with pytest.raises(fs.exceptions.VotesError, match=message):
+        dask.compute(*model.predict(chunks))
+    named = fs.LabelModel().fit(pd.DataFrame(codes, columns=NAMES))
+    frame = dd.from_pandas(pd.DataFrame(odd, columns=NAMES), npartitions=4)
+    with pytest.raises(
+        fs.exceptions.VotesError, match=r"partition 2: row 5, source '\w+': the vote 7 is out"
+    ):
+        named.predict_proba(frame).compute()
 
 
 def test_what_a_cluster_cannot_do_is_said(client, codes):

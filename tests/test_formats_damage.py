@@ -26,6 +26,9 @@ def refused(path, match: str, **options) -> str:
     return text
 
 
+HUGE = r"row 1, source 'b': the vote 9\d* is no class; it is larger than any number of 64 bits"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "match"),
     [
@@ -53,8 +56,20 @@ def refused(path, match: str, **options) -> str:
         ("v.jsonl", b'{"a": 1, "b": "x"}\n', "votes mix types"),
         ("v.jsonl", b'{"a": 1, "b": true}\n', "votes mix true and false"),
         ("v.jsonl", b'{"a": 1e999, "b": 1}\n', "is a score"),
-        ("v.jsonl", b'{"a": 1, "b": 0}\n[1, 0]\n', "record 2 is a list"),
-        ("v.jsonl", b'{"a": 1, "b": 0}\n7\n', "record 2 is 7"),
+        ("v.jsonl", b'{"a": 1, "b": 0}\n[1, 0]\n', "line 2 is a list"),
+        ("v.jsonl", b'{"a": 1, "b": 0}\n7\n', "line 2 is 7"),
+        ("v.json", b"[7]", "record 1 is 7"),
+        ("v.csv", b"a,b\n0,1\n1,99999999999999999999\n", HUGE),
+        ("v.csv", b"a,b\n0,1\n1,9223372036854775808\n", HUGE),
+        ("v.jsonl", b'{"a": 0, "b": 1}\n{"a": 1, "b": 99999999999999999999}\n', HUGE),
+        ("v.jsonl", b"[0, 1, 0]\n\n[1, 0]\n", "line 3 has 2 votes, and the first 3"),
+        ("v.jsonl", b"[0, 1]\n[1, 0, 0]\n", "line 2 has 3 votes, and the first 2"),
+        ("v.jsonl", b'{"votes": [0, 1]}\n{"votes": [1]}\n', "line 2 has 1 votes, and the first 2"),
+        ("v.json", b"[[0, 1], [1]]", "record 2 has 1 votes, and the first 2"),
+        ("v.jsonl", b"[0, 1]\n[[1], 0]\n", "line 2: 'source 0' holds .*, which is no vote"),
+        ("v.jsonl", b'{"a": 1, "b": 0}\n{"a": 0, "b": 1, "a": 1}', "line 2: the key 'a' occurs twice"),
+        ("v.jsonl", b'{"votes": {"b": 0, "b": 1}}\n', "line 1: the key 'b' occurs twice"),
+        ("v.json", b'[{"a": 1, "b": 0, "b": 1}]', "the key 'b' occurs twice"),
         ("v.json", b'{"1": {"weak_labels": [0, 1]}, "2": {"weak_labels": [0]}}', "item '2': 1 weak labels"),
         ("v.json", b'{"1": {"weak_labels": [0, "x"]}}', "source 1: the weak label is 'x'"),
         ("v.json", b'{"1": {"weak_labels": [0, 1', "no JSON, or truncated"),

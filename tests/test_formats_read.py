@@ -404,3 +404,18 @@ def test_real_matrices_are_read_as_they_are():
         chunk = open_votes(path, part="train", gold="Y_train").read()
         np.testing.assert_array_equal(chunk.votes.codes, arrays["L_train"])
         np.testing.assert_array_equal(chunk.gold_codes, arrays["Y_train"])
+
+
+def test_classes_that_differ_only_in_case_are_named_in_pairs(made):
+    file = open_votes(made("v.csv", "a,b\nApple,ham\nHam,apple\nx,Apple\n"), item=False)
+    assert "the classes 'Apple' and 'apple' differ only in spaces or case, and were kept apart" in file.notes
+    file = open_votes(made("w.csv", "a,b\nAbc,ham\nHam,Abd\nABD,x\nHam,x\n"), item=False)
+    assert "the classes 'ABD' and 'Abd' differ only in spaces or case, and were kept apart" in file.notes
+
+
+def test_the_largest_number_of_64_bits_is_a_class_in_every_format(made):
+    for name, text in (
+        ("v.csv", "a,b\n0,1\n1,{}\n"),
+        ("v.jsonl", '{{"a": 0, "b": 1}}\n{{"a": 1, "b": {}}}\n'),
+    ):
+        assert open_votes(made(name, text.format(2**63 - 1))).classes == (0, 1, 2**63 - 1)

@@ -48,6 +48,25 @@ def test_class_names_and_refusals(answer, label):
     assert judge(str).outcome(answer) == label
 
 
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("1", 1), ("Answer: 1.", 1), ("(0)", 0), ("0, I think", 0), ("+1", 1), ("It is 0.\nReally 0.", 0),
+        ("0.9", UNPARSEABLE), ("1.5", UNPARSEABLE), (".1", UNPARSEABLE), ("1,000", UNPARSEABLE),
+        ("0,5", UNPARSEABLE), ("0-1", UNPARSEABLE), ("It is -1.", UNPARSEABLE), ("1.0.1", UNPARSEABLE),
+        ("-1", fs.ABSTAIN), (" −1 ", fs.ABSTAIN),
+    ],
+)  # fmt: skip
+def test_names_that_are_numbers_are_whole_numbers_of_a_text(text, label):
+    assert answers.class_name([0, 1])(text) == label
+
+
+def test_minus_one_may_be_a_class():
+    parse = answers.class_name({"-1": "bad", "1": "good"})
+    assert [parse(t) for t in ("-1", "−1", "1", "I say -1.", -1)] == ["bad", "bad", "good", "bad", "bad"]
+    assert answers.class_name(WORDS)("-1") == fs.ABSTAIN
+
+
 def test_longer_names_win_and_picks():
     parse = answers.class_name({"not spam": 0, "spam": 1, "unsure": None})
     assert [parse(t) for t in ("Not   SPAM", "spam", "unsure")] == [0, 1, None]
@@ -111,6 +130,9 @@ def test_nested_json_fields_and_what_reads_them():
         (".5", 0.5),
         ("7 and 7", 7), (3, 3), (True, None), ("none", None), ("3-5", None),
         ("3 or 5", None), ("GPT-4", None),         ("v2", None), ("8th", None),
+        ("0.8-0.9", None), ("8.5-9.5", None), ("3 - 5", None), ("3–5", None), ("0.8 − 0.9", None),
+        ("-3 - -1", None), ("8.5-9.5kg", None), ("2024-01-15", None), ("1.2.3", None), ("1,000", None),
+        ("7.5kg", None), ("7.5 kg", 7.5), ("−0.5", -0.5), ("On 0-10: 7", 7), ("- 7.5", 7.5), ("1. -5", -5),
     ],
 )  # fmt: skip
 def test_numbers(text, value):

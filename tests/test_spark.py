@@ -178,6 +178,51 @@ def test_bad_votes_are_named(spark, codes):
         )
 
 
+def test_names_with_dots_and_names_that_differ_in_case(spark, codes):
+    names = ["a.b", "A.b", "a`b", "c d", "e"]
+    table = pa.table({n: pa.array(codes[:, j].tolist()) for j, n in enumerate(names)} | {"i.d": range(2_000)})
+    there = distributed.votes(spark.createDataFrame(table), keep=["i.d"])
+    here = table.select(names)
+    assert fs.Moments.of(there) == fs.Moments.of(here)
+    model = fs.LabelModel().fit(here)
+    labels = model.predict_proba(there).toArrow().sort_by("i.d")
+    assert labels.column_names == ["i.d", "p_0", "p_1"]
+    np.testing.assert_array_equal(np.column_stack([labels["p_0"], labels["p_1"]]), model.predict_proba(here))
+    first = fs.labeling_function(name="first")(lambda x: x["a.b"])
+    assert (
+        fs.apply([first], spark.createDataFrame(table)).toArrow()["first"].to_pylist() == codes[:, 0].tolist()
+    )
+    with pytest.raises(fs.exceptions.VotesError, match="two columns are called 'e'"):
+        fs.Moments.of(there.parts.frame.withColumnRenamed("c d", "e"))
+
+
+def test_types_of_columns_are_looked_at_first(spark, codes):
+    frame = spark.createDataFrame(table_of(codes, odd=[[1, 2]] * len(codes)))
+    with pytest.raises(
+        fs.exceptions.VotesError, match=r"column 'odd' has the type array<bigint>; .*columns="
+    ):
+        fs.Moments.of(frame)
+    model = fs.LabelModel().fit(table_of(codes))
+    with pytest.raises(fs.exceptions.VotesError, match=r"column 'caps' has the type struct<x:int>"):
+        model.predict(frame.drop("odd").selectExpr(*[n for n in NAMES if n != "caps"], "struct(1 x) caps"))
+    decimals = frame.selectExpr(*(f"cast({name} as decimal(10, 2)) {name}" for name in NAMES))
+    assert fs.Moments.of(decimals) == fs.Moments.of(table_of(codes))
+
+
+def test_labels_that_cannot_be_made_say_the_partition(spark, codes):
+    odd, model = codes.copy(), fs.LabelModel().fit(table_of(codes))
+    odd[-1, 1] = 7
+    frame = spark.createDataFrame(table_of(odd)).coalesce(1)
+    with pytest.raises(
+        Exception, match=r"VotesError: partition 0: row 1999, source '\w+': the vote 7 is outside"
+    ):
+        model.predict_proba(frame).collect()
+    with pytest.raises(
+        fs.exceptions.VotesError, match=r"partition 0: row 1999, source '\w+': the vote -7 is outs"
+    ):
+        fs.Moments.of(spark.createDataFrame(table_of(np.where(odd == 7, -7, odd))).coalesce(1))
+
+
 def test_what_is_missing_is_named(spark, monkeypatch):
     from flyingsquid.distributed import spark as reader
 

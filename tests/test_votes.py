@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -377,3 +380,13 @@ def test_one_item_is_votes_on_one_item(sparse):
     for outside in (2, -3):
         with pytest.raises(IndexError, match=rf"item {outside} of 2"):
             votes[outside]
+
+
+def test_decimals_are_numbers_and_other_types_are_named():
+    decimals = np.array([[Decimal(0), Decimal("1.00")], [Decimal(-1), Decimal("NaN")]], object)
+    assert fs.Votes.from_classes(decimals).codes.tolist() == [[0, 1], [-1, -1]]
+    with pytest.raises(VotesError, match=r"row 0, source 1: the vote 0\.5 is fractional"):
+        fs.Votes.from_classes(np.array([[Decimal(0), Decimal("0.5")]], object))
+    days = np.full((2, 2), datetime.date(2020, 1, 1), object)
+    with pytest.raises(VotesError, match=r"row 0, source 0: .* has type date; votes are"):
+        fs.Votes.from_classes(days)

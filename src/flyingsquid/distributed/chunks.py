@@ -15,10 +15,11 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered
 from flyingsquid.votes import ABSTAIN, Votes, as_votes
 from flyingsquid.votes.chunks import is_empty
-from flyingsquid.votes.encode import is_null, undo_text_coercion
+from flyingsquid.votes.encode import Convention, encode, is_null, plain_number, undo_text_coercion
 from flyingsquid.votes.frames import is_frame
 from flyingsquid.votes.states import Label, require_same
 
+PICK = "Columns that are no votes are left out by flyingsquid.distributed.votes(frame, columns=[...])"
 # A column with more different values holds no votes: codes of classes are small integers.
 _MOST_LABELS = np.iinfo(np.int16).max
 
@@ -76,13 +77,32 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
         absent = [name for name in columns if name not in by_name]
         if absent:
             raise VotesError(f"no column {absent[0]!r}; there are {', '.join(map(str, by_name))}")
-        return Labels(tuple(map(str, columns)), tuple(_of_series(by_name[name]) for name in columns))
+        found = tuple(_of_series(by_name[name]) for name in columns)
+        for name, labels in zip(columns, found, strict=True):
+            _require_classes(labels, f"source {str(name)!r}", by_name[name].to_list)
+        return Labels(tuple(map(str, columns)), found)
     array = undo_text_coercion(chunk, np.asanyarray(chunk))
     if array.ndim < 2 or not array.size:
         raise VotesError(f"votes have shape {array.shape}; one row an item and one column a source, (n, m)")
     table = array.reshape(len(array), -1)
     names = tuple(f"source {j}" for j in range(table.shape[1]))
-    return Labels(names, tuple(_of_array(column, name) for name, column in zip(names, table.T, strict=True)))
+    found = tuple(_of_array(column, name) for name, column in zip(names, table.T, strict=True))
+    for name, labels, column in zip(names, found, table.T, strict=True):
+        _require_classes(labels, name, column.tolist)
+    return Labels(names, found)
+
+
+def _require_classes(labels: frozenset[Any], name: str, cells: Callable[[], list[Any]]) -> None:
+    """Refuse numbers that are no classes while their row is known; what depends on other parts waits."""
+    numbers = [v for v in labels if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    if all((isinstance(v, int) or v.is_integer()) and v >= ABSTAIN for v in numbers):
+        return
+    column = np.empty((len(values := cells()), 1), object)
+    column[:, 0] = values
+    try:
+        encode(column, Convention.declared(None), lambda row, _: f"row {row}, {name}")
+    except VotesError as error:
+        raise VotesError(f"{error}. {PICK}, which also takes classes=") from None
 
 
 def _of_series(series: Any) -> frozenset[Any]:
@@ -90,7 +110,7 @@ def _of_series(series: Any) -> frozenset[Any]:
         ends = (series.min(), series.max())
     else:
         ends = _few(series.unique().to_list(), f"column {series.name!r}")
-    return frozenset(v.item() if isinstance(v, np.generic) else v for v in ends if not is_null(v))
+    return frozenset(plain_number(v) for v in ends if not is_null(v))
 
 
 def _of_array(column: NDArray[Any], name: str) -> frozenset[Any]:
@@ -101,14 +121,13 @@ def _of_array(column: NDArray[Any], name: str) -> frozenset[Any]:
     if column.dtype.kind in "iu":
         return frozenset((int(column.min()), int(column.max())))
     values = column.tolist() if column.dtype.kind == "O" else np.unique(column).tolist()
-    return frozenset(_few({v for v in values if not is_null(v)}, name))
+    return frozenset(_few({plain_number(v) for v in values if not is_null(v)}, name))
 
 
 def _few(values: Any, where: str) -> Any:
     if len(values) > _MOST_LABELS:
         raise VotesError(
-            f"{where} holds more than {_MOST_LABELS:,} different values, so these are no votes; pick the "
-            "columns that are, by flyingsquid.distributed.votes(frame, columns=[...])"
+            f"{where} holds more than {_MOST_LABELS:,} different values, so these are no votes. {PICK}"
         )
     return values
 

@@ -10,6 +10,7 @@ from typing import Any
 from flyingsquid.distributed.chunks import attempt, merge
 from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.votes.chunks import located
 
 # So many results are added by one task: the sum of 10,000 chunks is four tasks away from each of them.
 _FAN_IN = 10
@@ -48,7 +49,7 @@ class DaskParts:
             return self.transform(labelling)
         shared = delayed(labelling, traverse=False)
         if self.kind == "chunks":
-            return [delayed(_call)(piece, shared) for piece in self.data]
+            return [delayed(_call)(piece, shared, (number,)) for number, piece in enumerate(self.data)]
         tail = labelling.example.shape[1:]
         return self.data.map_blocks(
             _call,
@@ -96,14 +97,17 @@ def _total(results: list[Any]) -> Any:
     return reduce(merge, results)
 
 
-def _call(chunk: Any, labelling: Labelling) -> Any:
-    return labelling(chunk)
+def _call(chunk: Any, labelling: Labelling, block_id: tuple[int, ...] | None = None) -> Any:
+    with located(f"partition {(block_id or (0,))[0]}"):
+        return labelling(chunk)
 
 
-def _frame_of(chunk: Any, work: Work) -> Any:
+def _frame_of(chunk: Any, work: Work, partition_info: dict[str, Any] | None = None) -> Any:
     """The kept columns and the new ones, a pandas table with the index of the chunk."""
     import pandas as pd
 
+    with located(f"partition {(partition_info or {}).get('number', 0)}"):
+        columns = work.as_columns(chunk)
     # Types are said, because a chunk without rows would not show them.
-    new = pd.DataFrame(work.as_columns(chunk), index=chunk.index).astype(work.kinds)
+    new = pd.DataFrame(columns, index=chunk.index).astype(work.kinds)
     return pd.concat([chunk[list(work.keep)], new], axis=1)

@@ -19,8 +19,6 @@ from flyingsquid.moments import Gathered, Moments
 from flyingsquid.votes.encode import Convention, encode
 from flyingsquid.votes.states import Label, listed, require_same
 
-_PICK = "Columns that are no votes are left out by flyingsquid.distributed.votes(frame, columns=[...])"
-
 
 class Parts(Protocol):
     """What an engine does; ``dask.py`` and ``spark.py`` are the two of them."""
@@ -89,7 +87,7 @@ class DistributedVotes:
             try:
                 require_same("sources", set(map(str, self.columns)), theirs)
             except IncompatibleError as error:
-                raise IncompatibleError(f"{error}. {_PICK}") from error
+                raise IncompatibleError(f"{error}. {chunks.PICK}") from error
         return self.parts.label(Labelling.by(estimator, method, options, self.columns, self.keep))
 
     def _find_classes(self) -> tuple[Label, ...]:
@@ -105,7 +103,7 @@ class DistributedVotes:
         try:
             return encode(table, Convention.declared(None), lambda _, j: f"column {found.names[j]!r}")[1]
         except VotesError as error:
-            raise VotesError(f"{error}. {_PICK}, which also takes classes=") from error
+            raise VotesError(f"{error}. {chunks.PICK}, which also takes classes=") from error
 
     def _round(self, task: Callable[[Any], Any]) -> Any:
         total = self.parts.reduce(task, self.columns)

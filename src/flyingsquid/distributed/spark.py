@@ -9,9 +9,10 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from flyingsquid.distributed.chunks import attempt, merge
+from flyingsquid.distributed.chunks import PICK, attempt, merge
 from flyingsquid.distributed.labels import Labelling, Work
-from flyingsquid.exceptions import OptionError
+from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.votes.chunks import located
 
 # Spark sends 10,000 rows at a time, and counting has a price that does not depend on the rows.
 _ROWS_AT_ONCE = 1 << 17
@@ -23,6 +24,9 @@ _KINDS = {
     "boolean": ("bool", "BooleanType"),
     "string": ("string", "StringType"),
 }
+# Types of columns of votes, as Spark calls them.
+_VOTE_TYPES = {"byte", "short", "integer", "long", "float", "double", "decimal"}
+_VOTE_TYPES |= {"boolean", "string", "char", "varchar", "void"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +41,15 @@ class SparkParts:
 
         No accumulators: Spark may run a task twice, and only the result of one run counts.
         """
-        shared = self._everywhere(task)
+        self._require_votes(columns or ())
+        shared, names = self._everywhere(task), list(columns or ())
 
         def results(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow as pa
-            from pyspark import TaskContext
 
-            where = f"partition {TaskContext.get().partitionId()}"
             there, total = _opened(shared.value), None
-            for first, table in _gathered(batches):
-                total = merge(total, attempt(there, table, f"{where}, from its row {first} on"))
+            for where, table in _gathered(batches, names):
+                total = merge(total, attempt(there, table, where))
             if total is not None:
                 yield pa.record_batch({"part": pa.array([pickle.dumps(total)], pa.binary())})
 
@@ -55,6 +58,7 @@ class SparkParts:
 
     def label(self, labelling: Labelling) -> Any:
         """A Spark dataframe: the kept columns, then the labels."""
+        self._require_votes(labelling.columns or ())
         return self.transform(labelling)
 
     def transform(self, work: Work) -> Any:
@@ -62,24 +66,41 @@ class SparkParts:
         from pyspark.sql import types
 
         shared, kept = self._everywhere(work), list(work.keep)
+        used = self.columns or () if work.columns is None else (*kept, *work.columns)
+        names = list(dict.fromkeys(used))
 
         def turned(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow as pa
 
             there: Work = _opened(shared.value)
-            for _, table in _gathered(batches):
+            for where, table in _gathered(batches, names):
                 columns = {name: table[name] for name in kept}
-                for name, values in there.as_columns(table).items():
+                with located(where):
+                    new = there.as_columns(table)
+                for name, values in new.items():
                     columns[name] = pa.array(values, _KINDS[there.kinds[name]][0])
                 yield from pa.table(columns).to_batches()
 
-        used = self.columns or () if work.columns is None else (*kept, *work.columns)
         new = [types.StructField(n, getattr(types, _KINDS[k][1])()) for n, k in work.kinds.items()]
         schema = types.StructType([*(self.frame.schema[name] for name in kept), *new])
-        return self._select(dict.fromkeys(used)).mapInArrow(turned, schema)
+        return self._select(names).mapInArrow(turned, schema)
 
     def _select(self, columns: Any) -> Any:
-        return self.frame.select([f"`{name.replace('`', '``')}`" for name in columns])
+        """Some columns, called by their positions: Spark reads dots in names, and mixes up A and a."""
+        present = list(self.columns or ())
+        return self.frame.toDF(*map(str, range(len(present)))).select(
+            [str(present.index(c)) for c in columns]
+        )
+
+    def _require_votes(self, columns: Any) -> None:
+        """Refuse columns by their types, before anything runs."""
+        for name in columns:
+            kind = self.frame.schema[name].dataType
+            if kind.typeName().split("(")[0] not in _VOTE_TYPES:
+                raise VotesError(
+                    f"column {name!r} has the type {kind.simpleString()}; votes are whole numbers, texts or "
+                    f"booleans. {PICK}"
+                )
 
     def _everywhere(self, value: Any) -> Any:
         """A value that goes to every worker once, functions of a script or a notebook with it."""
@@ -105,7 +126,11 @@ def parts_of(data: Any) -> SparkParts:
         raise OptionError(
             f"a Spark {type(data).__name__} cannot be read as votes; pass a dataframe, one column a source"
         )
-    return SparkParts(data, tuple(data.columns))
+    columns = tuple(data.columns)
+    if len(set(columns)) < len(columns):
+        twice = next(name for name in columns if columns.count(name) > 1)
+        raise VotesError(f"two columns are called {twice!r}; rename one of them")
+    return SparkParts(data, columns)
 
 
 @lru_cache(maxsize=8)
@@ -114,16 +139,24 @@ def _opened(packed: bytes) -> Any:
     return pickle.loads(packed)
 
 
-def _gathered(batches: Iterator[Any]) -> Iterator[tuple[int, Any]]:
-    """Tables of many rows each, and where they begin in their partition."""
+def _gathered(batches: Iterator[Any], names: list[str]) -> Iterator[tuple[str, Any]]:
+    """Tables of many rows each with these names, and where they stand, in words."""
     import pyarrow as pa
+    from pyspark import TaskContext
 
-    first, held, rows = 0, [], 0
+    partition = f"partition {TaskContext.get().partitionId()}"
+    held: list[Any] = []
+    first = rows = 0
+
+    def gathered() -> tuple[str, Any]:
+        where = f"{partition}, from its row {first} on" if first else partition
+        return where, pa.Table.from_batches(held).rename_columns(names)
+
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
         if rows >= _ROWS_AT_ONCE:
-            yield first, pa.Table.from_batches(held)
+            yield gathered()
             first, held, rows = first + rows, [], 0
     if rows:
-        yield first, pa.Table.from_batches(held)
+        yield gathered()

@@ -21,7 +21,8 @@ REASON_TEXTS = {f"!{reason}": code_of_reason(reason) for reason in REASONS[1:]}
 UNKNOWN = -100
 """The code of a value that is neither a class nor "no vote"."""
 MOST_CLASSES = int(np.iinfo(np.int16).max)
-_WHOLE = re.compile(r" *[+-]?[0-9]{1,18}(\.0*)? *")
+_WHOLE = re.compile(r" *[+-]?[0-9]{1,19}(\.0*)? *")
+_HUGE = re.compile(r" *\+?[0-9]{20,}(\.0*)? *")
 _NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _PAIRS = (("no", "yes"), ("n", "y"))
 Where = Callable[[Any], str]
@@ -227,6 +228,8 @@ def _infer(votes: list[Any], survey: Survey, where: Where, notes: list[str]) -> 
         return (False, True)
     if "fraction" in kinds:
         bad = next(v for v in votes if _kind(v, survey.plain_text) == "fraction")
+        if isinstance(bad, str) and _HUGE.fullmatch(bad):
+            raise _too_large(bad.strip(), where(bad))
         if kinds <= {"fraction", "whole"}:
             raise VoteFileError(
                 f"{where(bad)}: {shown(bad)} is a score and no class; Votes.from_scores reads scores, "
@@ -258,19 +261,19 @@ def _kind(value: Any, plain_text: bool) -> str:
 
 
 def _whole_classes(found: list[int], survey: Survey, where: Where, notes: list[str]) -> tuple[Label, ...]:
+
+    def place(number: int) -> str:
+        wholes = (v for v in survey.values if _kind(_whole(v), survey.plain_text) == "whole")
+        return where(next(v for v in wholes if _as_int(v) == number))
+
     if found[0] < 0:
-        bad = next(
-            v
-            for v in survey.values
-            if _kind(_whole(v), survey.plain_text) == "whole" and _as_int(v) == found[0]
-        )
         raise VoteFileError(
-            f"{where(bad)}: the vote {found[0]} is no class; classes are 0, 1, ..., -1 means no vote, and "
-            "classes= (--classes) names others"
+            f"{place(found[0])}: the vote {found[0]} is no class; classes are 0, 1, ..., -1 means no vote, "
+            "and classes= (--classes) names others"
         )
     lowest, highest = found[0], found[-1]
     if highest >= 1 << 63:
-        raise VoteFileError(f"the vote {shown(highest)} is no class; it is larger than any number of 64 bits")
+        raise _too_large(highest, place(highest))
     if lowest == 1 and 1 < highest <= MOST_CLASSES:
         notes.append(
             f"classes are 1 to {highest}, because nobody votes 0; classes= (--classes) says otherwise"
@@ -284,6 +287,11 @@ def _whole_classes(found: list[int], survey: Survey, where: Where, notes: list[s
         )
         return tuple(found)
     return tuple(range(max(2, highest + 1)))
+
+
+def _too_large(number: int | str, where: str) -> VoteFileError:
+    text = number if isinstance(number, str) and len(number) <= 60 else shown(number)
+    return VoteFileError(f"{where}: the vote {text} is no class; it is larger than any number of 64 bits")
 
 
 def _text_classes(found: list[str], notes: list[str]) -> tuple[Label, ...]:
@@ -301,9 +309,10 @@ def _text_classes(found: list[str], notes: list[str]) -> tuple[Label, ...]:
             f"{len(found):,} different votes are too many for classes; sources= picks the columns"
         )
     if len(folded) < len(found):
-        near = [t for t in sorted(found) if sum(u.strip().lower() == t.strip().lower() for u in found) > 1][
-            :2
-        ]
+        by_fold: dict[str, list[str]] = {}
+        for text in sorted(found):
+            by_fold.setdefault(text.strip().lower(), []).append(text)
+        near = next(texts for texts in by_fold.values() if len(texts) > 1)
         notes.append(
             f"the classes {near[0]!r} and {near[1]!r} differ only in spaces or case, and were kept apart"
         )

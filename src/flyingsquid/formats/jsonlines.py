@@ -11,6 +11,7 @@ from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.coding import shown
 from flyingsquid.formats.columns import GOLD_NAMES, ITEM_NAMES
 from flyingsquid.formats.streams import Input, one_line, text_blocks
+from flyingsquid.formats.wrench_json import RepeatedKeyError, without_repetition
 
 _VOTES = "votes"
 OUTER = "\0"
@@ -35,18 +36,21 @@ class JsonTable:
         self.notes: list[str] = []
         self.has_names = True
         self.nested = False
-        first = next(iter(self._objects()), None)
+        self._place = "line" if records is None else "record"
+        first = next((found for _, found in self.objects()), None)
         if first is None:
             raise VoteFileError("the file holds no records")
         self.has_names = isinstance(first, dict) and not isinstance(first.get(_VOTES), list)
         self.nested = isinstance(first, dict) and isinstance(first.get(_VOTES), (dict, list))
+        votes = first[_VOTES] if self.nested else first
+        self._width = len(votes) if isinstance(votes, list) else 0
 
     def blocks(self) -> Iterator[dict[str, Sequence[Any]]]:
         """Columns by name; of nested votes, fields outside have :data:`OUTER` before their name."""
         rows: list[dict[str, Any]] = []
         cells = 0
-        for number, found in enumerate(self._objects(), 1):
-            rows.append(self._row(found, number))
+        for number, found in self.objects():
+            rows.append(self._row(found, f"{self._place} {number}"))
             cells += len(rows[-1])
             if cells >= _CELLS:
                 yield _columns(rows)
@@ -54,41 +58,46 @@ class JsonTable:
         if rows:
             yield _columns(rows)
 
-    def _row(self, found: Any, number: int) -> dict[str, Any]:
+    def _row(self, found: Any, where: str) -> dict[str, Any]:
         if isinstance(found, list):
             if self.has_names:
-                raise VoteFileError(f"record {number} is a list, and the first an object with names")
-            return _positions(found)
+                raise VoteFileError(f"{where} is a list, and the first an object with names")
+            return self._positions(found, where)
         if not isinstance(found, dict):
-            raise VoteFileError(f"record {number} is {shown(found)}; an object or a list of votes is needed")
+            raise VoteFileError(f"{where} is {shown(found)}; an object or a list of votes is needed")
         if not self.nested:
             if not self.has_names:
-                raise VoteFileError(f"record {number} is an object, and the first a list of votes")
-            return _checked(found, number)
+                raise VoteFileError(f"{where} is an object, and the first a list of votes")
+            return _checked(found, where)
         votes = found.get(_VOTES)
         if not isinstance(votes, dict if self.has_names else list):
-            raise VoteFileError(f"record {number} has no votes of the kind that the first has")
-        inner = _checked(votes, number) if isinstance(votes, dict) else _positions(votes)
+            raise VoteFileError(f"{where} has no votes of the kind that the first has")
+        inner = _checked(votes, where) if isinstance(votes, dict) else self._positions(votes, where)
         outer = {OUTER + k: v for k, v in found.items() if k != _VOTES and isinstance(v, _PLAIN)}
-        return outer | inner if not outer.keys() & inner.keys() else _clash(number)
+        return outer | inner if not outer.keys() & inner.keys() else _clash(where)
 
-    def _objects(self) -> Iterator[Any]:
-        return iter(self._records) if self._records is not None else _lines_of(self._source)
+    def _positions(self, votes: list[Any], where: str) -> dict[str, Any]:
+        if len(votes) != self._width:
+            raise VoteFileError(
+                f"{where} has {len(votes)} votes, and the first {self._width}; write null where a source "
+                "does not vote"
+            )
+        return _checked({f"source {j}": vote for j, vote in enumerate(votes)}, where)
+
+    def objects(self) -> Iterator[tuple[int, Any]]:
+        """What the file holds, each with the number of its line, or in a list its place from 1 on."""
+        return enumerate(self._records, 1) if self._records is not None else _lines_of(self._source)
 
 
-def _clash(number: int) -> NoReturn:
-    raise VoteFileError(f"record {number}: a source has the name of another field")
+def _clash(where: str) -> NoReturn:
+    raise VoteFileError(f"{where}: a source has the name of another field")
 
 
-def _positions(votes: list[Any]) -> dict[str, Any]:
-    return {f"source {j}": vote for j, vote in enumerate(votes)}
-
-
-def _checked(found: dict[str, Any], number: int) -> dict[str, Any]:
+def _checked(found: dict[str, Any], where: str) -> dict[str, Any]:
     for name, value in found.items():
         if not isinstance(value, _PLAIN):
             raise VoteFileError(
-                f"record {number}: {name!r} holds {shown(value)}, which is no vote; votes are texts, whole "
+                f"{where}: {name!r} holds {shown(value)}, which is no vote; votes are texts, whole "
                 "numbers, true, false or null, beside the other fields or under 'votes'"
             )
     return found
@@ -101,14 +110,14 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, Sequence[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _lines_of(source: Input) -> Iterator[Any]:
+def _lines_of(source: Input) -> Iterator[tuple[int, Any]]:
     number = 0
     for text in text_blocks(source):
         lines = io.StringIO(text, newline="\n")
         for line in lines:
             number += 1
             if not line.isspace():
-                yield _parsed(line, number)
+                yield number, _parsed(line, number)
 
 
 def _constant(name: str) -> None:
@@ -116,7 +125,7 @@ def _constant(name: str) -> None:
         raise ValueError(f"{name} is no vote")
 
 
-_decode = json.JSONDecoder(parse_constant=_constant).decode
+_decode = json.JSONDecoder(parse_constant=_constant, object_pairs_hook=without_repetition).decode
 
 
 def _parsed(line: str, number: int) -> Any:
@@ -124,6 +133,8 @@ def _parsed(line: str, number: int) -> Any:
         return _decode(line)
     except RecursionError as error:
         raise VoteFileError(f"line {number} is nested too deeply") from error
+    except RepeatedKeyError as error:
+        raise VoteFileError(f"line {number}: {error}") from error
     except ValueError as error:
         if not line.endswith("\n"):
             raise VoteFileError(
@@ -139,6 +150,8 @@ def read_json(source: Input) -> Any:
         return _decode(text)
     except RecursionError as error:
         raise VoteFileError("the JSON is nested too deeply") from error
+    except RepeatedKeyError as error:
+        raise VoteFileError(str(error)) from error
     except ValueError as error:
         raise VoteFileError(f"no JSON, or truncated: {one_line(error)}") from error
 

@@ -48,12 +48,13 @@ def _records(given: Input) -> Iterator[dict[str, Any]]:
         return
     if found not in ("json", "jsonl"):
         raise VoteFileError(f"items are not read from {found}; csv, tsv, jsonl, parquet, arrow or txt")
-    records = read_json(given) if found == "json" else JsonTable(None, given)._objects()
-    if not isinstance(records, Iterator) and not isinstance(records, list):
+    records = read_json(given) if found == "json" else None
+    if found == "json" and not isinstance(records, list):
         raise VoteFileError("a list of records is needed, one an item")
-    for number, record in enumerate(records, 1):
+    for number, record in JsonTable(records, given).objects():
         if not isinstance(record, dict):
-            raise VoteFileError(f"record {number} is no object with names")
+            place = "line" if found == "jsonl" else "record"
+            raise VoteFileError(f"{place} {number} is no object with names")
         yield record
 
 

@@ -64,7 +64,7 @@ def class_names_of(document: Any, where: str) -> tuple[str, ...]:
 def read_document(path: Path) -> dict[str, Any]:
     """A file that holds one JSON object, no key of which occurs twice."""
     try:
-        document = json.loads(path.read_text("utf-8"), object_pairs_hook=_without_repetition)
+        document = json.loads(path.read_text("utf-8"), object_pairs_hook=without_repetition)
     except (ValueError, RecursionError) as error:
         raise VoteFileError(f"{path.name} cannot be read as JSON: {error}") from error
     if not isinstance(document, dict) or not document:
@@ -111,10 +111,15 @@ def _require_class(value: Any, what: str) -> None:
         raise VoteFileError(f"{what} is {value!r}; classes are 0, 1, ..., and -1 is none")
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+class RepeatedKeyError(ValueError):
+    """An object of JSON has a key twice. Never leaves the package."""
+
+
+def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object that these pairs of JSON make, where no key occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} occurs twice in one object")
+        raise RepeatedKeyError(f"the key {twice!r} occurs twice in one object")
     return found

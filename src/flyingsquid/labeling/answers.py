@@ -57,6 +57,9 @@ class Parser:
 # A hyphen or underscore inside a word joins it: "non-spam" and "not_spam" do not hold "spam", "_spam_" does.
 _BEFORE = r"(?<![^\W_])(?<![^\W_][-_])"
 _AFTER = r"(?![^\W_])(?![-_][^\W_])"
+# A name that is a number is all of one: the 0 of "0.9", the 1 of "-1" and that of "1,000" are none.
+_BEFORE_DIGIT = r"(?<![.–-])(?<!\d,)"
+_AFTER_DIGIT = r"(?![.,]\d)"
 
 
 def class_name(names: Iterable[Label] | Mapping[str, Any], *, pick: Pick = "only") -> Parser:
@@ -67,6 +70,7 @@ def class_name(names: Iterable[Label] | Mapping[str, Any], *, pick: Pick = "only
     names : the classes, or a mapping from what the text says to a class
         In a mapping None or ``flyingsquid.ABSTAIN`` is an abstain: ``{"yes": 1, "no": 0, "unsure": None}``.
         A longer name wins where it holds a shorter one: with "not spam" and "spam" both are told apart.
+        A text that is "-1" and nothing else abstains as the number does, unless that is a name.
     pick : what to do when a text names several classes
         ``"only"`` makes such an answer unparseable; ``"first"`` and ``"last"`` take that one. A negation is
         not understood: "not ham, but spam" names both.
@@ -87,12 +91,15 @@ def class_name(names: Iterable[Label] | Mapping[str, Any], *, pick: Pick = "only
         raise OptionError(f"names={list(given)!r}: names of classes are texts that differ in more than case")
     _check_pick(pick)
     longest_first = sorted(by_name, key=len, reverse=True)
-    words = re.compile(f"{_BEFORE}(?:{'|'.join(map(re.escape, longest_first))}){_AFTER}")
+    words = re.compile(f"{_BEFORE}(?:{'|'.join(map(_whole_word, longest_first))}){_AFTER}")
 
     def read(answer: Any) -> Any:
         if not isinstance(answer, str):
             return by_name.get(_spaced(str(answer)), answer)
-        return _picked([by_name[found] for found in words.findall(_spaced(answer))], pick)
+        text = _spaced(answer)
+        if text == str(ABSTAIN):
+            return by_name.get(text, ABSTAIN)
+        return _picked([by_name[found] for found in words.findall(text)], pick)
 
     return Parser(read, _classes_among(by_name.values()))
 
@@ -206,10 +213,12 @@ def score(
     return Parser(read, labels)
 
 
-# "7/10" and "7 out of 10" are 7; the 4 of "GPT-4" is no number, and neither is any of a range, "3-5".
+# "7/10" and "7 out of 10" are 7; the 4 of "GPT-4" is no number, and neither is any of a range, "3-5", nor
+# "7.5kg" or "1,000". Groups (?>...) take all of a number or nothing: "0.8-0.9" holds no 0.
+_DIGITS = r"(?>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
 _NUMBER = re.compile(
-    r"(?<![\w.+-])([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?!\w|\s*[-–]\s*\d)"
-    r"(?:\s*(?:/|out of)\s*\d+(?:\.\d+)?)?"
+    rf"(?<![\w.+–-])(?:[-+]?{_DIGITS}(?<!\.)\s*[-–]\s*[-+]?{_DIGITS}|\d{{1,3}}(?:,\d{{3}})+(?!\d)"
+    rf"|([-+]?{_DIGITS})(?!\w|\.\d|\s*[-–]\s*\d)(?:\s*(?:/|out of)\s*\d+(?:\.\d+)?)?)"
 )
 
 
@@ -223,7 +232,8 @@ def number(answer: Any, *, pick: Pick = "only") -> float:
         return float(answer)
     if not isinstance(answer, str):
         return math.nan
-    found = _picked([float(text) for text in _NUMBER.findall(answer)], pick)
+    texts = _NUMBER.findall(answer.replace("−", "-"))
+    found = _picked([float(text) for text in texts if text], pick)
     return math.nan if isinstance(found, Missing) else float(found)
 
 
@@ -266,8 +276,14 @@ def refusal(patterns: Iterable[str] = REFUSAL_PATTERNS, *, within: int = 200) ->
 
 
 def _spaced(text: str) -> str:
-    """In one case, with single spaces: how names and phrases are compared."""
-    return " ".join(text.casefold().split())
+    """In one case, with single spaces and one kind of minus: how names and phrases are compared."""
+    return " ".join(text.casefold().replace("−", "-").split())
+
+
+def _whole_word(name: str) -> str:
+    """A pattern for a name."""
+    before = _BEFORE_DIGIT if name[0].isdigit() else ""
+    return before + re.escape(name) + (_AFTER_DIGIT if name[-1].isdigit() else "")
 
 
 def _classes_among(values: Iterable[Any]) -> tuple[Label, ...]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import re
 import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,13 @@ from flyingsquid.votes.frames import is_frame
 _INSTALLED = tuple(
     Path(path) for name, path in sysconfig.get_paths().items() if name.endswith(("lib", "stdlib"))
 )
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
+_CONTAINERS = (list, tuple, dict, set, frozenset)
+# Attributes of classes that say nothing: how instances are stored, and what the compiler notes.
+_SILENT = {"__dict__", "__weakref__", "__annotations__", "__annotate__", "__firstlineno__", "_abc_impl"}
+_SILENT |= {"__annotations_cache__", "__annotate_func__", "__static_attributes__", "__doc__"}
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 class CannotMarkError(Exception):
@@ -59,6 +68,7 @@ class _Mark:
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self._open: set[int] = set()
+        self._known: dict[int, tuple[str, Any]] = {}  # functions and classes, which lead to each other
 
     def digest(self) -> str:
         return self._hash.hexdigest()[:32]
@@ -69,10 +79,15 @@ class _Mark:
         self._hash.update(raw)
 
     def write(self, value: Any) -> None:
-        if value is None or isinstance(value, (bool, int, float, complex, str, bytes, type(...))):
+        if type(value) in _PLAIN:
             self.add(type(value).__qualname__, value if isinstance(value, (str, bytes)) else repr(value))
             return
-        if id(value) in self._open:  # a recursive function, or a list that holds itself
+        if isinstance(value, (types.FunctionType, type)):
+            if id(value) in self._known:
+                self.add("known", self._known[id(value)][0])
+                return
+            self._known[id(value)] = str(len(self._known)), value
+        if id(value) in self._open:  # a list that holds itself
             self.add("again", "")
             return
         self._open.add(id(value))
@@ -96,27 +111,54 @@ class _Mark:
         marks = []
         for value in values:
             part = _Mark()
-            part._open = self._open
+            part._open, part._known = self._open, dict(self._known)
             part.write(value)
             marks.append(part.digest())
         self.add(kind, "".join(sorted(marks)))
 
 
 def _write_sequence(mark: _Mark, values: Any) -> None:
-    mark.add(type(values).__qualname__, str(len(values)))
+    _write_kind(mark, values)
+    mark.add("size", str(len(values)))
     if not _write_texts(mark, values):
         for value in values:
             mark.write(value)
 
 
 def _write_mapping(mark: _Mark, values: Mapping[Any, Any]) -> None:
-    if set(map(type, values)) <= {str}:
-        mark.add("mapping", str(len(values)))
-        for name in sorted(values):
-            mark.write(name)
-            mark.write(values[name])
-    else:
-        mark.unordered("mapping", list(values.items()))
+    """In its order: a function may take the first that fits."""
+    _write_kind(mark, values)
+    mark.write(getattr(values, "default_factory", None))
+    mark.add("size", str(len(values)))
+    for name, value in values.items():
+        mark.write(name)
+        mark.write(value)
+
+
+def _write_set(mark: _Mark, values: Any) -> None:
+    _write_kind(mark, values)
+    mark.unordered("set", list(values))
+
+
+def _write_derived(mark: _Mark, value: Any) -> None:
+    """A number or a text of a class of its own."""
+    _write_kind(mark, value)
+    base: Any = next(kind for kind in type(value).__mro__ if kind in _PLAIN)
+    mark.write(base.__repr__(value))
+
+
+def _write_kind(mark: _Mark, value: Any) -> None:
+    """What a value is beside what it contains: its class, and attributes that it was given."""
+    mark.write(type(value))
+    if type(value) not in _CONTAINERS:  # which have none
+        mark.write(_attributes(value))
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    held = dict(getattr(value, "__dict__", None) or {})
+    slots = (name for base in type(value).__mro__ for name in _slots_of(base) if hasattr(value, name))
+    held.update((name, getattr(value, name)) for name in slots)
+    return {name: held[name] for name in sorted(held)}  # whose order means nothing
 
 
 def _write_texts(mark: _Mark, values: Any) -> bool:
@@ -164,6 +206,7 @@ def _write_function(mark: _Mark, function: Any) -> None:
     _write_code(mark, function.__code__)
     mark.write(function.__defaults__)
     mark.write(function.__kwdefaults__)
+    mark.write(_attributes(function))
     for cell in function.__closure__ or ():
         mark.write(cell.cell_contents)
     for name in sorted(_names_in(function.__code__)):
@@ -205,27 +248,32 @@ def _write_builtin(mark: _Mark, function: Any) -> None:
 def _write_labeling_function(mark: _Mark, function: LabelingFunction) -> None:
     mark.add("labeling function", str(function.vectorized))
     mark.write(function.function)
-    mark.write(dict(function.resources))
+    mark.write({name: function.resources[name] for name in sorted(function.resources)})
 
 
 def _write_class(mark: _Mark, kind: type) -> None:
+    """A class of the user by all that its instances find in it, its bases and its own class included."""
     mark.add("class", f"{kind.__module__} {kind.__qualname__}")
-    if not _is_installed(kind.__module__):
-        for name in sorted(vars(kind)):
-            if isinstance(member := vars(kind)[name], types.FunctionType):
-                mark.write(member)
+    if _is_installed(kind.__module__):
+        return
+    mark.write(type(kind))
+    mark.write(kind.__bases__)
+    members = vars(kind)
+    # Members of an enumeration are in its map already, in their order.
+    silent = _SILENT.union(members.get("_member_map_", ()))
+    for name in sorted(members):
+        if name not in silent and not isinstance(members[name], _SLOTS):
+            mark.add("member", name)
+            mark.write(members[name])
 
 
 def _write_object(mark: _Mark, value: Any) -> None:
     """An object by its class and its attributes."""
-    kind = type(value)
-    held = getattr(value, "__dict__", None)
-    slots = [name for base in kind.__mro__ for name in _slots_of(base) if hasattr(value, name)]
-    if held is None and not slots:
+    attributes = _attributes(value)
+    if not attributes and not hasattr(value, "__dict__"):
         _write_reduced(mark, value)
         return
-    _write_class(mark, kind)
-    mark.write({**(held or {}), **{name: getattr(value, name) for name in slots}})
+    _write_kind(mark, value)
 
 
 def _write_reduced(mark: _Mark, value: Any) -> None:
@@ -250,18 +298,27 @@ _WRITERS: tuple[tuple[Any, Callable[[_Mark, Any], None]], ...] = (
     ((list, tuple), _write_sequence),
     (Record, lambda m, v: m.write(dict(v))),
     (Mapping, _write_mapping),
-    ((set, frozenset), lambda m, v: m.unordered("set", list(v))),
+    ((set, frozenset), _write_set),
     (np.ndarray, _write_array),
     (np.generic, lambda m, v: _write_array(m, np.asarray(v))),
+    (Enum, _write_kind),
+    (_PLAIN, _write_derived),
     (LabelingFunction, _write_labeling_function),
     (types.FunctionType, _write_function),
     (types.CodeType, _write_code),
     (types.BuiltinFunctionType, _write_builtin),
     (types.MethodWrapperType, _write_builtin),
     (types.MethodType, lambda m, v: m.write((v.__func__, v.__self__))),
+    (staticmethod, lambda m, v: m.write(("static", v.__func__))),
+    (classmethod, lambda m, v: m.write(("class", v.__func__))),
+    (property, lambda m, v: m.write(("property", v.fget, v.fset, v.fdel))),
+    (functools.cached_property, lambda m, v: m.write(("cached", v.func))),
+    (types.GenericAlias, lambda m, v: m.write(("alias", v.__origin__, v.__args__))),
+    (types.UnionType, lambda m, v: m.write(("union", v.__args__))),
     (types.ModuleType, lambda m, v: m.add("module", f"{v.__name__} {getattr(v, '__version__', '')}")),
     (type, _write_class),
     (functools.partial, lambda m, v: m.write((v.func, v.args, v.keywords))),
     (re.Pattern, lambda m, v: m.write((v.pattern, v.flags))),
+    (logging.Logger, lambda m, v: m.add("logger", v.name)),  # which leads to all others, and says no votes
     (np.random.Generator, lambda m, v: m.write(v.bit_generator.state)),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionErro
 from flyingsquid.infer import TieBreak, decide
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
-from flyingsquid.votes.chunks import is_empty
+from flyingsquid.votes.chunks import is_empty, located
 from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.gold import read_task_gold
 from flyingsquid.votes.states import Label
@@ -131,6 +131,8 @@ class VoteEstimator(VoteReader):
         self._require_fitted()
         if out is not None and not isinstance(out, np.ndarray):
             raise OptionError(f"out={type(out).__name__} is no array to write the answer to")
+        if out is not None and not out.flags.writeable:
+            raise OptionError("out= is read-only; pass an array to write to, mapped with mode 'r+' or 'w+'")
         wanted = read_dtype(dtype if out is None else out.dtype)
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
@@ -152,8 +154,10 @@ class VoteEstimator(VoteReader):
     def _answers(self, chunks: VoteChunks, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         """One array a chunk; (0, K) for a chunk without rows."""
         shape = np.shape(getattr(self, "class_balance_", self.classes_))
-        for chunk in chunks.raw():
-            yield np.empty((0, *shape), dtype) if is_empty(chunk) else self._answer(chunk, dtype)
+        for number, chunk in enumerate(chunks.raw()):
+            with located(f"chunk {number}"):
+                answer = np.empty((0, *shape), dtype) if is_empty(chunk) else self._answer(chunk, dtype)
+            yield answer
 
     @overload
     def predict(self, votes: InMemory, tie_break: TieBreak = ..., rng: Rng = ...) -> NDArray[Any]: ...

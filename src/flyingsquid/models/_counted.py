@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._registry import distributed_votes
+from flyingsquid.estimate import OPINIONS
 from flyingsquid.exceptions import OptionError
 from flyingsquid.models import _options
 from flyingsquid.models._graphs import stacked_shape
@@ -73,6 +74,9 @@ def of_gathered(model: LabelModel, gathered: Gathered) -> Counted:
         note = f"from counts, because there are more than {rows.most:,} distinct rows"
         return Counted(moments, None, None, None, note)
     if moments.n_classes > 2 and isinstance(model.class_balance, str) and model.class_balance == "estimate":
+        if model.method in OPINIONS:  # what would be refused in memory too comes first
+            _options.check_opinion(model, with_gold=False)
+        _options.check_many(model, moments)
         raise OptionError(
             "class_balance='estimate' of more than two classes compares groups of items, and chunks leave "
             "distinct rows only; pass votes in memory, or the balance"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from flyingsquid.exceptions import FlyingSquidError, VotesError
+from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.coerce import as_votes
 from flyingsquid.votes.encode import Convention
@@ -98,11 +99,18 @@ class VoteChunks:
     def __iter__(self) -> Iterator[Votes]:
         """The chunks as ``Votes`` of the same classes and sources; those without rows are left out."""
         classes, names = self.classes, self.names
+        width = None if names is None else len(names)
         for number, chunk in enumerate(self._chunks()):
             inside = getattr(chunk, "votes", chunk)
             if is_empty(inside):
                 continue
             read = _read(inside, number, classes, names)
+            width = width or read.n_sources
+            if read.n_sources != width:
+                raise IncompatibleError(
+                    f"chunk {number}: {read.n_sources} columns, and the chunks before have {width}; the "
+                    "sources are the same in all chunks"
+                )
             classes, names = read.classes, names or read.names
             yield read
 
@@ -149,6 +157,15 @@ def is_empty(chunk: Any) -> bool:
     return hasattr(chunk, "__len__") and len(chunk) == 0
 
 
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Say where a chunk stands in errors about it."""
+    try:
+        yield
+    except FlyingSquidError as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
 def _slices(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
     rows = -(-_CHUNK_CELLS // max(1, array.shape[1]))  # rounded up: enough for compiled loops
     for start in range(0, len(array), rows):
@@ -157,7 +174,7 @@ def _slices(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
 
 def _read(chunk: Any, number: int, classes: tuple[Label, ...] | None, names: tuple[str, ...] | None) -> Votes:
     """One chunk as votes of the given classes and names."""
-    try:
+    with located(f"chunk {number}"):
         votes = as_votes(chunk, classes)
         if names is not None and votes.n_sources != len(names):
             raise VotesError(
@@ -166,5 +183,3 @@ def _read(chunk: Any, number: int, classes: tuple[Label, ...] | None, names: tup
         if names is not None and votes.names is None:
             votes = Votes(votes.codes, votes.classes, names, votes.items)
         return votes.matched_to(votes.classes if classes is None else classes, names)
-    except FlyingSquidError as error:
-        raise type(error)(f"chunk {number}: {error}") from error

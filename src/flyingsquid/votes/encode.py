@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import numpy as np
@@ -268,7 +269,7 @@ def _factorize_objects(labels: NDArray[Any], locate: Locate) -> tuple[list[Any],
     seen: dict[Any, int] = {}
     index = np.empty(labels.size, np.intp)
     for at, value in enumerate(labels.flat):
-        plain = None if is_null(value) else value.item() if isinstance(value, np.generic) else value
+        plain = None if is_null(value) else plain_number(value)
         try:
             index[at] = seen.setdefault(plain, len(seen))
         except Exception:  # no hash, or whatever a stranger's class does when it is compared
@@ -292,6 +293,11 @@ def _infer_classes(
         return _infer_texts(labels)
     odd = next((at for at in votes if type(values[at]) is not type(labels[0])), votes[0])
     row, column = (int(x) for x in np.argwhere(index == odd)[0])
+    if odd == votes[0]:
+        raise VotesError(
+            f"{locate(row, column)}: the vote {values[odd]!r} has type {type(values[odd]).__name__}; votes "
+            "are numbers, texts or booleans, so convert them"
+        )
     raise VotesError(
         f"{locate(row, column)}: the vote {told(values[odd])} has type {type(values[odd]).__name__}, and "
         f"others {type(labels[0]).__name__}; convert them to one type of number or text, or pass classes="
@@ -386,6 +392,15 @@ def is_null(value: Any) -> bool:
     except Exception:
         # pandas.NA answers neither yes nor no; an array here is refused later as unhashable.
         return type(value).__name__ == "NAType"
+
+
+def plain_number(value: Any) -> Any:
+    """Python's values for NumPy's, and numbers for decimals, as databases have them."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Decimal) and value.is_finite():
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value
 
 
 def _is_integer(value: Any) -> bool:
