@@ -75,7 +75,7 @@ HUGE = r"row 1, source 'b': the vote 9\d* is no class; it is larger than any num
         ("v.json", b'{"1": {"weak_labels": [0, 1', "no JSON, or truncated"),
         ("v.npy", b"\x93NUMPY", "damaged, truncated"),
         ("v.npz", b"PK\x03\x04 and so on", "damaged, truncated"),
-        ("v.csv.gz", gzip.compress(b"a,b\n" + b"0,1\n" * 9_999)[:-20], "truncated or damaged"),
+        ("v.csv.gz", gzip.compress(b"a,b\n" + b"0,1\n" * 9_999, mtime=0)[:-20], "truncated or damaged"),
         ("v.csv.gz", b"\x1f\x8b\x08\x00 nonsense", "truncated or damaged"),
     ],
 )  # fmt: skip

@@ -241,7 +241,7 @@ def test_majority_vote_as_the_model():
     [
         ({"title": 3}, OptionError, "title=3"),
         ({"data": ["only one"]}, VotesError, "data has 1 rows and the votes 40"),
-        ({"data": iter([])}, VotesError, "one entry an item"),
+        pytest.param({"data": iter([])}, VotesError, "one entry an item", id="an iterator"),
         ({"data": "text"}, VotesError, "one entry an item"),
         ({"y": [0, 1]}, VotesError, "y has 2 labels"),
         ({"y": [None] * 40}, VotesError, "no known class"),
