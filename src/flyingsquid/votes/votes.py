@@ -31,6 +31,10 @@ from flyingsquid.votes.states import (
 )
 
 
+class _NoSuchItemError(VotesError, IndexError):
+    """An IndexError too, because that is what ends a loop over the items."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Votes:
     """What m sources said about n items.
@@ -340,8 +344,7 @@ class Votes:
             rows = rows[0]
         if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
             if not -self.n_items <= rows < self.n_items:
-                # What ends a loop over the items.
-                raise IndexError(f"item {rows} of {self.n_items:,}; they are counted from 0")
+                raise _NoSuchItemError(f"item {rows} of {self.n_items:,}; they are counted from 0")
             rows = slice(int(rows) % self.n_items, int(rows) % self.n_items + 1)
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
