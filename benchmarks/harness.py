@@ -58,6 +58,15 @@ def peak_megabytes(call: Callable[[], Any]) -> float:
     return round(peak / 1e6, 1)
 
 
+def peak_resident_megabytes() -> float:
+    """Most memory that this process had at once.
+
+    Not by getrusage: a new process begins there with what its parent had.
+    """
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return round(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024 / 1e6, 1)
+
+
 def machine() -> dict[str, Any]:
     """What the numbers were measured on."""
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import flyingsquid as fs
+from benchmarks.harness import peak_resident_megabytes
 from benchmarks.scale.made import make
 
 CURVES: dict[str, list[int]] = {
@@ -53,7 +53,7 @@ def point(axis: str, value: int, items: int = ITEMS) -> dict[str, Any]:
             model.predict_proba(votes)
             took = (counted - start, solved - counted, time.perf_counter() - solved)
             best = {step: min(best[step], one) for step, one in zip(STEPS, took, strict=True)}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    peak = peak_resident_megabytes()
     return {"at": value, **{step: round(best[step], 6) for step in STEPS}, "peak_mb": round(peak)}
 
 

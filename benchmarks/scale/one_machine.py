@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 import flyingsquid as fs
 from benchmarks.bench_label_model import one_hot_gram
-from benchmarks.harness import alternate, ratio
+from benchmarks.harness import alternate, peak_resident_megabytes, ratio
 from benchmarks.scale.made import make
 
 SWITCH = {"fast": "1", "numpy": "0"}
@@ -106,7 +105,7 @@ def memory_of(n: int, m: int) -> dict[str, float]:
     """Peak of this process less the votes and the labels, in megabytes."""
     votes = make(n, m).votes
     answer = fit(votes, "fast", "auto").predict_proba(votes, dtype=np.float32)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    peak = peak_resident_megabytes()
     size = (votes.nbytes + answer.nbytes) / 1e6
     return {"peak_mb": round(peak), "votes_and_labels_mb": round(size), "beyond_mb": round(peak - size)}
 
