@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from flyingsquid.cli.main import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+PAGES = sorted(p for p in (ROOT / "docs" / "tutorials").glob("*.md") if "```console" in p.read_text("utf-8"))
 STEP = re.compile(
     r"as `(?P<name>[\w.-]+)`:\n\n```text\n(?P<text>.*?)^```|^```console\n(?P<typed>.*?)^```", re.M | re.S
 )
@@ -41,6 +41,10 @@ def require_alike(found: str, shown: str) -> None:
     for one, other in zip(NUMBER.findall(found), NUMBER.findall(shown), strict=True):
         a, b = (float(text.replace(",", "").rstrip("%")) for text in (one, other))
         assert a == pytest.approx(b, rel=1e-9, abs=0.11 if one.endswith("%") else 1e-9)
+
+
+def test_there_is_a_transcript():
+    assert "first-labels.md" in [page.name for page in PAGES]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
