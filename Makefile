@@ -30,7 +30,7 @@ demo: $(VENV)/.core ## Label real data with seven rules and no gold labels
 	@$(BIN)/flyingsquid demo
 
 test: venv ## Run the whole test suite, a file a process
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n logical --dist loadfile
 
 test-core: $(VENV)/.core ## Run the tests that need no extra
 	$(BIN)/python -m pip install $(PIP_FLAGS) 'pytest>=8.0' 'hypothesis>=6.100'
