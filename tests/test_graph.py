@@ -560,3 +560,8 @@ def test_large_pictures_have_few_labels_and_fit_a_page(graph):
     assert len(labels) <= 60
     assert labels[0] in ("Y", "Y0")
     assert float(root.attrib["width"]) <= 700
+
+
+def test_a_time_span_is_no_number_of_sources():
+    with pytest.raises(GraphError, match="is no whole number"):
+        fs.DependencyGraph(np.timedelta64(3, "D"))

@@ -137,7 +137,8 @@ def _listed(values: Any, name: str) -> list[Any]:
 
 def _is_whole(value: Any) -> bool:
     # True is 1 to Python, but nobody who passes a mask means sources 0 and 1.
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    # And a time span is an integer to NumPy.
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def _span(length: int) -> str:
