@@ -564,4 +564,4 @@ def test_large_pictures_have_few_labels_and_fit_a_page(graph):
 
 def test_a_time_span_is_no_number_of_sources():
     with pytest.raises(GraphError, match="is no whole number"):
-        fs.DependencyGraph(np.timedelta64(3, "D"))
+        DependencyGraph(np.timedelta64(3, "D"))
