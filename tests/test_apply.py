@@ -569,6 +569,7 @@ def slow(x):
     time.sleep(60)
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     threading.Timer(4, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     start = time.monotonic()
     try:
