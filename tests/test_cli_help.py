@@ -10,13 +10,20 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from flyingsquid import formats
+from flyingsquid.cli.fitting import METHODS
+from flyingsquid.cli.label import WRITABLE
 from flyingsquid.cli.main import COMMANDS, main
+from flyingsquid.cli.reading import FORMATS
 from flyingsquid.cli.reference import reference
+from flyingsquid.formats import labels, writing
+from flyingsquid.models.label_model import Method
 from tests.cli_files import make_samples
 
 ROOT = Path(__file__).parents[1]
@@ -89,6 +96,13 @@ def test_every_option_is_explained():
         for param in command_of(name).params:
             if isinstance(param, click.Option):
                 assert param.help, f"{name} {param.opts}"
+
+
+def test_lists_of_choices_are_those_of_the_library():
+    """They are written down again, because help is not to import what they stand in."""
+    assert get_args(Method) == METHODS
+    assert FORMATS == formats.FORMATS == writing.WRITABLE
+    assert WRITABLE == labels.WRITABLE
 
 
 def test_help_imports_no_more_than_it_needs():

@@ -16,7 +16,6 @@ from flyingsquid.analysis import (
     contested_rows,
     disagreement_buckets,
 )
-from flyingsquid.analysis.comparison import score_labels
 from flyingsquid.exceptions import OptionError, VotesError
 
 
@@ -117,7 +116,7 @@ def test_a_bucket_for_each_kind():
 
 def test_comparison_scores_are_those_of_scikit_learn(model, sample):
     p = model.predict_proba(sample.votes)
-    scores = score_labels(p, sample.y)
+    scores = compare_with_majority(model, sample.votes, sample.y).model
     assert scores.accuracy == pytest.approx(model.score(sample.votes, sample.y))
     assert scores.f1 == pytest.approx(f1_score(sample.y, p.argmax(axis=1)))
     assert scores.log_loss == pytest.approx(log_loss(sample.y, p))

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.analysis.normal import wilson
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import read_items
 from flyingsquid.exceptions import OptionError, VotesError
 
 Array = NDArray[np.float64]
-_NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,12 +97,3 @@ def calibrate(probability: Array, occurred: NDArray[np.bool_], event: str, *, bi
 
 def _over(part: NDArray[Any], whole: NDArray[Any]) -> Array:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
-
-
-def wilson(share: Array, n: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Ends of the 95% interval of shares of n items (Wilson 1927), any shape; NaN where n is 0."""
-    z = _NORMAL_95
-    with np.errstate(invalid="ignore", divide="ignore"):
-        centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-        reach = z * np.sqrt(share * (1 - share) / n + z**2 / (4.0 * n * n)) / (1 + z**2 / n)
-    return np.clip(centre - reach, 0.0, 1.0), np.clip(centre + reach, 0.0, 1.0)

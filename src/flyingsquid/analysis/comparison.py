@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis.contested import tie_credit
+from flyingsquid.analysis.normal import NORMAL_95
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import Items, read_items, winners
 from flyingsquid.analysis.table import Table
@@ -19,7 +20,6 @@ Array = NDArray[np.float64]
 _LEAST_PROBABILITY = 1e-6
 # Equal evidence summed in another order.
 _TIE = 1e-9
-_NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,6 @@ def compare_items(items: Items) -> Comparison:
     return running.result()
 
 
-def score_labels(posterior: Array, gold: NDArray[Any]) -> Scores:
-    """Scores of probabilities of shape (n, K) on n items of known class."""
-    sums = _Sums(posterior.shape[1])
-    sums.add(posterior, gold)
-    return sums.scores(len(gold))
-
-
 class RunningComparison:
     """Sums from which :class:`Comparison` follows. Memory does not grow with the items.
 
@@ -172,7 +165,6 @@ class RunningComparison:
     """
 
     def __init__(self, n_classes: int) -> None:
-        self._n_classes = n_classes
         self._items = self._covered = self._tied = self._differ = 0
         self._known = 0
         self._sides = (_Sums(n_classes), _Sums(n_classes))
@@ -222,7 +214,7 @@ class RunningComparison:
         if not self._known:
             return Comparison(*facts, 0, None, None, None, None)
         gain, square = (float(total) for total in self._gains / self._known)
-        reach = _NORMAL_95 * float(np.sqrt(max(square - gain**2, 0.0) / self._known))
+        reach = NORMAL_95 * float(np.sqrt(max(square - gain**2, 0.0) / self._known))
         model, majority = (side.scores(self._known) for side in self._sides)
         return Comparison(*facts, self._known, model, majority, gain, (gain - reach, gain + reach))
 

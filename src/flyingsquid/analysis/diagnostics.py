@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from flyingsquid.analysis.fit_test import FitTest, independence_of, independence_test
+from flyingsquid.analysis.normal import NORMAL_95
 from flyingsquid.analysis.verdict import Verdict, judge
 from flyingsquid.estimate import BinaryFit, GraphFit
 from flyingsquid.estimate.drawing import draw_around_task
@@ -188,7 +189,7 @@ def _judge_sources(
         judged = ~(fit.flags.silent | fit.unidentified)
         strength = fit.conditional.strength
         drawn = draw_votes(fit.tables, fit.balance)[0] if drawn is None else drawn
-        reach = 1.96 * strength_errors(fit.conditional, drawn)
+        reach = NORMAL_95 * strength_errors(fit.conditional, drawn)
         return judged & (np.abs(strength) <= reach), judged & (strength < -reach)
     judged = ~(fit.flags.silent | fit.flags.one_sided | fit.unidentified)
     known = np.isfinite(interval).all(axis=1)

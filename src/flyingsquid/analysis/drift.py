@@ -8,8 +8,9 @@ from math import floor, log, log10, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.analysis.normal import NORMAL_95
+
 Array = NDArray[np.float64]
-_NORMAL_95 = 1.959963984540054
 # How often a stream without drift may show a change; small, because intervals of few items are too short.
 _FALSE_ALARMS = 1e-4
 # Smaller changes are not worth a sentence.
@@ -98,7 +99,7 @@ class DriftHistory:
         if known.sum() < 4:
             return None
         value, window = self.accuracies[known, source], self.windows[known]
-        reach = np.diff(self.intervals[known, source], axis=1)[:, 0] / (2 * _NORMAL_95)
+        reach = np.diff(self.intervals[known, source], axis=1)[:, 0] / (2 * NORMAL_95)
         # Without a formula: as for a share of the window, twice, because the truth is not seen.
         rough = 2 * np.sqrt(np.maximum(value * (1 - value), 0.05) / window)
         error = np.maximum(np.where(np.isfinite(reach), reach, rough), 1e-6)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from flyingsquid.analysis.agreement import dependence_given_truth, effective_sources
 from flyingsquid.analysis.comparison import Comparison, compare_items
+from flyingsquid.analysis.diagnostics import named
+from flyingsquid.analysis.normal import NORMAL_95
 from flyingsquid.analysis.overlaps import GoldTally, look_at_rows
 from flyingsquid.analysis.reading import Items, read_items
 from flyingsquid.analysis.skill import balanced_accuracies
@@ -22,7 +24,6 @@ from flyingsquid.votes import REASONS
 
 Array = NDArray[np.float64]
 Names = tuple[str, ...]
-_NORMAL_95 = 1.959963984540054
 # At most so many sources and pairs are named, and of few sources a third.
 MOST_NAMED = 5
 # Weaker dependence is not worth a sentence, whatever its standard error.
@@ -170,8 +171,8 @@ def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = Non
         worse_than_chance=below,
         like_chance=alike,
         not_judged=unjudged,
-        one_sided=_named(names, seen == 1),
-        silent=_named(names, seen == 0),
+        one_sided=named(names, seen == 1),
+        silent=named(names, seen == 0),
         duplicates=_duplicates(items),
         missing=_missing(tally),
         comparison=compare_items(items) if model is not None else None,
@@ -211,7 +212,7 @@ def _estimated(items: Items, model: Any, *, balanced: bool) -> tuple[Array, Arra
     sources = list(items.sources)
     interval = np.asarray(model.accuracies_interval_)[sources]
     if not balanced or not hasattr(model, "confusion_"):
-        return np.asarray(model.accuracies_)[sources], (interval[:, 1] - interval[:, 0]) / 2 / _NORMAL_95
+        return np.asarray(model.accuracies_)[sources], (interval[:, 1] - interval[:, 0]) / 2 / NORMAL_95
     counts = getattr(model.moments_, "rows", model.moments_)
     whole = len(sources) == len(model.source_names_)
     tables = model.confusion_ if whole else np.asarray(model.confusion_)[sources]
@@ -227,7 +228,7 @@ def _extreme(names: Names, kept: NDArray[np.intp], value: Array, error: Array, s
     k = min(MOST_NAMED, max(1, len(kept) // 3))
     top, rest = order[:k], order[k:]
     gap = np.abs(value[rest] - value[top[-1]])
-    reach = _NORMAL_95 * np.sqrt(error[rest] ** 2 + error[top[-1]] ** 2)
+    reach = NORMAL_95 * np.sqrt(error[rest] ** 2 + error[top[-1]] ** 2)
     # An unknown error cannot tell anything apart.
     alike = rest[~(gap > np.nan_to_num(reach, nan=np.inf))]
     return Ranked(
@@ -281,10 +282,10 @@ def _chance(
     """Sources that are worse than chance, those that cannot be told from it, and those not judged."""
     if gold is not None:
         several = (gold.said > 0).sum(axis=1) > 1
-        reach = _NORMAL_95 * gold.balanced_error
+        reach = NORMAL_95 * gold.balanced_error
         near = np.abs(np.nan_to_num(gold.balanced_accuracy - gold.chance, nan=np.inf)) <= reach
         unknown = gold.cast.sum(axis=1) == 0
-        return _named(names, gold.worse_than_chance), _named(names, several & near), _named(names, unknown)
+        return named(names, gold.worse_than_chance), named(names, several & near), named(names, unknown)
     if not judged_by:
         return (), (), names
     found, here = model.diagnostics_, set(names)
@@ -293,7 +294,7 @@ def _chance(
     return (
         tuple(name for name in found.adversarial if name in here),
         tuple(name for name in found.useless if name in here),
-        _named(names, seen < 2) if judges else names,
+        named(names, seen < 2) if judges else names,
     )
 
 
@@ -301,7 +302,7 @@ def _duplicates(items: Items) -> tuple[Names, ...]:
     if items.votes.n_sources > _MOST_SOURCES or items.votes.n_classes > _MOST_CLASSES:
         return ()
     groups, names = near_copies(Moments.of(items.votes)), items.votes.source_names
-    return tuple(_named(names, groups == g) for g in np.flatnonzero(np.bincount(groups) > 1))
+    return tuple(named(names, groups == g) for g in np.flatnonzero(np.bincount(groups) > 1))
 
 
 def _missing(tally: SourceTally) -> tuple[tuple[str, int, str, int], ...]:
@@ -311,7 +312,3 @@ def _missing(tally: SourceTally) -> tuple[tuple[str, int, str, int], ...]:
             worst = int(np.argmax(counts))
             found.append((reason, int(counts.sum()), tally.source_names[worst], int(counts[worst])))
     return tuple(found)
-
-
-def _named(names: Names, mask: NDArray[np.bool_]) -> Names:
-    return tuple(names[int(i)] for i in np.flatnonzero(mask))

@@ -14,6 +14,7 @@ from flyingsquid.analysis.diagnostics import Diagnostics, named, without_triplet
 from flyingsquid.analysis.explain import Explanation, contribution, put_together
 from flyingsquid.analysis.fit_test import FitTest, independence_of
 from flyingsquid.analysis.many import gain_on_drawn_items
+from flyingsquid.analysis.normal import NORMAL_95
 from flyingsquid.analysis.skill import balanced_accuracies
 from flyingsquid.analysis.verdict import put_into_words
 from flyingsquid.estimate import OpinionFit
@@ -47,7 +48,7 @@ def diagnose_opinion(moments: Moments, fit: OpinionFit) -> Diagnostics:
     skill, error = balanced_accuracies(
         fit.tables, fit.opinion.balance, float(moments.n_items), moments.coverage
     )
-    chance, reach = 1 / moments.n_classes, 1.96 * np.nan_to_num(error, nan=np.inf)
+    chance, reach = 1 / moments.n_classes, NORMAL_95 * np.nan_to_num(error, nan=np.inf)
     judged = ~fit.silent & ~fit.one_sided
     return without_triplets(
         moments,

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid.analysis.normal import NORMAL_95
 from flyingsquid.votes import Votes
 from flyingsquid.votes.states import rows_of_entries
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 _CHUNK_CELLS = 1 << 20
-_NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,7 @@ class SourceOverlaps:
     conflicts: Counts
 
 
-def count_overlaps(votes: Votes, rows: RowVotes | None = None) -> SourceOverlaps:
+def count_overlaps(votes: Votes) -> SourceOverlaps:
     """Count overlaps and conflicts of every source. Time O(nm), memory O(n + m).
 
     A source that votes on an item whose votes differ is at odds with somebody there, whatever its vote is. So
@@ -85,7 +85,7 @@ def count_overlaps(votes: Votes, rows: RowVotes | None = None) -> SourceOverlaps
     >>> found.overlaps.tolist(), found.conflicts.tolist()
     ([2, 2, 0], [1, 1, 0])
     """
-    rows = look_at_rows(votes) if rows is None else rows
+    rows = look_at_rows(votes)
     m, together = votes.n_sources, rows.cast > 1
     if isinstance(votes.codes, csr_array):
         voted = votes.codes.data > 0
@@ -188,11 +188,11 @@ class GoldTally:
         where that class is rarer among the items it votes on than among all.
         """
         several = (self.said > 0).sum(axis=1) > 1
-        reach = _NORMAL_95 * self.balanced_error
+        reach = NORMAL_95 * self.balanced_error
         below = np.nan_to_num(self.balanced_accuracy + reach, nan=np.inf) < np.nan_to_num(self.chance)
         cast = self.cast.sum(axis=1)
         p = (self.correct + 1) / (cast + 2)
-        high = p + _NORMAL_95 * np.sqrt(p * (1 - p) / np.maximum(cast, 1))
+        high = p + NORMAL_95 * np.sqrt(p * (1 - p) / np.maximum(cast, 1))
         base = (self.said > 0) @ (self.items / max(int(self.items.sum()), 1))
         return np.asarray(np.where(several, below, (cast > 1) & (high < base)))
 

@@ -99,7 +99,7 @@ class Table:
 
     def _text(self, most: int) -> str:
         head, body, right = self._cells(most)
-        widths = [max(map(_width, column)) for column in zip(head, *body, strict=True)]
+        widths = [max(map(text_width, column)) for column in zip(head, *body, strict=True)]
         lines = [
             "  ".join(map(_padded, cells, widths, right)).rstrip()  # no spaces at the end of a line
             for cells in (head, *body)
@@ -150,14 +150,14 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def _width(text: str) -> int:
-    """Columns that a terminal takes: Chinese characters take two, accents none."""
+def text_width(text: str) -> int:
+    """How many columns a text takes: accents none, Chinese characters two."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
 def _padded(text: str, width: int, right: bool) -> str:
-    space = " " * (width - _width(text))
+    space = " " * (width - text_width(text))
     return space + text if right else text + space
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +9,7 @@ import click
 
 from flyingsquid._version import __version__
 from flyingsquid.cli.console import in_options
-from flyingsquid.cli.stopping import StoppedBySignalError, stoppable
+from flyingsquid.cli.stopping import StoppedBySignalError, leave_closed_pipe, stoppable
 from flyingsquid.exceptions import FlyingSquidError
 
 # Commands are imported when they run, because what they need takes seconds to import.
@@ -27,7 +25,6 @@ COMMANDS = {
     "reproduce": "Measure the paper's tables, figures and theorems anew.",
     "stream": "Label a stream of votes, under drift, without gold labels.",
 }
-_CLOSED_PIPE = 128 + 13
 
 
 class _Group(click.Group):
@@ -55,9 +52,7 @@ class _Group(click.Group):
             click.echo(f"Stopped by {stop}; no file was left half-written.", err=True)
             ctx.exit(128 + stop.number)
         except BrokenPipeError:
-            # Whoever read the output has gone, which is no error. Python would complain when it flushes.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(_CLOSED_PIPE)
+            leave_closed_pipe(ctx)
         except MemoryError as error:
             raise click.ClickException("memory has no room for this") from error
         except OSError as error:

@@ -9,9 +9,10 @@ from typing import Any, BinaryIO, get_args
 
 import click
 
+from flyingsquid.cli.stopping import StoppedBySignalError, leave_closed_pipe
 from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, read_checkpoint
 from flyingsquid.cli.stream_lines import Known, Rules
-from flyingsquid.cli.stream_loop import Signals, StoppedError, Stream, open_output, skip_input
+from flyingsquid.cli.stream_loop import Signals, Stream, open_output, skip_input
 from flyingsquid.exceptions import FlyingSquidError, OptionError
 from flyingsquid.models import OnlineLabelModel
 from flyingsquid.models._stream_options import check as check_options
@@ -19,7 +20,6 @@ from flyingsquid.models._stream_options import read_classes
 from flyingsquid.models.label_model import Method
 from flyingsquid.votes.states import Label
 
-_CLOSED_PIPE = 128 + 13
 _EVERY = 10_000
 _FILE = click.Path(dir_okay=False)
 _CHOICE = click.Choice(["error", "add"])
@@ -163,16 +163,13 @@ def _run(
             if output is not None:
                 target = stack.enter_context(open_output(output, run.position.written, is_resumed))
             end = run.run(source, target, signals, is_file=output is not None)
-        except StoppedError as stop:
+        except StoppedBySignalError as stop:
             at = f"after line {run.position.lines:,}"
             kept = f"; {run.checkpoint} says so" if run.checkpoint else ""
             click.echo(f"stopped by {stop} {at}{kept}", err=True)
             ctx.exit(128 + stop.number)
         except BrokenPipeError:
-            # Whoever read the labels has gone, which is no error. Python would complain when it flushes
-            # standard output at exit, so that is led nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(_CLOSED_PIPE)
+            leave_closed_pipe(ctx)
     if end.skipped:
         click.echo(f"{end.skipped:,} of {end.lines:,} lines skipped", err=True)
 

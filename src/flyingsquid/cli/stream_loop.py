@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import FrameType
@@ -15,6 +13,7 @@ from zlib import crc32
 
 import click
 
+from flyingsquid.cli.stopping import StoppedBySignalError, handled
 from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, write_checkpoint
 from flyingsquid.cli.stream_lines import Block, Known, Rules, read_block, write_block
 from flyingsquid.models import OnlineLabelModel
@@ -23,39 +22,22 @@ _CHUNK = 1 << 20
 T = TypeVar("T")
 
 
-class StoppedError(Exception):
-    """A signal said to stop; ``number`` is its number."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
-
-
 class Signals:
     """SIGINT and SIGTERM, taken between blocks or while waiting for lines, and never within a block."""
 
     def __init__(self) -> None:
         self._number, self._waiting = 0, False
 
-    @contextmanager
-    def caught(self) -> Iterator[None]:
+    def caught(self) -> AbstractContextManager[None]:
         """Take both signals for as long as this lasts."""
-        if threading.current_thread() is not threading.main_thread():
-            yield  # Python hands signals to the main thread only
-            return
-        before = {number: signal.signal(number, self._on) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        return handled(self._on)
 
     def wait_for(self, call: Callable[[], T]) -> T:
-        """The result of a call that may block; :class:`StoppedError` if a signal comes first."""
+        """The result of a call that may block; :class:`StoppedBySignalError` if a signal comes first."""
         self._waiting = True
         try:
             if self._number:
-                raise StoppedError(self._number)
+                raise StoppedBySignalError(self._number)
             return call()
         finally:
             self._waiting = False
@@ -63,7 +45,7 @@ class Signals:
     def _on(self, number: int, _frame: FrameType | None) -> None:
         self._number = number
         if self._waiting:
-            raise StoppedError(number)
+            raise StoppedBySignalError(number)
 
 
 @dataclass(slots=True)
@@ -96,7 +78,7 @@ class Stream:
         while True:
             try:
                 lines = signals.wait_for(lambda: list(islice(source, self.block)))
-            except StoppedError:
+            except StoppedBySignalError:
                 self._save(target, is_file, saved)
                 raise
             # A block that the end cut short would be longer in a longer input, so the position stays

@@ -96,7 +96,8 @@ class VoteFile:
         self, source: Source, given: Input, format: str, roles: Roles, survey: Survey, coding: Coding,
         notes: Sequence[str], chunk_rows: int | None,
     ) -> None:  # fmt: skip
-        self._source, self._input, self._coding = source, given, coding
+        self._source, self._coding = source, coding
+        self._input = given  # what was spooled is removed when this goes
         self._missing = [v for v in survey.values if coding.code_of(v) == ABSTAIN]
         self.path = given.shown
         self.format, self.form = format, roles.form

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.exceptions import LabelingError, VotesError
 from flyingsquid.votes.encode import as_column, is_null
-from flyingsquid.votes.states import ABSTAIN, code_of_reason
+from flyingsquid.votes.states import ABSTAIN, code_of_reason, told
 
 FAILED = code_of_reason("failed")
 ADVICE = "return an integer, a text or a boolean, and None or fs.ABSTAIN for no vote"
@@ -148,7 +148,7 @@ def _plain(value: Any, at: int, on_bad: OnBad) -> Any:
         return int(value)
     if isinstance(value, str):
         return str.__str__(value)  # not str(value): an enumeration would give its own name
-    on_bad(at, f"returned {_shown(value)}, a value of type {type(value).__name__}; {ADVICE}")
+    on_bad(at, f"returned {told(value)}, a value of type {type(value).__name__}; {ADVICE}")
     return FAILURE
 
 
@@ -161,14 +161,9 @@ def _plain_of_column(value: Any, at: int, on_bad: OnBad) -> Any:
     return _plain(value, at, on_bad)
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def _read_column(returned: Any, n_items: int) -> NDArray[Any]:
     if returned is None or isinstance(returned, (str, bytes, int, float)):
-        raise LabelingError(f"returned {_shown(returned)}; a vectorised function returns one value a row")
+        raise LabelingError(f"returned {told(returned)}; a vectorised function returns one value a row")
     try:
         array = as_column(returned if hasattr(returned, "__len__") else list(returned), "returned values")
     except (VotesError, TypeError) as error:

@@ -12,9 +12,7 @@ from flyingsquid.estimate import OPINIONS
 from flyingsquid.exceptions import OptionError
 from flyingsquid.models import _options
 from flyingsquid.models._graphs import stacked_shape
-from flyingsquid.models._solve import solve
-from flyingsquid.models._whole import draft_of, keep
-from flyingsquid.models.structure import LearnedGraph, count_for, given_graph, learned_of
+from flyingsquid.models.structure import LearnedGraph, count_for, learned_of
 from flyingsquid.moments import Gathered, Moments, gather
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.coerce import refuse_options
@@ -83,16 +81,6 @@ def of_gathered(model: LabelModel, gathered: Gathered) -> Counted:
         )
     votes = rows.votes
     return Counted(moments, votes, rows.counts, None, f"from {len(votes):,} distinct rows")
-
-
-def fit_gathered(model: LabelModel, gathered: Gathered) -> None:
-    """Fit a model to what was gathered in parts, on a cluster for one; the same fit as to chunks."""
-    model._check_options()
-    given_graph(model.graph, "a fit of counts that were gathered in parts")
-    counted = of_gathered(model, gathered)
-    draft = draft_of(model)
-    solve(draft, counted.moments, counted.votes, counted.weights, note=counted.note)
-    keep(model, draft)
 
 
 def _count_parts(model: LabelModel, chunks: Any) -> Counted:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._registry import distributed_votes
 from flyingsquid.analysis import Diagnostics, Explanation, Table, summarize_sources
+from flyingsquid.analysis.normal import NORMAL_95
 from flyingsquid.estimate import (
     GoldCounts,
     GraphFit,
@@ -49,7 +50,6 @@ Method: TypeAlias = Literal[
     "anchored",
 ]
 Source: TypeAlias = int | str
-_NORMAL_95 = 1.959963984540054
 
 
 class LabelModel(VoteEstimator):
@@ -393,7 +393,7 @@ class LabelModel(VoteEstimator):
         self._require_fitted()
         if self._interval is None:
             errors = errors_of(self)
-            reach = _NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
+            reach = NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
             self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
             self._interval.flags.writeable = False
         return self._interval

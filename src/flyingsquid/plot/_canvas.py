@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 # Okabe and Ito's colours, which the colour-blind can tell apart too; grey for what is not the point.
-BLUE, ORANGE, GREEN, SKY, GREY = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#8A8F98"
+BLUE, ORANGE, SKY, GREY = "#0072B2", "#D55E00", "#56B4E9", "#8A8F98"
 # A row for a source, in inches.
 ROW = 0.24
 

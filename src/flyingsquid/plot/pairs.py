@@ -131,9 +131,9 @@ def plot_dependence(
     return axis
 
 
-def _bent(a: float, b: float, steps: int = 24) -> list[NDArray[np.float64]]:
+def _bent(a: float, b: float) -> list[NDArray[np.float64]]:
     """A curve between two places on the circle that leans to the middle, x and y."""
-    t = np.linspace(0, 1, steps)
+    t = np.linspace(0, 1, 24)
     ends = np.array([[cos(a), sin(a)], [cos(b), sin(b)]])
     middle = ends.mean(axis=0) * (0.9 - 0.6 * np.linalg.norm(ends[0] - ends[1]) / 2)
     points = np.outer((1 - t) ** 2, ends[0]) + np.outer(2 * t * (1 - t), middle) + np.outer(t**2, ends[1])

@@ -37,9 +37,7 @@ class Estimate:
     kind: str = ""
 
 
-def intervals(
-    rows: Sequence[Estimate], *, label: str, says: str, chance: float | None = None, zero: float | None = None
-) -> str:
+def intervals(rows: Sequence[Estimate], *, label: str, says: str, chance: float | None = None) -> str:
     """A dot with its interval for each row; a diamond where the truth is known."""
     known = [v for row in rows for v in (row.value, row.low, row.high, row.gold, chance) if v is not None]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
@@ -50,8 +48,6 @@ def intervals(
     parts = [*ticks_below(x, round_ticks(x.low, x.high), 4, bottom)]
     if chance is not None:
         parts += [line("chance", x(chance), 0, x(chance), bottom)]
-    if zero is not None:
-        parts += [line("zero", x(zero), 0, x(zero), bottom)]
     for at, row in enumerate(rows):
         y = ROW * at + ROW / 2 + 4
         parts.append(row_label(row.name, y, left))

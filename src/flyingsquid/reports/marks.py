@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
+from flyingsquid.analysis.table import text_width
 from flyingsquid.reports.escape import name, plain, safe
 
 # Plots are drawn for a phone, so that letters keep their size there; a wide page shows them larger.
@@ -63,8 +63,9 @@ def dot(kind: str, x: float, y: float, radius: float = 3.6, *, hint: str = "") -
     return _with_hint(f'circle class="{kind}" cx="{num(x)}" cy="{num(y)}" r="{num(radius)}"', hint, "circle")
 
 
-def diamond(kind: str, x: float, y: float, reach: float = 4.6, *, hint: str = "") -> str:
+def diamond(kind: str, x: float, y: float, *, hint: str = "") -> str:
     """A square that stands on its corner."""
+    reach = 4.6
     points = ((x, y - reach), (x + reach, y), (x, y + reach), (x - reach, y))
     corners = "L".join(f"{num(px)} {num(py)}" for px, py in points)
     return _with_hint(f'path class="{kind}" d="M{corners}Z"', hint, "path")
@@ -88,7 +89,7 @@ def row_label(source: str, y: float, width: float = LABEL) -> str:
 
 def label_width(names: Iterable[str], most: float = LABEL) -> float:
     """What the names of rows take of the width: no more than the longest of them needs."""
-    longest = max((columns_of(plain(each, 60)) for each in names), default=0)
+    longest = max((text_width(plain(each, 60)) for each in names), default=0)
     return min(most, max(40.0, 14 + longest * _WIDEST_LETTER))
 
 
@@ -96,8 +97,8 @@ def text_within(text: str, x: float, y: float, room: float, kind: str) -> str:
     """A text of strangers, cut to the room there is; whole where the pointer rests on it."""
     shown = fitted(text, int(room / _LETTER))
     # Where a wide font might need more than there is, letters are set closer.
-    squeeze = columns_of(shown) * _WIDEST_LETTER > room
-    fit = f' textLength="{num(min(room, columns_of(shown) * 5.8))}" lengthAdjust="spacingAndGlyphs"' * squeeze
+    squeeze = text_width(shown) * _WIDEST_LETTER > room
+    fit = f' textLength="{num(min(room, text_width(shown) * 5.8))}" lengthAdjust="spacingAndGlyphs"' * squeeze
     return (
         f'<text class="{kind}" x="{num(x)}" y="{num(y)}"{fit}>{safe(shown)}'
         f"<title>{name(text, 200)}</title></text>"
@@ -112,15 +113,9 @@ def fitted(text: str, columns: int) -> str:
     """
     for most in range(columns, 1, -1):
         shown = plain(text, most)
-        if columns_of(shown) <= columns:
+        if text_width(shown) <= columns:
             return shown
     return plain(text, 2)
-
-
-def columns_of(text: str) -> int:
-    """How many columns a text takes: accents none, Chinese characters two."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
 def percent(ticks: Sequence[float]) -> str:

@@ -34,10 +34,8 @@ def ticks_beside(y: Scale, ticks: Sequence[float], left: float, right: float, sp
         yield words(format(tick, spec), left - 6, y(tick), "side")
 
 
-def histogram(
-    shares: Array, below: Array | None, edges: Array, *, label: str, says: str, what: str, of: str = "wrong"
-) -> str:
-    """Bars between ``edges``, (b + 1,): ``shares`` of all items, (b,); ``below`` in another colour."""
+def histogram(shares: Array, below: Array | None, edges: Array, *, label: str, says: str, what: str) -> str:
+    """Bars between ``edges``, (b + 1,): ``shares`` of all items, (b,); ``below``, the wrong ones of them."""
     x = Scale(float(edges[0]), float(edges[-1]), _LEFT, _RIGHT)
     top = float(shares.max()) or 1.0
     y = Scale(0.0, top, _BOTTOM, _TOP)
@@ -49,7 +47,7 @@ def histogram(
         parts.append(rect("bar", left, y(share), right - left, _BOTTOM - y(share), hint=hint))
         if below is not None and below[b] > 0:
             part = float(below[b])
-            hint = f"{edges[b]:.2f} to {edges[b + 1]:.2f}: {part:.2%} of items, {of}"
+            hint = f"{edges[b]:.2f} to {edges[b + 1]:.2f}: {part:.2%} of items, wrong"
             parts.append(rect("bar bad", left, y(part), right - left, _BOTTOM - y(part), hint=hint))
     below_axis = round_ticks(x.low, x.high, 5)
     parts += [words(f"{t:g}", x(t), _BOTTOM + 13, f"tick{_end(x, t)}") for t in below_axis]

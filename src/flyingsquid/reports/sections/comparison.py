@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from flyingsquid.analysis.calibration import wilson
 from flyingsquid.analysis.comparison import Comparison
 from flyingsquid.analysis.contested import disagreement_buckets
+from flyingsquid.analysis.normal import wilson
 from flyingsquid.analysis.table import Table
 from flyingsquid.reports.charts import Estimate, intervals
 from flyingsquid.reports.escape import safe
