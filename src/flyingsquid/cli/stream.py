@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, get_args
 
 import click
 
+from flyingsquid.cli.reading import FILE, read_list
 from flyingsquid.cli.stopping import StoppedBySignalError, leave_closed_pipe
 from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, read_checkpoint
 from flyingsquid.cli.stream_lines import Known, Rules
@@ -21,7 +22,6 @@ from flyingsquid.models.label_model import Method
 from flyingsquid.votes.states import Label
 
 _EVERY = 10_000
-_FILE = click.Path(dir_okay=False)
 _CHOICE = click.Choice(["error", "add"])
 
 
@@ -33,28 +33,19 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
     return int(value)
 
 
-def _read_list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str] | None:
-    if value is None:
-        return None
-    parts = [part.strip() for part in value.split(",")]
-    if not all(parts):
-        raise click.BadParameter(f"{value!r} has an empty part")
-    return parts
-
-
 # fmt: off
 @click.command()
 @click.argument("votes", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
-@click.option("-o", "--output", type=_FILE, help="Write labels to this file instead of standard output.")
+@click.option("-o", "--output", type=FILE, help="Write labels to this file instead of standard output.")
 @click.option("--window", callback=_read_window, default="10000", show_default=True, metavar="N|auto",
               help="How many of the latest items count.")
 @click.option("--decay", type=click.FloatRange(0, 1, min_open=True, max_open=True),
               help="Instead of a window: an item of age t weighs DECAY^t.")
-@click.option("--classes", callback=_read_list, metavar="A,B,...",
+@click.option("--classes", callback=read_list, metavar="A,B,...",
               help="All classes; one number K stands for 0 to K-1. Default: those in the first block.")
-@click.option("--sources", callback=_read_list, metavar="A,B,...",
+@click.option("--sources", callback=read_list, metavar="A,B,...",
               help="All named sources. Default: those in the first block.")
-@click.option("--class-balance", callback=_read_list, metavar="P,Q,...",
+@click.option("--class-balance", callback=read_list, metavar="P,Q,...",
               help="Probabilities of the classes, in their order.")
 @click.option("--method", type=click.Choice(get_args(Method)), default="auto", show_default=True,
               metavar="NAME", help="As in fs.OnlineLabelModel.")
@@ -70,7 +61,7 @@ def _read_list(_ctx: click.Context, _param: click.Parameter, value: str | None) 
               help="What to do with a class that was not there before.")
 @click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
               help="What to do with a line that cannot be read.")
-@click.option("--checkpoint", type=_FILE, metavar="PATH",
+@click.option("--checkpoint", type=FILE, metavar="PATH",
               help="Go on from this file if it is there, and keep it up to date.")
 @click.option("--every", type=click.IntRange(1), metavar="N",
               help="Lines between two checkpoints. Default: 10,000.")
@@ -121,31 +112,27 @@ def stream(
     """
     if checkpoint is None and (position or continued or every is not None):
         raise click.UsageError("--every, --position and --continued need --checkpoint.")
-    try:
-        if position and checkpoint is not None:
-            _show_position(checkpoint)
-            return
-        _require_different_files(votes, output, checkpoint)
-        model = _new_model(options)
-        start = _new_start(options, model, block=block, id_field=id_field, is_file=output is not None)
-        is_resumed = False
-        if checkpoint is not None and os.path.exists(checkpoint):
-            start, is_resumed = _resume(checkpoint, start.options), True
-        run = Stream(
-            start.model or model,
-            start.known,
-            start.position,
-            start.options,
-            Rules(id_field, options["new_sources"] == "add", options["new_classes"] == "add"),
-            block,
-            on_error == "skip",
-            checkpoint,
-            every or _EVERY,
-        )
-        _run(ctx, run, votes, output, is_resumed=is_resumed, is_continued=continued)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise click.ClickException(f"{where}{error.strerror or error}") from error
+    if position and checkpoint is not None:
+        _show_position(checkpoint)
+        return
+    _require_different_files(votes, output, checkpoint)
+    model = _new_model(options)
+    start = _new_start(options, model, block=block, id_field=id_field, is_file=output is not None)
+    is_resumed = False
+    if checkpoint is not None and os.path.exists(checkpoint):
+        start, is_resumed = _resume(checkpoint, start.options), True
+    run = Stream(
+        start.model or model,
+        start.known,
+        start.position,
+        start.options,
+        Rules(id_field, options["new_sources"] == "add", options["new_classes"] == "add"),
+        block,
+        on_error == "skip",
+        checkpoint,
+        every or _EVERY,
+    )
+    _run(ctx, run, votes, output, is_resumed=is_resumed, is_continued=continued)
 # fmt: on
 
 

@@ -1,4 +1,4 @@
-"""Options of the online model, checked."""
+"""Options of the online model, checked and read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from flyingsquid.models import _options
 from flyingsquid.models._many import is_many
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.structure import given_graph
+from flyingsquid.moments.adaptive import DyadicCounts
 from flyingsquid.moments.vectors import Layout
+from flyingsquid.moments.windows import DecayedCounts, RollingCounts, Window
 from flyingsquid.votes.encode import Convention
 from flyingsquid.votes.states import Label, is_one_of
 
@@ -70,6 +72,31 @@ def check_widening(
     raise GraphError(
         f"the graph is of {before.n_sources} sources and two classes; a new {what} has no place in it"
     )
+
+
+def declared_classes(model: Any) -> tuple[Label, ...] | None:
+    """The classes that ``classes=`` or ``n_classes=`` names; None where the first votes are to show them."""
+    if model.classes is not None:
+        return read_classes(model.classes)
+    return _options.read_n_classes(model.n_classes, None)
+
+
+def new_window(model: Any, layout: Layout) -> Window:
+    """An empty window, as ``window=`` or ``decay=`` asks for."""
+    if model.decay is not None:
+        return DecayedCounts(layout, float(model.decay))
+    if isinstance(model.window, str):
+        return DyadicCounts(layout)
+    return RollingCounts(layout, int(model.window))
+
+
+def items_between_fits(model: Any) -> int:
+    """``refresh=``, or what stands for it."""
+    if model.refresh is not None:
+        return int(model.refresh)
+    if model.decay is not None or isinstance(model.window, str):
+        return 1_000
+    return max(1, int(model.window) // 4)
 
 
 def read_classes(classes: Any) -> tuple[Label, ...]:

@@ -74,7 +74,7 @@ def from_state(state: State) -> OnlineLabelModel:
     cover = Cover.everything(meta["n_sources"]) if graph is None else Cover.of(graph)
     layout = Layout(cover, decode_labels(meta["classes"]), names, meta["n_balance"])
     _check(meta, layout, names)
-    window = model._new_window(layout)
+    window = _stream_options.new_window(model, layout)
     window.n_seen, window.urgent = meta["n_seen"], meta["urgent"]
     window.restore(meta["window"], _of(arrays, "window."))
     if "balance_now" in arrays:

@@ -13,23 +13,22 @@ from flyingsquid.analysis.drift import ChangePoint, DriftHistory
 from flyingsquid.estimate import resolve_task_balance
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import smoothed_shares
-from flyingsquid.models import _intake, _options, _stream_options
+from flyingsquid.models import _intake, _stream_options
 from flyingsquid.models._auto import is_plain
 from flyingsquid.models._base import DOUBLE
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._history import Recorder
 from flyingsquid.models._last_fit import LastFit
 from flyingsquid.models._single import NEEDS_A_CLOSER_LOOK, SingleItems
+from flyingsquid.models._stream_labels import fitted_posterior, priors_of_tasks, shares_before_a_fit
 from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments
-from flyingsquid.moments.adaptive import DyadicCounts
 from flyingsquid.moments.cover import Cover
 from flyingsquid.moments.vectors import Layout
-from flyingsquid.moments.windows import DecayedCounts, RollingCounts, Window
+from flyingsquid.moments.windows import Window
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.states import Label, shown_names
 
 Array = NDArray[np.float64]
 # A window of its own choice may shrink at any time, so is noted at least this often.
@@ -278,14 +277,10 @@ class OnlineLabelModel(LastFit):
 
     def _row(self, row: Any) -> Any:
         begun = hasattr(self, "_window")
-        names, classes = (self._names, self._classes) if begun else (None, self._declared())
+        names = self._names if begun else None
+        classes = self._classes if begun else _stream_options.declared_classes(self)
         data = _intake.row_votes(row, names, stacked_shape(self.graph))
         return _intake.read_row(data, classes, add_classes=begun and self.new_classes == "add")
-
-    def _declared(self) -> tuple[Label, ...] | None:
-        if self.classes is not None:
-            return _stream_options.read_classes(self.classes)
-        return _options.read_n_classes(self.n_classes, None)
 
     def _take(self, data: Any) -> NDArray[Any]:
         """Codes of a chunk, with whatever is new in it made known."""
@@ -304,11 +299,11 @@ class OnlineLabelModel(LastFit):
         _stream_options.check(self)
         shell = self._label_model(self.class_balance)
         shell._check_options()
-        votes = _intake.first_votes(data, self._declared(), self.graph)
+        votes = _intake.first_votes(data, _stream_options.declared_classes(self), self.graph)
         cover = Cover.everything(votes.n_sources) if self.graph is None else Cover.of(self.graph)
         layout = Layout(cover, votes.classes, votes.names)
         _stream_options.check_fit(shell, layout)
-        self._start(self._new_window(layout))
+        self._start(_stream_options.new_window(self, layout))
         return np.asarray(votes.codes)
 
     def _start(self, window: Window) -> None:
@@ -320,16 +315,12 @@ class OnlineLabelModel(LastFit):
         self._know(layout)
 
     def _know(self, layout: Layout) -> None:
-        shown = layout.names or tuple(f"source {i}" for i in range(layout.n_sources))
-        self._remember(layout.classes, layout.names, shown)
-        self._fast = SingleItems.of(self._window.layout, self._model, self._window.balance_now)
+        self._remember(layout.classes, layout.names, shown_names(layout.names, layout.n_sources))
+        self._prepare_single_items()
 
-    def _new_window(self, layout: Layout) -> Window:
-        if self.decay is not None:
-            return DecayedCounts(layout, float(self.decay))
-        return (
-            DyadicCounts(layout) if isinstance(self.window, str) else RollingCounts(layout, int(self.window))
-        )
+    def _prepare_single_items(self) -> None:
+        """Whatever labels depend on has changed, and with it what single items are looked up in."""
+        self._fast = SingleItems.of(self._window.layout, self._model, self._window.balance_now)
 
     def _widen(self, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> None:
         before = self._window.layout
@@ -357,17 +348,9 @@ class OnlineLabelModel(LastFit):
             wider = layout.widened(layout.classes, layout.names, layout.n_sources, len(flat))
             self._window.widen(wider)
         self._window.balance_now = flat
-        self._fast = SingleItems.of(self._window.layout, self._model, self._window.balance_now)
+        self._prepare_single_items()
 
     # ------------------------------------------------------------------ solving
-
-    @property
-    def _every(self) -> int:
-        if self.refresh is not None:
-            return int(self.refresh)
-        if self.decay is not None or isinstance(self.window, str):
-            return 1_000
-        return max(1, int(self.window) // 4)
 
     def _refresh(self) -> None:
         """Compute the parameters anew, and note them."""
@@ -376,8 +359,9 @@ class OnlineLabelModel(LastFit):
         if n < self.warm_up:
             self._due = self.warm_up
             return
+        every = _stream_options.items_between_fits(self)
         # While few items have been seen, a quarter more of them is news.
-        self._due = n + min(self._every, max(10, n // 4))
+        self._due = n + min(every, max(10, n // 4))
         model = self._label_model(self._mean_balance())
         try:
             with listening():  # not once a refresh; diagnostics_ has them
@@ -393,8 +377,8 @@ class OnlineLabelModel(LastFit):
                 )
                 pace = self._fitted_on / 4  # windows that overlap by more say little that is new
                 pace = min(pace, _NEWS) if isinstance(self.window, str) else pace
-                self._record_due = n + max(self._every, int(pace))
-        self._fast = SingleItems.of(self._window.layout, self._model, self._window.balance_now)
+                self._record_due = n + max(every, int(pace))
+        self._prepare_single_items()
 
     def _label_model(self, class_balance: Any) -> LabelModel:
         model = LabelModel(
@@ -435,33 +419,9 @@ class OnlineLabelModel(LastFit):
 
     def _posterior_of(self, codes: Any) -> Array:
         """P(Y = k | votes), shape (n, D, K), for codes in the order of the stream."""
-        model, now = self._model, self._window.balance_now
-        if model is None:
-            return self._shares(codes)
-        posterior = model._posterior(Votes(codes, self._classes))
-        if now is None or posterior.shape[1] > 1:
-            return posterior
-        # The votes were weighed beside the mean balance of the window; they are due that of now.
-        posterior = posterior * (now / model.class_balance_)
-        return np.asarray(posterior / posterior.sum(axis=2, keepdims=True))
-
-    def _shares(self, codes: Any) -> Array:
-        """What is said before there are parameters."""
-        balance = self._window.balance_now
-        n_classes = len(self._classes)
-        if self.graph is None or self.graph.n_tasks == 1:
-            return smoothed_shares(codes, self._prior(balance, 0, n_classes))
-        parts = [
-            smoothed_shares(
-                codes[:, list(self.graph.sources_of(task))], self._prior(balance, task, n_classes)
-            )
-            for task in range(self.graph.n_tasks)
-        ]
-        return np.concatenate(parts, axis=1)
-
-    def _prior(self, balance: Array | None, task: int, n_classes: int) -> Array:
-        if balance is not None:
-            return balance.reshape(-1, n_classes)[task]
+        now = self._window.balance_now
+        if self._model is not None:
+            return fitted_posterior(self._model, Votes(codes, self._classes), now)
         n_tasks = 1 if self.graph is None else self.graph.n_tasks
-        given = resolve_task_balance(self.class_balance, self._classes, n_tasks).tasks[task]
-        return given if isinstance(given, np.ndarray) else np.full(n_classes, 1 / n_classes)
+        priors = priors_of_tasks(self.class_balance, now, self._classes, n_tasks)
+        return shares_before_a_fit(codes, self.graph, priors)

@@ -102,6 +102,32 @@ def read_columns(sources: Any, n_sources: int) -> list[int]:
     return read
 
 
+class _NoSuchItemError(VotesError, IndexError):
+    """An IndexError too, because that is what ends a loop over the items."""
+
+
+def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
+    """What to index arrays of n items with, where a user picks an item, a slice, a mask or a list."""
+    if isinstance(rows, tuple):
+        # scikit-learn's cross-validation asks for votes[rows, ...].
+        every = len(rows) == 2 and (
+            rows[1] is Ellipsis or (type(rows[1]) is slice and rows[1] == slice(None))
+        )
+        if not every:
+            raise VotesError("votes are indexed by items only; sources are picked by of_sources")
+        rows = rows[0]
+    if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
+        if not -n_items <= rows < n_items:
+            raise _NoSuchItemError(f"item {rows} of {n_items:,}; they are counted from 0")
+        rows = slice(int(rows) % n_items, int(rows) % n_items + 1)
+    if not isinstance(rows, slice):
+        rows = np.asarray(rows)
+        rows = rows.astype(np.intp) if not rows.size else rows
+        if rows.ndim != 1 or rows.dtype.kind not in "iub":
+            raise VotesError("votes are indexed by an item, a slice, a mask or a list of items")
+    return rows
+
+
 def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
     """Refuse two different sets of sources or classes, and say how they differ."""
     if ours == theirs:

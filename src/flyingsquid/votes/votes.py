@@ -25,14 +25,11 @@ from flyingsquid.votes.states import (
     n_votes_in,
     read_columns,
     read_names,
+    read_rows,
     require_same,
     shown_names,
     smallest_dtype,
 )
-
-
-class _NoSuchItemError(VotesError, IndexError):
-    """An IndexError too, because that is what ends a loop over the items."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -334,23 +331,7 @@ class Votes:
 
     def __getitem__(self, rows: Any) -> Votes:
         """The votes on some items; slices of dense votes share memory. One item is votes on one item."""
-        if isinstance(rows, tuple):
-            # scikit-learn's cross-validation asks for votes[rows, ...].
-            every = len(rows) == 2 and (
-                rows[1] is Ellipsis or (type(rows[1]) is slice and rows[1] == slice(None))
-            )
-            if not every:
-                raise VotesError("votes are indexed by items only; sources are picked by matched_to")
-            rows = rows[0]
-        if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
-            if not -self.n_items <= rows < self.n_items:
-                raise _NoSuchItemError(f"item {rows} of {self.n_items:,}; they are counted from 0")
-            rows = slice(int(rows) % self.n_items, int(rows) % self.n_items + 1)
-        if not isinstance(rows, slice):
-            rows = np.asarray(rows)
-            rows = rows.astype(np.intp) if not rows.size else rows
-            if rows.ndim != 1 or rows.dtype.kind not in "iub":
-                raise VotesError("votes are indexed by an item, a slice, a mask or a list of items")
+        rows = read_rows(rows, self.n_items)
         try:
             items = None if self.items is None else self.items[rows]
             return self._checked(self.codes[rows], self.classes, self.names, items)
