@@ -26,7 +26,7 @@ from rich.table import Table
 import flyingsquid as fs
 from benchmarks.apply_rules import ABSTAIN, HAM, RULES, SPAM
 from benchmarks.harness import machine, ratio, save
-from benchmarks.quality.peers import interpreter
+from benchmarks.quality.peers import needed_interpreter
 
 HERE = Path(__file__).parent
 GOALS = {
@@ -118,7 +118,7 @@ def measure(n: int, repeats: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         source, answer = Path(folder) / "comments.json", Path(folder) / "votes.npy"
         source.write_text(json.dumps(columns), encoding="utf-8")
-        command = [str(peers()), str(HERE / "snorkel_rounds.py"), str(source), str(answer)]
+        command = [str(needed_interpreter()), str(HERE / "snorkel_rounds.py"), str(source), str(answer)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as snorkel:
             for _ in range(repeats + 1):  # the first round warms up
                 seconds["snorkel"].append(_round_of(snorkel))
@@ -134,15 +134,6 @@ def measure(n: int, repeats: int) -> list[dict[str, Any]]:
         {"data": name, "n": n, "m": len(RULES), "goal": GOALS[name], "faster": ratio(warm, "snorkel", name)}
         for name in ours
     ]
-
-
-def peers() -> Path:
-    python = interpreter()
-    if python is None:
-        raise SystemExit(
-            "the peers are not installed: run `make peers`, or set FLYINGSQUID_PEERS to their Python"
-        )
-    return python
 
 
 def _round_of(snorkel: subprocess.Popen[str]) -> float:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -31,8 +30,9 @@ from rich.table import Table
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from benchmarks.harness import machine, ratio, save
+from benchmarks.harness import in_a_fresh_process, machine, ratio, save
 from benchmarks.quality.folder import data_folder, find
+from benchmarks.quality.peers import interpreter, needed_interpreter
 
 SETS, GOAL = {"crowd_trec": 2, "crowd_adult": 4}, 1 / 20
 # crowd-kit's own tolerance, and one that lets all its passes happen.
@@ -40,11 +40,6 @@ TOLERANCE = {"as it comes": 1e-5, "100 passes": -1.0}
 SHAPES = {(1_200, 56): 1.0, (3_000, 1_500): 4.0}  # sources and classes: gigabytes at most
 ITEMS, VOTES_AN_ITEM = 20_000, 20
 HERE = Path(__file__).parent
-
-
-def peers() -> Path:
-    """The interpreter of the environment in which crowd-kit lives."""
-    return Path(os.environ.get("FLYINGSQUID_PEERS", HERE.parent / ".venv-peers" / "bin" / "python"))
 
 
 # ---------------------------------------------------------------------- beside crowd-kit
@@ -68,7 +63,7 @@ def beside_crowdkit(name: str, repeats: int) -> dict[str, Any]:
         warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
         path = Path(folder) / "votes.npz"
         np.savez(path, task=item, worker=source, label=codes[item, source])
-        command = [str(peers()), str(HERE / "crowdkit_rounds.py"), str(path)]
+        command = [str(needed_interpreter()), str(HERE / "crowdkit_rounds.py"), str(path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             for _ in range(repeats + 1):
                 seconds["ours"].append(ours())
@@ -127,10 +122,9 @@ def fit_and_label(n_sources: int, n_classes: int) -> dict[str, float]:
     }
 
 
-def in_a_fresh_process(n_sources: int, n_classes: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.bench_many", "--shape", str(n_sources), str(n_classes)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return {**json.loads(done.stdout), "goal_gb": SHAPES[n_sources, n_classes]}
+def memory_of(n_sources: int, n_classes: int) -> dict[str, Any]:
+    found = in_a_fresh_process("benchmarks.bench_many", "--shape", n_sources, n_classes)
+    return {**found, "goal_gb": SHAPES[n_sources, n_classes]}
 
 
 # ---------------------------------------------------------------------- the page
@@ -170,11 +164,11 @@ def main() -> None:
     console = Console()
     console.print(machine())
     speed: dict[str, Any] = {}
-    if peers().exists():
+    if interpreter() is not None:
         speed = {name: beside_crowdkit(name, options.repeats) for name in SETS}
     else:
-        console.print(f"crowd-kit is skipped: FLYINGSQUID_PEERS names no interpreter, and {peers()} is none")
-    memory = {f"{m:,} x {k:,}": in_a_fresh_process(m, k) for m, k in SHAPES}
+        console.print("crowd-kit is skipped: run `make peers`, or set FLYINGSQUID_PEERS to its Python")
+    memory = {f"{m:,} x {k:,}": memory_of(m, k) for m, k in SHAPES}
     results = {"speed": speed, "memory": memory}
     show(results, console)
     if options.save:

@@ -6,6 +6,8 @@ import importlib.metadata
 import json
 import os
 import platform
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping
@@ -65,6 +67,12 @@ def peak_resident_megabytes() -> float:
     """
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return round(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024 / 1e6, 1)
+
+
+def in_a_fresh_process(module: str, *arguments: object) -> dict[str, Any]:
+    """The JSON that a module of ours prints, run where nothing is in memory yet."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
 def machine() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sample files for the tests of the command line, as users have them."""
+"""Sample files for the tests of the command line, as users have them, and a call of a command."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from click.testing import CliRunner
 
 import flyingsquid as fs
+from flyingsquid.cli.main import main
 
 NAMES = ("links", "caps", "sender", "short", "words")
 ACCURACIES = (0.9, 0.85, 0.8, 0.7, 0.65)
@@ -69,3 +71,10 @@ def make_samples(folder: Path) -> Path:
     )
     fs.LabelModel().fit(named).save(folder / "spam.fsq")
     return folder
+
+
+def run(*words: object, code: int = 0) -> str:
+    """What a command says; it must end with ``code``."""
+    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.output

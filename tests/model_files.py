@@ -32,6 +32,20 @@ def example_bytes(folder) -> bytes:
     return (folder / "example").read_bytes()
 
 
+def with_odd_array(state: State, name: str, how: str) -> State:
+    """The state with one array absent, short, of another type, or full of NaN."""
+    arrays = dict(state.arrays)
+    if how == "absent":
+        del arrays[name]
+    elif how == "short":
+        arrays[name] = arrays[name][:-1]
+    elif how == "type":
+        arrays[name] = arrays[name].astype(np.uint8)
+    else:
+        arrays[name] = np.full_like(arrays[name], np.nan)
+    return State(state.kind, state.meta, arrays)
+
+
 def same_json(a: object, b: object) -> bool:
     """Equal with equal types, and -0.0 apart from 0.0."""
     if isinstance(a, list) and isinstance(b, list):

@@ -1,10 +1,12 @@
-"""Vote matrices for property tests."""
+"""Votes and graphs that several tests make."""
 
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+import flyingsquid as fs
 
 
 def vote_matrices(n_sources: int = 4, most_items: int = 40, n_classes: int = 2, least: int = -1):
@@ -22,3 +24,24 @@ def fittable_votes(seed: int, n_items: int = 400, n_sources: int = 5) -> np.ndar
     votes = np.where(right, y[:, None], 1 - y[:, None])
     silent = rng.random((n_items, n_sources)) < rng.uniform(0, 0.5, n_sources)
     return np.where(silent, -1, votes).astype(np.int8)
+
+
+def votes_of(codes: np.ndarray, n_classes: int) -> fs.Votes:
+    """Codes as they are, also where not all classes occur."""
+    return fs.Votes(codes, tuple(range(n_classes)))
+
+
+def draw(accuracies, n=4_000, seed=0, **options):
+    """A sample of sources of the given accuracies."""
+    return fs.datasets.simulate(n, accuracies, rng=np.random.default_rng(seed), **options)
+
+
+def graph_of(source_task, task_edges=(), source_edges=()) -> fs.DependencyGraph:
+    """A graph of as many sources and tasks as ``source_task`` names."""
+    return fs.DependencyGraph(
+        len(source_task),
+        max(source_task) + 1,
+        source_task=source_task,
+        task_edges=task_edges,
+        source_edges=source_edges,
+    )

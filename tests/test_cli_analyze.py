@@ -7,28 +7,20 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import flyingsquid as fs
 from flyingsquid.analysis import in_words
 from flyingsquid.cli.console import Voice, in_options
-from flyingsquid.cli.main import main
 from flyingsquid.cli.reading import Reading
 from flyingsquid.cli.reporting import records_of
 from flyingsquid.formats import open_votes
-from tests.cli_files import NAMES, make_samples, write_csv
+from tests.cli_files import NAMES, make_samples, run, write_csv
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return make_samples(tmp_path)
-
-
-def run(*words: object, code: int = 0) -> str:
-    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 def test_analyze_says_what_the_library_says(folder):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from flyingsquid.cli.main import main
 from flyingsquid.formats import open_votes
-from tests.cli_files import NAMES, make_samples
+from tests.cli_files import NAMES, make_samples, run
 
 COLUMNAR = [pytest.param(name, marks=pytest.mark.extra) for name in ("parquet", "arrow")]
 FORMATS = ["csv", "tsv", "jsonl", "npz", "npy", "json", "csv.gz", *COLUMNAR]
@@ -17,12 +15,6 @@ FORMATS = ["csv", "tsv", "jsonl", "npz", "npy", "json", "csv.gz", *COLUMNAR]
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
     return make_samples(tmp_path_factory.mktemp("samples"))
-
-
-def run(*words: object, code: int = 0) -> str:
-    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 @pytest.mark.parametrize("ending", FORMATS)

@@ -10,10 +10,7 @@ import pytest
 import flyingsquid as fs
 from flyingsquid.exceptions import NotFittedError, SourceWarning
 from tests.oracle.star import AnyStar
-
-
-def draw(accuracies, n=4_000, seed=0, **options):
-    return fs.datasets.simulate(n, accuracies, rng=np.random.default_rng(seed), **options)
+from tests.strategies import draw
 
 
 @pytest.mark.slow

@@ -19,19 +19,10 @@ from flyingsquid.models import files
 from flyingsquid.models._binary import keep_parameters
 from flyingsquid.votes.packing import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
+from tests.strategies import graph_of
 
 Edges = list[tuple[int, int]]
 N = 1e12  # so many items that no cell is rare and half a vote is nothing
-
-
-def graph_of(source_task, task_edges=(), source_edges=()) -> fs.DependencyGraph:
-    return fs.DependencyGraph(
-        len(source_task),
-        max(source_task) + 1,
-        source_task=source_task,
-        task_edges=task_edges,
-        source_edges=source_edges,
-    )
 
 
 # name: task of each source, task edges, source edges

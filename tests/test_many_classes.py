@@ -18,12 +18,9 @@ from flyingsquid.io import State, write_state
 from flyingsquid.models import files
 from flyingsquid.moments.files import to_state as counts_to_state
 from tests.oracle.many import ManyStar, crowd
+from tests.strategies import votes_of
 
 N = 1e10
-
-
-def votes_of(codes: np.ndarray, n_classes: int) -> fs.Votes:
-    return fs.Votes(codes, tuple(range(n_classes)))
 
 
 @pytest.mark.parametrize(("m", "n_classes"), [(3, 3), (5, 3), (3, 4), (4, 4), (7, 2)])

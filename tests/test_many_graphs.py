@@ -22,7 +22,9 @@ from flyingsquid.exceptions import (
 from flyingsquid.io import State, write_state
 from flyingsquid.models import files
 from flyingsquid.votes.packing import all_patterns
-from tests.oracle.many_graphs import ManyModel, margin, random_many
+from tests.oracle.graphs import margin
+from tests.oracle.many_graphs import ManyModel, random_many
+from tests.strategies import graph_of, votes_of
 
 N = 1e12  # so many items that no cell is rare and half a vote is nothing
 CLIQUE = [(0, 1), (0, 2), (1, 2)]
@@ -46,24 +48,10 @@ GRAPHS: dict[str, Any] = {
 }
 
 
-def graph_of(source_task, task_edges=(), source_edges=()) -> fs.DependencyGraph:
-    return fs.DependencyGraph(
-        len(source_task),
-        max(source_task) + 1,
-        source_task=source_task,
-        task_edges=task_edges,
-        source_edges=source_edges,
-    )
-
-
 def model_of(name: str, seed: int = 0) -> tuple[ManyModel, fs.DependencyGraph]:
     n_classes, *edges, abstains = GRAPHS[name]
     model = random_many(np.random.default_rng(seed), n_classes, *edges, abstains=abstains)
     return model, graph_of(*edges)
-
-
-def votes_of(codes: np.ndarray, n_classes: int) -> fs.Votes:
-    return fs.Votes(codes, tuple(range(n_classes)))
 
 
 def fit_exactly(model: ManyModel, graph: fs.DependencyGraph, **options) -> fs.LabelModel:

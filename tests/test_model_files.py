@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import flyingsquid as fs
 from flyingsquid.exceptions import ModelFileError, NotFittedError, SourceWarning
 from flyingsquid.io import State, read_state, write_state
+from tests.model_files import with_odd_array
 from tests.strategies import fittable_votes
 
 VOTES = fs.Votes.from_classes(fittable_votes(0), names=list("abcde"))
@@ -145,17 +146,7 @@ ODD = [
 
 @pytest.mark.parametrize(("name", "how"), ODD)
 def test_whole_files_with_wrong_contents_are_refused(saved, tmp_path, name, how):
-    state = read_state(saved)
-    arrays = dict(state.arrays)
-    if how == "absent":
-        del arrays[name]
-    elif how == "short":
-        arrays[name] = arrays[name][:-1]
-    elif how == "type":
-        arrays[name] = arrays[name].astype(np.uint8)
-    else:
-        arrays[name] = np.full_like(arrays[name], np.nan)
-    write_state(tmp_path / "odd.fsq", State(state.kind, state.meta, arrays))
+    write_state(tmp_path / "odd.fsq", with_odd_array(read_state(saved), name, how))
     with pytest.raises(ModelFileError):
         fs.load(tmp_path / "odd.fsq")
 

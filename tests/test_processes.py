@@ -240,7 +240,9 @@ def test_chunks_of_any_size_give_the_same_counts_and_labels(size):
         fs.LabelModel(method="triplet_mean").fit(chunks),
     )
     assert np.array_equal(one.accuracies_, other.accuracies_)
-    assert np.array_equal(np.concatenate(list(other.predict_proba(chunks))), one.predict_proba(VOTES))
+    labels = np.concatenate(list(other.predict_proba(chunks)))
+    # BLAS may add up a single row in another order than many.
+    np.testing.assert_allclose(labels, one.predict_proba(VOTES), rtol=0, atol=1e-15)
 
 
 SCRIPT = """

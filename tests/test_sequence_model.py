@@ -21,6 +21,7 @@ from flyingsquid.exceptions import (
     VotesError,
 )
 from flyingsquid.io import State, read_state, write_state
+from tests.model_files import with_odd_array
 from tests.oracle.star import AnyStar, Star
 
 RNG = np.random.default_rng(0)
@@ -397,17 +398,7 @@ def test_whole_files_with_wrong_contents_are_refused(tmp_path, name, how):
     if how == "nan" and name in ("lagged", "first"):
         return
     fs.SequenceLabelModel().fit(VIDEO.votes, VIDEO.lengths).save(tmp_path / "m.fsq")
-    state = read_state(tmp_path / "m.fsq")
-    arrays = dict(state.arrays)
-    if how == "absent":
-        del arrays[name]
-    elif how == "short":
-        arrays[name] = arrays[name][:-1]
-    elif how == "type":
-        arrays[name] = arrays[name].astype(np.uint8)
-    else:
-        arrays[name] = np.full_like(arrays[name], np.nan)
-    write_state(tmp_path / "m.fsq", State(state.kind, state.meta, arrays))
+    write_state(tmp_path / "m.fsq", with_odd_array(read_state(tmp_path / "m.fsq"), name, how))
     with pytest.raises(ModelFileError):
         fs.load(tmp_path / "m.fsq")
 

@@ -14,12 +14,9 @@ from flyingsquid.estimate.flags import comparable_pairs, flag_sources
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.signs import relative_signs, standard_error_of_sum
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from tests.strategies import draw
 
 MIXED = np.array([0.9, 0.2, 0.8, 0.3, 0.75, 0.7, 0.25, 0.8])
-
-
-def draw(accuracies, n=4_000, seed=0, **options):
-    return fs.datasets.simulate(n, accuracies, rng=np.random.default_rng(seed), **options)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

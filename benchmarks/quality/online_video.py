@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import flyingsquid as fs
 from benchmarks.harness import save
 from benchmarks.quality.folder import data_folder, find
-from benchmarks.quality.scores import add_one_shares, scores_of
+from benchmarks.quality.scores import add_one_shares, cell, scores_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "online.md"
 SETS = ("basketball", "tennis", "commercial")
@@ -100,15 +100,9 @@ def render(results: dict[str, dict[str, Any]]) -> str:
     lines.append(f"| | {' | '.join(heads)} |")
     lines.append(f"|---|{'---|' * len(results)}")
     for way in WAYS:
-        cells = [_cell(r["scores"][way]) for r in results.values()]
+        cells = [cell(r["scores"][way]) for r in results.values()]
         lines.append(f"| {way} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
-
-
-def _cell(result: dict[str, float] | str) -> str:
-    if isinstance(result, str):
-        return "refused"
-    return f"{100 * result['accuracy']:.1f} / {100 * result['f1']:.1f} / {result['log_loss']:.3f}"
 
 
 def main() -> None:

@@ -62,6 +62,16 @@ def interpreter() -> Path | None:
     return path if path.is_file() else None
 
 
+def needed_interpreter() -> Path:
+    """The Python of the peers; the program ends where there is none."""
+    python = interpreter()
+    if python is None:
+        raise SystemExit(
+            "the peers are not installed: run `make peers`, or set FLYINGSQUID_PEERS to their Python"
+        )
+    return python
+
+
 def answer(
     peer: str, questions: Iterable[Question], *, cache: Path = CACHE, limit: int = LIMIT, ask: bool = True
 ) -> dict[str, Answer]:
@@ -79,11 +89,7 @@ def answer(
 
 
 def _ask(peer: str, questions: list[Question], folder: Path, limit: int) -> None:
-    python = interpreter()
-    if python is None:
-        raise SystemExit(
-            "the peers are not installed: run `make peers`, or set FLYINGSQUID_PEERS to their Python"
-        )
+    python = needed_interpreter()
     with tempfile.TemporaryDirectory() as made:
         while questions:
             code = _run(python, peer, questions, Path(made), folder, limit)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import flyingsquid as fs
 from benchmarks.harness import save
 from benchmarks.quality.folder import data_folder, find
-from benchmarks.quality.scores import add_one_shares, scores_of
+from benchmarks.quality.scores import add_one_shares, cell, scores_of
 from flyingsquid.reproduce.clips import covering_clips, in_clips
 from flyingsquid.reproduce.real_sets import CHAINS
 
@@ -157,18 +157,12 @@ def render(results: dict[str, dict[str, Any]]) -> str:
     lines.append(f"| | {' | '.join(f'`{name}`, {words}' for name, words in columns)} |")
     lines.append(f"|---|{'---|' * len(columns)}")
     for method in METHODS:
-        cells = [_cell(results[name][words][method]) for name, words in columns]
+        cells = [cell(results[name][words][method]) for name, words in columns]
         lines.append(f"| {method} | {' | '.join(cells)} |")
     lines += ["", "## Beside the same method on single frames", ""]
     for name, words in columns:
         lines += [f"- `{name}`, {words}: {_gains(results[name][words])}"]
     return "\n".join([*lines, ""])
-
-
-def _cell(result: dict[str, float] | str) -> str:
-    if isinstance(result, str):
-        return "refused"
-    return f"{100 * result['accuracy']:.1f} / {100 * result['f1']:.1f} / {result['log_loss']:.3f}"
 
 
 def _gains(methods: dict[str, Any]) -> str:

@@ -57,9 +57,10 @@ def parts(given: argparse.Namespace) -> dict[str, Any]:
 
 def _crowds(repeats: int = 5) -> Any:
     """crowd-kit's Dawid-Skene on real crowds, where both are at hand."""
-    from benchmarks.bench_many import SETS, beside_crowdkit, peers
+    from benchmarks.bench_many import SETS, beside_crowdkit
+    from benchmarks.quality.peers import interpreter
 
-    if not peers().is_file() or not os.environ.get("FLYINGSQUID_DATA"):
+    if interpreter() is None or not os.environ.get("FLYINGSQUID_DATA"):
         return None
     return {name: beside_crowdkit(name, repeats) for name in SETS}
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 import warnings
 from typing import Any
@@ -12,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import flyingsquid as fs
-from benchmarks.harness import peak_resident_megabytes
+from benchmarks.harness import in_a_fresh_process, peak_resident_megabytes
 from benchmarks.scale.made import make
 
 CURVES: dict[str, list[int]] = {
@@ -67,13 +64,8 @@ def curves(*, quick: bool = False) -> dict[str, Any]:
     """Every point in a process of its own, so that memory is its own too."""
     results: dict[str, Any] = {}
     for axis, values in (QUICK if quick else CURVES).items():
-        points = [_in_a_fresh_process(axis, value, 1_000 if quick else ITEMS) for value in values]
+        items = 1_000 if quick else ITEMS
+        points = [in_a_fresh_process("benchmarks.scale", "--point", axis, value, items) for value in values]
         exponents = {step: exponent(values, [p[step] for p in points]) for step in STEPS}
         results[axis] = {"points": points, "exponents": exponents, "goal": MOST.get(axis)}
     return results
-
-
-def _in_a_fresh_process(axis: str, value: int, items: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.scale", "--point", axis, str(value), str(items)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return dict(json.loads(done.stdout))

@@ -5,10 +5,7 @@ Baselines, a round at a time: for fit the float32 Gram product of the one-hot vo
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,7 +16,7 @@ from numpy.typing import NDArray
 
 import flyingsquid as fs
 from benchmarks.bench_label_model import one_hot_gram
-from benchmarks.harness import alternate, peak_resident_megabytes, ratio
+from benchmarks.harness import alternate, in_a_fresh_process, peak_resident_megabytes, ratio
 from benchmarks.scale.made import make
 
 SWITCH = {"fast": "1", "numpy": "0"}
@@ -98,7 +95,8 @@ def many_items(n: int = 65_000_000, m: int = 3, repeats: int = 5) -> dict[str, A
     }
     seconds = alternate({**contenders, "sum": lambda: votes.sum(1)}, repeats=repeats)
     in_all = {name: {**ratio(seconds, name, "sum"), "goal": LARGE_GOAL} for name in contenders}
-    return {"n": n, "m": m, **in_all, "memory": _in_a_fresh_process(n, m)}
+    memory = in_a_fresh_process("benchmarks.scale", "--memory-of", n, m)
+    return {"n": n, "m": m, **in_all, "memory": {**memory, "goal_mb": MEMORY_GOAL}}
 
 
 def memory_of(n: int, m: int) -> dict[str, float]:
@@ -108,12 +106,6 @@ def memory_of(n: int, m: int) -> dict[str, float]:
     peak = peak_resident_megabytes()
     size = (votes.nbytes + answer.nbytes) / 1e6
     return {"peak_mb": round(peak), "votes_and_labels_mb": round(size), "beyond_mb": round(peak - size)}
-
-
-def _in_a_fresh_process(n: int, m: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.scale", "--memory-of", str(n), str(m)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return {**json.loads(done.stdout), "goal_mb": MEMORY_GOAL}
 
 
 def throughput(n: int = 20_000_000, m: int = 10, repeats: int = 5) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.oracle.graphs import joined
+from tests.oracle.graphs import joined, margin
 from tests.oracle.tasks import Tasks
 
 
@@ -88,10 +88,6 @@ class ManyModel:
                 states = np.unravel_index(rng.choice(flat.size, len(rows), p=flat), table.shape[:-1])
                 votes[np.ix_(rows, np.array(sources))] = np.array(states).T - 1
         return votes, truths
-
-
-def margin(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    return table.sum(axis=tuple(a for a in range(table.ndim) if a not in axes))
 
 
 def random_field(
