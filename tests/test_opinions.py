@@ -335,6 +335,14 @@ class TestParts:
         np.testing.assert_allclose(model.predict_proba(np.full((2, 4), -1)), 0.5)
 
 
+@pytest.mark.parametrize("method", ["consensus", "anchored"])
+def test_where_all_classes_tie_the_explanation_is_of_the_label(method):
+    votes, _ = panel(np.random.default_rng(0), 500, [0.7] * 5, n_classes=3)
+    model = fs.LabelModel(method=method, class_balance="uniform").fit(votes)
+    nobody = [-1] * 5
+    assert model.explain(nobody).predicted == model.predict([nobody])[0] == 0
+
+
 class TestWhatWasBroken:
     """Found by trying; kept so that it stays found."""
 

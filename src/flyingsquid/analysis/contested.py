@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.analysis.overlaps import look_at_rows
-from flyingsquid.analysis.reading import Items, read_items, winners
+from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
 from flyingsquid.analysis.table import Scalar, Table, as_scalar
 from flyingsquid.exceptions import OptionError
 from flyingsquid.infer import vote_shares
@@ -206,13 +206,6 @@ def disagreement_buckets(votes: Any, model: Any = None, y: Any = None, *, task: 
             columns["accuracy"] = ([_mean(right[part]) for part in known], ".1%")
     rows = tuple(zip(*(values for values, _ in columns.values()), strict=True))
     return Table(tuple(columns), rows, formats=tuple(spec for _, spec in columns.values()))
-
-
-def tie_credit(scores: Array, gold: NDArray[Any]) -> Array:
-    """1 for a right label, 0 for a wrong one, a share of 1 where classes tie; shape (n,), 0 where unknown."""
-    best = scores >= scores.max(axis=1, keepdims=True) - 1e-9
-    at = np.arange(len(gold))
-    return np.asarray(np.where(gold >= 0, best[at, np.maximum(gold, 0)] / best.sum(axis=1), 0.0))
 
 
 def _patterns(votes: Votes) -> tuple[NDArray[np.intp], NDArray[np.int64]]:

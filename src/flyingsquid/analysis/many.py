@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from flyingsquid.analysis.diagnostics import Diagnostics, without_triplets
 from flyingsquid.analysis.explain import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.analysis.many_logs import logs_of
+from flyingsquid.analysis.reading import tie_credit
 from flyingsquid.analysis.verdict import put_into_words
 from flyingsquid.estimate import ManyFit, SparseTables
 from flyingsquid.infer import SparseLogs, class_posterior, vote_shares
@@ -66,8 +67,7 @@ def _draw(tables: Array, y: NDArray[np.intp], rng: np.random.Generator) -> NDArr
 
 def accuracy_of(scores: Array, y: NDArray[Any]) -> float:
     """Share of items whose class scores highest; ties share the credit."""
-    best = scores >= scores.max(axis=1, keepdims=True) - 1e-9
-    return float(np.mean(best[np.arange(len(y)), y] / best.sum(axis=1)))
+    return float(np.mean(tie_credit(scores, y)))
 
 
 def explain_classes(

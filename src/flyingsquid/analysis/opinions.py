@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.analysis.diagnostics import Diagnostics, named, without_triplets
-from flyingsquid.analysis.explain import Explanation, contribution, put_together
+from flyingsquid.analysis.explain import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.analysis.fit_test import FitTest, independence_of
 from flyingsquid.analysis.many import gain_on_drawn_items
 from flyingsquid.analysis.normal import NORMAL_95
@@ -83,21 +83,19 @@ def explain_opinion(
     codes of shape (m,).
     """
     posterior = opinion_posterior(codes_row[None, :], fit.opinion)[0, 0]
-    second, best = np.argsort(posterior, kind="stable")[-2:]
-    if posterior[second] == posterior[best]:
-        best, second = min(best, second), max(best, second)
+    second, best = next_best_and_best(posterior)
     adds = np.zeros(len(codes_row))
     voting = np.flatnonzero(codes_row >= 0)
     balance = fit.opinion.without_votes
     prior = float(np.log(balance[best]) - np.log(balance[second])) + 0.0
     if len(voting):
         total = float(np.log(posterior[best]) - np.log(posterior[second])) - prior
-        parts = _parts(codes_row[voting], _of_sources(fit.opinion, voting), int(best), int(second))
+        parts = _parts(codes_row[voting], _of_sources(fit.opinion, voting), best, second)
         # What the steps are short of is spread, so that the sum is exact.
         adds[voting] = parts + (total - parts.sum()) / len(voting)
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
-    against = classes[int(second)] if len(classes) > 2 else None
-    return put_together(classes, int(best), posterior, balance, prior, said, codes_row, against)
+    against = classes[second] if len(classes) > 2 else None
+    return put_together(classes, best, posterior, balance, prior, said, codes_row, against)
 
 
 def _parts(codes: NDArray[Any], opinion: Opinion, best: int, second: int) -> Array:

@@ -95,3 +95,10 @@ def read_votes(model: Any, votes: Any) -> tuple[Votes, tuple[tuple[int, ...], ..
 def winners(scores: Array) -> NDArray[np.intp]:
     """The class that scores highest, shape (n,), for scores of shape (n, K); the first on a tie."""
     return np.asarray(decide(scores, tuple(range(scores.shape[1])), "first", None), np.intp)
+
+
+def tie_credit(scores: Array, gold: NDArray[Any]) -> Array:
+    """1 for a right label, 0 for a wrong one, a share of 1 where classes tie; shape (n,), 0 where unknown."""
+    best = scores >= scores.max(axis=1, keepdims=True) - 1e-9
+    at = np.arange(len(gold))
+    return np.asarray(np.where(gold >= 0, best[at, np.maximum(gold, 0)] / best.sum(axis=1), 0.0))

@@ -63,7 +63,7 @@ def count_votes(model: LabelModel, votes: Any, gold: Any, sample_weight: ArrayLi
     return Counted(moments, read, weights, learned)
 
 
-def of_gathered(model: LabelModel, gathered: Gathered) -> Counted:
+def _of_gathered(model: LabelModel, gathered: Gathered) -> Counted:
     """Counts that were gathered elsewhere, for a model whose graph they were counted for."""
     moments, rows = gathered.moments, gathered.rows
     if rows is None:
@@ -91,7 +91,7 @@ def _count_parts(model: LabelModel, chunks: Any) -> Counted:
     gathered = (
         gather(chunks, given, rows=rows) if isinstance(chunks, VoteChunks) else chunks.gather(given, rows)
     )
-    counted = of_gathered(model, gathered)
+    counted = _of_gathered(model, gathered)
     if not isinstance(model.graph, str):
         return counted
     learned = learned_of(counted.moments)

@@ -1,4 +1,4 @@
-"""What label models on graphs share: counts of known labels, and what is reported of tasks."""
+"""What label models on graphs share: counts of known labels, what is reported of tasks, and read of files."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def count_gold(
             continue
         block = cover.homes[task]
         around = votes if graph is None else votes.of_sources(cover.blocks[block])
-        counts.append(GoldCounts.of(around, known[:, task], weights, _units_on(moments, task)))
+        counts.append(GoldCounts.of(around, known[:, task], weights, units_on(moments, task)))
     return counts
 
 
-def _units_on(moments: Moments, task: int) -> list[tuple[int, ...]]:
+def units_on(moments: Moments, task: int) -> list[tuple[int, ...]]:
     """The units of a task, as positions in its block."""
     graph, cover = moments.graph, moments.cover
     if graph is None:
@@ -112,6 +112,13 @@ def read_task_tables(
     if not whole or not _agree(tables, graph, balance):
         raise ModelFileError("tables of tasks in the file are no probabilities, or do not agree")
     return tuple(tables)
+
+
+def read_temper(temper: Any) -> float:
+    """The power in a file that evidence of other tasks is taken to; refused where it is none."""
+    if type(temper) is not float or not 0 < temper <= 1:
+        raise ModelFileError(f"the file has temper {temper!r}, which is no power above 0 and up to 1")
+    return temper
 
 
 def _agree(

@@ -1,4 +1,4 @@
-"""Options that name sources, checked and turned into positions."""
+"""Options of the label models, checked; sources that they name turned into positions."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from flyingsquid.io import State, decode_labels, encode_labels, read_state, writ
 from flyingsquid.models import _options, many_files, many_graph_files, opinion_files
 from flyingsquid.models._base import VoteReader
 from flyingsquid.models._binary import keep_parameters
-from flyingsquid.models._graphs import flat_tables, read_task_tables, read_units
+from flyingsquid.models._graphs import flat_tables, read_task_tables, read_temper, read_units, units_on
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
@@ -156,9 +156,8 @@ def label_model(state: State) -> LabelModel:
     model.accuracies_ = arrays["accuracies"]
     model.coverage_ = arrays["coverage"]
     model._check_options()
-    model.excess_correlation_, model.temper_ = arrays["excess_correlation"], state.meta["temper"]
-    if type(model.temper_) is not float or not 0 < model.temper_ <= 1:
-        raise ModelFileError(f"the file has temper {model.temper_!r}, which is no power above 0 and up to 1")
+    model.excess_correlation_ = arrays["excess_correlation"]
+    model.temper_ = read_temper(state.meta["temper"])
     keep_parameters(
         model,
         arrays["class_balance"],
@@ -188,8 +187,8 @@ def _read_gold(state: State, moments: Moments) -> list[GoldCounts | None] | None
         if gold is None:
             found.append(None)
             continue
-        mine = [unit for unit in cover.units if moments.graph and moments.graph.source_task[unit[0]] == task]
-        units = cut_tables(state.arrays[f"gold_units_{task}"], [(2, 3 ** len(unit)) for unit in mine])
+        shapes: list[tuple[int, ...]] = [(2, 3 ** len(unit)) for unit in units_on(moments, task)]
+        units = cut_tables(state.arrays[f"gold_units_{task}"], shapes)
         if any(not (unit >= 0).all() for unit in units):
             raise ModelFileError("the counts on known labels do not fit the sources")
         found.append(GoldCounts(gold.astype(np.float64), tuple(units)))

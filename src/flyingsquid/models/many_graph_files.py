@@ -13,7 +13,7 @@ from flyingsquid.estimate.many_tasks import Route
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State
-from flyingsquid.models._graphs import flat_tables, read_task_tables, read_units
+from flyingsquid.models._graphs import flat_tables, read_task_tables, read_temper, read_units
 from flyingsquid.models._many_graph import keep_many_graph
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.moments import Moments
@@ -51,11 +51,9 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
 def from_state(state: State, options: dict[str, Any]) -> LabelModel:
     """A fitted model; refused where its parts do not agree."""
     moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
-    graph, temper = moments.graph, state.meta["temper"]
+    graph, temper = moments.graph, read_temper(state.meta["temper"])
     if graph is None:
         raise ModelFileError("the counts in the file are of no graph")
-    if type(temper) is not float or not 0 < temper <= 1:
-        raise ModelFileError(f"the file has temper {temper!r}, which is no power above 0 and up to 1")
     balance, tables = state.arrays["class_balance"], state.arrays["confusion"]
     m, k, n_tasks = moments.n_sources, moments.n_classes, graph.n_tasks
     fits = (

@@ -30,7 +30,7 @@ from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label, is_one_of, listed, require_same
+from flyingsquid.votes.states import Label, is_one_of, listed, require_same, told
 from flyingsquid.votes.weights import read_weights
 
 OnFailure: TypeAlias = Literal["raise", "majority"]
@@ -244,8 +244,8 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         wanted = ("fit", "predict_proba", "summary", "get_params")
         if isinstance(given, type) or not all(hasattr(given, name) for name in wanted):
             raise OptionError(
-                f"label_model={given!r} is no label model; pass one such as LabelModel(method='covariance'), "
-                "or a mapping from every label to one"
+                f"label_model={told(given)} is no label model; pass one such as "
+                "LabelModel(method='covariance'), or a mapping from every label to one"
             )
         graph = getattr(given, "graph", None)
         if isinstance(graph, DependencyGraph) and graph.n_tasks > 1:

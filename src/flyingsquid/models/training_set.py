@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
+from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
-from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes import as_votes
 
 # A label this improbable is no row of its own: it would weigh nothing and take as long as any other.
 _LEAST_WEIGHT = 1e-6
@@ -93,7 +94,7 @@ def to_training_set(
     confidence = labels.max(axis=1)
     keep = confidence >= _read_confidence(min_confidence)
     if drop_uncovered and votes is not None:
-        voted = covered_rows(votes)
+        voted = look_at_rows(as_votes(votes)).cast > 0
         if len(voted) != len(labels):
             raise IncompatibleError(f"votes have {len(voted)} items, and proba has {len(labels)}")
         keep &= voted
@@ -109,17 +110,6 @@ def to_training_set(
     if names.shape != (labels.shape[1],):
         raise IncompatibleError(f"classes has shape {names.shape}, and proba has {labels.shape[1]} columns")
     return TrainingSet(_safe_indexing(X, rows), labels[rows], rows, names)
-
-
-def covered_rows(votes: Any) -> NDArray[np.bool_]:
-    """Which items anybody votes on, shape (n,)."""
-    read: Votes = as_votes(votes)
-    codes: Any = read.codes
-    if not read.is_sparse:
-        return np.asarray((codes >= 0).any(axis=1))
-    cast = codes.copy()
-    cast.data = (codes.data > 0).astype(np.int8)  # reasons for a missing vote are kept too, below 0
-    return np.asarray(cast.sum(axis=1)).ravel() > 0
 
 
 def _read_labels(proba: ArrayLike) -> NDArray[np.float64]:
