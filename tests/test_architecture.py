@@ -14,6 +14,7 @@ SRC = ROOT / "src" / "flyingsquid"
 LAYERS = {
     "_version": 0,
     "_deprecation": 0,
+    "_numbers": 0,
     "_registry": 0,
     "exceptions": 0,
     "kernels": 0,
@@ -39,6 +40,7 @@ LAYERS = {
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
+    "_numbers": {"numpy"},
     "kernels": {"numpy", "numba"},
     "votes": NUMERIC | {"narwhals"},
     "io": {"numpy"},

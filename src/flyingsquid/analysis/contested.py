@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
 from flyingsquid.analysis.table import Scalar, Table, as_scalar
@@ -140,7 +141,7 @@ def contested_rows(
     >>> [(row.items, row.votes, row.label) for row in found.unsure]
     [(68, (2, 2), 0), (63, (2, 2), 1)]
     """
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+    if not is_whole(n) or n < 0:
         raise OptionError(f"n={n!r} is no number of rows")
     items = read_items(model, votes, y, task=task)
     first, counts = _patterns(items.votes)

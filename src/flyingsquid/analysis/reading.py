@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.exceptions import OptionError
 from flyingsquid.infer import decide, vote_shares
 from flyingsquid.votes import Votes, as_votes
@@ -61,8 +62,7 @@ def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None
     if task is None and len(tasks) > 1:
         raise OptionError(f"the model has {len(tasks)} tasks; say which one is meant by task=")
     chosen = 0 if task is None else task
-    is_number = isinstance(chosen, (int, np.integer)) and not isinstance(chosen, bool)
-    if not is_number or not 0 <= chosen < len(tasks):
+    if not is_whole(chosen) or not 0 <= chosen < len(tasks):
         raise OptionError(f"task={told(task)}; the model has the tasks 0 to {len(tasks) - 1}")
     gold = None
     if y is not None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid.datasets.simulator import Simulation, read_sources, simulate
-from flyingsquid.estimate import resolve_balance
+from flyingsquid._numbers import is_number, is_whole
+from flyingsquid.datasets.simulator import Simulation, read_balance, read_sources, simulate
 from flyingsquid.estimate.drawing import draw_truths
 from flyingsquid.estimate.proportional import tables_from_edges
 from flyingsquid.estimate.task_pairs import joint_table
@@ -77,11 +77,9 @@ def simulate_graph(
     if not isinstance(graph, DependencyGraph):
         raise OptionError(f"graph={graph!r} is none; pass a DependencyGraph")
     for name, share, least in (("correlation", correlation, -1), ("copying", copying, 0)):
-        is_number = isinstance(share, (int, float, np.integer, np.floating)) and not isinstance(share, bool)
-        if not is_number or not least <= share < 1 or share == -1:
+        if not is_number(share) or not least <= share < 1 or share == -1:
             raise OptionError(f"{name}={share!r}; a number above {least} and below 1 is needed")
-    whole = isinstance(n_classes, (int, np.integer)) and not isinstance(n_classes, bool)
-    if not whole or n_classes < 2 or (n_classes > 2 and correlation < 0):
+    if not is_whole(n_classes) or n_classes < 2 or (n_classes > 2 and correlation < 0):
         raise OptionError(
             f"n_classes={n_classes!r}, correlation={correlation}; two classes or more are needed, and more "
             "than two have no correlation below 0"
@@ -155,10 +153,7 @@ def _many_classes(
     n_classes: int,
 ) -> _Alone:
     accuracies, votes_at = read_sources(n_items, right, coverage, rng)
-    given = "uniform" if class_balance is None else class_balance
-    balance = resolve_balance(given, tuple(range(n_classes)))
-    if not isinstance(balance, np.ndarray):
-        raise OptionError("class_balance must be known to draw from it")
+    balance = read_balance(class_balance, n_classes)
     table = correlation * np.diag(balance) + (1 - correlation) * np.outer(balance, balance)
     truths = _draw_truths(n_items, graph, table, balance, rng)
     truth = truths[:, graph.source_task].astype(np.int64)

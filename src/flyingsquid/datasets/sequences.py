@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._numbers import is_number
 from flyingsquid.datasets.simulator import Simulation, simulate
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes
@@ -68,8 +69,7 @@ def simulate_sequence(
            [0.1, 0.9]])
     """
     for name, share in (("persistence", persistence), ("error_persistence", error_persistence)):
-        is_number = isinstance(share, (int, float, np.integer, np.floating)) and not isinstance(share, bool)
-        if not is_number or not 0 <= share < 1:
+        if not is_number(share) or not 0 <= share < 1:
             raise OptionError(f"{name}={share!r}; a number from 0 up to, but not including, 1 is needed")
     fresh = simulate(n_items, accuracies, coverage=coverage, class_balance=class_balance, rng=rng)
     sequences = read_lengths(lengths, n_items)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.estimate import resolve_balance
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes
@@ -61,9 +62,7 @@ def simulate(
     Votes(1,000 items x 3 sources, classes 0, 1, 50% voted, dense int8)
     """
     right, votes_at = read_sources(n_items, accuracies, coverage, rng)
-    balance = resolve_balance("uniform" if class_balance is None else class_balance, (0, 1))
-    if not isinstance(balance, np.ndarray):
-        raise OptionError("class_balance must be known to draw from it")
+    balance = read_balance(class_balance, 2)
     y = (rng.random(n_items) < balance[1]).astype(np.int8)
     shape = (n_items, len(right))
     votes = np.where(rng.random(shape) < right, y[:, None], 1 - y[:, None])
@@ -71,11 +70,19 @@ def simulate(
     return Simulation(Votes.from_classes(votes, classes=(0, 1)), y, right, votes_at, balance)
 
 
+def read_balance(class_balance: Any, n_classes: int) -> NDArray[np.float64]:
+    """P(Y = k) to draw from, shape (K,); even where none is given."""
+    balance = resolve_balance("uniform" if class_balance is None else class_balance, tuple(range(n_classes)))
+    if not isinstance(balance, np.ndarray):
+        raise OptionError("class_balance must be known to draw from it")
+    return balance
+
+
 def read_sources(
     n_items: int, accuracies: ArrayLike, coverage: ArrayLike, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Accuracies and coverages as a user gives them, both of shape (m,)."""
-    if not isinstance(n_items, (int, np.integer)) or n_items < 1:
+    if not is_whole(n_items) or n_items < 1:
         raise OptionError(f"n_items={n_items}; at least one item is needed")
     if not isinstance(rng, np.random.Generator):
         raise OptionError("rng must be a numpy.random.Generator, as numpy.random.default_rng(0) makes")

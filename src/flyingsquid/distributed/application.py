@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._registry import reader_of
 from flyingsquid.distributed.labels import kind_of, require_free
 from flyingsquid.exceptions import LabelingError, OptionError
-from flyingsquid.labeling.chunks import OnError, label_chunk, read_on_error
+from flyingsquid.labeling.chunks import OnError, label_chunk, read_classes, read_on_error
 from flyingsquid.labeling.functions import LabelingFunction, read_functions
 from flyingsquid.votes import ABSTAIN
 from flyingsquid.votes.states import Label
@@ -84,12 +84,8 @@ def apply(
             f"labeling functions are applied to Dask and Spark dataframes, not to {type(frame).__name__}; "
             "fs.apply takes tables and lists in memory"
         )
-    functions, known = read_functions(lfs), None if classes is None else tuple(classes)
+    functions, known = read_functions(lfs), read_classes(classes)
     read_on_error(on_error)
-    if known is not None and any(type(c) is not bool and c == ABSTAIN for c in known):
-        raise OptionError(
-            f"classes={list(known)!r} holds {ABSTAIN}, which is fs.ABSTAIN in a labeling function"
-        )
     absent = [name for name in keep if name not in parts.columns]
     if absent:
         raise OptionError(f"keep= names {absent[0]!r}; the frame has {', '.join(map(str, parts.columns))}")

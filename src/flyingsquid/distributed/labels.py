@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.distributed.chunks import Reader
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import Votes
-from flyingsquid.votes.frames import is_frame
 from flyingsquid.votes.states import Label
 
 # What a fit keeps and labelling does not read: counts grow with the square of the sources.
@@ -96,11 +96,8 @@ class Labelling:
         """Labels of a chunk of n items, shape (n, K), (n, D, K), (n,) or (n, D)."""
         if not len(chunk):
             return self.example
-        if is_frame(chunk):
-            chunk = Votes.from_frame(chunk, self.columns, classes=self.estimator._classes)
-        elif -1 in self.estimator._classes and not isinstance(chunk, Votes):
-            chunk = Votes.from_classes(chunk, None, self.estimator._classes)
-        labels: NDArray[Any] = getattr(self.estimator, self.method)(chunk, **self.options)
+        read = Reader(self.columns, self.estimator._classes, self.estimator._tasks)
+        labels: NDArray[Any] = getattr(self.estimator, self.method)(read(chunk), **self.options)
         return labels
 
     def as_columns(self, chunk: Any) -> dict[str, NDArray[Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.exceptions import GraphError
 from flyingsquid.graph.describe import in_one_line, in_words
 from flyingsquid.graph.drawing import to_svg
@@ -132,7 +133,7 @@ class DependencyGraph:
         """
         n_tasks = read_count(n_tasks, "n_tasks")
         counts = read_counts(sources_per_task, "sources_per_task", n_tasks)
-        if isinstance(sources_per_task, (int, np.integer)):
+        if is_whole(sources_per_task):
             within = read_edges(source_edges, "source_edges", "source", counts[0], " within a task")
             source_edges = _repeated(within, n_tasks, counts[0])
         return cls(

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-import numpy as np
-
+from flyingsquid._numbers import is_whole
 from flyingsquid.exceptions import GraphError
 
 Edges = tuple[tuple[int, int], ...]
@@ -19,7 +18,7 @@ _MOST = 10_000_000
 
 def read_count(value: Any, name: str) -> int:
     """A whole number of at least 1."""
-    if not _is_whole(value):
+    if not is_whole(value):
         raise GraphError(f"{name}={value!r} is no whole number; give a number of at least 1")
     if value < 1:
         raise GraphError(f"{name}={value} is too small; at least 1 is needed")
@@ -30,7 +29,7 @@ def read_count(value: Any, name: str) -> int:
 
 def read_counts(values: Any, name: str, length: int) -> tuple[int, ...]:
     """``length`` whole numbers of at least 1; one number stands for all of them."""
-    if _is_whole(values) or isinstance(values, (bool, float, str)):
+    if is_whole(values) or isinstance(values, (bool, float, str)):
         return (read_count(values, name),) * length
     read = _listed(values, name)
     if len(read) != length:
@@ -40,7 +39,7 @@ def read_counts(values: Any, name: str, length: int) -> tuple[int, ...]:
 
 def read_index(value: Any, name: str, noun: str, length: int, scope: str = "") -> int:
     """A position among ``length`` sources or tasks; ``scope``: where they are counted."""
-    if not _is_whole(value):
+    if not is_whole(value):
         raise GraphError(f"{name}: {value!r} is no whole number; {noun}s are given by position, from 0")
     if not 0 <= value < length:
         have = f"{length} {noun}{'s' * (length > 1)}{scope}"
@@ -135,18 +134,12 @@ def _listed(values: Any, name: str) -> list[Any]:
         raise GraphError(f"{name}={values!r} is no sequence; give a list or a tuple") from error
 
 
-def _is_whole(value: Any) -> bool:
-    # True is 1 to Python, but nobody who passes a mask means sources 0 and 1.
-    # And a time span is an integer to NumPy.
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
-
-
 def _span(length: int) -> str:
     return f"0 to {length - 1}" if length > 1 else "0 only"
 
 
 def _shown(ends: tuple[Any, ...]) -> str:
-    return f"({', '.join(str(int(e)) if _is_whole(e) else repr(e) for e in ends)})"
+    return f"({', '.join(str(int(e)) if is_whole(e) else repr(e) for e in ends)})"
 
 
 def _some(noun: str, positions: list[int], most: int = 5) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, overload
 
+from flyingsquid._numbers import is_whole
 from flyingsquid._registry import cluster_of
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.cache import Cache, open_cache
@@ -265,6 +266,6 @@ def _log(
 
 
 def _read_jobs(n_jobs: int) -> int:
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or (n_jobs < 1 and n_jobs != -1):
+    if not is_whole(n_jobs) or (n_jobs < 1 and n_jobs != -1):
         raise OptionError(f"n_jobs={n_jobs!r} is no number of processes; pass 1 or more, or -1 for all")
-    return (os.cpu_count() or 1) if n_jobs == -1 else n_jobs
+    return (os.cpu_count() or 1) if n_jobs == -1 else int(n_jobs)

@@ -9,6 +9,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.chunks import sliced
 from flyingsquid.labeling.rows import open_table
@@ -38,8 +39,8 @@ def read_data(data: Any) -> Any:
         raise LabelingError("data is a dict; pass a list of dicts, one an item, or a table")
     elif nw.dependencies.is_dask_dataframe(data) or type(data).__module__.startswith("pyspark."):
         raise LabelingError(
-            f"data is a {type(data).__name__} on a cluster; apply flyingsquid.labeling.label_chunk to each "
-            "partition, or collect it first"
+            f"data is a {type(data).__name__} on a cluster; fs.apply labels dataframes of Dask and Spark "
+            "where they are, or collect it first"
         )
     elif hasattr(data, "to_pylist"):  # a column of pyarrow, whose own items are not Python's
         return data.to_pylist()
@@ -59,9 +60,9 @@ def _has_items(data: Any) -> bool:
 def read_chunk(chunk: int | None, n_items: int | None, n_jobs: int, progress: bool) -> int:
     """How many items are labelled at a time."""
     if chunk is not None:
-        if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
+        if not is_whole(chunk) or chunk < 1:
             raise OptionError(f"chunk={chunk!r} is no number of items; pass an integer of at least 1")
-        return chunk
+        return int(chunk)
     if n_items is None:
         return 1_000 if n_jobs > 1 or progress else DEFAULT_CHUNK
     # A bar moves, and an interrupt is seen, between chunks; workers end at about the same time.

@@ -333,10 +333,8 @@ class _Loop:
         ended = asyncio.run_coroutine_threadsafe(_cancel_others(), loop)
         try:
             ended.result(timeout=1)
-        except (
-            TimeoutError
-        ):  # some coroutine blocks the loop; its thread is a daemon and dies with the program
-            return
+        except TimeoutError:
+            return  # some coroutine blocks the loop; its thread is a daemon and dies with the program
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
-import narwhals as nw
+import narwhals.stable.v1 as nw
 import numpy as np
 
 from flyingsquid.exceptions import OptionError, VotesError

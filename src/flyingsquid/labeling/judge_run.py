@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,6 +17,7 @@ from flyingsquid.labeling.judge_calls import Calls, Clock, OnError, Result, read
 from flyingsquid.labeling.judge_file import AnswerFile, Kept
 from flyingsquid.labeling.judge_items import canonical, digest, fingerprints, read_ids, read_items
 from flyingsquid.labeling.judge_result import JudgeRun, count_outcomes
+from flyingsquid.labeling.progress import progress_bar
 from flyingsquid.votes import Votes
 from flyingsquid.votes.states import Label, code_of_reason, read_names, smallest_dtype
 
@@ -194,32 +194,20 @@ def _run(calls: Calls, n_cells: int, progress: bool) -> None:
             errors.append(error)
 
     thread = threading.Thread(target=work, daemon=True, name="judges")
-    with _bar(n_cells, progress) as show:
+    with progress_bar(progress, n_cells, "judges") as advance:
         thread.start()
+        left = n_cells
         try:
             while thread.is_alive():
                 thread.join(0.2)
-                show(n_cells - calls.left)
+                advance(left - calls.left)
+                left = calls.left
         except BaseException:
             calls.stop()
             thread.join(10)
             raise
     if errors:
         raise errors[0]
-
-
-@contextmanager
-def _bar(n_cells: int, progress: bool) -> Iterator[Callable[[int], None]]:
-    """What shows how many cells are done; nothing where no bar is wanted."""
-    if not progress:
-        yield lambda _: None
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task("judges", total=n_cells)
-        yield lambda done: bar.update(task, completed=done)
 
 
 # ---------------------------------------------------------------------- after

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.exceptions import LabelingError, VotesError
 from flyingsquid.votes.encode import as_column, is_null
 from flyingsquid.votes.states import ABSTAIN, code_of_reason, told
@@ -144,7 +145,7 @@ def _plain(value: Any, at: int, on_bad: OnBad) -> Any:
         return value
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    if isinstance(value, (int, np.integer)):
+    if is_whole(value):
         return int(value)
     if isinstance(value, str):
         return str.__str__(value)  # not str(value): an enumeration would give its own name

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flyingsquid._numbers import is_number, is_whole
 from flyingsquid.estimate import MANY_CLASSES, METHODS, OPINIONS, worth_of_a_row
 from flyingsquid.estimate.linear_system import LARGEST_SYSTEM
 from flyingsquid.estimate.symmetric import SYMMETRIC
@@ -79,8 +80,7 @@ def read_triplets(triplets: Any, names: tuple[str, ...]) -> list[tuple[int, int,
 
 def check_screen(screen: Any) -> None:
     """Refuse a screen that is not a finite number of standard errors."""
-    is_number = isinstance(screen, (int, float, np.integer, np.floating)) and not isinstance(screen, bool)
-    if not is_number or not 0 <= screen <= _MOST_ERRORS:
+    if not is_number(screen) or not 0 <= screen <= _MOST_ERRORS:
         raise OptionError(f"screen={screen!r} is no number of standard errors, 0 or more")
 
 
@@ -111,9 +111,8 @@ def check_linear(method: str, graph: DependencyGraph | None) -> None:
 
 def check_temper(temper: Any) -> None:
     """Refuse a power that is none."""
-    is_number = isinstance(temper, (int, float, np.integer, np.floating)) and not isinstance(temper, bool)
     named = temper is None or (isinstance(temper, str) and temper == "auto")
-    if not named and not (is_number and 0 < temper <= 1):
+    if not named and not (is_number(temper) and 0 < temper <= 1):
         raise OptionError(f"temper={temper!r} is unknown; pass None, 'auto', or a number above 0 and up to 1")
 
 
@@ -211,8 +210,7 @@ def read_n_classes(n_classes: Any, votes: Any) -> tuple[int, ...] | None:
     """Classes 0 to K - 1, for votes that come as plain numbers; None where the votes say it themselves."""
     if n_classes is None:
         return None
-    is_number = isinstance(n_classes, (int, np.integer)) and not isinstance(n_classes, bool)
-    if not is_number or n_classes < 2:
+    if not is_whole(n_classes) or n_classes < 2:
         raise OptionError(f"n_classes={n_classes!r}; a whole number of classes, 2 or more, is needed")
     if isinstance(votes, Votes) and votes.n_classes != n_classes:
         raise OptionError(

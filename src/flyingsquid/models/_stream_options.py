@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.estimate import MANY_CLASSES
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.graph import DependencyGraph
@@ -27,16 +28,16 @@ def check(model: Any) -> None:
     """Refuse options that are unknown, or that a stream cannot honour."""
     window, decay = model.window, model.decay
     is_auto = isinstance(window, str) and window == "auto"
-    if not is_auto and not _is_whole(window, 1):
+    if not is_auto and not (is_whole(window) and window >= 1):
         raise OptionError(f"window={window!r}; a whole number of items, 1 or more, or 'auto'")
     is_number = isinstance(decay, (float, np.floating))
     if decay is not None and not (is_number and 0 < decay < 1):
         raise OptionError(f"decay={decay!r}; a number above 0 and below 1, such as 0.999, or None")
     if decay is not None and is_auto:
         raise OptionError("decay= and window='auto' are two ways to forget; choose one")
-    if model.refresh is not None and not _is_whole(model.refresh, 1):
+    if model.refresh is not None and not (is_whole(model.refresh) and model.refresh >= 1):
         raise OptionError(f"refresh={model.refresh!r}; a whole number of items, 1 or more, or None")
-    if not _is_whole(model.warm_up, 0):
+    if not is_whole(model.warm_up) or model.warm_up < 0:
         raise OptionError(f"warm_up={model.warm_up!r}; a whole number of items, 0 or more")
     for name in ("new_sources", "new_classes"):
         if not is_one_of(getattr(model, name), ("error", "add")):
@@ -105,7 +106,3 @@ def read_classes(classes: Any) -> tuple[Label, ...]:
     if labels is None:
         raise OptionError("classes= is empty; name two or more")
     return labels
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least

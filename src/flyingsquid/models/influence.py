@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from flyingsquid._numbers import is_whole
 from flyingsquid._remarks import listening
 from flyingsquid.analysis.reading import winners
 from flyingsquid.analysis.table import Scalar, Table
@@ -320,5 +321,5 @@ def _sizes(n: int, sizes: Sequence[int] | None) -> list[int]:
 
 
 def _check_repeats(repeats: Any) -> None:
-    if isinstance(repeats, bool) or not isinstance(repeats, (int, np.integer)) or repeats < 1:
+    if not is_whole(repeats) or repeats < 1:
         raise OptionError(f"repeats={repeats!r} is no number of repeats")

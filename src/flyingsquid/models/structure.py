@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._numbers import is_number, is_whole
 from flyingsquid._remarks import say
 from flyingsquid.estimate.residuals import FitStatistic
 from flyingsquid.estimate.structure import LARGEST_GROUP, LEAST_GROUPS, Edge, Structure, learn_edges
@@ -224,11 +224,9 @@ def given_graph(graph: DependencyGraph | Literal["learn"] | None, method: str) -
 
 
 def _check_options(significance: Any, max_edges: Any) -> None:
-    is_number = isinstance(significance, (int, float, np.integer, np.floating))
-    if not is_number or isinstance(significance, bool) or not 0 < significance < 1:
+    if not is_number(significance) or not 0 < significance < 1:
         raise OptionError(f"significance={significance!r} is no probability above 0 and below 1")
-    whole = isinstance(max_edges, (int, np.integer)) and not isinstance(max_edges, bool)
-    if max_edges is not None and not (whole and max_edges >= 0):
+    if max_edges is not None and not (is_whole(max_edges) and max_edges >= 0):
         raise OptionError(f"max_edges={max_edges!r} is no number of edges; pass None for any number")
 
 

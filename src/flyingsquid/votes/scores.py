@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column, is_null
@@ -113,7 +114,7 @@ def score_bins(
     >>> edges
     {'a': [0.6], 'b': [3.0]}
     """
-    if not isinstance(n_bins, (int, np.integer)) or isinstance(n_bins, bool) or n_bins < 2:
+    if not is_whole(n_bins) or n_bins < 2:
         raise OptionError(f"n_bins={n_bins!r} is no number of bins, 2 or more")
     columns, found = _read_columns(scores, names)
     edges = [_even_edges(column, int(n_bins), _source(found, j)) for j, column in enumerate(columns)]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.exceptions import IncompatibleError, VotesError
 
 ABSTAIN = -1
@@ -116,7 +117,7 @@ def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
         if not every:
             raise VotesError("votes are indexed by items only; sources are picked by of_sources")
         rows = rows[0]
-    if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
+    if is_whole(rows):
         if not -n_items <= rows < n_items:
             raise _NoSuchItemError(f"item {rows} of {n_items:,}; they are counted from 0")
         rows = slice(int(rows) % n_items, int(rows) % n_items + 1)
