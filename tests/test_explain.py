@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid.analysis import count_item, explain_item
+from flyingsquid.analysis.explain import next_best_and_best
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
 from flyingsquid.infer import binary_posterior, vote_shares
 from tests.strategies import fittable_votes
@@ -317,3 +318,8 @@ def test_every_kind_of_fit_says_who_did_not_vote():
             why.sentence().endswith(" for it; 2 of 4 sources did not vote") or "against it" in why.sentence()
         )
         assert why.sentence().startswith(f"{why.predicted} with probability 0.")
+
+
+def test_a_tie_up_to_rounding_goes_to_the_first_class_as_in_predict():
+    third = np.array([1 / 3 - 1e-15, 1 / 3, 1 / 3 + 1e-15])
+    assert next_best_and_best(third) == (1, 0)

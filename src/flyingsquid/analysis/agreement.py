@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid.analysis.diagnostics import named_groups
 from flyingsquid.analysis.reading import read_votes
 from flyingsquid.analysis.table import Table
 from flyingsquid.estimate.copies import MOST_SOURCES, near_copies, pair_agreement
@@ -92,12 +93,8 @@ def agreement(votes: Any, *, model: Any = None) -> Agreement:
     if len(moments.cover.blocks[0]) < moments.n_sources:
         raise OptionError("counts on a graph of several tasks do not hold all pairs; pass the votes")
     overlap, alike, (by_chance, _) = pair_agreement(moments)
-    groups = near_copies(moments)
     names = moments.source_names
-    sizes = np.bincount(groups)
-    copies = tuple(
-        tuple(names[int(i)] for i in np.flatnonzero(groups == g)) for g in np.flatnonzero(sizes > 1)
-    )
+    copies = named_groups(names, near_copies(moments))
     share = np.divide(alike, overlap, out=np.full_like(overlap, np.nan), where=overlap > 0)
     # A rounding error of 1 is no chance left.
     room = (1 - by_chance > 1e-12) & (overlap > 0)

@@ -69,6 +69,11 @@ def named(names: Sequence[str], mask: NDArray[np.bool_]) -> tuple[str, ...]:
     return tuple(names[int(i)] for i in np.flatnonzero(mask))
 
 
+def named_groups(names: Sequence[str], groups: NDArray[np.intp]) -> tuple[tuple[str, ...], ...]:
+    """The names in each group of two sources or more; ``groups``, shape (m,), numbers that of each source."""
+    return tuple(named(names, groups == g) for g in np.flatnonzero(np.bincount(groups) > 1))
+
+
 def without_triplets(
     moments: Moments,
     *,
@@ -111,7 +116,6 @@ def diagnose(
     ``accuracies`` and ``interval`` have shapes (m,) and (m, 2).
     """
     names = moments.source_names
-
     fits = [task.fit for task in fit.tasks]
     judged = [
         _judge_sources(

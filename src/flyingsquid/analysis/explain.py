@@ -232,7 +232,7 @@ def explain_item(
     caps    ham   -0.40
     spam with probability 0.91: links (+1.8) and short (+0.9) for it, caps (-0.4) against it
     """
-    posterior = binary_posterior(codes_row[None, :], prior, weights)[0]
+    posterior = binary_posterior(codes_row[None, :], prior, weights)[0, 0]
     # Column 2 of the weights is no vote, whatever its reason.
     adds = weights[np.arange(len(codes_row)), np.where(codes_row >= 0, codes_row, 2)]
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
@@ -286,19 +286,23 @@ def explain_on_graph(
     asked = codes_row[list(emissions.tasks[task])]
     if n_classes > 2:
         return put_together(classes, high, posterior, prior, start + 0.0, said, asked, classes[low])
-    return _explanation(classes, posterior[None, :], prior, said, asked)
+    return _explanation(classes, posterior, prior, said, asked)
 
 
 def next_best_and_best(posterior: Array) -> tuple[int, int]:
-    """The two most probable of K classes; among equally probable ones the first.
+    """The two most probable of K classes; among equally probable ones the first, as labels are decided.
 
     >>> next_best_and_best(np.array([0.4, 0.2, 0.4]))
     (2, 0)
     """
-    best = int(np.argmax(posterior))
+    best = _first_best(posterior)
     rest = posterior.copy()
     rest[best] = -1.0
-    return int(np.argmax(rest)), best
+    return _first_best(rest), best
+
+
+def _first_best(scores: Array) -> int:
+    return int(decide(scores[None, :], tuple(range(len(scores))), "first", None)[0])
 
 
 def _explanation(
@@ -309,12 +313,12 @@ def _explanation(
     codes: NDArray[Any],
 ) -> Explanation:
     """Put contributions to the log odds of class 1 in order, turned towards the predicted class."""
-    best = int(decide(posterior, (0, 1), "first", None)[0])
+    best = _first_best(posterior)
     towards = 2 * best - 1
     turned = [replace(c, adds=towards * c.adds) for c in said]
     # Adding 0 turns the -0.0 of an even prior into 0.
     start = towards * float(np.log(prior[1]) - np.log(prior[0])) + 0.0
-    return put_together(classes, best, posterior[0], prior, start, turned, codes)
+    return put_together(classes, best, posterior, prior, start, turned, codes)
 
 
 def put_together(
@@ -352,7 +356,7 @@ def count_item(codes_row: NDArray[Any], classes: tuple[Label, ...], names: Seque
     c with probability 0.67: 2 of 3 votes; 1 of 4 sources did not vote
     """
     shares = vote_shares(codes_row[None, :], len(classes))[0]
-    best = int(decide(shares, tuple(range(len(classes))), "first", None)[0])
+    best = _first_best(shares[0])
     voters = [i for i, code in enumerate(codes_row) if code >= 0]
     order = sorted(voters, key=lambda i: (codes_row[i] != best, codes_row[i]))
     said = tuple(contribution(names[i], codes_row[i], classes, 1 / len(voters)) for i in order)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.analysis.agreement import dependence_given_truth, effective_sources
 from flyingsquid.analysis.comparison import Comparison, compare_items
-from flyingsquid.analysis.diagnostics import named
+from flyingsquid.analysis.diagnostics import named, named_groups
 from flyingsquid.analysis.normal import NORMAL_95
 from flyingsquid.analysis.overlaps import GoldTally, look_at_rows
 from flyingsquid.analysis.reading import Items, read_items
@@ -301,8 +301,7 @@ def _chance(
 def _duplicates(items: Items) -> tuple[Names, ...]:
     if items.votes.n_sources > _MOST_SOURCES or items.votes.n_classes > _MOST_CLASSES:
         return ()
-    groups, names = near_copies(Moments.of(items.votes)), items.votes.source_names
-    return tuple(named(names, groups == g) for g in np.flatnonzero(np.bincount(groups) > 1))
+    return named_groups(items.votes.source_names, near_copies(Moments.of(items.votes)))
 
 
 def _missing(tally: SourceTally) -> tuple[tuple[str, int, str, int], ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.analysis.diagnostics import Diagnostics, named, without_triplets
+from flyingsquid.analysis.diagnostics import Diagnostics, named, named_groups, without_triplets
 from flyingsquid.analysis.explain import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.analysis.fit_test import FitTest, independence_of
 from flyingsquid.analysis.many import gain_on_drawn_items
@@ -57,7 +57,7 @@ def diagnose_opinion(moments: Moments, fit: OpinionFit) -> Diagnostics:
         class_balance=fit.balance_note,
         silent=fit.silent,
         one_sided=fit.one_sided,
-        identical=_copies(names, fit.groups),
+        identical=named_groups(names, fit.groups),
         useless=named(names, judged & (np.abs(skill - chance) <= reach)),
         adversarial=named(names, judged & (skill < chance - reach)),
         fit_test=test,
@@ -120,8 +120,3 @@ def _of_sources(opinion: Opinion, sources: NDArray[np.intp]) -> Opinion:
     """The opinion of some sources; an item's label depends on those that vote on it alone."""
     logs = None if opinion.logs is None else opinion.logs[sources]
     return replace(opinion, weights=opinion.weights[sources], one_sided=opinion.one_sided[sources], logs=logs)
-
-
-def _copies(names: Sequence[str], groups: NDArray[np.intp]) -> tuple[tuple[str, ...], ...]:
-    sizes = np.bincount(groups)
-    return tuple(named(names, groups == g) for g in np.flatnonzero(sizes > 1))

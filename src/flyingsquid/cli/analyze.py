@@ -45,9 +45,7 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
     with voice.waiting(f"reading {votes}"):
         file = open_file(votes, reading_of_model(options, model), gold=options["gold"])
         reading = Reading.of(file)
-    voice.say(f"{file.path}: {file.describe()}")
-    for note in file.notes:
-        voice.note(note)
+    voice.introduce(file)
     if model is None:
         model = fit_for_report(reading, voice, options["method"])
     with voice.waiting("looking at the votes"):

@@ -13,6 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Table
+    from flyingsquid.formats import VoteFile
 
 # Tables of more sources are cut; --json and the report have all.
 _MOST_ROWS = 60
@@ -46,6 +47,12 @@ class Voice:
     def note(self, text: str) -> None:
         """Something that was assumed or noticed."""
         self.say(f"Note: {in_options(text)}")
+
+    def introduce(self, file: VoteFile) -> None:
+        """What a file of votes was understood to be, and what was assumed for that."""
+        self.say(f"{file.path}: {file.describe()}")
+        for note in file.notes:
+            self.note(note)
 
     def table(self, table: Table) -> None:
         """A table, cut where it is long."""

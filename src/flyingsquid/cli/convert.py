@@ -42,9 +42,7 @@ def convert(votes: str, output: str, **options: Any) -> None:
     voice = Voice(options["quiet"], output == "-")
     with voice.waiting(f"reading {votes}"):
         file = open_file(votes, options, gold=options["gold"])
-    voice.say(f"{file.path}: {file.describe()}")
-    for note in file.notes:
-        voice.note(note)
+    voice.introduce(file)
     with voice.waiting(f"writing {output}"):
         write_votes(output, file, format=options["output_format"], form=_form(options, file),
                     force=options["force"])

@@ -33,9 +33,7 @@ def run(votes: str, output: str, options: dict[str, Any]) -> None:
     with voice.waiting(f"reading {votes}"):
         file = open_file(votes, reading_of_model(options, model), gold=options["gold"])
         reading = Reading.of(file, needed_by=_needs_memory(options, model))
-    voice.say(f"{file.path}: {file.describe()}")
-    for note in file.notes:
-        voice.note(note)
+    voice.introduce(file)
     _check_gold(reading)
     fitted = Fitted(model)
     if model is None:

@@ -51,9 +51,7 @@ def report(votes: str, output: str, **options: Any) -> None:
     with voice.waiting(f"reading {votes}"):
         file = open_file(votes, reading_of_model(options, model), gold=options["gold"])
         reading = Reading.of(file, needed_by="a graph of several rows" if clip_length(model) > 1 else "")
-    voice.say(f"{file.path}: {file.describe()}")
-    for note in file.notes:
-        voice.note(note)
+    voice.introduce(file)
     if model is None:
         model = fit_for_report(reading, voice, options["method"])
     title = options["title"] or f"Votes and labels of {file.path}"

@@ -59,6 +59,14 @@ def is_plain(model: LabelModel, *, with_gold: bool) -> bool:
     )
 
 
+def settled(model: LabelModel) -> LabelModel:
+    """The model for counts that change all the time, with ``"auto"`` made up its mind.
+
+    Whether votes look independent is not asked at every chunk or batch: it costs, and labels would jump.
+    """
+    return model.set_params(method="consensus") if is_plain(model, with_gold=False) else model
+
+
 def goes_by_opinion(
     model: LabelModel,
     moments: Moments,

@@ -14,7 +14,7 @@ from flyingsquid.estimate import resolve_task_balance
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _intake, _stream_options
-from flyingsquid.models._auto import is_plain
+from flyingsquid.models._auto import settled
 from flyingsquid.models._base import DOUBLE
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._history import Recorder
@@ -390,8 +390,7 @@ class OnlineLabelModel(LastFit):
             screen=self.screen,
             temper=self.temper,
         )
-        # Whether votes look independent is not asked at every refresh: it costs, and labels would jump.
-        return model.set_params(method="consensus") if is_plain(model, with_gold=False) else model
+        return settled(model)
 
     def _mean_balance(self) -> Any:
         """The balance to solve with: the mean of those that came with the window, or the one given."""

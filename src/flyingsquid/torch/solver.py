@@ -16,7 +16,8 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer import Emissions
 from flyingsquid.models import LabelModel
-from flyingsquid.models._auto import is_plain
+from flyingsquid.models._auto import is_plain, settled
+from flyingsquid.models._stream_labels import priors_of_tasks
 from flyingsquid.models.parameters import PosteriorParameters, posterior_parameters
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -83,23 +84,17 @@ class Solver:
 
     def prior(self) -> NDArray[np.float64]:
         """P(Y = k) of each task as given, even where it was not, shape (D, K)."""
-        n_classes = self.n_classes
-        even = np.full(n_classes, 1 / n_classes)
-        balance = resolve_task_balance(self.class_balance, tuple(range(n_classes)), self.graph.n_tasks)
-        return np.stack([row if isinstance(row, np.ndarray) else even for row in balance.tasks])
+        classes = tuple(range(self.n_classes))
+        return np.stack(priors_of_tasks(self.class_balance, None, classes, self.graph.n_tasks))
 
     def solve(self, moments: Moments) -> Solved:
         """Fit the counts, where they suffice."""
         try:
-            with listening():
-                # Every batch would say it anew; the fitted model says it when asked.
+            with listening():  # every batch would say it anew; the fitted model says it when asked
                 if self.n_classes > 2 and self.graph.n_tasks > 1:
                     return self._solve_apart(moments)
                 graph = None if self.graph.is_trivial else self.graph
-                model = LabelModel(graph, class_balance=self.class_balance, **self.options)
-                if is_plain(model, with_gold=False):
-                    # Whether votes look independent is not asked at every batch: labels would jump.
-                    model.set_params(method="consensus")
+                model = settled(LabelModel(graph, class_balance=self.class_balance, **self.options))
                 model.fit_moments(moments)
         except NotIdentifiableError as error:
             return Solved((), None, str(error))
