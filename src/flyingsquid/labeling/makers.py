@@ -218,6 +218,14 @@ def from_file(
 
     Identifiers are compared as texts. Labels that are all whole numbers become integers; an empty one is no
     vote. The name is that of the file unless another one is passed.
+
+    >>> import tempfile
+    >>> import flyingsquid as fs
+    >>> path = Path(tempfile.mkdtemp()) / "ann.csv"
+    >>> _ = path.write_text("id,label\\nc7,spam\\nc8,\\n")
+    >>> ann = fs.labeling.from_file(path)
+    >>> ann.name, ann({"id": "c7"}), ann({"id": "c8"})
+    ('ann', 'spam', None)
     """
     place = Path(path)
     if delimiter is None:

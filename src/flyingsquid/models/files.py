@@ -73,6 +73,16 @@ def load(path: str | os.PathLike[str]) -> Saved:
 
     Nothing in the file is executed. A file that is damaged, foreign, or from a newer version is
     refused with :class:`~flyingsquid.exceptions.ModelFileError`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> path = os.path.join(tempfile.mkdtemp(), "biopsies.fsq")
+    >>> fs.LabelModel().fit(votes).save(path)
+    >>> fs.load(path).predict(votes[:3]).tolist()
+    ['malignant', 'malignant', 'malignant']
     """
     from flyingsquid.models import multi_label_files, online_files, sequence_files
 

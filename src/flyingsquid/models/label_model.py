@@ -231,6 +231,14 @@ class LabelModel(VoteEstimator):
             should be a random sample of the items.
         sample_weight : array of shape (n,) or number, optional
             How often each item counts.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> data = fs.datasets.load_breast_cancer()
+        >>> known = [data.votes.classes[k] if i < 50 else None for i, k in enumerate(data.y)]
+        >>> fs.LabelModel().fit(data.votes, gold=known).classes_
+        array(['benign', 'malignant'], dtype='<U9')
         """
         self._check_options()
         counted = count_votes(self, votes, gold, sample_weight)
@@ -245,6 +253,15 @@ class LabelModel(VoteEstimator):
         """Solve from counts alone, wherever they were gathered.
 
         With a graph they must have been counted for it, by ``Moments.of(votes, graph)``.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = fs.datasets.load_breast_cancer().votes
+        >>> counts = fs.Moments.of(votes[:300]) + fs.Moments.of(votes[300:])  # gathered in two places
+        >>> model = fs.LabelModel(method="triplet_mean")
+        >>> bool((model.fit_moments(counts).accuracies_ == model.fit(votes).accuracies_).all())
+        True
         """
         self._check_options()
         graph = given_graph(self.graph, "fit_moments")
@@ -266,6 +283,16 @@ class LabelModel(VoteEstimator):
         The counts are kept even when they do not determine the accuracies yet and
         :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on. Known
         labels of an earlier ``fit`` keep their say where they corrected the sources.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = fs.datasets.load_breast_cancer().votes
+        >>> model = fs.LabelModel()
+        >>> for start in range(0, 569, 100):
+        ...     model = model.partial_fit(votes[start : start + 100])
+        >>> model.moments_ == fs.Moments.of(votes)
+        True
         """
         self._check_options()
         graph = given_graph(self.graph, "partial_fit")
@@ -315,6 +342,14 @@ class LabelModel(VoteEstimator):
         joint : bool
             For several tasks. False: the most probable class of each task by itself, which is wrong least
             often. True: the most probable classes of all tasks together, which is possible as a whole.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = [["spam", "spam", "ham"], ["ham", None, "ham"], ["ham", "spam", "ham"], [None] * 3]
+        >>> model = fs.LabelModel(class_balance="uniform").fit(votes)
+        >>> model.predict(votes, tie_break="abstain").tolist()
+        ['spam', 'ham', 'ham', None]
         """
         if joint and tie_break != "first":
             raise OptionError(f"joint=True breaks ties by tie_break='first' only, not by {tie_break!r}")

@@ -157,6 +157,16 @@ class OnlineLabelModel(LastFit):
         class_balance : array of shape (K,), or (D, K), optional
             P(Y = k) at the time of this chunk, which holds until another one is given. Parameters are those
             for the mean balance of the window, labels those for this one.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = fs.datasets.load_breast_cancer().votes
+        >>> online = fs.OnlineLabelModel(window=500)
+        >>> [online.update(votes[start : start + 200]).shape for start in (0, 200, 400)]
+        [(200, 2), (200, 2), (169, 2)]
+        >>> online.status_
+        'parameters of item 569, from 500 items'
         """
         codes = self._learn(votes, class_balance)
         posterior = self._posterior_of(codes)
@@ -170,7 +180,16 @@ class OnlineLabelModel(LastFit):
     # ------------------------------------------------------------------ single items
 
     def learn_one(self, row: Any) -> Self:
-        """Learn one item: an array or sequence of m votes, or a mapping from names to votes."""
+        """Learn one item: an array or sequence of m votes, or a mapping from names to votes.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> online = fs.OnlineLabelModel(classes=("ham", "spam"))
+        >>> online = online.learn_one({"links": "spam", "short": None})
+        >>> online.n_seen_, online.predict_proba_one({"links": "spam", "short": "spam"})
+        (1, {'ham': 0.25, 'spam': 0.75})
+        """
         fast = self.__dict__.get("_fast")
         if fast is not None and type(row) is np.ndarray and row.shape == fast.shape:
             window = self._window

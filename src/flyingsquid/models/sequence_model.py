@@ -200,6 +200,16 @@ class SequenceLabelModel(VoteReader):
             True: the most probable path of each sequence (Viterbi). False: the most probable class of each
             row by itself, which errs on fewer rows but may give a path that is improbable as a whole. Ties
             go to the first class.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> video = fs.datasets.simulate_sequence(
+        ...     2_000, [0.9, 0.8, 0.7], coverage=0.6, rng=np.random.default_rng(0))
+        >>> model = fs.SequenceLabelModel().fit(video.votes)
+        >>> clips = [[1, 1, -1], [-1, -1, -1], [1, 1, 1], [0, 0, 0], [0, 0, 0]]
+        >>> model.predict(clips, lengths=[3, 2]).tolist()
+        [1, 1, 1, 0, 0]
         """
         if not joint:
             return decide(self.predict_proba(votes, lengths), self._classes, "first", None)

@@ -301,7 +301,12 @@ class Votes:
         return n_votes_in(self.codes)
 
     def missing_counts(self) -> dict[str, NDArray[np.int64]]:
-        """For each reason, how many votes are missing of each source, shape (m,)."""
+        """For each reason, how many votes are missing of each source, shape (m,).
+
+        >>> answers = [["yes", "N/A"], [None, "no"], ["no", "N/A"]]
+        >>> Votes.from_classes(answers, reasons={"N/A": "refused"}).missing_counts()["refused"]
+        array([0, 2])
+        """
         dense = None if isinstance(self.codes, csr_array) else self.codes
         counts: dict[str, NDArray[np.int64]] = {}
         voted = self._count_columns(lambda x: x > 0 if dense is None else x >= 0)
@@ -339,7 +344,11 @@ class Votes:
             raise VotesError(f"there are {self.n_items:,} items, counted from 0: {error}") from error
 
     def of_sources(self, sources: Sequence[int]) -> Votes:
-        """The votes of some sources, by position."""
+        """The votes of some sources, by position.
+
+        >>> Votes.from_classes([[0, 1, -1], [1, 1, 0]], names=["a", "b", "c"]).of_sources([2, 0]).names
+        ('c', 'a')
+        """
         columns = read_columns(sources, self.n_sources)
         names = None if self.names is None else tuple(self.names[j] for j in columns)
         codes = self.codes[:, columns]
@@ -367,6 +376,10 @@ class Votes:
 
     def matched_to(self, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> Votes:
         """These votes with classes and named sources in the given order.
+
+        >>> votes = Votes.from_classes([["a", "b"]], names=["x", "y"])
+        >>> votes.matched_to(("b", "a"), ("y", "x")).codes
+        array([[0, 1]], dtype=int8)
 
         Raises
         ------
