@@ -67,6 +67,7 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_dataset
 	$(BIN)/python -m benchmarks.bench_clusters
 	$(BIN)/python -m benchmarks.bench_apply
+	$(BIN)/python -m benchmarks.bench_torch
 	$(BIN)/python -m benchmarks.scale
 
 $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/peers-runtime.txt constraints.txt

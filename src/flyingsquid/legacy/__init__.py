@@ -4,7 +4,7 @@ Change the import line and keep the script::
 
     from flyingsquid.legacy import LabelModel, FSLoss
 
-Votes are -1, 0 (no vote) and +1 here. It translates, and computes nothing of its own; the guide
+Votes are -1, 0 (no vote) and +1 here. It translates, and estimates nothing of its own; the guide
 ``docs/guides/migrating.md`` says which numbers change, and why. ``FSLoss`` needs the extra ``[torch]``, and
 is imported when it is asked for.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from flyingsquid.exceptions import OptionError, SourceWarning
+from flyingsquid.io.atomic import replacing
 from flyingsquid.reproduce.artifact import Artifact, Outcome, Setting
 from flyingsquid.reproduce.picture import can_draw, svg_of
 from flyingsquid.reproduce.real_sets import available
@@ -86,7 +86,6 @@ def write(artifact: Artifact, outcome: Outcome, output: Path) -> tuple[Path, ...
 
 
 def _replace(path: Path, text: str) -> Path:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    with replacing(path) as file:
+        file.write(text.encode())
     return path

@@ -86,10 +86,10 @@ def _buckets(study: Study) -> str:
         "How to read it: items by how far their votes are apart. Unanimous items need no model; what a "
         "model is worth shows where votes are split."
     )
-    return figure("Where do the sources disagree?", plain_table(table, _HEADINGS), caption, wide=True)
+    return figure("Where do the sources disagree?", _plain_table(table, _HEADINGS), caption, wide=True)
 
 
-def plain_table(table: Table, headings: dict[str, str]) -> str:
+def _plain_table(table: Table, headings: dict[str, str]) -> str:
     """A small table that does not sort."""
     formats = table.formats or ("",) * len(table.columns)
     texts = [any(isinstance(row[c], str) for row in table.rows) for c in range(len(table.columns))]
