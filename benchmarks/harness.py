@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import psutil
 from threadpoolctl import threadpool_info
 
 Name = TypeVar("Name")
@@ -77,6 +76,8 @@ def in_a_fresh_process(module: str, *arguments: object) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """What the numbers were measured on."""
+    import psutil  # here, so that the tests of what was measured need no extra
+
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
+from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import Votes, as_votes, frames
+from flyingsquid.votes.chunks import located
 from flyingsquid.votes.gold import read_gold, read_task_gold
 from flyingsquid.votes.states import Label, listed, require_same
 
@@ -19,13 +20,9 @@ NO_YES = (0, 1)
 """The classes of every label: it does not apply, it applies."""
 
 
-@contextmanager
-def naming(label: Label) -> Iterator[None]:
-    """Put the label before the message."""
-    try:
-        yield
-    except FlyingSquidError as error:
-        raise type(error)(f"label {label!r}: {error}") from error
+def naming(label: Label) -> AbstractContextManager[None]:
+    """Put the label before the message of an error."""
+    return located(f"label {label!r}")
 
 
 def read_labels(labels: Any) -> tuple[Label, ...] | None:

@@ -159,7 +159,7 @@ def is_empty(chunk: Any) -> bool:
 
 @contextmanager
 def located(where: str) -> Iterator[None]:
-    """Say where a chunk stands in errors about it."""
+    """Say in errors where, in which chunk for one, they happened."""
     try:
         yield
     except FlyingSquidError as error:
