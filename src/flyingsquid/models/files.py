@@ -154,7 +154,7 @@ def label_model(state: State) -> LabelModel:
     for way in (many_files, many_graph_files, opinion_files):
         if state.kind == way.KIND:
             return way.from_state(state, _read_options(state.meta["options"]))
-    moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
+    moments = many_files.counts_in(state)
     graph = moments.graph or DependencyGraph(moments.n_sources)
     sizes = {"m": graph.n_sources, "D": graph.n_tasks}
     arrays = {name: _checked(state.arrays[name], name, sizes) for name in _SHAPES}

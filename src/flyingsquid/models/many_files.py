@@ -48,7 +48,7 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
 
 def from_state(state: State, options: dict[str, Any]) -> LabelModel:
     """A fitted model; refused where its parts do not agree."""
-    moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
+    moments = counts_in(state)
     balance, interval = state.arrays["class_balance"], state.arrays["interval"]
     m, k = moments.n_sources, moments.n_classes
     tables = read_tables(state.arrays, moments)
@@ -65,7 +65,6 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
         raise ModelFileError("the numbers in the file are no probabilities, or do not fit its counts")
     model = LabelModel(**options)
     model._check_options()
-    cast = np.asarray(moments.vote_counts)
     fit = ManyFit(
         balance,
         str(state.meta["balance_note"]),
@@ -73,13 +72,23 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
         state.meta["silence_counts"],
         str(state.meta["method"]),
         str(state.meta["reason"]),
-        cast.sum(axis=1) == 0,
-        (cast > 0).sum(axis=1) == 1,
+        *silent_and_one_sided(moments),
         _read_gold(state.arrays, moments),
     )
     keep_many(model, moments, fit)
     model._interval = interval
     return model
+
+
+def counts_in(state: State) -> Moments:
+    """The counts in the file of a model."""
+    return Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
+
+
+def silent_and_one_sided(moments: Moments) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Sources that never vote, and sources that vote for one class only, by their counts; shapes (m,)."""
+    used = (np.asarray(moments.vote_counts) > 0).sum(axis=1)
+    return used == 0, used == 1
 
 
 def table_arrays(tables: NDArray[np.float64] | SparseTables) -> Arrays:

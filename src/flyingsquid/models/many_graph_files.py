@@ -16,8 +16,7 @@ from flyingsquid.io import State
 from flyingsquid.models._graphs import flat_tables, read_task_tables, read_temper, read_units
 from flyingsquid.models._many_graph import keep_many_graph
 from flyingsquid.models.label_model import LabelModel
-from flyingsquid.moments import Moments
-from flyingsquid.moments.files import KIND as MOMENTS
+from flyingsquid.models.many_files import counts_in, silent_and_one_sided
 from flyingsquid.moments.files import to_state as counts_to_state
 
 KIND = "LabelModel.many_graph"
@@ -50,7 +49,7 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
 
 def from_state(state: State, options: dict[str, Any]) -> LabelModel:
     """A fitted model; refused where its parts do not agree."""
-    moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
+    moments = counts_in(state)
     graph, temper = moments.graph, read_temper(state.meta["temper"])
     if graph is None:
         raise ModelFileError("the counts in the file are of no graph")
@@ -65,7 +64,6 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
     )
     if not fits:
         raise ModelFileError("the tables in the file are no probabilities, or do not fit its counts")
-    cast = np.asarray(moments.vote_counts)
     fit = ManyGraphFit(
         graph,
         balance,
@@ -78,8 +76,7 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
         _read_routes(state.meta["routes"], n_tasks),
         str(state.meta["method"]),
         str(state.meta["reason"]),
-        cast.sum(axis=1) == 0,
-        (cast > 0).sum(axis=1) == 1,
+        *silent_and_one_sided(moments),
     )
     model = LabelModel(graph, **options)
     model._check_options()

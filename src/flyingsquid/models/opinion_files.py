@@ -13,9 +13,8 @@ from flyingsquid.infer import Opinion
 from flyingsquid.io import State
 from flyingsquid.models._auto import keep_opinion
 from flyingsquid.models.label_model import LabelModel
-from flyingsquid.models.many_files import Arrays, read_tables, table_arrays
+from flyingsquid.models.many_files import Arrays, counts_in, read_tables, silent_and_one_sided, table_arrays
 from flyingsquid.moments import Moments
-from flyingsquid.moments.files import KIND as MOMENTS
 from flyingsquid.moments.files import to_state as counts_to_state
 
 KIND = "LabelModel.opinion"
@@ -54,7 +53,7 @@ def to_state(model: LabelModel, options: dict[str, Any]) -> State:
 
 def from_state(state: State, options: dict[str, Any]) -> LabelModel:
     """A fitted model; refused where its parts do not agree."""
-    moments = Moments.from_state(State(MOMENTS, state.meta["counts"], state.arrays))
+    moments = counts_in(state)
     arrays, meta = state.arrays, state.meta
     logs, trust, gain = arrays.get("logs"), float(meta["trust"]), meta["gain"]
     _check(arrays, logs, moments)
@@ -69,7 +68,6 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
         raise ModelFileError("the gain in the file is none")
     model = LabelModel(**options)
     model._check_options()
-    cast = np.asarray(moments.vote_counts)
     fit = OpinionFit(
         Opinion(
             arrays["vote_weights"],
@@ -83,8 +81,7 @@ def from_state(state: State, options: dict[str, Any]) -> LabelModel:
         read_tables(arrays, moments),
         arrays["accuracies"],
         arrays["errors"],
-        cast.sum(axis=1) == 0,
-        (cast > 0).sum(axis=1) == 1,
+        *silent_and_one_sided(moments),
         arrays["groups"].astype(np.intp),
         float("nan") if gain is None else gain,
         str(meta["method"]),
