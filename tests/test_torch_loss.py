@@ -22,6 +22,7 @@ from flyingsquid.exceptions import (
     SourceWarning,
     VotesError,
 )
+from tests.absent import without
 
 torch = pytest.importorskip("torch")
 
@@ -536,17 +537,13 @@ def test_votes_never_leave_their_device():
 
 def test_without_torch_the_error_names_the_extra():
     code = """
-import sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "torch":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Absent())
 try:
     import flyingsquid.torch
 except ImportError as error:
     print(error, error.name)
 """
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", without(["torch"], code)], capture_output=True, text=True, check=True
+    )
     assert "pip install 'flyingsquid[torch]'" in answer.stdout
     assert answer.stdout.split()[-1] == "torch"
