@@ -50,7 +50,9 @@ def test_the_strongest_pairs_come_first():
     table = agreement(fs.Votes.from_classes(votes, names=["a", "b", "c"])).pairs(2).to_dict()
     assert (table["source"][0], table["other"][0]) == ("a", "b")
     assert table["beyond_chance"][0] > 0.7 > table["beyond_chance"][1]
-    assert len(agreement(votes[:20]).pairs()) == 0  # too few items to judge a pair by
+    few = agreement(votes[:20])
+    assert len(few.pairs()) == 0  # too few items to judge a pair by
+    assert len(few.pairs(least_overlap=20)) == 3
 
 
 def test_copies_are_found():

@@ -81,6 +81,11 @@ def test_known_labels_of_the_fit_are_asked_for(sample):
     with pytest.raises(OptionError, match="gold="):
         leave_one_out(model, sample.votes)
     assert np.isfinite(leave_one_out(model, sample.votes, gold=gold).changed).all()
+    rng = np.random.default_rng(0)
+    with pytest.raises(OptionError, match="gold="):
+        learning_curve(model, sample.votes, rng=rng)
+    curve = learning_curve(model, sample.votes, rng=rng, gold=gold, sizes=[1_000, 3_000], repeats=1)
+    assert (curve.same[-1] == 1).all()
 
 
 def test_learning_curves_settle(sample):

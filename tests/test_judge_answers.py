@@ -90,6 +90,20 @@ def test_unknown_pick():
         answers.yes_no(pick="best")
 
 
+def test_which_match_of_a_pattern_counts():
+    text = "First I thought: label ham. But then: label spam."
+    assert answers.pattern(r"label (\w+)")(text) is UNPARSEABLE
+    assert answers.pattern(r"label (\w+)", pick="first")(text) == "ham"
+    assert answers.pattern(r"label (\w+)", pick="last")(text) == "spam"
+
+
+def test_refusals_of_ones_own():
+    refuses = answers.refusal(["no comment"], within=10)
+    assert refuses("Well, NO comment")
+    assert not refuses("I have nothing to say, so no comment")
+    assert not refuses("I'm sorry, but I can't help with that.")
+
+
 def test_no_detector_of_refusals():
     assert judge(str, refuses=None).outcome("I cannot help, it is good") == "good"
     assert judge(str, refuses=lambda text: text == "pass").outcome("pass") is REFUSED

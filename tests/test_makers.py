@@ -205,6 +205,20 @@ def test_labels_in_a_file(tmp_path):
         from_file(path)
 
 
+def test_columns_other_than_the_usual_ones(tmp_path):
+    items = [{"title": "New York", "key": 7}, {"title": "a song", "key": 8}]
+    functions = [
+        regex("so.g", 0, column="title"),
+        gazetteer({"New York": 1}, column="title"),
+        from_mapping({8: 1}, id="key"),
+    ]
+    assert fs.apply(functions, items).codes.tolist() == [[-1, 1, -1], [0, -1, 1]]
+    path = tmp_path / "ann.txt"
+    path.write_text("id;label\n1;spam\n")
+    ann = from_file(path, delimiter=";", name="Ann")
+    assert (ann.name, ann({"id": "1"})) == ("Ann", "spam")
+
+
 # ---------------------------------------------------------------------- names and wrong options
 
 
@@ -220,6 +234,11 @@ def test_labels_in_a_file(tmp_path):
         (classifier(LogisticRegression().fit([[0], [1]], [0, 1])), "LogisticRegression_0_8"),
         (from_mapping({1: 1}), "labels_by_id"),
         (keywords("a", 1, name="mine"), "mine"),
+        (gazetteer(["a"], 1, name="mine"), "mine"),
+        (threshold("a", 1, at_least=1, name="mine"), "mine"),
+        (classifier(LogisticRegression().fit([[0], [1]], [0, 1]), name="mine"), "mine"),
+        (from_mapping({1: 1}, name="mine"), "mine"),
+        (from_column("a", name="mine"), "mine"),
     ],
 )
 def test_names(made, name):

@@ -101,6 +101,21 @@ def test_sure_labels_stand_at_the_ends():
     assert [patch.get_height() for patch in axis.patches] == [1, 2]
 
 
+def test_what_is_drawn_can_be_chosen(fitted):
+    from flyingsquid import plot
+
+    votes, y, model = fitted
+    shares = plot.plot_agreement(agreement(votes), beyond_chance=False).images[0].get_array()
+    off = ~np.eye(6, dtype=bool)
+    expected = agreement(votes).share
+    np.testing.assert_allclose(np.sort(shares.data[off]), np.sort(expected[off]))
+    assert plot.plot_posteriors([0.2, 0.9], event="P(rain)").get_xlabel() == "P(rain)"
+    assert len(plot.plot_leave_one_out(leave_one_out(model, votes, y), most=2).patches) == 2
+    given = dependence_given_truth(votes, y, model=model)
+    title = plot.plot_dependence(given, tuple("abcdef"), least=0.0, most=3).get_title()
+    assert title.startswith("3 strongest of ")
+
+
 def test_blue_bars_are_for_the_label():
     from flyingsquid.plot import plot_explanation
 
