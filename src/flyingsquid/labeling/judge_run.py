@@ -200,8 +200,9 @@ def _run(calls: Calls, n_cells: int, progress: bool) -> None:
         try:
             while thread.is_alive():
                 thread.join(0.2)
-                advance(left - calls.left)
-                left = calls.left
+                now = calls.left  # read once: the thread goes on meanwhile
+                advance(left - now)
+                left = now
         except BaseException:
             calls.stop()
             thread.join(10)
