@@ -27,6 +27,8 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     namespace: dict[str, object] = {}
     for block in PYTHON.findall(page.read_text("utf-8")):
         if any(re.search(rf"^(>>> )?(import|from) {extra}\b", block, re.MULTILINE) for extra in MISSING):
+            if page.parent.name == "tutorials":
+                break  # one story: what follows builds on it
             continue
         if ">>>" not in block:
             exec(compile(block, name(page), "exec"), namespace)  # our own pages
