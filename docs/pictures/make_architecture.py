@@ -70,7 +70,7 @@ def _rows(layers: dict[str, int], top: float) -> list[str]:
 def _downwards(top: float, height: float) -> list[str]:
     x = WIDTH - 14
     words = _text(0, 0, "imports point downwards", GREY).replace(
-        "<text ", f'<text transform="translate({x - 12} {(top + height) / 2}) rotate(90)" ', 1
+        "<text ", f'<text transform="translate({x - 18} {(top + height) / 2}) rotate(90)" ', 1
     )
     return [_line(x, top, x, height - 18), words]
 
