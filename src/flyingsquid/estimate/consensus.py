@@ -97,9 +97,9 @@ def _sides(moments: Moments, groups: NDArray[np.intp], copies: Array) -> tuple[A
     if not isinstance(block, csr_array):
         counted = (groups[:, None] != groups) / copies
         # Class by class: of many sources a second copy of the counts is what takes the time.
-        met = [np.einsum("ij,ij->i", block[k].sum(axis=0), counted) for k in range(n_classes)]
-        sides = [np.einsum("ij,ij->i", block[k, k], counted) for k in range(n_classes)]
-        return np.stack(sides, axis=1), np.stack(met, axis=1)
+        meet = [np.einsum("ij,ij->i", block[k].sum(axis=0), counted) for k in range(n_classes)]
+        side = [np.einsum("ij,ij->i", block[k, k], counted) for k in range(n_classes)]
+        return np.stack(side, axis=1), np.stack(meet, axis=1)
     pairs = block.tocoo()
     rows, columns = pairs.row, pairs.col
     source, other = rows % m, columns % m
