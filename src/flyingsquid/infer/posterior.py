@@ -81,13 +81,15 @@ def _dense_evidence(codes: NDArray[Any], weights: Array) -> Array:
     slope, bend, constant = parabola(weights)
     rows = min(n, max(1, _CHUNK_CELLS // m))
     evidence = np.empty((n, *weights.shape[2:]))
+    has_reasons = bool(n) and int(codes.min()) < ABSTAIN
 
     def add(blocks: Sequence[slice]) -> None:
         buffer = np.empty((rows, m))
         for block in blocks:
             values = buffer[: block.stop - block.start]
             values[...] = codes[block]
-            np.maximum(values, ABSTAIN, out=values)
+            if has_reasons:
+                np.maximum(values, ABSTAIN, out=values)
             part = np.matmul(values, slope, out=evidence[block])
             np.abs(values, out=values)
             part += values @ bend
