@@ -31,7 +31,7 @@ from rich.table import Table
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from benchmarks.harness import machine, ratio, save
+from benchmarks.harness import machine, ratio, rest, save
 from benchmarks.quality.folder import data_folder, find
 
 SETS, GOAL = {"crowd_trec": 2, "crowd_adult": 4}, 1 / 20
@@ -71,8 +71,10 @@ def beside_crowdkit(name: str, repeats: int) -> dict[str, Any]:
         command = [str(peers()), str(HERE / "crowdkit_rounds.py"), str(path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             for _ in range(repeats + 1):
+                rest()
                 seconds["ours"].append(ours())
                 for setting, tolerance in TOLERANCE.items():
+                    rest()
                     took, passes[setting] = _one_round(other, tolerance)
                     seconds[setting].append(took)
     warm = {who: times[1:] for who, times in seconds.items()}  # the first round warms up
