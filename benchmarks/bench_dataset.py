@@ -64,8 +64,8 @@ def label(folder: Path, target: Path) -> None:
     with LabelWriter(target, classes=file.classes, force=True) as out:
         for chunk in file:
             shares = model.predict_proba(chunk.votes, dtype=np.float32)
-            voted = np.count_nonzero(chunk.votes.codes >= 0, axis=1)
-            out.write(chunk.ids, shares.argmax(axis=1), shares, voted)
+            voted = (chunk.votes.codes >= 0).sum(axis=1, dtype=np.int32)
+            out.write(chunk.ids, (shares[:, 1] > shares[:, 0]).astype(np.int8), shares, voted)
 
 
 def measure(rows: int) -> dict[str, Any]:

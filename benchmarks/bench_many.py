@@ -30,7 +30,7 @@ from rich.table import Table
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from benchmarks.harness import in_a_fresh_process, machine, ratio, save
+from benchmarks.harness import in_a_fresh_process, machine, ratio, rest, save
 from benchmarks.quality.folder import data_folder, find
 from benchmarks.quality.peers import interpreter, needed_interpreter
 
@@ -66,8 +66,10 @@ def beside_crowdkit(name: str, repeats: int) -> dict[str, Any]:
         command = [str(needed_interpreter()), str(HERE / "crowdkit_rounds.py"), str(path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             for _ in range(repeats + 1):
+                rest()
                 seconds["ours"].append(ours())
                 for setting, tolerance in TOLERANCE.items():
+                    rest()
                     took, passes[setting] = _one_round(other, tolerance)
                     seconds[setting].append(took)
     warm = {who: times[1:] for who, times in seconds.items()}  # the first round warms up

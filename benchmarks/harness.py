@@ -19,7 +19,13 @@ from threadpoolctl import threadpool_info
 
 Name = TypeVar("Name")
 RESULTS = Path(__file__).parent / "results"
+_REST = 0.15
 PACKAGES = ("flyingsquid", "numpy", "scipy", "scikit-learn")
+
+
+def rest() -> None:
+    """Wait until the threads of whoever ran before are asleep: those of BLAS go on turning for a while."""
+    time.sleep(_REST)
 
 
 def alternate(contenders: Mapping[Name, Callable[[], Any]], *, repeats: int) -> dict[Name, list[float]]:
@@ -29,6 +35,7 @@ def alternate(contenders: Mapping[Name, Callable[[], Any]], *, repeats: int) -> 
         call()
     for _ in range(repeats):
         for name, call in contenders.items():
+            rest()
             start = time.perf_counter()
             call()
             seconds[name].append(time.perf_counter() - start)

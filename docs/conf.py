@@ -44,6 +44,7 @@ html_title = "flyingsquid"
 html_static_path: list[str] = []
 html_copy_source = False
 html_show_sourcelink = False
+html_show_copyright = False  # LICENSE says it
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,15 @@ def test_the_architecture_page_names_every_package_and_module():
     for path in SRC.rglob("*.py"):
         if path.stem not in ("__init__", "__main__"):
             assert path.name in page, f"docs/design/architecture.md does not mention {path.name}"
+
+
+def test_the_diagram_is_drawn_from_the_layers():
+    pictures = ROOT / "docs" / "pictures"
+    draw = runpy.run_path(str(pictures / "make_architecture.py"))["draw"]
+    drawn = (pictures / "architecture.svg").read_text(encoding="utf-8")
+    assert drawn == draw(LAYERS), "run docs/pictures/make_architecture.py"
+    for package in LAYERS:
+        assert f">{package}<" in drawn
 
 
 def test_the_library_never_prints():

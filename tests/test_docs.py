@@ -26,7 +26,9 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a page may write files
     namespace: dict[str, object] = {}
     for block in PYTHON.findall(page.read_text("utf-8")):
-        if any(re.search(rf"^(import|from) {extra}\b", block, re.MULTILINE) for extra in MISSING):
+        if any(re.search(rf"^(>>> )?(import|from) {extra}\b", block, re.MULTILINE) for extra in MISSING):
+            if page.parent.name == "tutorials":
+                break  # one story: what follows builds on it
             continue
         if ">>>" not in block:
             exec(compile(block, name(page), "exec"), namespace)  # our own pages

@@ -25,6 +25,7 @@ MOST_BYTES = 1_500_000
 def dist(tmp_path_factory):
     """A folder with the wheel and the sdist."""
     pytest.importorskip("hatchling")
+    pytest.importorskip("hatch_fancy_pypi_readme")
     folder = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
     answer = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -70,6 +71,19 @@ def test_the_wheel_says_what_it_is(about):
 
 
 @pytest.mark.extra
+def test_the_page_of_the_package_index_leads_nowhere_wrong(about):
+    """It has no files beside it: words of links stay, links to files go, all else is the README."""
+    page = Parser().parsestr(about("METADATA")).get_payload()
+    assert not re.findall(r"\]\((?!https://)", page)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    words = re.findall(r"\[([^\]]+)\]\([^)]+\)", readme)
+    assert len(words) > 20
+    assert all(name in page for name in words)
+    plain = [line for line in readme.splitlines() if "](" not in line and "[" not in line and ")" not in line]
+    assert set(plain) <= set(page.splitlines())
+
+
+@pytest.mark.extra
 def test_the_sdist_holds_what_the_tests_need(dist):
     (path,) = dist.glob("*.tar.gz")
     with tarfile.open(path) as archive:
@@ -103,7 +117,7 @@ def test_the_lowest_versions_are_those_of_the_project():
 
 def test_the_readme_shows_no_picture_that_the_package_index_has_not():
     """The page of the package has only the text: a relative picture is a broken one."""
-    readme = (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]*)\)|<img[^>]*src=\"([^\"]*)\"", readme)
     assert not [p for pair in pictures for p in pair if p and not p.startswith("https://")]
 

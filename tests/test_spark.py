@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from tests.frames_of_votes import NAMES, as_texts, sample_codes
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-pytest.importorskip("pandas", reason="pandas is not installed")
+pd = pytest.importorskip("pandas", reason="pandas is not installed")
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("there is no Java, which Spark runs on", allow_module_level=True)
 import pyarrow.parquet as pq  # noqa: E402  # after the checks above
@@ -24,6 +26,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 
 from flyingsquid import distributed  # noqa: E402
 
+TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorials" / "cluster.md"
 pytestmark = [
     pytest.mark.extra,
     # Spark 4 says so of every function over Arrow where pandas 3 is installed; none of it is used here.
@@ -237,3 +240,22 @@ def test_everything_listens_on_this_machine_alone(spark):
     sockets = [c for p in (ours, *ours.children(recursive=True)) for c in p.net_connections("inet")]
     listening = {c.laddr.ip.removeprefix("::ffff:") for c in sockets if c.status == psutil.CONN_LISTEN}
     assert listening == {"127.0.0.1"}
+
+
+def test_the_tutorial_runs(spark, tmp_path):
+    """Its block of Spark, after what it takes from the blocks before; the session is this one."""
+    text = TUTORIAL.read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```py\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    # Java has a working directory of its own.
+    before, after = block.split("spark-labels")
+    table = pd.DataFrame(sample_codes(60), columns=list(NAMES)).assign(id=np.arange(60))
+    names = {
+        "table": table,
+        "here": fs.LabelModel().fit(table[list(NAMES)]),
+        "distributed": distributed,
+        "fs": fs,
+    }
+    exec(compile(f"{before}{tmp_path}/labels{after}", TUTORIAL.name, "exec"), names)
+    labels = pq.read_table(tmp_path / "labels")
+    assert labels.column_names == ["id", "p_0", "p_1"]
+    assert sorted(labels["id"].to_pylist()) == list(range(60))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.harness import ratio
+from benchmarks.harness import ratio, rest
 from benchmarks.quality.peers import interpreter
 from benchmarks.scale.made import Made, make
 from benchmarks.scale.one_machine import fit, labels
@@ -56,10 +56,12 @@ def compare(
         for _ in range(repeats + 1):
             for name in goals:
                 which, method = OURS[name]
+                rest()
                 start = time.perf_counter()
                 answer = labels(fit(made.votes, which, method), made.votes, which)
                 seconds[name].append(time.perf_counter() - start)
                 right[name] = accuracy(answer, made.y)
+            rest()
             seconds["other"].append(sum(other.seconds(source, target)))
         theirs = np.load(target)
     warm = {name: times[1:] for name, times in seconds.items()}  # the first round warms up
@@ -73,7 +75,7 @@ def compare(
     }
 
 
-def beside_snorkel(threads: int, sizes: Sequence[tuple[int, int]] = tuple(SIZES), repeats: int = 3) -> Any:
+def beside_snorkel(threads: int, sizes: Sequence[tuple[int, int]] = tuple(SIZES), repeats: int = 7) -> Any:
     """Results by size, or None where Snorkel's environment was not made."""
     python = interpreter()
     if python is None:

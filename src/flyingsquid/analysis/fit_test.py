@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimate.conditional import ConditionalFit, fit_conditional
 from flyingsquid.estimate.flags import SourceFlags
-from flyingsquid.estimate.residuals import RESIDUAL_FLOOR, Residuals
+from flyingsquid.estimate.residuals import RESIDUAL_FLOOR, FitStatistic, Residuals
 from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.triplets import Pairs, all_triplets_median
 from flyingsquid.exceptions import NotIdentifiableError
@@ -45,8 +45,38 @@ class FitTest:
 
 def independence_of(moments: Moments, flags: SourceFlags, separation: Separation) -> FitTest | None:
     """Test sources of two classes from their counts; None where these do not suffice."""
+    fit = _rank_one(moments, flags, separation)
+    return None if fit is None else independence_test(fit, flags)
+
+
+def independence_p_value(moments: Moments, flags: SourceFlags) -> float | None:
+    """How well sources of two classes fit if all are independent; None where counts do not suffice."""
+    fit = _rank_one(moments, flags, Separation.independent(moments.n_sources))
+    test = None if fit is None else _misfit(fit)
+    return None if test is None else test.p_value
+
+
+def independence_test(fit: ConditionalFit, flags: SourceFlags) -> FitTest | None:
+    """Test the rank-one residuals; None with fewer than four sources that vary, or too few items."""
+    test = _misfit(fit)
+    if test is None:
+        return None
+    centered, used = fit.centered, fit.weights > 0
+    varies = np.flatnonzero(used.any(axis=1))
+    block = np.ix_(varies, varies)
+    effective = _effective_sources(
+        centered.covariance[block],
+        centered.variance[varies],
+        used[block],
+        flags.copies[varies],
+        centered.n_items,
+    )
+    return FitTest(test.statistic, test.degrees, test.p_value, effective)
+
+
+def _rank_one(moments: Moments, flags: SourceFlags, separation: Separation) -> ConditionalFit | None:
     try:
-        fit = fit_conditional(
+        return fit_conditional(
             moments,
             flags,
             method="covariance",
@@ -57,27 +87,15 @@ def independence_of(moments: Moments, flags: SourceFlags, separation: Separation
         )
     except NotIdentifiableError:
         return None
-    return independence_test(fit, flags)
 
 
-def independence_test(fit: ConditionalFit, flags: SourceFlags) -> FitTest | None:
-    """Test the rank-one residuals; None with fewer than four sources that vary, or too few items."""
+def _misfit(fit: ConditionalFit) -> FitStatistic | None:
     centered, used = fit.centered, fit.weights > 0
-    varies = np.flatnonzero(used.any(axis=1))
-    m = len(varies)
+    m = int(used.any(axis=1).sum())
     # With more sources than a quarter of the items the limit law does not hold.
     if used.sum() // 2 <= m or m > centered.n_items / 4:
         return None
-    test = Residuals.of(centered, used, fit.strength).statistic()
-    block = np.ix_(varies, varies)
-    effective = _effective_sources(
-        centered.covariance[block],
-        centered.variance[varies],
-        used[block],
-        flags.copies[varies],
-        centered.n_items,
-    )
-    return FitTest(test.statistic, test.degrees, test.p_value, effective)
+    return Residuals.of(centered, used, fit.strength).statistic()
 
 
 def _effective_sources(

@@ -91,14 +91,15 @@ def _sides(moments: Moments, groups: NDArray[np.intp], copies: Array) -> tuple[A
     if not isinstance(block, csr_array) and copies.max() == 1:
         # The source itself is all that is not another.
         cast = np.asarray(moments.vote_counts, np.float64)
-        met = np.stack([block[k].sum(axis=(0, 2)) for k in range(n_classes)], axis=1) - cast
+        met = np.stack([block[k].sum(axis=2).sum(axis=0) for k in range(n_classes)], axis=1) - cast
         sides = np.stack([block[k, k].sum(axis=1) for k in range(n_classes)], axis=1) - cast
         return np.maximum(sides, 0.0), np.maximum(met, 0.0)
     if not isinstance(block, csr_array):
         counted = (groups[:, None] != groups) / copies
-        counts = np.asarray(block, np.float64)
-        met = np.einsum("kbij,ij->ik", counts, counted, optimize=True)
-        return np.einsum("kkij,ij->ik", counts, counted), met
+        # Class by class: of many sources a second copy of the counts is what takes the time.
+        meet = [np.einsum("ij,ij->i", block[k].sum(axis=0), counted) for k in range(n_classes)]
+        side = [np.einsum("ij,ij->i", block[k, k], counted) for k in range(n_classes)]
+        return np.stack(side, axis=1), np.stack(meet, axis=1)
     pairs = block.tocoo()
     rows, columns = pairs.row, pairs.col
     source, other = rows % m, columns % m

@@ -93,10 +93,12 @@ def pair_agreement(moments: Moments) -> tuple[Array, Array, tuple[Array, Array]]
     """
     block, m, n_classes = moments.blocks[0], moments.n_sources, moments.n_classes
     if not isinstance(block, csr_array):
-        counts = np.asarray(block, np.float64)
-        overlap, agreement = counts.sum(axis=(0, 1)), np.einsum("kkij->ij", counts)
-        first, second = counts.sum(axis=1), counts.sum(axis=0)  # votes of i, and of j, by class
-        products, usual = np.einsum("kij,kij->ij", first, second), first.max(axis=0)
+        first = np.empty((n_classes, m, m))  # votes of i by class; those of j are the same, turned over
+        for k in range(n_classes):
+            np.sum(block[k], axis=0, out=first[k])
+        overlap, usual = first.sum(axis=0), first.max(axis=0)
+        agreement = sum((block[k, k] for k in range(n_classes)), start=np.zeros((m, m)))
+        products = sum((part * part.T for part in first), start=np.zeros((m, m)))
     else:
         pairs = block.tocoo()
         rows, columns = pairs.row, pairs.col

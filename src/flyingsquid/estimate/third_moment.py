@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimate.conditional import ConditionalFit
 from flyingsquid.estimate.rank_one import curvature
+from flyingsquid.infer.posterior import binary_evidence
 from flyingsquid.votes import Votes
 from flyingsquid.votes.distinct import compressed
 
@@ -27,8 +28,8 @@ _TOO_WIDE = 0.15
 # A balance is not believed beyond 1 in 1000.
 _MOST_LOPSIDED = 0.998
 _CHUNK_CELLS = 1 << 20
-# The standard error needs no more rows than this.
-_ROWS_FOR_ERROR = 20_000
+# The standard error needs no more rows than this, and of wide rows fewer.
+_ROWS_FOR_ERROR, _LEAST_ROWS_FOR_ERROR, _CELLS_FOR_ERROR = 20_000, 5_000, 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,9 @@ def estimate_balance(votes: Votes, weights: NDArray[Any] | None, fit: Conditiona
         return BalanceEstimate(0.0, np.inf)
     skewness = _mean_triple(votes, weights, fit, score) / scale
     expected = -skewness / np.sqrt(4 + skewness**2)
-    at = np.unique(np.linspace(0, votes.n_items - 1, _ROWS_FOR_ERROR).astype(np.intp))
+    wanted = max(_CELLS_FOR_ERROR // votes.n_sources, _LEAST_ROWS_FOR_ERROR)
+    spread = min(votes.n_items, _ROWS_FOR_ERROR, wanted)
+    at = np.arange(spread) * votes.n_items // spread
     moves = skewness_influence(centred_rows(votes[at], fit.centered.mean), fit, skewness)
     counts = np.ones(len(at)) if weights is None else weights[at].astype(np.float64)
     mean = counts @ moves / counts.sum()
@@ -100,24 +103,41 @@ def centred_rows(votes: Votes, mean: Array) -> Array:
     return np.asarray(np.where(codes < 0, 0.0, 2.0 * codes - 1.0) - mean)
 
 
-def rank_one_influence(rows: Array, fit: ConditionalFit) -> Array:
-    """How much each row moves b, shape (n, m): the error of b is the mean of these over items."""
+def rank_one_influence(rows: Array, fit: ConditionalFit, share: Array | None = None) -> Array:
+    """How much each row moves b, shape (n, m): the error of b is the mean of these over items.
+
+    With ``share`` (m,) how much it moves share @ b, shape (n,).
+    """
     b, weights = fit.strength, fit.weights
     moves = rows * (rows @ (weights * b).T) - b * (weights @ b**2)
     # The pseudo-inverse: a source that is linked to nothing leaves the system singular.
-    return np.asarray(moves @ np.linalg.pinv(curvature(fit.centered.covariance, weights, b), rcond=1e-13).T)
+    inverse = np.linalg.pinv(curvature(fit.centered.covariance, weights, b), rcond=1e-13).T
+    return np.asarray(moves @ (inverse if share is None else inverse @ share))
 
 
 def _mean_triple(votes: Votes, weights: NDArray[Any] | None, fit: ConditionalFit, score: Array) -> float:
     few = compressed(votes.codes, votes.n_classes, weights)
     if few is not None:
         votes, weights = Votes(few[0], votes.classes), few[1]
+    if len(np.unique(fit.groups)) == votes.n_sources:
+        each = _triples_of_votes(votes, fit.centered.mean, score)
+        return float(np.average(each, weights=weights))
     total, rows = 0.0, max(1, _CHUNK_CELLS // votes.n_sources)
     for start in range(0, votes.n_items, rows):
         part = slice(start, start + rows)
         values = _triples(centred_rows(votes[part], fit.centered.mean) * score, fit.groups)
         total += float(values.sum() if weights is None else weights[part] @ values)
     return total / float(votes.n_items if weights is None else weights.sum())
+
+
+def _triples_of_votes(votes: Votes, mean: Array, score: Array) -> Array:
+    """As :func:`_triples` of the scored centred votes, where each source is a group of its own, shape (n,).
+
+    A source says one of three things, so a power sum is a sum of one of three numbers a source.
+    """
+    values = (np.array([-1.0, 1.0, 0.0]) - mean[:, None]) * score[:, None]
+    sums = binary_evidence(votes.codes, np.stack([values, values**2, values**3], axis=2))
+    return _newton(*sums.T)
 
 
 def _correction(rows: Array, fit: ConditionalFit, score: Array, scale: float, skewness: float) -> Array:
@@ -129,7 +149,7 @@ def _correction(rows: Array, fit: ConditionalFit, score: Array, scale: float, sk
     pairs = ((inside.sum() ** 2 - (inside**2).sum()) / 2 - inside * rest)[fit.groups]  # pairs without i's
     by_mean = -(rows @ (score * pairs)) / scale
     share = np.divide(ratio * pairs, b, out=np.zeros_like(b), where=b != 0) / scale
-    by_fit = -skewness * (rank_one_influence(rows, fit) @ share)
+    by_fit = -skewness * rank_one_influence(rows, fit, share)
     return np.asarray(by_mean + by_fit)
 
 
@@ -140,5 +160,9 @@ def _triples(values: Array, groups: NDArray[np.intp]) -> Array:
         values = values @ (groups[:, None] == np.arange(n_groups)).astype(np.float64)
     # Products with ones: sums over few columns are slow.
     ones, squares = np.ones(values.shape[1]), values * values
-    p1, p2, p3 = values @ ones, squares @ ones, (squares * values) @ ones
-    return np.asarray((p1**3 - 3 * p1 * p2 + 2 * p3) / 6)
+    return _newton(values @ ones, squares @ ones, (squares * values) @ ones)
+
+
+def _newton(p1: Array, p2: Array, p3: Array) -> Array:
+    """The sum over triples of products, from sums of powers."""
+    return np.asarray((p1 * (p1 * p1 - 3 * p2) + 2 * p3) / 6)  # a power takes ten times as long

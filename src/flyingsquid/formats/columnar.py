@@ -16,6 +16,7 @@ from flyingsquid.formats.coding import UNKNOWN, Coding, Survey, shown
 from flyingsquid.formats.columns import Roles, Wanted, assign, require_different
 from flyingsquid.formats.matrices import encoded, is_plain
 from flyingsquid.formats.recognise import parquet_parts
+from flyingsquid.formats.side_by_side import ahead
 from flyingsquid.formats.streams import located, need_pyarrow, one_line
 from flyingsquid.formats.triples import Triples
 from flyingsquid.formats.unique import DistinctIds
@@ -268,6 +269,9 @@ class ColumnarVotes:
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
         """Codes (n, m), identifiers and codes of known labels, at most ``rows`` at a time."""
+        return ahead(self._read(coding, rows))
+
+    def _read(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
         coder = _Coder(coding)
         gold_name, item = self._roles.gold, self._roles.item
         row = 0
@@ -336,19 +340,28 @@ class _Coder:
             nulls = np.asarray(array.is_null()) if array.null_count else None
             values = np.asarray(array.fill_null(0) if nulls is not None else array)
         if values.dtype.itemsize == 1:
-            kind = values.dtype.str
-            if kind not in self._tables:
-                every = np.arange(256, dtype=np.uint8).view(values.dtype).tolist()
-                self._tables[kind] = self._coding.table(every)[:-1].astype(self._coding.dtype)
-            codes = np.take(self._tables[kind], values.view(np.uint8))
+            codes = self._octets(values)
             if valid is not None:
                 # All bits set is -1, "no vote".
-                codes |= valid.view(np.int8) - np.int8(1)
+                codes = codes | (valid.view(np.int8) - np.int8(1))
         else:
             codes = encoded(values, self._coding)
         if nulls is not None:
-            codes[nulls] = ABSTAIN
+            codes = np.where(nulls, codes.dtype.type(ABSTAIN), codes)
         return codes
+
+    def _octets(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Codes of values of one byte; the values themselves, and no copy, where each is its own code."""
+        kind = values.dtype.str
+        if kind not in self._tables:
+            every = np.arange(256, dtype=np.uint8).view(values.dtype).tolist()
+            self._tables[kind] = self._coding.table(every)[:-1].astype(self._coding.dtype)
+        table = self._tables[kind]
+        if table.dtype == values.dtype and len(values):
+            within = np.arange(values.min(), int(values.max()) + 1)
+            if (table[within] == within).all():
+                return values
+        return np.take(table, values.view(np.uint8))
 
     def _floats(self, array: Any) -> NDArray[Any]:
         values = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)

@@ -116,11 +116,15 @@ class LabelColumns:
             whole = all(type(label) is int for label in classes)
             table = np.array(classes)
             self._table = table.astype(np.min_scalar_type(-int(np.abs(table).max()) - 1)) if whole else table
+            self._are_codes = whole and np.array_equal(table, np.arange(len(table)))
 
     def column(self, codes: NDArray[Any]) -> Any:
         """A column of labels, null where there is none."""
         if not self._texts:
-            return self._pyarrow.array(np.take(self._table, np.maximum(codes, 0)), mask=codes < 0)
+            missing = codes < 0
+            known = np.maximum(codes, 0)
+            labels = known.astype(self._table.dtype) if self._are_codes else np.take(self._table, known)
+            return self._pyarrow.array(labels, mask=missing if missing.any() else None)
         k = len(self._classes)
         small = np.int8 if k < 120 else np.int16
         # A reason stands behind the classes: -2 at K, -3 at K + 1, ...

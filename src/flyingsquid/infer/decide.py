@@ -31,10 +31,12 @@ def decide(
         raise OptionError(f"tie_break={tie_break!r} is unknown; one of {', '.join(TIE_BREAKS)}")
     if tie_break == "random" and not isinstance(rng, np.random.Generator):
         raise OptionError("tie_break='random' needs rng=, a numpy.random.Generator")
+    labels = as_label_array(classes)
+    if tie_break == "first" and len(classes) == 2:  # most of the time, and ten times as fast
+        return labels[(posterior[:, 0] < posterior[:, 1] - _TIE).view(np.int8)]
     best = posterior.max(axis=1, keepdims=True)
     tied = posterior >= best - _TIE
     winner = np.argmax(tied, axis=1)
-    labels = as_label_array(classes)
     if tie_break == "first":
         return labels[winner]
     rows = np.flatnonzero(tied.sum(axis=1) > 1)

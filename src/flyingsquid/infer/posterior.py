@@ -11,13 +11,15 @@ from scipy.sparse import csr_array
 
 from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.kernels import kernels_for
-from flyingsquid.kernels.labels import binary_labels
+from flyingsquid.kernels.labels import binary_labels, parabola
 from flyingsquid.kernels.switch import FEWEST_CELLS, blocks_of, share_out
-from flyingsquid.votes.states import Codes
+from flyingsquid.votes.states import ABSTAIN, Codes
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 18
 _DOUBLE = np.dtype(np.float64)
+# Beyond, the odds are no longer a float; no label is 0.
+_MOST_LOG_ODDS = 709.0
 
 
 def binary_posterior(
@@ -43,6 +45,7 @@ def binary_evidence(codes: Codes, weights: Array) -> Array:
     """Sum over sources of the weight of their vote, or of none, shape (n,); ``weights`` of shape (m, 3).
 
     With weights log P(v | Y=1) - log P(v | Y=0) these are the log odds of class 1 less those of the prior.
+    Weights of shape (m, 3, r) give r sums at once, shape (n, r).
     """
     return by_pattern(codes, lambda rows: _evidence(rows, weights))
 
@@ -64,31 +67,33 @@ def _evidence(codes: Codes, weights: Array) -> Array:
 
 def _probabilities(log_odds: Array) -> Array:
     posterior = np.empty((len(log_odds), 1, 2))
+    odds = np.exp(np.clip(log_odds, -_MOST_LOG_ODDS, _MOST_LOG_ODDS))
     # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
-    small = np.exp(-np.abs(log_odds))
-    large = 1 / (1 + small)
-    small *= large
-    is_one = log_odds > 0
-    posterior[:, 0, 0] = np.where(is_one, small, large)
-    posterior[:, 0, 1] = np.where(is_one, large, small)
+    quotient = 1 / (1 + odds)
+    posterior[:, 0, 0] = quotient
+    np.multiply(odds, quotient, out=posterior[:, 0, 1])
     return posterior
 
 
 def _dense_evidence(codes: NDArray[Any], weights: Array) -> Array:
     """As :func:`binary_evidence`, without an (n, m) float temporary."""
     n, m = codes.shape
-    absence = weights[:, 2]
+    slope, bend, constant = parabola(weights)
     rows = min(n, max(1, _CHUNK_CELLS // m))
-    evidence = np.full(n, absence.sum())
+    evidence = np.empty((n, *weights.shape[2:]))
+    has_reasons = bool(n) and int(codes.min()) < ABSTAIN
 
     def add(blocks: Sequence[slice]) -> None:
         buffer = np.empty((rows, m))
         for block in blocks:
-            chunk, part = codes[block], evidence[block]
-            hot = buffer[: len(chunk)]
-            for vote in (0, 1):
-                hot[...] = chunk == vote
-                part += hot @ (weights[:, vote] - absence)
+            values = buffer[: block.stop - block.start]
+            values[...] = codes[block]
+            if has_reasons:
+                np.maximum(values, ABSTAIN, out=values)
+            part = np.matmul(values, slope, out=evidence[block])
+            np.abs(values, out=values)
+            part += values @ bend
+            part += constant
 
     blocks = blocks_of(n, rows)
     if codes.size < FEWEST_CELLS:  # done before a second thread has started
@@ -101,8 +106,12 @@ def _dense_evidence(codes: NDArray[Any], weights: Array) -> Array:
 def _sparse_evidence(codes: csr_array, weights: Array) -> Array:
     absence = weights[:, 2]
     voted = codes.data > 0
-    beyond = np.zeros(len(codes.data))
+    beyond = np.zeros((len(codes.data), *weights.shape[2:]))
     source, vote = codes.indices[voted], codes.data[voted].astype(np.intp) - 1
     beyond[voted] = weights[source, vote] - absence[source]
-    each = csr_array((beyond, codes.indices, codes.indptr), shape=codes.shape)
-    return np.asarray(each.sum(axis=1), np.float64).ravel() + absence.sum()
+    each = [
+        csr_array((column, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)
+        for column in beyond.reshape(len(beyond), -1).T
+    ]
+    sums = np.column_stack(each).reshape(codes.shape[0], *weights.shape[2:])
+    return np.asarray(sums + absence.sum(axis=0), np.float64)

@@ -38,47 +38,66 @@ def _ones(_context: Any, _word: Any) -> Any:
 
 
 @_compile()
-def _number(codes, radix, numbers):  # type: ignore[no-untyped-def]
-    """The pattern of each row as a number, ``numbers`` (n,); source by source, so that no step waits."""
+def _number_rows(codes, powers, numbers):  # type: ignore[no-untyped-def]
+    """The pattern of each row of ``codes`` (n, m) as a number: a sum of products, which vectorises."""
     n, m = codes.shape
-    numbers[:n] = 0
-    power = 1
-    for j in range(m):
-        for r in range(n):
-            numbers[r] += np.int32(max(codes[r, j], np.int8(-1)) + 1) * np.int32(power)
-        power *= radix
+    for r in range(n):
+        total = np.int32(0)
+        for j in range(m):
+            total += powers[j] * np.int32(max(codes[r, j], np.int8(-1)) + 1)
+        numbers[r] = total
 
 
 @_compile()
-def histogram(codes, radix, counts):  # type: ignore[no-untyped-def]
-    """Add to ``counts`` (4, patterns) how often each pattern occurs in ``codes`` (n, m).
+def _number_columns(columns, start, stop, powers, numbers):  # type: ignore[no-untyped-def]
+    """The same for the items from ``start`` to ``stop`` of ``columns`` (m, n), source by source."""
+    numbers[: stop - start] = 0
+    for j in range(len(columns)):
+        power, column = powers[j], columns[j, start:stop]
+        for r in range(len(column)):
+            numbers[r] += power * np.int32(max(column[r], np.int8(-1)) + 1)
 
-    Four rows of counters: the next row need not wait for the counter of the last one to be written.
+
+@_compile()
+def _number(cells, by_column, start, stop, powers, numbers):  # type: ignore[no-untyped-def]
+    if by_column:
+        _number_columns(cells, start, stop, powers, numbers)
+    else:
+        _number_rows(cells[start:stop], powers, numbers)
+
+
+@_compile()
+def histogram(cells, by_column, low, high, powers, counts):  # type: ignore[no-untyped-def]
+    """Add to ``counts`` (4, patterns) how often each pattern occurs among the items from ``low`` to ``high``.
+
+    ``cells`` are (n, m), or (m, n) if ``by_column``. Four rows of counters: the next row need not wait for
+    the counter of the last one to be written.
     """
     numbers = np.empty(_STEP, np.int32)
-    for start in range(0, len(codes), _STEP):
-        part = codes[start : start + _STEP]
-        _number(part, radix, numbers)
-        for r in range(len(part)):
+    for start in range(low, high, _STEP):
+        stop = min(start + _STEP, high)
+        _number(cells, by_column, start, stop, powers, numbers)
+        for r in range(stop - start):
             counts[r & 3, numbers[r]] += 1
 
 
 @_compile()
-def look_up(codes, radix, table, answer):  # type: ignore[no-untyped-def]
-    """``answer[r] = table[pattern of row r]``, for a table (patterns, w) and an answer (n, w)."""
+def look_up(cells, by_column, low, high, powers, table, answer):  # type: ignore[no-untyped-def]
+    """``answer[r] = table[pattern of item r]``, for a table (patterns, w), an answer (n, w), as above."""
     numbers = np.empty(_STEP, np.int32)
     width = table.shape[1]
-    for start in range(0, len(codes), _STEP):
-        part = codes[start : start + _STEP]
-        _number(part, radix, numbers)
+    for start in range(low, high, _STEP):
+        stop = min(start + _STEP, high)
+        _number(cells, by_column, start, stop, powers, numbers)
+        part = answer[start:stop]
         if width == 2:
             for r in range(len(part)):
-                answer[start + r, 0] = table[numbers[r], 0]
-                answer[start + r, 1] = table[numbers[r], 1]
+                part[r, 0] = table[numbers[r], 0]
+                part[r, 1] = table[numbers[r], 1]
         else:
             for r in range(len(part)):
                 for k in range(width):
-                    answer[start + r, k] = table[numbers[r], k]
+                    part[r, k] = table[numbers[r], k]
 
 
 @_compile()
@@ -160,10 +179,14 @@ _CODES = np.array([[0, 1], [1, -1], [-4, 0]], np.int8)
 
 
 def _check_patterns() -> bool:
-    counts, answer = np.zeros((4, 9), np.int64), np.empty((3, 1))
-    histogram(_CODES, 3, counts)
-    look_up(_CODES, 3, np.arange(9.0)[:, None], answer)
-    return bool(answer[:, 0].tolist() == [7, 2, 3] and counts.sum() == 3)
+    powers, table = np.array([1, 3], np.int32), np.arange(9.0)[:, None]
+    for by_column, cells in ((False, _CODES), (True, np.ascontiguousarray(_CODES.T))):
+        counts, answer = np.zeros((4, 9), np.int64), np.empty((3, 1))
+        histogram(cells, by_column, 0, 3, powers, counts)
+        look_up(cells, by_column, 0, 3, powers, table, answer)
+        if answer[:, 0].tolist() != [7, 2, 3] or np.flatnonzero(counts.sum(axis=0)).tolist() != [2, 3, 7]:
+            return False
+    return True
 
 
 def _check_bits() -> bool:

@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from flyingsquid.kernels.switch import Kernels, as_bytes, rows_of, share_out
 
 
-def parabola(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def parabola(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
     """``weights`` (m, 3) of both votes and of none as slope (m,), bend (m,) and a constant.
 
-    A code c of 0, 1, or -1 for no vote, has the weight ``slope c + bend |c|``, and a constant.
+    A code c of 0, 1, or -1 for no vote, has the weight ``slope c + bend |c|``, and a constant. Weights of
+    shape (m, 3, r) give slopes and bends of shape (m, r), and r constants.
 
     >>> slope, bend, constant = parabola(np.array([[-1.0, 2.0, 0.5]]))
     >>> [float(slope[0] * c + bend[0] * abs(c) + constant) for c in (0, 1, -1)]
     [-1.0, 2.0, 0.5]
     """
-    zero, one, none = weights.T
-    return (one - none) / 2, (one + none) / 2 - zero, float(zero.sum())
+    zero, one, none = weights[:, 0], weights[:, 1], weights[:, 2]
+    return (one - none) / 2, (one + none) / 2 - zero, zero.sum(axis=0)
 
 
 def binary_labels(

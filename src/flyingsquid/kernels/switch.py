@@ -28,10 +28,25 @@ _BLOCK_CELLS = 1 << 20
 class Kernels(Protocol):
     """The compiled functions, each on one thread and without Python's lock; see ``compiled.py``."""
 
-    def histogram(self, codes: NDArray[np.int8], radix: int, counts: NDArray[np.int64]) -> None: ...
+    def histogram(
+        self,
+        cells: NDArray[np.int8],
+        by_column: bool,
+        low: int,
+        high: int,
+        powers: NDArray[np.int32],
+        counts: NDArray[np.int64],
+    ) -> None: ...
 
     def look_up(
-        self, codes: NDArray[np.int8], radix: int, table: NDArray[Any], answer: NDArray[Any]
+        self,
+        cells: NDArray[np.int8],
+        by_column: bool,
+        low: int,
+        high: int,
+        powers: NDArray[np.int32],
+        table: NDArray[Any],
+        answer: NDArray[Any],
     ) -> None: ...
 
     def pack(self, codes: NDArray[np.int8], n_classes: int, octets: NDArray[np.uint8]) -> None: ...
@@ -72,13 +87,20 @@ def n_threads() -> int:
     given = os.environ.get("FLYINGSQUID_THREADS", "")
     if given.isdecimal() and int(given) > 0:
         return int(given)
-    try:
-        pools = import_module("threadpoolctl").threadpool_info()
-    except ImportError:
-        pools = []
+    libraries = _blas()
+    pools = [] if libraries is None else libraries.info()
     # One library with a lower limit was limited on purpose, or is what the others were limited to.
-    allowed = [int(pool["num_threads"]) for pool in pools if pool.get("user_api") == "blas"]
+    allowed = [int(pool["num_threads"]) for pool in pools]
     return max(1, min(allowed, default=1))
+
+
+@lru_cache
+def _blas() -> Any:
+    """The BLAS libraries of this process, whose limits can be asked for; finding them takes milliseconds."""
+    try:
+        return import_module("threadpoolctl").ThreadpoolController().select(user_api="blas")
+    except ImportError:
+        return None
 
 
 def blocks_of(length: int, step: int) -> list[slice]:

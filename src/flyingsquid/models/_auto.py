@@ -15,14 +15,13 @@ from scipy.sparse import csr_array
 
 from flyingsquid._remarks import say
 from flyingsquid.analysis import concern_of_silence
-from flyingsquid.analysis.fit_test import independence_of
+from flyingsquid.analysis.fit_test import independence_p_value
 from flyingsquid.estimate import OPINIONS, OpinionFit, fit_many, fit_opinion, resolve_balance
 from flyingsquid.estimate.copies import near_copies
 from flyingsquid.estimate.flags import flag_sources
 from flyingsquid.estimate.independence import agreement_misfit
 from flyingsquid.estimate.opinion_fit import MOST_DENSE
 from flyingsquid.estimate.refine import Passes, refine
-from flyingsquid.estimate.separation import Separation
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
@@ -111,8 +110,8 @@ def looks_independent(moments: Moments, votes: Votes | None, weights: NDArray[An
     if moments.n_classes > 2 and votes is not None:
         return _fits_many(moments, votes, weights)
     flags = flag_sources(SignedMoments.of(moments))
-    test = independence_of(moments, flags, Separation.independent(moments.n_sources))
-    return test is not None and test.p_value >= _P_VALUE
+    p_value = independence_p_value(moments, flags)
+    return p_value is not None and p_value >= _P_VALUE
 
 
 def _is_small(moments: Moments) -> bool:

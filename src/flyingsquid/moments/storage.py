@@ -74,8 +74,7 @@ def votes_cast(block: Block, n_classes: int) -> NDArray[Any]:
     """How often each source voted each class, shape (b, K): the diagonal."""
     if isinstance(block, csr_array):
         return np.asarray(block.diagonal().reshape(n_classes, -1).T)
-    k = np.arange(n_classes)
-    return np.diagonal(block[k, k], axis1=1, axis2=2).T
+    return np.stack([block[k, k].diagonal() for k in range(n_classes)], axis=1)
 
 
 def reordered(

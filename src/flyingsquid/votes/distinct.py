@@ -64,7 +64,14 @@ def is_repetitive(codes: NDArray[Any], n_classes: int) -> bool:
     if 2 * n_patterns(m, n_classes) <= n:
         return True
     sample = codes[:: n // _SAMPLE]
-    return bool(len(distinct_codes(sample, n_classes)[0]) <= _FEW * len(sample))
+    return _n_distinct(sample, n_classes) <= _FEW * len(sample)
+
+
+def _n_distinct(codes: NDArray[Any], n_classes: int) -> int:
+    """How many rows differ; of few rows no table of all patterns is made."""
+    words = packed_words(codes, n_classes)
+    ordered = words[np.lexsort(words.T)]
+    return 1 + int((ordered[1:] != ordered[:-1]).any(axis=1).sum())
 
 
 def compressed(

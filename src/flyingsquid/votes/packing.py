@@ -62,20 +62,37 @@ def packed_chunks(codes: NDArray[Any], n_classes: int) -> Iterator[tuple[slice, 
 
 
 def _packed_columns(codes: NDArray[Any], radix: int) -> Iterator[tuple[slice, NDArray[np.intp]]]:
-    """The same digit by digit: faster for few columns, and where these lie one after the other."""
+    """The same digit by digit: faster for few columns, and where these lie one after the other.
+
+    As many digits as fit are put together in the small type of the codes, many rows an instruction.
+    """
     n, m = codes.shape
-    rows = max(1, min(n, _COLUMN_ROWS))
-    total, digit = np.empty(rows, np.int32), np.empty(rows, np.int32)
+    rows, together = max(1, min(n, _COLUMN_ROWS)), _digits_that_fit(radix, codes.dtype)
+    digits, total = np.empty(rows, codes.dtype), np.empty(rows, np.int32)
     has_reasons = bool(n) and int(codes.min()) < ABSTAIN
+    offset = sum(radix**j for j in range(m))  # a missing vote is digit 0, and -1 in the codes
     for start in range(0, n, rows):
         part = slice(start, min(n, start + rows))
-        numbers, scaled = total[: part.stop - start], digit[: part.stop - start]
-        numbers[...] = sum(radix**j for j in range(m))  # a missing vote is digit 0, and -1 in the codes
-        for j in range(m):
-            column = np.maximum(codes[part, j], ABSTAIN) if has_reasons else codes[part, j]
-            np.multiply(column, np.int32(radix**j), out=scaled, dtype=np.int32)
-            numbers += scaled
-        yield part, numbers.astype(np.intp)
+        chunk = np.maximum(codes[part], ABSTAIN) if has_reasons else codes[part]
+        some, numbers = digits[: len(chunk)], total[: len(chunk)]
+        numbers[...] = 0
+        for low in reversed(range(0, m, together)):
+            high = min(m, low + together)
+            some[...] = chunk[:, high - 1]
+            for j in reversed(range(low, high - 1)):
+                some *= radix
+                some += chunk[:, j]
+            numbers *= radix ** (high - low)
+            numbers += some
+        yield part, (numbers + offset).astype(np.intp)
+
+
+def _digits_that_fit(radix: int, dtype: np.dtype[Any]) -> int:
+    """How many digits from -1 to radix - 2 make a number that the type can hold; at least one."""
+    most, digits, largest = min(int(np.iinfo(dtype).max), _EXACT_INT32 - 1), 1, max(1, radix - 2)
+    while largest * radix + max(1, radix - 2) <= most:
+        largest, digits = largest * radix + max(1, radix - 2), digits + 1
+    return digits
 
 
 def pattern_counts(codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:

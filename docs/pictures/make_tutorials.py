@@ -1,0 +1,111 @@
+"""Make the pictures of the tutorials: ``python docs/pictures/make_tutorials.py`` (needs matplotlib)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+import flyingsquid as fs
+
+matplotlib.use("svg")
+# The same picture is the same file.
+matplotlib.rcParams.update({"svg.hashsalt": "flyingsquid", "svg.fonttype": "none", "font.size": 11})
+
+from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chosen
+from matplotlib.axes import Axes  # noqa: E402
+
+HERE = Path(__file__).parent
+# Readable on a light page and on a dark one; told apart by people who do not see colours.
+BLUE, ORANGE, GREY = "#3b82c4", "#d9772b", "#8a94a0"
+# A stretch of frames in which the sequence is sure of itself and wrong for a while.
+SHOWN = slice(4_640, 4_940)
+RULES = ["links", "sender", "caps", "length", "words"]
+
+
+def video() -> None:
+    """P(bird) frame by frame: alone, with neighbours, with neighbours that count for less."""
+    stuck = fs.datasets.simulate_sequence(
+        9_000,
+        [0.85, 0.75, 0.7, 0.6],
+        coverage=[0.9, 0.7, 0.6, 0.6],
+        persistence=0.95,
+        error_persistence=0.8,
+        lengths=[4_000, 3_000, 2_000],
+        rng=np.random.default_rng(0),
+    )
+    votes, lengths = stuck.votes, stuck.lengths
+    ways = {
+        "every frame by itself": fs.LabelModel().fit(votes).predict_proba(votes),
+        "frames that know their neighbours": fs.SequenceLabelModel()
+        .fit(votes, lengths)
+        .predict_proba(votes, lengths),
+        "the same, tempered": fs.SequenceLabelModel(temper="auto")
+        .fit(votes, lengths)
+        .predict_proba(votes, lengths),
+    }
+    at = np.arange(9_000)[SHOWN]
+    steps = np.diff(stuck.y[SHOWN], prepend=0, append=0)
+    visits = list(zip(np.flatnonzero(steps == 1), np.flatnonzero(steps == -1), strict=True))
+    figure, axes = plt.subplots(3, 1, figsize=(8, 4.6), sharex=True, layout="constrained")
+    for axis, (title, p), colour in zip(axes, ways.items(), (ORANGE, BLUE, BLUE), strict=True):
+        for begin, end in visits:
+            axis.axvspan(at[begin] - 0.5, at[end - 1] + 0.5, color=GREY, alpha=0.3, linewidth=0)
+        axis.plot(at, p[SHOWN, 1], color=colour, linewidth=1.3)
+        axis.set_title(title, loc="left", fontsize=11, color=GREY)
+        axis.set_yticks([0, 1], ["no bird", "bird"])
+        axis.set_ylim(-0.04, 1.04)
+        _plain(axis)
+    axes[-1].set_xlabel("frame; shaded: a bird is there", color=GREY)
+    _save(figure, "tutorial-video")
+
+
+def drift() -> None:
+    """What each rule is worth while the stream goes by."""
+    mails = fs.datasets.simulate_drift(
+        24_000,
+        [0.9, 0.85, 0.7, 0.65, 0.6],
+        [0.4, 0.85, 0.7, 0.65, 0.6],
+        coverage=0.8,
+        rng=np.random.default_rng(0),
+    )
+    online = fs.OnlineLabelModel(window="auto", method="triplet_mean")
+    for start in range(0, 24_000, 100):
+        online.partial_fit(mails.votes[start : start + 100])
+    history = online.history_
+    figure, axis = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    for source, name in enumerate(RULES):
+        low, high = history.intervals[:, source].T
+        colour = ORANGE if name == "links" else BLUE
+        axis.fill_between(history.positions, low, high, color=colour, alpha=0.15, linewidth=0)
+        axis.plot(history.positions, history.accuracies[:, source], color=colour, linewidth=1.4)
+        # Two of them end so near each other that their names would touch.
+        apart = 0.012 if name == "caps" else 0
+        axis.text(24_300, history.accuracies[-1, source] + apart, name, color=colour, va="center")
+    axis.axvline(12_000, color=GREY, linewidth=1, linestyle="--")
+    axis.text(12_200, 1.0, "from here on spam has no links", color=GREY, va="top")
+    axis.axhline(0.5, color=GREY, linewidth=0.6)
+    axis.text(24_300, 0.5, "a coin", color=GREY, va="center", fontsize=9)
+    axis.set_ylim(0.33, 1.01)
+    axis.set_xlim(0, 24_000)
+    axis.set_xticks(range(0, 24_001, 4_000), [f"{seen:,}" for seen in range(0, 24_001, 4_000)])
+    axis.set_xlabel("mails seen", color=GREY)
+    axis.set_ylabel("estimated accuracy", color=GREY)
+    _plain(axis)
+    _save(figure, "tutorial-drift")
+
+
+def _plain(axis: Axes) -> None:
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.spines["bottom"].set_color(GREY)
+    axis.tick_params(colors=GREY, length=0)
+
+
+def _save(figure: plt.Figure, name: str) -> None:
+    figure.savefig(HERE / f"{name}.svg", metadata={"Date": None}, transparent=True)
+
+
+if __name__ == "__main__":
+    video()
+    drift()
