@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.absent import without
-
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "flyingsquid"
 LAYERS = {
@@ -130,6 +128,8 @@ def test_counting_votes_imports_nothing_optional():
 
 def test_the_package_works_where_nothing_optional_is_installed():
     """Block every optional package, then fit, predict and run the command line."""
+    from tests.absent import without  # here: the script that draws the layers runs this file by itself
+
     code = """
 import numpy as np, flyingsquid as fs
 from flyingsquid.cli.main import main

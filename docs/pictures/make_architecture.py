@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 TABLE = HERE.parents[1] / "tests" / "test_architecture.py"
 # Readable on a light page and on a dark one.
 BLUE, BRIGHT, GREY, FAINT = "#2f74b5", "#3b82c4", "#768390", "#8a94a0"
-WIDTH, MARGIN, BOX, GAP, ROW = 800, 44, 132, 10, 42
+WIDTH, MARGIN, BOX, GAP, ROW = 800, 44, 108, 10, 42
 # What flows, and the packages that make it of what comes before.
 FLOW = {
     "records": (),
