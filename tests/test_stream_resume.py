@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, write_checkpoint
+from flyingsquid.cli.stream_lines import Known
 from tests.test_stream import CODES, LINES, OPTIONS, lines_of, run
 
 COMMAND = [sys.executable, "-m", "flyingsquid", "stream"]
@@ -287,3 +289,23 @@ def test_killed_at_any_moment_it_writes_the_same(tmp_path, window):
     launcher.communicate()
     assert labels.read_text() == straight.stdout
     assert len(straight.stdout.splitlines()) == 40_000
+
+
+def test_the_model_of_a_checkpoint_can_be_looked_at(files):
+    """By ``fs.load`` and ``flyingsquid inspect``; before the first votes there is none."""
+    drift = fs.datasets.simulate_drift(
+        3_000, [0.9, 0.85, 0.8, 0.7], [0.4, 0.85, 0.8, 0.7], rng=np.random.default_rng(0)
+    )
+    files.votes.write_text(lines_of(drift.votes.codes, "abcd"))
+    options = ["--window", "auto", "--method", "triplet_mean"]
+    assert resumed(files, *options).exit_code == 0
+    model = fs.load(files.checkpoint)
+    assert model.n_seen_ == 3_000
+    inspect = [*COMMAND[:-1], "inspect", files.checkpoint]
+    said = subprocess.run(inspect, capture_output=True, text=True, check=True)
+    assert "OnlineLabelModel" in said.stdout
+    assert len(model.changes()) == 1
+    assert str(model.changes()[0]) in said.stdout
+    write_checkpoint(str(files.checkpoint), Checkpoint({}, Position(), Known(), None))
+    with pytest.raises(fs.exceptions.ModelFileError, match="before the first votes"):
+        fs.load(files.checkpoint)

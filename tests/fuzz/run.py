@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import resource
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -53,15 +52,11 @@ def read(path: Path, rng: random.Random) -> None:
         raise AssertionError(f"{n} items in chunks and {file.n_items} in the file")
 
 
-def fuzz(
-    folder: Path, *, seed: int, seconds: float = math.inf, most: float = math.inf, limit_memory: bool = False
-) -> Outcome:
+def fuzz(folder: Path, *, seed: int, seconds: float = math.inf, most: float = math.inf) -> Outcome:
     """Damage valid files, and make up others, for some time, or so many of them."""
     rng = random.Random(seed)
     examples = example_files(folder)
     contents = list(examples.values())
-    if limit_memory:
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     outcome, ends = Outcome(), time.monotonic() + seconds
     while time.monotonic() < ends and outcome.files < most:
         name = rng.choice(list(examples))

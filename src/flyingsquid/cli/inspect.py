@@ -22,7 +22,8 @@ def inspect(file: str, as_json: bool, **options: Any) -> None:
     """Say what is in a file of votes, a model or counts.
 
     Of votes: the format, items, sources, classes, and what was assumed. Of a model: what kind it is, its
-    method, and its sources with their accuracies. Of counts: items, sources, classes.
+    method, and its sources with their accuracies; of a model of a stream, or its checkpoint, what has
+    changed, too. Of counts: items, sources, classes.
 
     \b
     Examples:
@@ -110,4 +111,9 @@ def _judged(found: Any, voice: Voice) -> dict[str, Any]:
         voice.say(f"Verdict: {diagnostics.verdict}")
     voice.say()
     voice.table(table)
+    if hasattr(found, "changes"):
+        facts["changes"] = [str(change) for change in found.changes()]
+        voice.say()
+        for change in facts["changes"] or ["No source has changed, as far as can be seen."]:
+            voice.say(change)
     return facts

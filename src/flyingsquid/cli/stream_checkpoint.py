@@ -10,8 +10,6 @@ from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
 from flyingsquid.models import OnlineLabelModel, online_files
 
-KIND = "StreamCheckpoint"
-
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -60,13 +58,13 @@ def write_checkpoint(path: str, checkpoint: Checkpoint) -> None:
         "classes": None if known.classes is None else encode_labels(known.classes),
         "model": None if state is None else state.meta,
     }
-    write_state(path, State(KIND, meta, {} if state is None else state.arrays))
+    write_state(path, State(online_files.CHECKPOINT, meta, {} if state is None else state.arrays))
 
 
 def read_checkpoint(path: str) -> Checkpoint:
     """Read what :func:`write_checkpoint` wrote; refused where it is damaged or something else."""
     state = read_state(path)
-    if state.kind != KIND:
+    if state.kind != online_files.CHECKPOINT:
         raise ModelFileError(f"{path}: the file holds a {state.kind!r}, no checkpoint of a stream")
     meta = state.meta
     try:
@@ -75,9 +73,7 @@ def read_checkpoint(path: str) -> Checkpoint:
             raise ModelFileError("its position is not made of whole numbers")
         names = None if meta["names"] is None else tuple(meta["names"])
         classes = None if meta["classes"] is None else decode_labels(meta["classes"])
-        model = None
-        if meta["model"] is not None:
-            model = online_files.from_state(State(online_files.KIND, meta["model"], state.arrays))
-        return Checkpoint(dict(meta["options"]), position, Known(names, meta["width"], classes), model)
+        known = Known(names, meta["width"], classes)
+        return Checkpoint(dict(meta["options"]), position, known, online_files.of_checkpoint(state))
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise ModelFileError(f"{path}: the file holds no whole checkpoint: {error}") from error

@@ -69,7 +69,7 @@ Saved: TypeAlias = (
 
 
 def load(path: str | os.PathLike[str]) -> Saved:
-    """Read what ``save`` wrote: a model, or counts.
+    """Read what ``save`` wrote: a model, or counts. Of a checkpoint of ``flyingsquid stream``, its model.
 
     Nothing in the file is executed. A file that is damaged, foreign, or from a newer version is
     refused with :class:`~flyingsquid.exceptions.ModelFileError`.
@@ -94,6 +94,7 @@ def load(path: str | os.PathLike[str]) -> Saved:
         "MajorityVote": _majority_vote,
         multi_label_files.KIND: multi_label_files.from_state,
         online_files.KIND: online_files.from_state,
+        online_files.CHECKPOINT: online_files.from_checkpoint,
         sequence_files.KIND: sequence_files.from_state,
         MOMENTS: Moments.from_state,
         SEQUENCE_MOMENTS: SequenceMoments.from_state,

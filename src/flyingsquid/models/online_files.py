@@ -19,6 +19,8 @@ from flyingsquid.moments.cover import Cover
 from flyingsquid.moments.vectors import Layout
 
 KIND = "OnlineLabelModel"
+CHECKPOINT = "StreamCheckpoint"
+"""A model and how far a stream has come, as the command line writes it."""
 # Options that are kept as they are.
 _PLAIN = ("refresh", "warm_up", "n_classes", "new_sources", "new_classes")
 _OF_ROWS = ("method", "multiclass", "class_balance", "signs", "screen", "temper")
@@ -89,6 +91,21 @@ def from_state(state: State) -> OnlineLabelModel:
     model._due, model._record_due, model._fitted_at = meta["marks"]
     model._recorder = Recorder.from_state(arrays, layout.n_sources)
     model._know(layout)  # once more, with the parameters
+    return model
+
+
+def of_checkpoint(state: State) -> OnlineLabelModel | None:
+    """The model of a checkpoint of a stream; None before the first votes."""
+    if state.meta["model"] is None:
+        return None
+    return from_state(State(KIND, state.meta["model"], state.arrays))
+
+
+def from_checkpoint(state: State) -> OnlineLabelModel:
+    """The same; refused where there is none yet."""
+    model = of_checkpoint(state)
+    if model is None:
+        raise ModelFileError("the checkpoint was written before the first votes, and holds no model yet")
     return model
 
 
