@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.mutants.sites import Mutant, all_mutants, change, sites
+from tests.mutants.sites import all_mutants, change, sites
 
 SOURCE = '''
 LIMIT: Literal[3] = 5
@@ -78,7 +78,7 @@ def test_lines_that_a_test_must_execute():
 
 
 def test_a_sample_is_the_same_again_and_compiles():
-    sample: list[Mutant] = all_mutants(3)[:20]
+    sample = all_mutants(3)[:20]
     assert sample == all_mutants(3)[:20]
     assert sample != all_mutants(4)[:20]
     for mutant in sample:

@@ -59,7 +59,7 @@ def _options() -> argparse.Namespace:
 
 def _with_control(verdicts: list[Verdict], record: Record) -> list[Verdict]:
     """Kills by tests that fail without any mutant, too, are none."""
-    killers = sorted({test for what, test in verdicts if what == "killed" and "::" in test})
+    killers = sorted({test for what, test in verdicts if what == "killed"})
     while killers:
         what, test = judge(None, killers, record.seconds, float("inf"))
         if what == "survived":

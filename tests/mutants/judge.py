@@ -33,6 +33,8 @@ for _name in (
 ):
     import_module(_name)
 sys.path.insert(0, str(ROOT / "src"))
+# What was imported before pytest began cannot be rewritten, and need not be.
+_HERE = ("-x", "-p", "no:cov", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 # So much slower than its record, and a test is taken to have no end.
 _TIMES_SLOWER, _SECONDS_MORE = 10.0, 15.0
 Verdict = tuple[Literal["killed", "timeout", "survived", "not reached"], str]
@@ -80,7 +82,7 @@ def judge(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float]
         os._exit(_run(mutant, _within(tests, seconds, cap), writing))
     os.close(writing)
     try:
-        return _follow(child, reading, seconds)
+        return _follow(child, reading, seconds, tests[0])
     finally:
         os.close(reading)
 
@@ -100,14 +102,14 @@ def _run(mutant: Mutant | None, tests: list[str], pipe: int) -> int:
     try:
         if mutant is not None:
             sys.meta_path.insert(0, _Wrong(mutant))
-        return int(pytest.main([*OPTIONS, "-x", "-p", "no:cov", *tests], plugins=[_Teller(pipe)]))
+        return int(pytest.main([*OPTIONS, *_HERE, *tests], plugins=[_Teller(pipe)]))
     except BaseException:
         return 1
 
 
-def _follow(child: int, pipe: int, seconds: dict[str, float]) -> Verdict:
-    """In the parent: wait for the end, or for a test that has none."""
-    failed, said, test, patience = "", b"", "", 60.0
+def _follow(child: int, pipe: int, seconds: dict[str, float], test: str) -> Verdict:
+    """In the parent: wait for the end, or for a test that has none. ``test`` is the first one."""
+    failed, said, patience = "", b"", 60.0
     while True:
         ready, _, _ = select.select([pipe], [], [], patience)
         if not ready:
@@ -125,4 +127,4 @@ def _follow(child: int, pipe: int, seconds: dict[str, float]) -> Verdict:
     _, status = os.waitpid(child, 0)
     if os.waitstatus_to_exitcode(status) == pytest.ExitCode.OK:
         return "survived", ""
-    return "killed", failed or "at import"
+    return "killed", failed or test  # without a failure: what cannot be imported, or ends the process

@@ -127,7 +127,7 @@ def _kind(node: ast.AST, parent: ast.AST) -> str:  # noqa: PLR0911
             return ""
         case ast.UnaryOp(op=ast.USub() | ast.Not() | ast.Invert()):
             return "sign"
-        case ast.BinOp() | ast.BoolOp() if type(node.op) in OPPOSITE:
+        case ast.BinOp() | ast.BoolOp() if type(node.op) in OPPOSITE and not _is_text(node):
             return "operator"
         case ast.Constant(value=bool()):
             return "truth"
@@ -135,9 +135,20 @@ def _kind(node: ast.AST, parent: ast.AST) -> str:  # noqa: PLR0911
             return "number"
         case ast.AugAssign():
             return "removal"
-        case ast.Return() if node.value is not None:
+        case ast.Return(value=ast.expr() as value) if not _is_none(value):
             return "removal"
     return ""
+
+
+def _is_text(node: ast.AST) -> bool:
+    return any(
+        isinstance(n, ast.JoinedStr) or isinstance(getattr(n, "value", 0), str)
+        for n in ast.iter_child_nodes(node)
+    )
+
+
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def change(node: ast.AST, kind: str) -> None:
@@ -151,8 +162,8 @@ def change(node: ast.AST, kind: str) -> None:
             node.ops[0] = AT_THE_EDGE[type(node.ops[0])]()
         case "truth", ast.Constant():
             node.value = not node.value
-        case "number", ast.Constant(value=int() | float()):
-            node.value += 1
+        case "number", ast.Constant(value=int() | float() as number):
+            node.value = number + 1
         case "sign", ast.UnaryOp():
             node.operand = ast.UnaryOp(node.op, node.operand)  # twice is not at all
         case "condition", ast.If() | ast.IfExp() | ast.While():
