@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 
 import pytest
 
-from tests.mutants.sites import all_mutants, change, sites
+from tests.mutants.sites import ROOT, change, sample, sites
 
 SOURCE = '''
 LIMIT: Literal[3] = 5
@@ -78,10 +81,38 @@ def test_lines_that_a_test_must_execute():
 
 
 def test_a_sample_is_the_same_again_and_compiles():
-    sample = all_mutants(3)[:20]
-    assert sample == all_mutants(3)[:20]
-    assert sample != all_mutants(4)[:20]
-    for mutant in sample:
+    drawn = sample(20, seed=3)
+    assert drawn == sample(20, seed=3)
+    assert drawn[:5] == sample(5, seed=3)
+    assert drawn != sample(20, seed=4)
+    for mutant in drawn:
         tree = mutant.tree()
         assert ast.dump(tree) != ast.dump(ast.parse(mutant.file.read_text("utf-8")))
         compile(tree, str(mutant.file), "exec")
+
+
+JUDGED = """
+import ast
+from tests.mutants.judge import judge
+from tests.mutants.sites import ROOT, mutant_at, sites
+
+doctest = "src/flyingsquid/estimate/views.py::flyingsquid.estimate.views.deal"
+far = "tests/test_many_classes.py::test_views_see_all_classes"
+seconds = {doctest: 0.1, far: 0.1}
+file = ROOT / "src/flyingsquid/estimate/views.py"
+found = [mutant_at(file, n, *place) for n, place in enumerate(sites(ast.parse(file.read_text("utf-8"))))]
+wrong = [m for m in found if m.before.startswith("return [")][-1]
+harmless = next(m for m in found if m.before == "12")  # digits to round to
+print(judge(None, [doctest, far], seconds, 60.0))
+print(judge(harmless, [doctest, far], seconds, 60.0))
+print(judge(wrong, [doctest, far], seconds, 60.0) == ("killed", doctest))
+print(judge(wrong, [far], seconds, 60.0) == ("killed", far))
+print(judge(wrong, [], seconds, 60.0))
+"""
+
+
+def test_a_mutant_is_killed_by_doctests_and_by_tests_and_nothing_dies_without_one():
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", JUDGED]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [*["('survived', '')"] * 2, "True", "True", "('not reached', '')"]

@@ -150,7 +150,10 @@ def by_method(name: str, sample: Callable[[], tuple[Array, Array]], *methods: st
 def by_method_on(
     graph: fs.DependencyGraph, name: str, sample: Callable[[], Array], *methods: str
 ) -> dict[str, Case]:
-    return {f"{name}, {method}": lambda m=method: on_graph(sample(), graph, method=m) for method in methods}
+    def of(method: str) -> Case:
+        return lambda: on_graph(sample(), graph, method=method)
+
+    return {f"{name}, {method}": of(method) for method in methods}
 
 
 CASES: dict[str, Case] = {

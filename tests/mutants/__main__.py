@@ -12,27 +12,27 @@ from typing import Any
 
 from tests.mutants.judge import Verdict, judge
 from tests.mutants.record import Record
-from tests.mutants.sites import ROOT, Mutant, all_mutants
+from tests.mutants.sites import ROOT, Mutant, sample
 
 
 def main() -> int:
     chosen = _options()
     record = Record.read(chosen.record)
-    sample = all_mutants(chosen.seed)[: chosen.sample]
+    drawn = sample(chosen.sample, chosen.seed)
     if chosen.again is not None:
         wanted = {_key(row) for row in json.loads(chosen.again.read_text("utf-8"))}
-        sample = [mutant for mutant in sample if _key(_row(mutant)) in wanted]
+        drawn = [mutant for mutant in drawn if _key(_row(mutant)) in wanted]
     verdicts: list[Verdict] = []
     begin = time.monotonic()
-    for at, mutant in enumerate(sample, start=1):
+    for at, mutant in enumerate(drawn, start=1):
         verdicts.append(judge(mutant, record.tests(mutant), record.seconds, chosen.cap))
         what, test = verdicts[-1]
         _say(f"{at:4} {time.monotonic() - begin:5.0f} s {what:11} {_line(mutant)}  {test}")
     verdicts = _with_control(verdicts, record)
     survivors = [
-        m for m, (what, _) in zip(sample, verdicts, strict=True) if what in ("survived", "not reached")
+        m for m, (what, _) in zip(drawn, verdicts, strict=True) if what in ("survived", "not reached")
     ]
-    _report(sample, survivors)
+    _report(drawn, survivors)
     chosen.survivors.write_text(
         json.dumps([_row(m) for m in survivors], indent=1, ensure_ascii=False), "utf-8"
     )
@@ -70,13 +70,13 @@ def _with_control(verdicts: list[Verdict], record: Record) -> list[Verdict]:
     return verdicts
 
 
-def _report(sample: list[Mutant], survivors: list[Mutant]) -> None:
-    of_file, lived = Counter(m.path for m in sample), Counter(m.path for m in survivors)
+def _report(drawn: list[Mutant], survivors: list[Mutant]) -> None:
+    of_file, lived = Counter(m.path for m in drawn), Counter(m.path for m in survivors)
     _say(f"\n{'file':32} mutants killed survived")
     for path, count in sorted(of_file.items()):
         _say(f"{path:32} {count:7} {count - lived[path]:6} {lived[path] or '':8}")
-    killed = len(sample) - len(survivors)
-    _say(f"\n{killed} of {len(sample)} killed, {killed / max(1, len(sample)):.1%}")
+    killed = len(drawn) - len(survivors)
+    _say(f"\n{killed} of {len(drawn)} killed, {killed / max(1, len(drawn)):.1%}")
 
 
 def _line(mutant: Mutant) -> str:

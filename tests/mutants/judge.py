@@ -35,6 +35,7 @@ for _name in (
 sys.path.insert(0, str(ROOT / "src"))
 # What was imported before pytest began cannot be rewritten, and need not be.
 _HERE = ("-x", "-p", "no:cov", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+_NOT_USED = 99  # the answer of a child whose tests went by the module as it is
 # So much slower than its record, and a test is taken to have no end.
 _TIMES_SLOWER, _SECONDS_MORE = 10.0, 15.0
 Verdict = tuple[Literal["killed", "timeout", "survived", "not reached"], str]
@@ -44,7 +45,7 @@ class _Wrong(MetaPathFinder, Loader):
     """Imports one module with the change in it; no file is written."""
 
     def __init__(self, mutant: Mutant):
-        self.mutant = mutant
+        self.mutant, self.is_used = mutant, False
         self.code = compile(mutant.tree(), str(mutant.file), "exec", dont_inherit=True)
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
@@ -54,14 +55,19 @@ class _Wrong(MetaPathFinder, Loader):
         return spec_from_file_location(name, self.mutant.file, loader=self, submodule_search_locations=places)
 
     def exec_module(self, module: ModuleType) -> None:
+        self.is_used = True
         exec(self.code, vars(module))
 
 
 class _Teller:
-    """Says through a pipe which test begins and which fails."""
+    """For pytest: brings the mutant in, and says through a pipe which test begins and which fails."""
 
-    def __init__(self, pipe: int):
-        self.pipe = pipe
+    def __init__(self, pipe: int, finder: _Wrong | None):
+        self.pipe, self.finder = pipe, finder
+
+    def pytest_configure(self) -> None:
+        if self.finder is not None:  # before pytest's own, which imports the files whose doctests are run
+            sys.meta_path.insert(0, self.finder)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         os.write(self.pipe, f"begins {nodeid}\n".encode())
@@ -100,16 +106,16 @@ def _run(mutant: Mutant | None, tests: list[str], pipe: int) -> int:
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
     try:
-        if mutant is not None:
-            sys.meta_path.insert(0, _Wrong(mutant))
-        return int(pytest.main([*OPTIONS, *_HERE, *tests], plugins=[_Teller(pipe)]))
+        finder = None if mutant is None else _Wrong(mutant)
+        code = int(pytest.main([*OPTIONS, *_HERE, *tests], plugins=[_Teller(pipe, finder)]))
+        return code if finder is None or finder.is_used else _NOT_USED
     except BaseException:
         return 1
 
 
-def _follow(child: int, pipe: int, seconds: dict[str, float], test: str) -> Verdict:
-    """In the parent: wait for the end, or for a test that has none. ``test`` is the first one."""
-    failed, said, patience = "", b"", 60.0
+def _follow(child: int, pipe: int, seconds: dict[str, float], first: str) -> Verdict:
+    """In the parent: wait for the end, or for a test that has none."""
+    test, failed, said, patience = first, "", b"", 60.0
     while True:
         ready, _, _ = select.select([pipe], [], [], patience)
         if not ready:
@@ -124,7 +130,9 @@ def _follow(child: int, pipe: int, seconds: dict[str, float], test: str) -> Verd
             what, _, test = line.decode().partition(" ")
             failed = failed or (test if what == "fails" else "")
             patience = _TIMES_SLOWER * seconds.get(test, 1.0) + _SECONDS_MORE
-    _, status = os.waitpid(child, 0)
-    if os.waitstatus_to_exitcode(status) == pytest.ExitCode.OK:
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == _NOT_USED:
+        raise RuntimeError(f"the tests did not import the mutant; the first is {first}")
+    if code == pytest.ExitCode.OK:
         return "survived", ""
     return "killed", failed or test  # without a failure: what cannot be imported, or ends the process

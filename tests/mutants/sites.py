@@ -58,21 +58,20 @@ class Mutant:
         return ast.fix_missing_locations(tree)
 
 
-def all_mutants(seed: int) -> list[Mutant]:
-    """All of them, in a random order."""
+def sample(size: int, seed: int) -> list[Mutant]:
+    """So many mutants, drawn from all of them."""
     files = [f for package in PACKAGES for f in sorted((ROOT / "src/flyingsquid" / package).glob("*.py"))]
-    found = [mutant for file in files for mutant in _mutants_of(file)]
+    places = {file: list(sites(ast.parse(file.read_text(encoding="utf-8")))) for file in files}
+    found = [(file, number) for file in files for number in range(len(places[file]))]
     random.Random(seed).shuffle(found)
-    return found
+    return [mutant_at(file, number, *places[file][number]) for file, number in found[:size]]
 
 
-def _mutants_of(file: Path) -> Iterator[Mutant]:
-    source = file.read_text(encoding="utf-8")
-    lines = source.splitlines()
-    for number, (node, kind, reach) in enumerate(sites(ast.parse(source))):
-        line, wrong = node.lineno, deepcopy(node)  # type: ignore[attr-defined]
-        change(wrong, kind)
-        yield Mutant(file, number, line, kind, lines[line - 1].strip(), _words(node), _words(wrong), reach)
+def mutant_at(file: Path, number: int, node: ast.AST, kind: str, reach: Lines) -> Mutant:
+    line, wrong = node.lineno, deepcopy(node)  # type: ignore[attr-defined]
+    change(wrong, kind)
+    text = file.read_text(encoding="utf-8").splitlines()[line - 1].strip()
+    return Mutant(file, number, line, kind, text, _words(node), _words(wrong), reach)
 
 
 def _words(node: ast.AST) -> str:
