@@ -41,6 +41,7 @@ class Mutant:
     before: str
     after: str
     reach: Lines  # a test must execute one of these lines, to notice
+    is_outside_functions: bool  # then other files may read it, too
 
     @property
     def path(self) -> str:
@@ -71,7 +72,8 @@ def mutant_at(file: Path, number: int, node: ast.AST, kind: str, reach: Lines) -
     line, wrong = node.lineno, deepcopy(node)  # type: ignore[attr-defined]
     change(wrong, kind)
     text = file.read_text(encoding="utf-8").splitlines()[line - 1].strip()
-    return Mutant(file, number, line, kind, text, _words(node), _words(wrong), reach)
+    outside = line not in reach
+    return Mutant(file, number, line, kind, text, _words(node), _words(wrong), reach, outside)
 
 
 def _words(node: ast.AST) -> str:

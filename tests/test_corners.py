@@ -1,0 +1,141 @@
+"""Corners of ``estimate/`` and ``infer/`` that no law reaches by chance: ties, second chunks, rare ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.estimate import many, opinion_fit, resolve_task_balance
+from flyingsquid.estimate.conditional import _indicator_triplets
+from flyingsquid.estimate.copies import near_copies
+from flyingsquid.estimate.independencies import accuracies_from_balance
+from flyingsquid.estimate.proportional import tables_from_joint
+from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimate.structure import _weakest
+from flyingsquid.estimate.task_pairs import pair_of_tasks
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.graph.junction import JunctionTree
+from flyingsquid.infer.junction import max_product, sum_product
+from flyingsquid.infer.weighted import Opinion, opinion_posterior
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+from tests.oracle.tasks import Tasks, small_tree
+
+
+def test_a_clique_of_two_tasks_within_its_parent_adds_nothing():
+    tree = JunctionTree(((0, 1, 2), (1, 2), (1, 2, 3)), (-1, 0, 1), ((), (1, 2), (1, 2)))
+    edges = ((0, 1), (0, 2), (1, 2), (1, 3), (2, 3))
+    tasks, plain = Tasks.random(np.random.default_rng(7), 4, 3, edges), small_tree(4, edges)
+    evidence = np.random.default_rng(8).normal(size=(5, 4, 3))
+    ours, theirs = tables_from_joint(tree, tasks.joint()), tables_from_joint(plain, tasks.joint())
+    found, expected = sum_product(evidence, tree, ours), sum_product(evidence, plain, theirs)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    np.testing.assert_array_equal(max_product(evidence, tree, ours), max_product(evidence, plain, theirs))
+
+
+@pytest.mark.parametrize("n_classes", [2, 9])  # by dense products, and by sparse ones
+def test_weighted_labels_of_many_different_rows_are_those_of_each_row(n_classes):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, n_classes, (9_000, 40)).astype(np.int8)
+    weights = rng.uniform(0.5, 2, (40, n_classes))
+    opinion = Opinion(weights, np.zeros(40, bool), np.full(n_classes, 1 / n_classes))
+    at = [0, 1, 6_553, 6_554, 8_999]
+    one_by_one = np.concatenate([opinion_posterior(codes[[i]], opinion) for i in at])
+    np.testing.assert_allclose(opinion_posterior(codes, opinion)[at], one_by_one, rtol=1e-12)
+
+
+def test_sources_that_all_keep_silent_have_no_accuracies():
+    silent = Moments.of(Votes.from_classes(np.full((50, 3), -1), classes=(0, 1)))
+    with pytest.raises(NotIdentifiableError, match="differs from 0"):
+        accuracies_from_balance(SignedMoments.of(silent), np.array([0.2, 0.8]), ("a", "b", "c"))
+
+
+def test_pairs_are_taken_back_one_a_source_the_weakest_first():
+    scores = np.full((4, 4), np.inf)
+    for (i, j), score in {(0, 1): 2.0, (1, 2): 1.0, (2, 3): 1.5, (0, 3): 5.0}.items():
+        scores[i, j] = scores[j, i] = score
+    chosen = _weakest(scores, 3.0)
+    assert [(int(i), int(j)) for i, j in np.argwhere(np.triu(chosen))] == [(1, 2)]
+    assert (chosen == chosen.T).all()
+
+
+def binary(rng, n, right, y):
+    return np.where(rng.random((n, len(right))) < right, y[:, None], 1 - y[:, None])
+
+
+def test_the_error_of_how_two_tasks_go_together_is_calibrated():
+    """Sources of known worth on two lopsided tasks: off by as much as the standard error says."""
+    rng, off = np.random.default_rng(1), []
+    first, second = np.array([0.9, 0.8, 0.75]), np.array([0.85, 0.7])
+    for _ in range(300):
+        a = rng.random(500) < 0.15
+        b = np.where(rng.random(500) < 0.5, a, rng.random(500) < 0.15)
+        votes = np.hstack([binary(rng, 500, first, a), binary(rng, 500, second, b)])
+        balance = (np.array([0.85, 0.15]),) * 2
+        pair = pair_of_tasks(
+            Moments.of(votes), (2 * first - 1, 2 * second - 1), balance, same_detectors=False
+        )
+        off.append((pair.covariance - 0.5 * 4 * 0.15 * 0.85) / pair.error)
+    assert np.std(off) == pytest.approx(1, abs=0.12)
+    assert abs(np.mean(off)) < 0.2
+
+
+def test_sources_that_vote_on_the_same_items_are_no_copies_unless_they_say_the_same():
+    rng = np.random.default_rng(2)
+    votes = binary(rng, 2_000, np.array([0.7, 0.7, 0.8, 0.8, 0.75]), rng.random(2_000) < 0.4)
+    votes[1_000:, :2] = -1
+    assert near_copies(Moments.of(votes)).tolist() == [0, 1, 2, 3, 4]
+    votes[:1_000, :2] = 1  # one class only, on the same items
+    assert near_copies(Moments.of(votes)).tolist() == [0, 0, 1, 2, 3]
+
+
+def test_triplets_of_votes_are_used_or_skipped():
+    rng = np.random.default_rng(3)
+    votes = binary(rng, 300, np.array([0.8, 0.75, 0.7, 0.52, 0.5, 0.51]), rng.random(300) < 0.5)
+    _, used, skipped = _indicator_triplets(Moments.of(votes), ~np.eye(6, dtype=bool), screen=2.0)
+    np.testing.assert_array_equal(used + skipped, 2 * 10)  # both votes, and 10 pairs of the 5 others
+    assert (used > 0).all()
+    assert (skipped > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"method": "refined"}, "method='refined' needs"),
+        ({"method": "agreement", "class_balance": "estimate"}, "class_balance='estimate' needs"),
+        ({"method": "covariance", "multiclass": "one_vs_rest"}, "multiclass='one_vs_rest' needs"),
+    ],
+)
+def test_what_needs_whole_tables_is_named_where_they_are_too_large(monkeypatch, options, what):
+    monkeypatch.setattr(many, "MOST_CELLS", 5 * 3**2 - 1)
+    votes = np.random.default_rng(4).integers(0, 3, (60, 5))
+    with pytest.raises(OptionError, match=what):
+        fs.LabelModel(**options).fit(votes)
+    monkeypatch.setattr(many, "MOST_CELLS", 5 * 3**2)  # just small enough
+    many.require_dense(Moments.of(votes), None, "refined", "native")
+
+
+def test_tables_too_large_for_passes_are_refused_or_weighed_without(monkeypatch):
+    rng = np.random.default_rng(5)
+    votes = np.where(
+        rng.random((400, 6)) < 0.7, rng.integers(0, 3, 400)[:, None], rng.integers(0, 3, (400, 6))
+    )
+    moments = Moments.of(votes)
+    whole = fs.LabelModel(method="consensus").fit_moments(moments).accuracies_
+    monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2 - 1)
+    with pytest.raises(OptionError, match="cells are too many; use method='consensus'"):
+        fs.LabelModel(method="anchored").fit(votes)
+    apart = fs.LabelModel(method="consensus").fit_moments(moments).accuracies_
+    np.testing.assert_allclose(apart, whole, rtol=1e-6)
+    monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2)
+    fs.LabelModel(method="anchored").fit(votes)
+
+
+def test_a_joint_table_that_was_rounded_sums_to_1_afterwards():
+    rounded = np.array([[0.4, 0.1], [0.2, 0.3]]) * 1.0009
+    balance = resolve_task_balance(rounded, (0, 1), 2)
+    assert balance.joint is not None
+    assert balance.joint.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(np.asarray(balance.tasks), [[0.5, 0.5], [0.6, 0.4]], atol=1e-12)
