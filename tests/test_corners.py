@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimate import many, opinion_fit, resolve_task_balance
+from flyingsquid.estimate import fit_opinion, many, opinion_fit, resolve_task_balance
 from flyingsquid.estimate.conditional import _indicator_triplets
 from flyingsquid.estimate.copies import near_copies
+from flyingsquid.estimate.independence import agreement_misfit
 from flyingsquid.estimate.independencies import accuracies_from_balance
 from flyingsquid.estimate.proportional import tables_from_joint
 from flyingsquid.estimate.signed import SignedMoments
@@ -89,6 +90,8 @@ def test_sources_that_vote_on_the_same_items_are_no_copies_unless_they_say_the_s
     assert near_copies(Moments.of(votes)).tolist() == [0, 1, 2, 3, 4]
     votes[:1_000, :2] = 1  # one class only, on the same items
     assert near_copies(Moments.of(votes)).tolist() == [0, 0, 1, 2, 3]
+    votes[:, :2] = 1  # on every item: that says nothing of each other
+    assert near_copies(Moments.of(votes)).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_triplets_of_votes_are_used_or_skipped():
@@ -139,3 +142,27 @@ def test_a_joint_table_that_was_rounded_sums_to_1_afterwards():
     assert balance.joint is not None
     assert balance.joint.sum() == pytest.approx(1, abs=1e-12)
     np.testing.assert_allclose(np.asarray(balance.tasks), [[0.5, 0.5], [0.6, 0.4]], atol=1e-12)
+
+
+def test_the_misfit_of_independent_sources_is_1():
+    """Sources that seldom agree by chance, so that agreeing and not agreeing are not alike."""
+    rng, found = np.random.default_rng(6), []
+    table = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
+    for _ in range(40):
+        y = rng.integers(0, 3, 800)
+        votes = np.where(
+            rng.random((800, 5)) < 0.9, y[:, None], (y[:, None] + rng.integers(1, 3, (800, 5))) % 3
+        )
+        found.append(agreement_misfit(Moments.of(votes), np.tile(table, (5, 1, 1)), np.full(3, 1 / 3)))
+    assert np.mean(found) == pytest.approx(1, abs=0.2)
+
+
+def test_one_vote_for_a_second_class_is_enough_to_use_several():
+    rng = np.random.default_rng(7)
+    votes = binary(rng, 500, np.array([0.8, 0.7, 0.75, 0.7]), rng.random(500) < 0.5)
+    votes[:, 3] = np.where(votes[:, 3] == 0, -1, 1)
+    votes[0, 3] = 0
+    assert not fit_opinion(Moments.of(votes), None, method="consensus").one_sided.any()
+    votes[0, 3] = -1
+    found = fit_opinion(Moments.of(votes), None, method="consensus").one_sided
+    assert found.tolist() == [False, False, False, True]
