@@ -11,16 +11,20 @@ from flyingsquid.estimate.conditional import _indicator_triplets
 from flyingsquid.estimate.copies import near_copies
 from flyingsquid.estimate.independence import agreement_misfit
 from flyingsquid.estimate.independencies import accuracies_from_balance
+from flyingsquid.estimate.many_units import silence_says_nothing
 from flyingsquid.estimate.proportional import tables_from_joint
+from flyingsquid.estimate.residuals import FitStatistic
 from flyingsquid.estimate.signed import SignedMoments
-from flyingsquid.estimate.structure import _weakest
+from flyingsquid.estimate.structure import _weakest, _worst
 from flyingsquid.estimate.task_pairs import pair_of_tasks
+from flyingsquid.estimate.units import UnitTable
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer.junction import max_product, sum_product
 from flyingsquid.infer.weighted import Opinion, opinion_posterior
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from flyingsquid.votes.packing import all_patterns
 from tests.oracle.tasks import Tasks, small_tree
 
 
@@ -166,3 +170,25 @@ def test_one_vote_for_a_second_class_is_enough_to_use_several():
     votes[0, 3] = -1
     found = fit_opinion(Moments.of(votes), None, method="consensus").one_sided
     assert found.tolist() == [False, False, False, True]
+
+
+def test_silence_says_nothing_and_votes_say_what_they_said():
+    """P(who votes | Y) becomes P(who votes), and P(votes | who votes, Y) stays, also where it is 0."""
+    rng = np.random.default_rng(8)
+    table, balance = rng.random((3, 16)), np.array([0.5, 0.3, 0.2])
+    silent = all_patterns(2, 3) < 0
+    table[1, ~silent[:, 0] & silent[:, 1]] = 0.0
+    table /= table.sum(axis=1, keepdims=True)
+    found = silence_says_nothing(UnitTable((0, 1), (), table), balance).table
+    for who in ((True, True), (True, False), (False, True), (False, False)):
+        these = (silent == who).all(axis=1)
+        before, after = table[:, these].sum(axis=1), found[:, these].sum(axis=1)
+        np.testing.assert_allclose(after[before > 0], balance @ before, rtol=1e-12)
+        for k in np.flatnonzero(before):
+            np.testing.assert_allclose(found[k, these] / after[k], table[k, these] / before[k], rtol=1e-12)
+
+
+def test_a_probability_over_several_readings_stays_one():
+    assert _worst([FitStatistic(3.0, 5, 0.7), FitStatistic(2.0, 5, 0.8)]).p_value == 1.0
+    worst = _worst([FitStatistic(9.0, 5, 0.1), FitStatistic(2.0, 5, 0.8)])
+    assert (worst.statistic, worst.p_value) == (9.0, pytest.approx(0.2))
