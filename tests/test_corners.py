@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimate import fit_opinion, many, opinion_fit, resolve_task_balance
+from flyingsquid.estimate import GoldCounts, ManyGold, fit_opinion, many, opinion_fit, resolve_task_balance
 from flyingsquid.estimate.conditional import _indicator_triplets
 from flyingsquid.estimate.copies import near_copies
 from flyingsquid.estimate.independence import agreement_misfit
 from flyingsquid.estimate.independencies import accuracies_from_balance
+from flyingsquid.estimate.many_graph import require_few_cells
 from flyingsquid.estimate.many_units import silence_says_nothing
 from flyingsquid.estimate.proportional import tables_from_joint
 from flyingsquid.estimate.residuals import FitStatistic
@@ -18,7 +19,7 @@ from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.structure import _weakest, _worst
 from flyingsquid.estimate.task_pairs import pair_of_tasks
 from flyingsquid.estimate.units import UnitTable
-from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer.junction import max_product, sum_product
 from flyingsquid.infer.weighted import Opinion, opinion_posterior
@@ -192,3 +193,28 @@ def test_a_probability_over_several_readings_stays_one():
     assert _worst([FitStatistic(3.0, 5, 0.7), FitStatistic(2.0, 5, 0.8)]).p_value == 1.0
     worst = _worst([FitStatistic(9.0, 5, 0.1), FitStatistic(2.0, 5, 0.8)])
     assert (worst.statistic, worst.p_value) == (9.0, pytest.approx(0.2))
+
+
+def test_what_known_labels_prefer_by_hand():
+    """Ten known items of each class; a source right on 7 and on 8 of them, and one hardly ever wrong."""
+    known = GoldCounts(np.array([[[7, 3, 0], [2, 8, 0]], [[10, 0, 0], [0, 10, 0]]], float))
+    rates = np.full((2, 2), 0.5)
+    one = known.preference(np.array([0.5, 0.0]), rates)
+    assert one == pytest.approx(2 * 0.5 / (1 - 0.25) * (15 - 5))
+    assert known.preference(np.array([-0.5, 0.0]), rates) == pytest.approx(-one)
+    sure = known.preference(np.array([0.0, 0.99]), rates)
+    assert sure == pytest.approx(2 * 0.99 / 0.2 * 20)  # no source is taken to be surer
+
+
+def test_known_labels_that_are_exactly_even_leave_the_balance_even():
+    votes = Votes.from_classes(np.array([[0, 0], [1, 1], [2, 2], [2, 1]]))
+    gold = ManyGold.of(votes, np.array([0, 1, 2, -1]))
+    np.testing.assert_allclose(gold.balance_beside_even(), 1 / 3, rtol=1e-12)
+
+
+def test_tables_of_tasks_as_large_as_they_may_be():
+    width_8, width_9 = (fs.DependencyGraph.grid(side, 9, 3) for side in (8, 9))
+    assert (width_8.task_tree.width, width_9.task_tree.width) == (8, 9)
+    require_few_cells(width_8, 3)  # 3⁹ cells
+    with pytest.raises(GraphError, match="treewidth 9"):
+        require_few_cells(width_9, 3)
