@@ -7,6 +7,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.estimate import GoldCounts, ManyGold, fit_opinion, many, opinion_fit, resolve_task_balance
+from flyingsquid.estimate.centered import CenteredMoments
 from flyingsquid.estimate.conditional import _indicator_triplets
 from flyingsquid.estimate.copies import near_copies
 from flyingsquid.estimate.independence import agreement_misfit
@@ -18,9 +19,10 @@ from flyingsquid.estimate.residuals import FitStatistic
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.structure import _weakest, _worst
 from flyingsquid.estimate.task_pairs import pair_of_tasks
-from flyingsquid.estimate.units import UnitTable
-from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
+from flyingsquid.estimate.units import UnitCounts, UnitTable, _table
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph.junction import JunctionTree
+from flyingsquid.infer.decide import as_label_array
 from flyingsquid.infer.junction import max_product, sum_product
 from flyingsquid.infer.weighted import Opinion, opinion_posterior
 from flyingsquid.moments import Moments
@@ -135,6 +137,9 @@ def test_tables_too_large_for_passes_are_refused_or_weighed_without(monkeypatch)
     monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2 - 1)
     with pytest.raises(OptionError, match="cells are too many; use method='consensus'"):
         fs.LabelModel(method="anchored").fit(votes)
+    with_silence = np.column_stack([votes, np.full(400, -1)])
+    with pytest.warns(SourceWarning, match="never vote"):
+        assert fs.LabelModel(method="consensus").fit(with_silence).accuracies_[6] == 0.5
     apart = fs.LabelModel(method="consensus").fit_moments(moments).accuracies_
     np.testing.assert_allclose(apart, whole, rtol=1e-6)
     monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2)
@@ -218,3 +223,45 @@ def test_tables_of_tasks_as_large_as_they_may_be():
     require_few_cells(width_8, 3)  # 3⁹ cells
     with pytest.raises(GraphError, match="treewidth 9"):
         require_few_cells(width_9, 3)
+
+
+@pytest.mark.parametrize("classes", [(0, 1), ("no", "yes"), (1, "other"), ((0, 1), (1, 0))])
+def test_labels_come_back_as_they_were_given(classes):
+    labels = as_label_array(classes)
+    assert labels.shape == (2,)
+    assert tuple(labels.tolist()) == classes
+
+
+def test_rows_that_nothing_follows_say_nothing_of_what_follows():
+    rng = np.random.default_rng(9)
+    y = rng.integers(0, 3, 600)
+    right = rng.random((600, 5)) < 0.8
+    votes = np.where(right, y[:, None], (y[:, None] + rng.integers(1, 3, (600, 5))) % 3)
+    model = fs.SequenceLabelModel().fit(votes, np.ones(600, int))
+    assert model.diagnostics_.correlation == 0
+    np.testing.assert_allclose(
+        model.predict_proba(votes, [600]), model.predict_proba(votes, np.ones(600, int))
+    )
+
+
+def test_a_source_is_not_compared_with_itself():
+    rng = np.random.default_rng(10)
+    votes = binary(rng, 300, np.array([0.8, 0.7, 0.6]), rng.random(300) < 0.3)
+    centered = CenteredMoments.of(Moments.of(votes))
+    for table in (centered.covariance, centered.noise, *centered.cross):
+        np.testing.assert_array_equal(np.diagonal(table), 0.0)
+        assert (table[~np.eye(3, dtype=bool)] != 0).all()
+
+
+def test_joint_votes_that_never_occurred_say_what_their_sources_say_one_by_one():
+    rng = np.random.default_rng(11)
+    states, alone, balance = rng.random(9), rng.uniform(-0.9, 0.9, 9), np.array([0.6, 0.4])
+    states[[4, 7]] = 0.0
+    states /= states.sum()
+    counts = UnitCounts(1000.0, states, np.zeros((9, 1)), np.ones(1))
+    table = _table(-0.2 * states, counts, balance, alone, silence_counts=True)
+    joint = balance[:, None] * table
+    np.testing.assert_allclose(joint.sum(axis=0)[states > 0], states[states > 0], rtol=1e-12)
+    unseen = joint[:, [4, 7]]
+    assert (unseen.sum(axis=0) < 1 / 1000).all()
+    np.testing.assert_allclose((unseen[1] - unseen[0]) / unseen.sum(axis=0), alone[[4, 7]], rtol=1e-12)

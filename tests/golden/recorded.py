@@ -76,6 +76,14 @@ def copying() -> tuple[Array, Array]:
     return y, votes
 
 
+def with_one_alone() -> Array:
+    """The same, and a ninth source on items that nobody else votes on."""
+    votes = copying()[1]
+    lone = np.full((60, 9), -1)
+    lone[:, 8] = np.arange(60) % 3 > 0
+    return np.vstack([np.column_stack([votes, np.full(len(votes), -1)]), lone])
+
+
 def frames() -> Array:
     """Three frames of four sources: a truth stays as it was four times in five."""
     rng = np.random.default_rng(6)
@@ -93,7 +101,7 @@ def facts(model: Any, votes: Any, *, intervals: bool = True) -> dict[str, Array]
     found = {
         "accuracies": model.accuracies_,
         "balance": model.class_balance_,
-        "confusion": np.asarray(model.confusion_)[:3],
+        "confusion": np.asarray(model.confusion_)[: max(1, 12 // len(model.classes_))],
         "labels": model.predict_proba(votes)[:SHOWN],
         "likelihood": model.log_likelihood(votes)[:SHOWN],
     }
@@ -120,8 +128,53 @@ def learned(sample: Callable[[], tuple[Array, Array]]) -> dict[str, Array]:
     }  # fmt: skip
 
 
-def sequences(**options: Any) -> dict[str, Array]:
-    votes = frames().transpose(1, 0, 2).reshape(-1, 4)
+def crowd() -> tuple[Array, Array]:
+    """Sixty workers of different worth on twelve classes, three votes an item."""
+    right = np.linspace(0.4, 0.95, 60)
+    tables = np.stack([np.full((12, 12), (1 - r) / 11) + np.eye(12) * (r - (1 - r) / 11) for r in right])
+    return draw(4, 1200, tables, np.linspace(1.5, 0.5, 12) / 12, np.full(60, 0.05))
+
+
+def sure() -> tuple[Array, Array]:
+    """The first source is never wrong."""
+    y, votes = binary()
+    return y, np.column_stack([y, votes[:, 1:]])
+
+
+def three_and_a_sure_one() -> tuple[Array, Array]:
+    y, votes = three()
+    return y, np.column_stack([y, votes[:, 1:]])
+
+
+def four_with_a_copy() -> tuple[Array, Array]:
+    y, votes = four()
+    return y, np.where((np.arange(9) == 4) & (np.arange(len(votes)) % 5 < 3)[:, None], votes[:, [3]], votes)
+
+
+def one_sided(votes: Array, *sources: int) -> Array:
+    """Votes of which some sources say nothing but class 1."""
+    return np.where(np.isin(np.arange(votes.shape[-1]), sources) & (votes == 0), -1, votes)
+
+
+def film() -> Array:
+    """Six sources on 2,100 rows whose truth stays as it was nine times in ten."""
+    rng = np.random.default_rng(7)
+    draws, stays = rng.random(2100) < 0.35, rng.random(2100) < 0.9
+    stays[0] = False
+    truths = draws[np.maximum.accumulate(np.where(stays, 0, np.arange(2100)))].astype(int)
+    right = rng.random((2100, 6)) < [0.85, 0.75, 0.8, 0.7, 0.8, 0.75]
+    votes = np.where(right, truths[:, None], 1 - truths[:, None])
+    return np.where(rng.random(votes.shape) < 0.85, votes, -1)
+
+
+def sequences(extra: int = 0, **options: Any) -> dict[str, Array]:
+    votes = film()
+    if extra > 0:
+        votes = one_sided(votes, *range(6 - extra, 6))
+    if extra < 0:  # a seventh source, on rows that nobody else votes on
+        lone = np.arange(len(votes)) % 3 == 0
+        last = np.where(lone, (votes[:, 0] == 1).astype(int), -1)
+        votes = np.column_stack([np.where(lone[:, None], -1, votes), last])
     model = fs.SequenceLabelModel(**options).fit(votes, [500, 600, 1000])
     lengths = [1000, 1100]
     return {
@@ -130,12 +183,13 @@ def sequences(**options: Any) -> dict[str, Array]:
         "labels": model.predict_proba(votes, lengths)[:SHOWN],
         "likelihood": model.log_likelihood(votes, lengths),
         "path": model.predict(votes, lengths)[:60],
+        "error": np.array([model.diagnostics_.correlation, model.diagnostics_.correlation_error]),
     }
 
 
 PAIRS = fs.DependencyGraph(8, source_edges=[(0, 1), (4, 5)])
-TRIPLE = fs.DependencyGraph(8, source_edges=[(0, 1), (3, 7), (1, 3)])
 NINE = fs.DependencyGraph(9, source_edges=[(0, 1), (4, 5)])
+TRIPLE = fs.DependencyGraph(8, source_edges=[(0, 1), (3, 7), (1, 3)])
 FRAMES_OF_THREE = fs.DependencyGraph.chain(2, 4)
 CHAIN = fs.DependencyGraph.chain(3, 4)
 TRIPLETS = [(0, 1, 2), (3, 4, 6), (5, 6, 0)]
@@ -176,15 +230,25 @@ CASES: dict[str, Case] = {
     "four, agreement with known labels": partial(fitted, four, known=80, method="agreement"),
     **by_method_on(PAIRS, "copying", lambda: copying()[1], "triplet_mean", "triplet_median", "triplet"),
     **by_method_on(PAIRS, "copying", lambda: copying()[1], "covariance", "quadratic"),
+    **by_method_on(NINE, "one alone", with_one_alone, "triplet_mean", "covariance"),
     "copying, three in a row": lambda: on_graph(copying()[1], TRIPLE, method="covariance"),
     "copying, linear": lambda: on_graph(copying()[1], PAIRS, method="triplet_mean", cliques="linear"),
+    **by_method("crowd", crowd, "auto", "agreement", "refined", "consensus", "anchored"),
+    "sure, known labels": partial(fitted, sure, known=60, method="triplet_mean"),
+    "three and a sure one": partial(fitted, three_and_a_sure_one, method="decomposition"),
+    "sure": partial(fitted, sure, method="covariance"),
     "copying, learned": partial(learned, copying),
+    "four with a copy, learned": partial(learned, four_with_a_copy),
     "four, learned": partial(learned, four),
     "frames": lambda: on_graph(frames(), CHAIN),
     "frames, tempered": lambda: on_graph(frames(), CHAIN, temper="auto", method="covariance"),
     **by_method_on(NINE, "three, dependent", lambda: three()[1], "refined", "decomposition"),
     "three, frames": lambda: on_graph(three()[1][:, :8], FRAMES_OF_THREE, method="refined"),
+    "frames, one-sided": lambda: on_graph(one_sided(frames(), 3), CHAIN, method="triplet_mean"),
+    "frames, lopsided": lambda: on_graph(frames(), CHAIN, method="triplet_mean", class_balance=BALANCE),
     "sequences": sequences,
+    "sequences, one alone": partial(sequences, -1, method="triplet_mean", class_balance=BALANCE),
+    "sequences, one-sided": partial(sequences, 3, method="triplet_mean", class_balance=BALANCE),
     "sequences, tempered": partial(sequences, temper="auto", method="triplet_mean", class_balance="estimate"),
 }
 
