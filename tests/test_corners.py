@@ -73,10 +73,11 @@ def binary(rng, n, right, y):
     return np.where(rng.random((n, len(right))) < right, y[:, None], 1 - y[:, None])
 
 
-def test_the_error_of_how_two_tasks_go_together_is_calibrated():
+@pytest.mark.parametrize("second", [[0.85, 0.7], [0.97, 0.96], [0.65, 0.6, 0.65]])
+def test_the_error_of_how_two_tasks_go_together_is_calibrated(second):
     """Sources of known worth on two lopsided tasks: off by as much as the standard error says."""
     rng, off = np.random.default_rng(1), []
-    first, second = np.array([0.9, 0.8, 0.75]), np.array([0.85, 0.7])
+    first, second = np.array([0.9, 0.8, 0.75]), np.array(second)
     for _ in range(300):
         a = rng.random(500) < 0.15
         b = np.where(rng.random(500) < 0.5, a, rng.random(500) < 0.15)
@@ -203,12 +204,12 @@ def test_a_probability_over_several_readings_stays_one():
 def test_what_known_labels_prefer_by_hand():
     """Ten known items of each class; a source right on 7 and on 8 of them, and one hardly ever wrong."""
     known = GoldCounts(np.array([[[7, 3, 0], [2, 8, 0]], [[10, 0, 0], [0, 10, 0]]], float))
-    rates = np.full((2, 2), 0.5)
+    rates = np.full((2, 2), 0.4)  # four items in five have a vote: a variance of 0.8
     one = known.preference(np.array([0.5, 0.0]), rates)
-    assert one == pytest.approx(2 * 0.5 / (1 - 0.25) * (15 - 5))
+    assert one == pytest.approx(2 * 0.5 / (0.8 - 0.25) * (15 - 5))
     assert known.preference(np.array([-0.5, 0.0]), rates) == pytest.approx(-one)
-    sure = known.preference(np.array([0.0, 0.99]), rates)
-    assert sure == pytest.approx(2 * 0.99 / 0.2 * 20)  # no source is taken to be surer
+    sure = known.preference(np.array([0.0, 0.85]), rates)
+    assert sure == pytest.approx(2 * 0.85 / (0.2 * 0.8) * 20)  # no source is taken to be surer
 
 
 def test_known_labels_that_are_exactly_even_leave_the_balance_even():
@@ -265,3 +266,17 @@ def test_joint_votes_that_never_occurred_say_what_their_sources_say_one_by_one()
     unseen = joint[:, [4, 7]]
     assert (unseen.sum(axis=0) < 1 / 1000).all()
     np.testing.assert_allclose((unseen[1] - unseen[0]) / unseen.sum(axis=0), alone[[4, 7]], rtol=1e-12)
+
+
+def test_the_linear_system_takes_three_dependent_sources_and_no_more():
+    rng = np.random.default_rng(12)
+    for largest in (3, 4):
+        edges = [(a, b) for a in range(largest) for b in range(a)]
+        graph = fs.DependencyGraph(8, source_edges=edges)
+        sample = fs.datasets.simulate_graph(4_000, graph, 0.75, class_balance=[0.2, 0.8], rng=rng)
+        model = fs.LabelModel(graph, cliques="linear", class_balance=[0.2, 0.8])
+        if largest == 3:
+            assert model.fit(sample.votes).score(sample.votes, sample.y) > 0.85
+        else:
+            with pytest.raises(GraphError, match="solves for 3 sources at most"):
+                model.fit(sample.votes)
