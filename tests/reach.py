@@ -12,8 +12,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from coverage import Coverage
-
 CORE = ("votes", "io", "formats", "graph", "moments", "kernels", "estimate", "infer", "analysis", "models")
 LEAST_LINES, LEAST_BRANCHES = 95.0, 90.0
 Counts = tuple[int, int, int, int]  # statements, those reached, branches, those taken
@@ -47,6 +45,8 @@ def share(of: int, reached: int) -> float:
 
 
 def main() -> int:
+    from coverage import Coverage
+
     data = Coverage()
     data.load()
     with tempfile.TemporaryDirectory() as folder:

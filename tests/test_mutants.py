@@ -93,8 +93,10 @@ def test_a_sample_is_the_same_again_and_compiles():
 
 JUDGED = """
 import ast
-from tests.mutants.judge import judge
+from tests.mutants.judge import judge, prepare
 from tests.mutants.sites import ROOT, mutant_at, sites
+
+prepare()
 
 doctest = "src/flyingsquid/estimate/views.py::flyingsquid.estimate.views.deal"
 far = "tests/test_many_classes.py::test_views_see_all_classes"
@@ -111,6 +113,7 @@ print(judge(wrong, [], seconds, 60.0))
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants are judged in forked processes")
 def test_a_mutant_is_killed_by_doctests_and_by_tests_and_nothing_dies_without_one():
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", JUDGED]

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.mutants.judge import Verdict, judge
+from tests.mutants.judge import Verdict, judge, prepare
 from tests.mutants.record import Record
 from tests.mutants.sites import ROOT, Mutant, sample
 
@@ -18,6 +18,7 @@ from tests.mutants.sites import ROOT, Mutant, sample
 def main() -> int:
     chosen = _options()
     record = Record.read(chosen.record)
+    prepare()
     drawn = sample(chosen.sample, chosen.seed)
     if chosen.again is not None:
         wanted = {_key(row) for row in json.loads(chosen.again.read_text("utf-8"))}

@@ -21,18 +21,10 @@ import tests.mutants.plugin  # noqa: F401
 from tests.mutants.record import OPTIONS
 from tests.mutants.sites import ROOT, Mutant
 
-# Most of what tests import, so that no mutant pays for it. One thread: what forks must not have others.
-os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-for _name in (
-    "hypothesis.extra.numpy",
-    "narwhals",
-    "scipy.optimize",
-    "scipy.stats",
-    "sklearn.linear_model",
-    "click",
-):
-    import_module(_name)
-sys.path.insert(0, str(ROOT / "src"))
+# Most of what tests import, so that no mutant pays for it.
+_BEFORE = (
+    "hypothesis.extra.numpy", "narwhals", "scipy.optimize", "scipy.stats", "sklearn.linear_model", "click",
+)  # fmt: skip
 # What was imported before pytest began cannot be rewritten, and need not be.
 _HERE = ("-x", "-p", "no:cov", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 _NOT_USED = 99  # the answer of a child whose tests went by the module as it is
@@ -75,6 +67,14 @@ class _Teller:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             os.write(self.pipe, f"fails {report.nodeid}\n".encode())
+
+
+def prepare() -> None:
+    """Before the first mutant: import what all of them need, with one thread, because threads do not fork."""
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    sys.path.insert(0, str(ROOT / "src"))
+    for name in _BEFORE:
+        import_module(name)
 
 
 def judge(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float], cap: float) -> Verdict:
