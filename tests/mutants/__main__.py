@@ -26,7 +26,10 @@ def main() -> int:
     verdicts: list[Verdict] = []
     begin = time.monotonic()
     for at, mutant in enumerate(drawn, start=1):
-        verdicts.append(judge(mutant, record.tests(mutant), record.seconds, chosen.cap))
+        near, others = record.tests(mutant)
+        verdicts.append(judge(mutant, near, record.seconds, chosen.cap))
+        if others and verdicts[-1][0] in ("survived", "not reached"):
+            verdicts[-1] = judge(mutant, others, record.seconds, chosen.cap)
         what, test = verdicts[-1]
         _say(f"{at:4} {time.monotonic() - begin:5.0f} s {what:11} {_line(mutant)}  {test}")
     verdicts = _with_control(verdicts, record)
@@ -44,7 +47,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Would the tests notice?")
     parser.add_argument("--sample", type=int, default=30, help="how many mutants (default: 30)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (default: 0)")
-    parser.add_argument("--cap", type=float, default=60.0, help="seconds of tests for each (default: 60)")
+    parser.add_argument("--cap", type=float, default=30.0, help="seconds of tests for each (default: 30)")
     parser.add_argument(
         "--again", type=Path, help="only those of the sample that are in this file of survivors"
     )

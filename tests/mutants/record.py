@@ -40,12 +40,12 @@ class Record:
     lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # test -> file -> lines
     seen: dict[str, str] = field(default_factory=dict)  # a file, and what was in it
 
-    def tests(self, mutant: Mutant) -> list[str]:
-        """Tests that execute the place, the quickest first; of a constant, all tests, those last."""
+    def tests(self, mutant: Mutant) -> tuple[list[str], list[str]]:
+        """Tests that execute the place, the quickest first; of a constant, all other tests besides."""
         reach = set(mutant.reach)
         near = {test for test, lines in self.lines.items() if reach.intersection(lines.get(mutant.path, ()))}
-        found = self.lines.keys() if mutant.is_outside_functions else near
-        return sorted(found, key=lambda test: self.seconds[test] * (1 if test in near else 3))
+        others = self.lines.keys() - near if mutant.is_outside_functions else set()
+        return sorted(near, key=self.seconds.__getitem__), sorted(others, key=self.seconds.__getitem__)
 
     @classmethod
     def read(cls, file: Path) -> Record:
