@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
-.PHONY: help venv demo test test-core test-lowest fuzz lint bench peers paper docs dist clean
+.PHONY: help venv demo test test-core test-lowest coverage mutants fuzz lint bench peers paper docs dist clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,13 @@ $(LOWEST)/.done: pyproject.toml constraints-lowest.txt
 
 test-lowest: $(LOWEST)/.done ## Run the tests with the oldest packages allowed
 	$(LOWEST)/bin/python -m pytest -m 'not slow'
+
+coverage: venv ## Run the suite and show which lines and branches no test reaches
+	$(BIN)/python -m pytest -n logical --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m tests.reach
+
+mutants: venv ## Make 300 places of the mathematics wrong, one at a time, and see whether a test fails
+	$(BIN)/python -m tests.mutants --sample 300 --seed 0
 
 fuzz: venv ## Twenty minutes of damaged files and of strange values in every call
 	$(BIN)/python -m tests.fuzz --minutes 20

@@ -1,0 +1,101 @@
+"""Which tests execute which line, and how long each takes: found out once, and anew for changed files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.mutants.sites import PACKAGES, ROOT, Mutant
+
+# The laws of estimate/ and infer/, and of the models made of them.
+TESTS = (
+    *(f"src/flyingsquid/{package}" for package in (*PACKAGES, "models")),
+    *(f"tests/{folder}" for folder in ("golden", "oracle")),
+    *(f"tests/test_{name}.py" for name in (
+        "agreement", "conditional", "corners", "diagnostics", "drift", "errata", "explain", "flags", "gold",
+        "graph_model", "intervals", "junction", "kernels", "label_model", "labelling", "lagged",
+        "many_balance", "many_classes", "many_gold", "many_graphs", "many_intervals", "many_sparse",
+        "multi_label", "online", "opinions", "parameters", "posterior", "scan", "sequence_many",
+        "sequence_model", "signs", "simulator", "structure", "summarize", "summary", "tables", "theory",
+        "torture", "transition", "triplets", "windows",
+    )),
+)  # fmt: skip
+# The same for the record and for mutants: what passes here fails there because of the mutant.
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--hypothesis-profile=mutants")
+SOURCES = [ROOT / "src" / "flyingsquid" / package for package in PACKAGES]
+
+
+@dataclass
+class Record:
+    """What each test that passes takes and executes."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, dict[str, list[int]]] = field(default_factory=dict)  # test -> file -> lines
+    seen: dict[str, str] = field(default_factory=dict)  # a file, and what was in it
+
+    def tests(self, mutant: Mutant) -> tuple[list[str], list[str]]:
+        """Tests that execute the place, the quickest first; of a constant, all other tests besides."""
+        reach = set(mutant.reach)
+        near = {test for test, lines in self.lines.items() if reach.intersection(lines.get(mutant.path, ()))}
+        others = self.lines.keys() - near if mutant.is_outside_functions else set()
+        return sorted(near, key=self.seconds.__getitem__), sorted(others, key=self.seconds.__getitem__)
+
+    @classmethod
+    def read(cls, file: Path) -> Record:
+        """The record as it is now: what has changed since is run again."""
+        record = cls(**json.loads(file.read_text("utf-8"))) if file.exists() else cls()
+        now = {str(f.relative_to(ROOT)): _digest(f) for f in _files()}
+        mutated = {name for name in now if any((ROOT / name).is_relative_to(source) for source in SOURCES)}
+        if any(record.seen.get(name) != now[name] for name in mutated):
+            record = cls()
+        changed = sorted(name for name in now if record.seen.get(name) != now[name])
+        if changed:
+            sys.stdout.write(f"recording {len(changed)} files of tests\n")
+            sys.stdout.flush()
+            gone = {test for test in record.seconds if test.split("::")[0] in changed}
+            record.seconds = {t: s for t, s in record.seconds.items() if t not in gone}
+            record.lines = {t: s for t, s in record.lines.items() if t not in gone}
+            record._run(changed)
+            record.seen = now
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(vars(record)), "utf-8")
+        return record
+
+    def _run(self, files: Iterable[str]) -> None:
+        from coverage import CoverageData
+
+        with tempfile.TemporaryDirectory() as folder:
+            times, data = Path(folder) / "times.json", Path(folder) / "coverage"
+            environment = os.environ | {
+                "PYTHONPATH": str(ROOT / "src"), "COVERAGE_FILE": str(data), "MUTANTS_TIMES": str(times),
+            }  # fmt: skip
+            sources = [f"--cov={source}" for source in SOURCES]
+            command = [sys.executable, "-m", "pytest", *OPTIONS, "-p", "tests.mutants.plugin", *sources,
+                       "--cov-context=test", "--cov-report=", *files]  # fmt: skip
+            subprocess.run(command, cwd=ROOT, env=environment, check=False, stdout=subprocess.DEVNULL)
+            self.seconds |= json.loads(times.read_text("utf-8"))
+            read = CoverageData(str(data))
+            read.read()
+            for file in read.measured_files():
+                path = str(Path(file).relative_to(ROOT / "src" / "flyingsquid"))
+                for line, contexts in read.contexts_by_lineno(file).items():
+                    for test in {context.rpartition("|")[0] for context in contexts} & self.seconds.keys():
+                        self.lines.setdefault(test, {}).setdefault(path, []).append(line)
+
+
+def _files() -> list[Path]:
+    places = [ROOT / name for name in TESTS]
+    return [f for place in places for f in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
+
+
+def _digest(file: Path) -> str:
+    """Of a file; in tests/golden and tests/oracle of all files beside it, which it may read."""
+    beside = sorted(file.parent.glob("*.*")) if file.parent.parent == ROOT / "tests" else [file]
+    return hashlib.sha256(b"".join(one.read_bytes() for one in beside)).hexdigest()

@@ -1,0 +1,282 @@
+"""Corners of ``estimate/`` and ``infer/`` that no law reaches by chance: ties, second chunks, rare ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.estimate import GoldCounts, ManyGold, fit_opinion, many, opinion_fit, resolve_task_balance
+from flyingsquid.estimate.centered import CenteredMoments
+from flyingsquid.estimate.conditional import _indicator_triplets
+from flyingsquid.estimate.copies import near_copies
+from flyingsquid.estimate.independence import agreement_misfit
+from flyingsquid.estimate.independencies import accuracies_from_balance
+from flyingsquid.estimate.many_graph import require_few_cells
+from flyingsquid.estimate.many_units import silence_says_nothing
+from flyingsquid.estimate.proportional import tables_from_joint
+from flyingsquid.estimate.residuals import FitStatistic
+from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimate.structure import _weakest, _worst
+from flyingsquid.estimate.task_pairs import pair_of_tasks
+from flyingsquid.estimate.units import UnitCounts, UnitTable, _table
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.graph.junction import JunctionTree
+from flyingsquid.infer.decide import as_label_array
+from flyingsquid.infer.junction import max_product, sum_product
+from flyingsquid.infer.weighted import Opinion, opinion_posterior
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+from flyingsquid.votes.packing import all_patterns
+from tests.oracle.tasks import Tasks, small_tree
+
+
+def test_a_clique_of_two_tasks_within_its_parent_adds_nothing():
+    tree = JunctionTree(((0, 1, 2), (1, 2), (1, 2, 3)), (-1, 0, 1), ((), (1, 2), (1, 2)))
+    edges = ((0, 1), (0, 2), (1, 2), (1, 3), (2, 3))
+    tasks, plain = Tasks.random(np.random.default_rng(7), 4, 3, edges), small_tree(4, edges)
+    evidence = np.random.default_rng(8).normal(size=(5, 4, 3))
+    ours, theirs = tables_from_joint(tree, tasks.joint()), tables_from_joint(plain, tasks.joint())
+    found, expected = sum_product(evidence, tree, ours), sum_product(evidence, plain, theirs)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    np.testing.assert_array_equal(max_product(evidence, tree, ours), max_product(evidence, plain, theirs))
+
+
+@pytest.mark.parametrize("n_classes", [2, 9])  # by dense products, and by sparse ones
+def test_weighted_labels_of_many_different_rows_are_those_of_each_row(n_classes):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, n_classes, (9_000, 40)).astype(np.int8)
+    weights = rng.uniform(0.5, 2, (40, n_classes))
+    opinion = Opinion(weights, np.zeros(40, bool), np.full(n_classes, 1 / n_classes))
+    at = [0, 1, 6_553, 6_554, 8_999]
+    one_by_one = np.concatenate([opinion_posterior(codes[[i]], opinion) for i in at])
+    np.testing.assert_allclose(opinion_posterior(codes, opinion)[at], one_by_one, rtol=1e-12)
+
+
+def test_sources_that_all_keep_silent_have_no_accuracies():
+    silent = Moments.of(Votes.from_classes(np.full((50, 3), -1), classes=(0, 1)))
+    with pytest.raises(NotIdentifiableError, match="differs from 0"):
+        accuracies_from_balance(SignedMoments.of(silent), np.array([0.2, 0.8]), ("a", "b", "c"))
+
+
+def test_pairs_are_taken_back_one_a_source_the_weakest_first():
+    scores = np.full((4, 4), np.inf)
+    for (i, j), score in {(0, 1): 2.0, (1, 2): 1.0, (2, 3): 1.5, (0, 3): 5.0}.items():
+        scores[i, j] = scores[j, i] = score
+    chosen = _weakest(scores, 3.0)
+    assert [(int(i), int(j)) for i, j in np.argwhere(np.triu(chosen))] == [(1, 2)]
+    assert (chosen == chosen.T).all()
+
+
+def binary(rng, n, right, y):
+    return np.where(rng.random((n, len(right))) < right, y[:, None], 1 - y[:, None])
+
+
+@pytest.mark.parametrize("second", [[0.85, 0.7], [0.97, 0.96], [0.65, 0.6, 0.65]])
+def test_the_error_of_how_two_tasks_go_together_is_calibrated(second):
+    """Sources of known worth on two lopsided tasks: off by as much as the standard error says."""
+    rng, off = np.random.default_rng(1), []
+    first, second = np.array([0.9, 0.8, 0.75]), np.array(second)
+    for _ in range(300):
+        a = rng.random(500) < 0.15
+        b = np.where(rng.random(500) < 0.5, a, rng.random(500) < 0.15)
+        votes = np.hstack([binary(rng, 500, first, a), binary(rng, 500, second, b)])
+        balance = (np.array([0.85, 0.15]),) * 2
+        pair = pair_of_tasks(
+            Moments.of(votes), (2 * first - 1, 2 * second - 1), balance, same_detectors=False
+        )
+        off.append((pair.covariance - 0.5 * 4 * 0.15 * 0.85) / pair.error)
+    assert np.std(off) == pytest.approx(1, abs=0.12)
+    assert abs(np.mean(off)) < 0.2
+
+
+def test_sources_that_vote_on_the_same_items_are_no_copies_unless_they_say_the_same():
+    rng = np.random.default_rng(2)
+    votes = binary(rng, 2_000, np.array([0.7, 0.7, 0.8, 0.8, 0.75]), rng.random(2_000) < 0.4)
+    votes[1_000:, :2] = -1
+    assert near_copies(Moments.of(votes)).tolist() == [0, 1, 2, 3, 4]
+    votes[:1_000, :2] = 1  # one class only, on the same items
+    assert near_copies(Moments.of(votes)).tolist() == [0, 0, 1, 2, 3]
+    votes[:, :2] = 1  # on every item: that says nothing of each other
+    assert near_copies(Moments.of(votes)).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_triplets_of_votes_are_used_or_skipped():
+    rng = np.random.default_rng(3)
+    votes = binary(rng, 300, np.array([0.8, 0.75, 0.7, 0.52, 0.5, 0.51]), rng.random(300) < 0.5)
+    _, used, skipped = _indicator_triplets(Moments.of(votes), ~np.eye(6, dtype=bool), screen=2.0)
+    np.testing.assert_array_equal(used + skipped, 2 * 10)  # both votes, and 10 pairs of the 5 others
+    assert (used > 0).all()
+    assert (skipped > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"method": "refined"}, "method='refined' needs"),
+        ({"method": "agreement", "class_balance": "estimate"}, "class_balance='estimate' needs"),
+        ({"method": "covariance", "multiclass": "one_vs_rest"}, "multiclass='one_vs_rest' needs"),
+    ],
+)
+def test_what_needs_whole_tables_is_named_where_they_are_too_large(monkeypatch, options, what):
+    monkeypatch.setattr(many, "MOST_CELLS", 5 * 3**2 - 1)
+    votes = np.random.default_rng(4).integers(0, 3, (60, 5))
+    with pytest.raises(OptionError, match=what):
+        fs.LabelModel(**options).fit(votes)
+    monkeypatch.setattr(many, "MOST_CELLS", 5 * 3**2)  # just small enough
+    many.require_dense(Moments.of(votes), None, "refined", "native")
+
+
+def test_tables_too_large_for_passes_are_refused_or_weighed_without(monkeypatch):
+    rng = np.random.default_rng(5)
+    votes = np.where(
+        rng.random((400, 6)) < 0.7, rng.integers(0, 3, 400)[:, None], rng.integers(0, 3, (400, 6))
+    )
+    moments = Moments.of(votes)
+    whole = fs.LabelModel(method="consensus").fit_moments(moments).accuracies_
+    monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2 - 1)
+    with pytest.raises(OptionError, match="cells are too many; use method='consensus'"):
+        fs.LabelModel(method="anchored").fit(votes)
+    with_silence = np.column_stack([votes, np.full(400, -1)])
+    with pytest.warns(SourceWarning, match="never vote"):
+        assert fs.LabelModel(method="consensus").fit(with_silence).accuracies_[6] == 0.5
+    apart = fs.LabelModel(method="consensus").fit_moments(moments).accuracies_
+    np.testing.assert_allclose(apart, whole, rtol=1e-6)
+    monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2)
+    fs.LabelModel(method="anchored").fit(votes)
+
+
+def test_a_joint_table_that_was_rounded_sums_to_1_afterwards():
+    rounded = np.array([[0.4, 0.1], [0.2, 0.3]]) * 1.0009
+    balance = resolve_task_balance(rounded, (0, 1), 2)
+    assert balance.joint is not None
+    assert balance.joint.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(np.asarray(balance.tasks), [[0.5, 0.5], [0.6, 0.4]], atol=1e-12)
+
+
+def test_the_misfit_of_independent_sources_is_1():
+    """Sources that seldom agree by chance, so that agreeing and not agreeing are not alike."""
+    rng, found = np.random.default_rng(6), []
+    table = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
+    for _ in range(40):
+        y = rng.integers(0, 3, 800)
+        votes = np.where(
+            rng.random((800, 5)) < 0.9, y[:, None], (y[:, None] + rng.integers(1, 3, (800, 5))) % 3
+        )
+        found.append(agreement_misfit(Moments.of(votes), np.tile(table, (5, 1, 1)), np.full(3, 1 / 3)))
+    assert np.mean(found) == pytest.approx(1, abs=0.2)
+
+
+def test_one_vote_for_a_second_class_is_enough_to_use_several():
+    rng = np.random.default_rng(7)
+    votes = binary(rng, 500, np.array([0.8, 0.7, 0.75, 0.7]), rng.random(500) < 0.5)
+    votes[:, 3] = np.where(votes[:, 3] == 0, -1, 1)
+    votes[0, 3] = 0
+    assert not fit_opinion(Moments.of(votes), None, method="consensus").one_sided.any()
+    votes[0, 3] = -1
+    found = fit_opinion(Moments.of(votes), None, method="consensus").one_sided
+    assert found.tolist() == [False, False, False, True]
+
+
+def test_silence_says_nothing_and_votes_say_what_they_said():
+    """P(who votes | Y) becomes P(who votes), and P(votes | who votes, Y) stays, also where it is 0."""
+    rng = np.random.default_rng(8)
+    table, balance = rng.random((3, 16)), np.array([0.5, 0.3, 0.2])
+    silent = all_patterns(2, 3) < 0
+    table[1, ~silent[:, 0] & silent[:, 1]] = 0.0
+    table /= table.sum(axis=1, keepdims=True)
+    found = silence_says_nothing(UnitTable((0, 1), (), table), balance).table
+    for who in ((True, True), (True, False), (False, True), (False, False)):
+        these = (silent == who).all(axis=1)
+        before, after = table[:, these].sum(axis=1), found[:, these].sum(axis=1)
+        np.testing.assert_allclose(after[before > 0], balance @ before, rtol=1e-12)
+        for k in np.flatnonzero(before):
+            np.testing.assert_allclose(found[k, these] / after[k], table[k, these] / before[k], rtol=1e-12)
+
+
+def test_a_probability_over_several_readings_stays_one():
+    assert _worst([FitStatistic(3.0, 5, 0.7), FitStatistic(2.0, 5, 0.8)]).p_value == 1.0
+    worst = _worst([FitStatistic(9.0, 5, 0.1), FitStatistic(2.0, 5, 0.8)])
+    assert (worst.statistic, worst.p_value) == (9.0, pytest.approx(0.2))
+
+
+def test_what_known_labels_prefer_by_hand():
+    """Ten known items of each class; a source right on 7 and on 8 of them, and one hardly ever wrong."""
+    known = GoldCounts(np.array([[[7, 3, 0], [2, 8, 0]], [[10, 0, 0], [0, 10, 0]]], float))
+    rates = np.full((2, 2), 0.4)  # four items in five have a vote: a variance of 0.8
+    one = known.preference(np.array([0.5, 0.0]), rates)
+    assert one == pytest.approx(2 * 0.5 / (0.8 - 0.25) * (15 - 5))
+    assert known.preference(np.array([-0.5, 0.0]), rates) == pytest.approx(-one)
+    sure = known.preference(np.array([0.0, 0.85]), rates)
+    assert sure == pytest.approx(2 * 0.85 / (0.2 * 0.8) * 20)  # no source is taken to be surer
+
+
+def test_known_labels_that_are_exactly_even_leave_the_balance_even():
+    votes = Votes.from_classes(np.array([[0, 0], [1, 1], [2, 2], [2, 1]]))
+    gold = ManyGold.of(votes, np.array([0, 1, 2, -1]))
+    np.testing.assert_allclose(gold.balance_beside_even(), 1 / 3, rtol=1e-12)
+
+
+def test_tables_of_tasks_as_large_as_they_may_be():
+    width_8, width_9 = (fs.DependencyGraph.grid(side, 9, 3) for side in (8, 9))
+    assert (width_8.task_tree.width, width_9.task_tree.width) == (8, 9)
+    require_few_cells(width_8, 3)  # 3⁹ cells
+    with pytest.raises(GraphError, match="treewidth 9"):
+        require_few_cells(width_9, 3)
+
+
+@pytest.mark.parametrize("classes", [(0, 1), ("no", "yes"), (1, "other"), ((0, 1), (1, 0))])
+def test_labels_come_back_as_they_were_given(classes):
+    labels = as_label_array(classes)
+    assert labels.shape == (2,)
+    assert tuple(labels.tolist()) == classes
+
+
+def test_rows_that_nothing_follows_say_nothing_of_what_follows():
+    rng = np.random.default_rng(9)
+    y = rng.integers(0, 3, 600)
+    right = rng.random((600, 5)) < 0.8
+    votes = np.where(right, y[:, None], (y[:, None] + rng.integers(1, 3, (600, 5))) % 3)
+    model = fs.SequenceLabelModel().fit(votes, np.ones(600, int))
+    assert model.diagnostics_.correlation == 0
+    np.testing.assert_allclose(
+        model.predict_proba(votes, [600]), model.predict_proba(votes, np.ones(600, int))
+    )
+
+
+def test_a_source_is_not_compared_with_itself():
+    rng = np.random.default_rng(10)
+    votes = binary(rng, 300, np.array([0.8, 0.7, 0.6]), rng.random(300) < 0.3)
+    centered = CenteredMoments.of(Moments.of(votes))
+    for table in (centered.covariance, centered.noise, *centered.cross):
+        np.testing.assert_array_equal(np.diagonal(table), 0.0)
+        assert (table[~np.eye(3, dtype=bool)] != 0).all()
+
+
+def test_joint_votes_that_never_occurred_say_what_their_sources_say_one_by_one():
+    rng = np.random.default_rng(11)
+    states, alone, balance = rng.random(9), rng.uniform(-0.9, 0.9, 9), np.array([0.6, 0.4])
+    states[[4, 7]] = 0.0
+    states /= states.sum()
+    counts = UnitCounts(1000.0, states, np.zeros((9, 1)), np.ones(1))
+    table = _table(-0.2 * states, counts, balance, alone, silence_counts=True)
+    joint = balance[:, None] * table
+    np.testing.assert_allclose(joint.sum(axis=0)[states > 0], states[states > 0], rtol=1e-12)
+    unseen = joint[:, [4, 7]]
+    assert (unseen.sum(axis=0) < 1 / 1000).all()
+    np.testing.assert_allclose((unseen[1] - unseen[0]) / unseen.sum(axis=0), alone[[4, 7]], rtol=1e-12)
+
+
+def test_the_linear_system_takes_three_dependent_sources_and_no_more():
+    rng = np.random.default_rng(12)
+    for largest in (3, 4):
+        edges = [(a, b) for a in range(largest) for b in range(a)]
+        graph = fs.DependencyGraph(8, source_edges=edges)
+        sample = fs.datasets.simulate_graph(4_000, graph, 0.75, class_balance=[0.2, 0.8], rng=rng)
+        model = fs.LabelModel(graph, cliques="linear", class_balance=[0.2, 0.8])
+        if largest == 3:
+            assert model.fit(sample.votes).score(sample.votes, sample.y) > 0.85
+        else:
+            with pytest.raises(GraphError, match="solves for 3 sources at most"):
+                model.fit(sample.votes)

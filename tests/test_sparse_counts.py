@@ -1,0 +1,88 @@
+"""What is computed from counts that are kept sparse is what is computed from whole ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import flyingsquid as fs
+from flyingsquid.analysis.agreement import agreement, dependence_given_truth
+from flyingsquid.analysis.skill import balanced_accuracies
+from flyingsquid.estimate.agreement import agreement_tables, sparse_agreement_tables
+from flyingsquid.estimate.independence import agreement_misfit
+from flyingsquid.estimate.many import with_coverage
+from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.moments import Moments
+
+
+@pytest.fixture
+def codes():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 500)
+    right = rng.random((500, 6)) < [0.9, 0.8, 0.7, 0.7, 0.6, 0.8]
+    votes = np.where(right, y[:, None], rng.integers(0, 4, (500, 6)))
+    return np.where(rng.random(votes.shape) < 0.8, votes, -1)
+
+
+@pytest.fixture
+def both_counts(codes, monkeypatch):
+    whole = Moments.of(codes)
+    monkeypatch.setattr("flyingsquid.moments.storage._DENSE_BYTES", 0)
+    sparse = Moments.of(codes)
+    assert isinstance(sparse.blocks[0], csr_array)
+    assert not isinstance(whole.blocks[0], csr_array)
+    return whole, sparse
+
+
+def test_agreement_of_pairs(both_counts):
+    whole, sparse = (agreement(counts) for counts in both_counts)
+    for name in ("overlaps", "share", "beyond_chance"):
+        np.testing.assert_allclose(getattr(sparse, name), getattr(whole, name), rtol=1e-12)
+
+
+def test_dependence_given_the_truth(codes, monkeypatch):
+    truth = np.random.default_rng(1).integers(0, 4, len(codes))
+    whole = dependence_given_truth(codes, truth)
+    monkeypatch.setattr("flyingsquid.moments.storage._DENSE_BYTES", 0)
+    np.testing.assert_allclose(dependence_given_truth(codes, truth), whole, rtol=1e-9)
+
+
+def test_balanced_accuracies_of_sparse_tables(both_counts):
+    whole, sparse = both_counts
+    balance = np.array([0.4, 0.3, 0.2, 0.1])
+    tables = with_coverage(agreement_tables(whole), whole)
+    ours = balanced_accuracies(sparse_agreement_tables(sparse), balance, 500.0, sparse.coverage)
+    theirs = balanced_accuracies(tables, balance, 500.0, whole.coverage)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_independence_is_not_judged_where_nothing_can_be_said(both_counts):
+    whole, sparse = both_counts
+    tables, balance = agreement_tables(whole), np.full(4, 0.25)
+    assert np.isfinite(agreement_misfit(whole, tables, balance))
+    assert agreement_misfit(sparse, tables, balance) == np.inf
+    few = Moments.of(
+        np.random.default_rng(2).integers(0, 4, (49, 6))
+    )  # a pair shares 49 items, 50 are needed
+    assert agreement_misfit(few, tables, balance) == np.inf
+
+
+def test_tasks_of_many_classes(monkeypatch):
+    graph = fs.DependencyGraph.chain(2, 4)
+    sample = fs.datasets.simulate_graph(
+        800, graph, 0.8, coverage=0.9, n_classes=3, correlation=0.6, rng=np.random.default_rng(3)
+    )
+    whole = fs.LabelModel(graph).fit(sample.votes)
+    monkeypatch.setattr("flyingsquid.moments.storage._DENSE_BYTES", 0)
+    sparse = fs.LabelModel(graph).fit(sample.votes)
+    assert isinstance(sparse.moments_.blocks[0], csr_array)
+    np.testing.assert_allclose(sparse.task_tables_, whole.task_tables_, atol=1e-9)
+    np.testing.assert_allclose(
+        sparse.predict_proba(sample.votes), whole.predict_proba(sample.votes), atol=1e-9
+    )
+
+
+def test_one_class_against_the_rest_names_the_class_that_fails(codes):
+    with pytest.raises(NotIdentifiableError, match=r"multiclass='one_vs_rest', class 0: .*only 2 different"):
+        fs.LabelModel(method="triplet_mean", multiclass="one_vs_rest").fit(codes[:, :2])
