@@ -18,14 +18,26 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 Name = TypeVar("Name")
+Answer = TypeVar("Answer")
 RESULTS = Path(__file__).parent / "results"
-_REST = 0.15
+_REST, _SHORT = 0.15, 0.1
 PACKAGES = ("flyingsquid", "numpy", "scipy", "scikit-learn")
 
 
 def rest() -> None:
     """Wait until the threads of whoever ran before are asleep: those of BLAS go on turning for a while."""
     time.sleep(_REST)
+
+
+def steady(call: Callable[[], Answer]) -> tuple[float, Answer]:
+    """Seconds of a call, and its answer; a short one is made again and again, as for chunk after chunk."""
+    start, calls = time.perf_counter(), 0
+    while True:
+        answer = call()
+        calls += 1
+        took = time.perf_counter() - start
+        if took >= _SHORT:
+            return took / calls, answer
 
 
 def alternate(contenders: Mapping[Name, Callable[[], Any]], *, repeats: int) -> dict[Name, list[float]]:

@@ -7,9 +7,9 @@ of its time. Snorkel: ``make peers``. The authors' code of 2020: a checkout and 
 from __future__ import annotations
 
 import tempfile
-import time
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.harness import ratio, rest
+from benchmarks.harness import ratio, rest, steady
 from benchmarks.quality.peers import interpreter
 from benchmarks.scale.made import Made, make
 from benchmarks.scale.one_machine import fit, labels
@@ -43,6 +43,10 @@ def accuracy(posterior: NDArray[Any], y: NDArray[Any]) -> float:
     return round(float(np.mean(posterior.argmax(axis=1) == y)), 4)
 
 
+def _fit_and_label(votes: NDArray[np.int8], which: str, method: str) -> Any:
+    return labels(fit(votes, which, method), votes, which)
+
+
 def compare(
     other: OtherProcess, made: Made, for_other: NDArray[Any], goals: dict[str, float], repeats: int
 ) -> dict[str, Any]:
@@ -57,9 +61,8 @@ def compare(
             for name in goals:
                 which, method = OURS[name]
                 rest()
-                start = time.perf_counter()
-                answer = labels(fit(made.votes, which, method), made.votes, which)
-                seconds[name].append(time.perf_counter() - start)
+                took, answer = steady(partial(_fit_and_label, made.votes, which, method))
+                seconds[name].append(took)
                 right[name] = accuracy(answer, made.y)
             rest()
             seconds["other"].append(sum(other.seconds(source, target)))

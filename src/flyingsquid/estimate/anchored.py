@@ -68,10 +68,12 @@ def rows_of(votes: Votes, weights: NDArray[Any] | None, gold: NDArray[Any] | Non
     counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     at = np.flatnonzero(gold >= 0)
     others = _unknown_rows(votes, np.where(gold < 0, counts, 0.0))
+    known = np.zeros((len(at), votes.n_classes))
+    known[np.arange(len(at)), gold[at]] = 1.0
     return Rows(
         csr_array(vstack([others.cast, one_hot(votes.codes[at], votes.n_classes)], format="csr")),
         np.append(others.counts, counts[at]),
-        np.eye(votes.n_classes)[gold[at]],
+        known,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import OptionError
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.states import Label, told
 
 # A balance typed with a few digits may miss 1 by this much; it is then rescaled.
 _SUM_TOLERANCE = 1e-3
@@ -35,8 +35,8 @@ def resolve_balance(
         )
     try:
         balance = np.asarray(class_balance, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"class_balance={class_balance!r} cannot be read; pass {wanted}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OptionError(f"class_balance={told(class_balance)} cannot be read; pass {wanted}") from error
     if balance.shape != (n_classes,):
         raise OptionError(f"class_balance has shape {balance.shape}; pass {wanted}")
     if not (np.isfinite(balance).all() and (balance >= _RAREST).all()):

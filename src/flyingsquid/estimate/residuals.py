@@ -139,9 +139,10 @@ class Residuals:
         information[np.diag_indices_from(information)] += 1e-9 * max(float(information.max()), 1e-300)
         inverse = np.linalg.inv(information)
         spread = np.diagonal(inverse)
-        # n times the variance of bᵢbⱼ.
-        fitted = np.outer(spread, b**2)
-        fitted = fitted + fitted.T + 2 * np.outer(b, b) * inverse
+        # n times the variance of bᵢbⱼ; of pairs that nothing is known about it may be no number.
+        with np.errstate(invalid="ignore", over="ignore"):
+            fitted = np.outer(spread, b**2)
+            fitted = fitted + fitted.T + 2 * np.outer(b, b) * inverse
         left = np.where(self.used, self.noise - fitted, self.noise + fitted)
         known = left > _LEAST_INFORMATION * self.noise
         known &= self.noise > _LEAST_INFORMATION * np.where(self.used, 0.0, left)

@@ -177,7 +177,8 @@ def _complete(values: Array, coverage: Array, own: NDArray[np.bool_]) -> Array:
     # Sampling noise can carry an estimate past the bound that every |E[λY]| obeys.
     sizes = np.where(known, np.minimum(np.nan_to_num(values), coverage), 0.0)
     peers = known & own if (known & own).any() else known
-    average = sizes[peers].sum() / coverage[peers].sum()
+    # Where nothing is known of anybody, claim nothing.
+    average = sizes[peers].sum() / coverage[peers].sum() if peers.any() else 0.0
     return np.where(known, sizes, average * coverage)
 
 

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.votes.encode import is_null
-from flyingsquid.votes.states import ABSTAIN, REASONS, Label, code_of_reason, listed, smallest_dtype
+from flyingsquid.votes.states import (
+    ABSTAIN,
+    MOST_CLASSES,
+    REASONS,
+    Label,
+    code_of_reason,
+    listed,
+    smallest_dtype,
+)
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "abstain", "abstained"})
 """Texts that mean "no vote", in any case of letters, unless they are declared to be classes."""
@@ -20,7 +28,6 @@ REASON_TEXTS = {f"!{reason}": code_of_reason(reason) for reason in REASONS[1:]}
 """How a missing vote with a reason is written in files of text: ``!refused`` and so on."""
 UNKNOWN = -100
 """The code of a value that is neither a class nor "no vote"."""
-MOST_CLASSES = int(np.iinfo(np.int16).max)
 _WHOLE = re.compile(r" *[+-]?[0-9]{1,19}(\.0*)? *")
 _HUGE = re.compile(r" *\+?[0-9]{20,}(\.0*)? *")
 _NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")

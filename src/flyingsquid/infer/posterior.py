@@ -16,7 +16,7 @@ from flyingsquid.kernels.switch import FEWEST_CELLS, blocks_of, share_out
 from flyingsquid.votes.states import ABSTAIN, Codes
 
 Array = NDArray[np.float64]
-_CHUNK_CELLS = 1 << 18
+_CHUNK_CELLS = 1 << 16  # half a megabyte, which stays in the cache
 _DOUBLE = np.dtype(np.float64)
 # Beyond, the odds are no longer a float; no label is 0.
 _MOST_LOG_ODDS = 709.0

@@ -119,6 +119,9 @@ def weighted_shares(cast: csr_array, weights: Array) -> Array:
     """Share of each class in the weights of an item's votes and one even vote, shape (n, K)."""
     m, n_classes = weights.shape
     # Column v m + i adds its weight to class v.
+    if n_classes <= _FEW_CLASSES:
+        spread = np.eye(n_classes)[:, None] * weights.T[:, :, None]
+        return _shares(np.asarray(cast @ spread.reshape(n_classes * m, n_classes)))
     of_class = csr_array(
         (weights.T.ravel(), np.repeat(np.arange(n_classes), m), np.arange(n_classes * m + 1)),
         shape=(n_classes * m, n_classes),

@@ -5,7 +5,7 @@ Everything that applies functions, here or on a cluster, goes through :func:`lab
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -18,7 +18,7 @@ from flyingsquid.labeling.returned import FAILURE, Column, column_of_calls, colu
 from flyingsquid.labeling.rows import rows_of
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, Convention, encode
-from flyingsquid.votes.states import Label, is_one_of, smallest_dtype
+from flyingsquid.votes.states import Label, can_be_iterated, is_one_of, smallest_dtype
 
 OnError: TypeAlias = Literal["raise", "abstain"]
 
@@ -166,7 +166,7 @@ def read_classes(declared: Any) -> tuple[Label, ...] | None:
 
 
 def _convention(declared: Any) -> Convention:
-    if isinstance(declared, Iterable) and not isinstance(declared, str):
+    if can_be_iterated(declared) and not isinstance(declared, str):
         declared = tuple(declared)
         if any(type(label) is not bool and label == ABSTAIN for label in declared):
             raise OptionError(

@@ -10,6 +10,7 @@ from typing import Any, overload
 
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.rows import Record
+from flyingsquid.votes.states import can_be_iterated
 
 
 class LabelingFunction:
@@ -155,7 +156,7 @@ def read_functions(functions: Any) -> tuple[LabelingFunction, ...]:
         callable(functions) and not isinstance(functions, Iterable)
     ):
         raise OptionError("labeling functions come in a list; put this one in brackets")
-    if isinstance(functions, str) or not isinstance(functions, Iterable):
+    if isinstance(functions, str) or not can_be_iterated(functions):
         raise OptionError(f"{functions!r} is no list of labeling functions")
     made = []
     for at, function in enumerate(functions):

@@ -10,10 +10,11 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from flyingsquid._numbers import is_whole
-from flyingsquid.exceptions import LabelingError, OptionError
+from flyingsquid.exceptions import LabelingError, OptionError, VotesError
 from flyingsquid.labeling.chunks import sliced
 from flyingsquid.labeling.rows import open_table
 from flyingsquid.votes.frames import is_frame, is_lazy
+from flyingsquid.votes.states import can_be_iterated
 
 DEFAULT_CHUNK = 10_000
 
@@ -76,6 +77,10 @@ def chunks_of(data: Any, chunk: int) -> Iterator[tuple[int, Any]]:
         for start in range(0, len(data), chunk):
             yield start, sliced(data, start, start + chunk)
         return
+    if not can_be_iterated(data):
+        raise VotesError(
+            f"data of type {type(data).__name__} has no items to label; pass a table, an array or a list"
+        )
     remaining, start = iter(data), 0
     while part := list(islice(remaining, chunk)):
         yield start, part

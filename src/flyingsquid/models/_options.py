@@ -15,7 +15,7 @@ from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import is_one_of, listed
+from flyingsquid.votes.states import MOST_CLASSES, is_one_of, listed, told
 
 # Beyond, no denominator of any data could pass.
 _MOST_ERRORS = 1e6
@@ -212,6 +212,8 @@ def read_n_classes(n_classes: Any, votes: Any) -> tuple[int, ...] | None:
         return None
     if not is_whole(n_classes) or n_classes < 2:
         raise OptionError(f"n_classes={n_classes!r}; a whole number of classes, 2 or more, is needed")
+    if n_classes > MOST_CLASSES:
+        raise OptionError(f"n_classes={told(n_classes)}; there can be {MOST_CLASSES:,} classes at most")
     if isinstance(votes, Votes) and votes.n_classes != n_classes:
         raise OptionError(
             f"n_classes={n_classes}, and the votes have the classes {listed(votes.classes)}; name them all "

@@ -18,7 +18,7 @@ from flyingsquid.moments.adaptive import DyadicCounts
 from flyingsquid.moments.vectors import Layout
 from flyingsquid.moments.windows import DecayedCounts, RollingCounts, Window
 from flyingsquid.votes.encode import Convention
-from flyingsquid.votes.states import Label, is_one_of
+from flyingsquid.votes.states import Label, is_one_of, told
 
 # Methods that pass over the votes.
 _NEED_VOTES = (*(method for method in MANY_CLASSES if method != "agreement"), "anchored")
@@ -50,6 +50,8 @@ def check(model: Any) -> None:
             "class_balance='estimate' needs triples of votes, which a window does not count; pass the "
             "balance, here or with the votes"
         )
+    if not isinstance(model.method, str):
+        raise OptionError(f"method={told(model.method)} is no name of a method; leave it out for 'auto'")
     if model.method in _NEED_VOTES:
         raise OptionError(
             f"method={model.method!r} passes over the votes; a stream takes 'consensus' or 'agreement'"

@@ -15,13 +15,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.exceptions import ModelFileError
+from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.moments.moments import Moments
 from flyingsquid.moments.rows import RowRing
 from flyingsquid.moments.vectors import Layout, Vector
 
 # Rows that may wait to be counted.
 _WAITING = 1024
+# What a window of rows may take.
+_MOST_BYTES = 1 << 32
 
 
 class Window(ABC):
@@ -112,6 +114,12 @@ class RollingCounts(Window):
         super().__init__(layout)
         self.size = size
         self._slack = max(_WAITING, size // 8)
+        needed = (size + self._slack) * layout.n_sources * layout.dtype.itemsize
+        if needed > _MOST_BYTES:
+            raise OptionError(
+                f"window={size:,} of {layout.n_sources:,} sources keeps {needed / 1e9:,.0f} GB of votes; "
+                "a shorter one, window='auto' or decay= keep counts only"
+            )
         self.ring = RowRing(size + self._slack, layout)
         self._counted = 0
         self._total = layout.zeros()[: layout.ends[-1]]  # integers; balances are averaged when asked for

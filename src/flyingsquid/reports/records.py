@@ -31,7 +31,7 @@ class Records:
             if absent is not None:
                 raise VotesError(f"data has no entry for item {absent!r}")
             return cls([data[key] for key in votes.items.tolist()])
-        if isinstance(data, (str, bytes, Mapping)) or not hasattr(data, "__len__"):
+        if isinstance(data, (str, bytes, Mapping)) or not _has_length(data):
             raise VotesError(
                 f"data= is a table or a list with one entry an item, not {type(data).__name__}; an iterator "
                 "is read by list(...)"
@@ -46,6 +46,14 @@ class Records:
         """The records at some positions: texts, mappings, or anything else."""
         found = rows_of(self.data, positions)
         return [self.data[int(i)] for i in positions] if found is None else found
+
+
+def _has_length(data: Any) -> bool:
+    try:
+        len(data)
+    except TypeError:  # also of an array without dimensions, which has the method
+        return False
+    return True
 
 
 def gist(record: Any) -> str:

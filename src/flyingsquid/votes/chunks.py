@@ -14,7 +14,7 @@ from flyingsquid.votes import frames
 from flyingsquid.votes.coerce import as_votes
 from flyingsquid.votes.encode import Convention
 from flyingsquid.votes.longform import declared_names
-from flyingsquid.votes.states import Label, read_names
+from flyingsquid.votes.states import Label, can_be_iterated, read_names
 from flyingsquid.votes.votes import Votes
 
 # Rows of an array are read so many cells at a time.
@@ -125,7 +125,13 @@ class VoteChunks:
                     "makes an iterator"
                 )
             self._is_read = True
-        return iter(self._source() if callable(self._source) else self._source)
+        made = self._source() if callable(self._source) else self._source
+        if not can_be_iterated(made):
+            raise VotesError(
+                f"the function that makes the chunks answered {type(made).__name__}, which cannot be "
+                "iterated over; let it yield chunks, or return a list of them"
+            )
+        return iter(made)
 
     def __repr__(self) -> str:
         once = "" if self.can_be_read_again else ", to be read once"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -109,7 +111,7 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
 
 
 def labels_in(data: Any) -> set[Any]:
-    """The different labels in a matrix or table of raw votes, without what means "no vote".
+    """The different labels in a matrix or table of raw votes, without what means "no vote", or nothing.
 
     >>> sorted(labels_in([["cat", None], ["dog", "cat"]]))
     ['cat', 'dog']
@@ -120,7 +122,8 @@ def labels_in(data: Any) -> set[Any]:
         array = undo_text_coercion(data, np.ma.asanyarray(data))
         values = np.ma.compressed(array.ravel()).tolist()
     whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values if not is_null(v))
-    return {value for value in whole if value != ABSTAIN or isinstance(value, bool)}
+    plain = (v for v in whole if isinstance(v, (str, Real, Decimal)))
+    return {value for value in plain if value != ABSTAIN or isinstance(value, bool)}
 
 
 def refuse_options(**options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.states import (
     ABSTAIN,
+    MOST_CLASSES,
     REASONS,
     Label,
     code_of_reason,
@@ -27,7 +29,6 @@ Locate = Callable[[int, int], str]
 
 # Integer labels whose range is at most this wide are translated by a lookup table.
 _LOOKUP_RANGE = 1 << 16
-_MOST_CLASSES = np.iinfo(np.int16).max
 # Texts that people use for "no vote". As a class they are more likely a mistake than meant.
 SUSPICIOUS_CLASSES = {"", "-1", "nan", "none", "null", "abstain"}
 
@@ -155,7 +156,7 @@ def encode(
         copy, when it already is that
     classes : tuple of K labels; code k stands for ``classes[k]``
     """
-    if isinstance(labels, np.ma.MaskedArray):
+    if isinstance(labels, np.ma.MaskedArray) and labels.dtype.names is None:
         values = np.array(labels.data, object)
         values[np.ma.getmaskarray(labels)] = None
         return encode(values, convention, locate)
@@ -183,7 +184,7 @@ def _check_plain(
         _refuse(labels, labels < ABSTAIN, convention, locate)
     if convention.classes is not None and highest >= n_classes:
         _refuse(labels, labels >= n_classes, convention, locate)
-    if n_classes > _MOST_CLASSES:
+    if n_classes > MOST_CLASSES:
         raise VotesError(
             f"the largest vote is {highest}, which would mean {n_classes:,} classes; "
             "pass classes= with the labels that really occur"
@@ -256,7 +257,7 @@ def _factorize(labels: NDArray[Any], locate: Locate) -> tuple[list[Any], NDArray
         return _factorize_objects(labels, locate)
     if labels.dtype.kind in "iu" and int(labels.max()) - int(labels.min()) < _LOOKUP_RANGE:
         # No sort: mark what occurs, number it, look every cell up.
-        offset = (labels - labels.min()).astype(np.intp)
+        offset = np.subtract(labels, labels.min(), dtype=np.intp, casting="unsafe")  # a byte would wrap
         present = np.flatnonzero(np.bincount(offset.ravel()))
         rank = np.zeros(int(present[-1]) + 1, np.intp)
         rank[present] = np.arange(len(present))
@@ -295,8 +296,8 @@ def _infer_classes(
     row, column = (int(x) for x in np.argwhere(index == odd)[0])
     if odd == votes[0]:
         raise VotesError(
-            f"{locate(row, column)}: the vote {values[odd]!r} has type {type(values[odd]).__name__}; votes "
-            "are numbers, texts or booleans, so convert them"
+            f"{locate(row, column)}: the vote {told(values[odd])} has type {type(values[odd]).__name__}; "
+            "votes are numbers, texts or booleans, so convert them"
         )
     raise VotesError(
         f"{locate(row, column)}: the vote {told(values[odd])} has type {type(values[odd]).__name__}, and "
@@ -304,16 +305,25 @@ def _infer_classes(
     )
 
 
+def _as_float(number: Any) -> float:
+    """A number as a float; of integers beyond all floats, infinity."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
 def _infer_numbers(
     values: list[Any], votes: list[int], index: NDArray[np.intp], convention: Convention, locate: Locate
 ) -> list[Label]:
-    numbers = np.array([float(values[at]) for at in votes])
-    odd = votes[int(np.argmax(numbers != np.rint(numbers)))] if len(votes) else None
-    if odd is not None and not float(values[odd]).is_integer():
+    numbers = np.array([_as_float(values[at]) for at in votes])
+    fractions = numbers != np.rint(numbers)
+    if fractions.any():
+        odd = votes[int(np.argmax(fractions))]
         cells = np.where(index == odd, float(values[odd]), 0.0)
         _refuse_fractions(cells, np.isnan(cells), locate)
-    if len(votes) and (numbers.min() < 0 or numbers.max() >= _MOST_CLASSES):
-        outside = (numbers < 0) | (numbers >= _MOST_CLASSES)
+    if len(votes) and (numbers.min() < 0 or numbers.max() >= MOST_CLASSES):
+        outside = (numbers < 0) | (numbers >= MOST_CLASSES)
         row, column = (int(x) for x in np.argwhere(index == votes[int(np.argmax(outside))])[0])
         raise VotesError(
             f"{locate(row, column)}: the vote {told(values[index[row, column]])} is outside the classes; "
@@ -363,7 +373,7 @@ def _read_classes(
     if len(set(labels)) < len(labels):
         raise OptionError(f"classes={list(labels)!r} names a class twice")
     for value in (abstain, *reasons):
-        if value is not None and value in labels:
+        if value is not None and any(_equal(value, label) for label in labels):
             raise OptionError(
                 f"{value!r} is one of the classes {list(labels)!r} and also means 'no vote'. "
                 "Votes of -1, 0 and +1 where 0 abstains are read by Votes.from_signed; "

@@ -39,7 +39,10 @@ def read(
         raise VotesError("votes are empty: no triples were given")
     item_ids, row = _identify(item, "items")
     source_ids, column = _identify(source, "sources")
-    names = tuple(str(s) for s in source_ids)
+    try:
+        names = tuple(str(s) for s in source_ids)
+    except Exception as error:  # whatever a stranger's class does when it is asked for its text
+        raise VotesError("sources hold an identifier that has no text; name the sources by texts") from error
     if declared is not None:
         names, column = _declared_sources(names, column, declared)
 
@@ -124,7 +127,7 @@ def _identify(values: NDArray[Any], what: str) -> tuple[NDArray[Any], NDArray[np
         raise VotesError(f"{what} hold a missing identifier at entry {at}; every vote needs one")
     try:
         return np.unique(values, return_inverse=True)
-    except TypeError as error:
+    except Exception as error:  # mixed types, and whatever a stranger's class does when it is compared
         raise VotesError(f"{what} mix types that cannot be sorted together: {error}") from error
 
 

@@ -19,7 +19,13 @@ def one_hot(codes: Codes, n_classes: int) -> csr_array:
         voted = codes.data > 0
         row, source = rows_of_entries(codes)[voted], codes.indices[voted]
         vote = codes.data[voted].astype(np.int64) - 1
-    else:
-        row, source = np.nonzero(codes >= 0)
-        vote = codes[row, source].astype(np.int64)
-    return csr_array((np.ones(len(row)), (row, vote * m + source)), shape=(n, n_classes * m))
+        return csr_array((np.ones(len(row)), (row, vote * m + source)), shape=(n, n_classes * m))
+    # Row by row as they lie: nothing has to be brought together.
+    voted = codes >= 0
+    at = np.flatnonzero(voted)
+    index = np.int32 if max(len(at), n_classes * m) < 1 << 31 else np.int64
+    column = np.take(codes, at).astype(index) * m + (at % m).astype(index)
+    ends = np.concatenate([[0], np.cumsum(voted.sum(axis=1))]).astype(index)
+    hot = csr_array((np.ones(len(at)), column, ends), shape=(n, n_classes * m))
+    hot.sort_indices()
+    return hot

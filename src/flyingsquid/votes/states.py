@@ -15,6 +15,8 @@ from flyingsquid.exceptions import IncompatibleError, VotesError
 
 ABSTAIN = -1
 _CHUNK_CELLS = 1 << 20
+MOST_CLASSES = int(np.iinfo(np.int16).max)
+"""Codes are two bytes at most."""
 REASONS = ("abstained", "refused", "unparseable", "failed")
 """Why a vote is missing; reason r has the code ``-1 - r``."""
 
@@ -44,6 +46,14 @@ def listed(labels: Sequence[Label], most: int = 6) -> str:
     "'ham', 'spam'"
     """
     return ", ".join(told(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
+
+
+def can_be_iterated(data: Any) -> bool:
+    """Whether there is something to go through; an array without dimensions says so, and cannot."""
+    if isinstance(data, np.ndarray):
+        return data.ndim > 0
+    # NumPy's numbers have the second method too.
+    return isinstance(data, Iterable) or (hasattr(data, "__getitem__") and not isinstance(data, np.generic))
 
 
 def told(value: Any, most: int = 80) -> str:
@@ -96,7 +106,7 @@ def read_columns(sources: Any, n_sources: int) -> list[int]:
     """Positions of sources as a user gives them, at least one."""
     try:
         read = [operator.index(source) for source in sources]
-    except TypeError as error:
+    except Exception as error:  # whatever a stranger's class does when it is iterated over
         raise VotesError(f"sources are given by a list of positions: {error}") from error
     if not read or not all(0 <= source < n_sources for source in read):
         raise VotesError(f"sources {told(read)}: some of the positions 0 to {n_sources - 1} are needed")

@@ -41,7 +41,8 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
             f"sample_weight[{at}] is {weights[at].item()!r}; a weight says how often an item counts, "
             "so it is finite and not negative"
         )
-    total = float(weights.sum(dtype=np.float64))
+    with np.errstate(over="ignore"):  # infinity is refused below
+        total = float(weights.sum(dtype=np.float64))
     if not 0 < total < LARGEST_COUNT:
         raise VotesError(
             f"sample_weight sums to {total:g}; the sum is the number of items, so it must be above 0 "

@@ -1,0 +1,137 @@
+"""What long runs of the fuzz found once: each is refused in words now, or read right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.estimate.anchored import rows_of
+from flyingsquid.exceptions import OptionError, VotesError
+
+VOTES = np.random.default_rng(0).integers(-1, 2, (60, 4))
+
+
+class Mute:
+    """Has no text, and does not want to be compared or sorted."""
+
+    __hash__ = object.__hash__
+
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+    def __eq__(self, other):
+        raise RuntimeError("no equality")
+
+    def __lt__(self, other):
+        raise RuntimeError("no order")
+
+
+class Shut:
+    def __iter__(self):
+        raise RuntimeError("no iteration")
+
+
+@pytest.mark.parametrize("huge", [10**400, -(10**400)], ids=["huge", "minus huge"])
+def test_an_integer_beyond_all_floats_is_outside_the_classes(huge):
+    votes = [[1, 0, 1], [0, huge, 1]]
+    with pytest.raises(VotesError, match=r"row 1, source 1.* is outside the classes"):
+        fs.LabelModel().fit(votes)
+
+
+def test_small_types_do_not_wrap_around():
+    """Differences of bytes from -128 to 127 do not fit into a byte."""
+    votes = np.array([[-128, 127], [127, -128], [127, 127]], np.int8)
+    read = fs.Votes.from_classes(votes, classes=[-128, 127], abstain=None)
+    assert read.codes.tolist() == [[0, 1], [1, 0], [1, 1]]
+
+
+def test_votes_without_a_text_are_refused():
+    with pytest.raises(VotesError, match="type Mute"):
+        fs.Votes.from_classes(np.array([[Mute(), Mute()]], object))
+
+
+def test_records_as_votes_are_refused_masked_or_not():
+    plain = np.zeros((3, 2), [("a", "i4"), ("b", "f8")])
+    for votes in (plain, np.ma.masked_array(plain)):
+        with pytest.raises(VotesError, match="cannot be read"):
+            fs.MajorityVote().fit(votes)
+
+
+@pytest.mark.parametrize("abstain", [Mute(), np.array([1, 2, 3])])
+def test_what_cannot_be_compared_is_no_class(abstain):
+    with pytest.raises(fs.FlyingSquidError):
+        fs.Votes.from_classes(Mute(), classes=[0, 1], abstain=abstain)
+
+
+def test_positions_of_sources_that_cannot_be_listed():
+    with pytest.raises(VotesError, match="list of positions"):
+        fs.Votes.from_classes(VOTES).of_sources(Shut())
+
+
+@pytest.mark.parametrize("window", [3 << 30, 1 << 62])
+def test_a_window_that_does_not_fit_into_memory(window):
+    with pytest.raises(OptionError, match="GB of votes"):
+        fs.OnlineLabelModel(window=window).partial_fit(VOTES)
+
+
+def test_weights_whose_sum_is_no_number():
+    with pytest.raises(VotesError, match="sums to inf"):
+        fs.LabelModel().fit(VOTES, sample_weight=np.full(60, 1e308))
+
+
+def test_an_array_is_no_method_of_a_stream():
+    with pytest.raises(OptionError, match="method="):
+        fs.OnlineLabelModel(method=np.array([])).partial_fit(VOTES)
+
+
+def test_a_number_is_no_list_of_anything():
+    number = np.array(3)
+    with pytest.raises(OptionError, match="no list of labeling functions"):
+        fs.apply(number, [{"a": 1}])
+    with pytest.raises(fs.FlyingSquidError):
+        fs.apply([len], [{"a": 1}], classes=number)
+    with pytest.raises(fs.FlyingSquidError, match="int8"):
+        fs.apply([len], np.int8(3))
+    with pytest.raises(VotesError, match="one entry an item"):
+        fs.report(VOTES, data=number)
+
+
+@pytest.mark.parametrize("n_classes", [10**6, 10**30], ids=["many", "very many"])
+def test_more_classes_than_codes(n_classes):
+    with pytest.raises(OptionError, match="32,767 classes at most"):
+        fs.LabelModel(n_classes=n_classes).fit(VOTES)
+
+
+@pytest.mark.parametrize("strange", [{}, Mute(), object()])
+def test_new_classes_of_a_stream_are_numbers_and_texts(strange):
+    model = fs.OnlineLabelModel(new_classes="add").partial_fit(VOTES)
+    with pytest.raises(VotesError):
+        model.partial_fit(np.array([[strange, 1, 0, 1]], object))
+
+
+def test_identifiers_that_cannot_be_sorted_or_written():
+    arrays = np.empty(2, object)
+    arrays[:] = [np.array([1, 2]), np.array([])]
+    with pytest.raises(VotesError, match="items mix types"):
+        fs.Votes.from_long(arrays, ["a", "b"], [0, 1])
+    with pytest.raises(VotesError, match="sources"):
+        fs.Votes.from_long([1, 2], np.array([Mute(), Mute()], object), [0, 1])
+
+
+def test_a_function_that_makes_no_chunks():
+    with pytest.raises(VotesError, match="answered object, which cannot be iterated over"):
+        fs.LabelModel().fit(fs.VoteChunks(object))
+
+
+def test_a_balance_beyond_all_floats():
+    with pytest.raises(OptionError, match="cannot be read"):
+        fs.LabelModel(class_balance=[10**400, 1]).fit(VOTES)
+
+
+def test_known_labels_among_very_many_classes():
+    """Without a table of classes by classes."""
+    votes = fs.Votes.from_classes(np.random.default_rng(0).integers(0, 3, (80, 5)), classes=range(32_767))
+    rows = rows_of(votes, None, np.where(np.arange(80) < 5, 2, -1))
+    assert rows.known.shape == (5, 32_767)
+    assert rows.known.argmax(axis=1).tolist() == [2] * 5
