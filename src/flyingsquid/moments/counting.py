@@ -25,7 +25,7 @@ _FEW_VOTES = 0.05
 _SAMPLE_CELLS = 1 << 20
 _BUFFER_BYTES = 1 << 26
 # Both well below 2**24, where float32 stops counting, and long enough for BLAS.
-_CHUNK_ROWS = 1 << 17
+_CHUNK_ROWS = 1 << 13
 _SPARSE_CHUNK_PAIRS = 1 << 22
 
 
