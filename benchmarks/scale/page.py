@@ -16,6 +16,7 @@ from benchmarks.scale.how_far import how_far
 FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
 Results: TypeAlias = Mapping[str, Any]
 AXES = {"n": "items", "m": "sources", "K": "classes", "D": "tasks"}
+FILES = ("dataset", "label_file")
 STEPS = {"count": "counting", "solve": "the solver", "label": "labels"}
 
 INTRODUCTION = """\
@@ -77,6 +78,31 @@ def one_machine(results: Results) -> str:
         f"{long['memory']['beyond_mb']:,} MB (goal {long['memory']['goal_mb']:g}).\n",
     ]
     return "\n".join(text)
+
+
+def files() -> str:
+    """Folders and files of parquet, from the results of their own scripts."""
+    folder, file = (json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["results"] for name in FILES)
+    rows = [
+        [what, ratio_of(one), f"{folder['rows'] / one['seconds'] / 1e6:.1f}"]
+        for what, one in folder["beside_a_scan"].items()
+    ]
+    commands = [[what, ratio_of(one), f"{one['label_peak_megabytes']:,}"] for what, one in file.items()]
+    return "\n".join(
+        [
+            "## Files\n",
+            f"A folder of ten parquet files, {folder['rows']:,} rows of {folder['sources']} sources, beside "
+            "pyarrow's own scan of it, which does nothing with what it reads "
+            f"({folder['scan_rows_a_second'] / 1e6:.0f} million rows a second). The process never took more "
+            f"than {folder['peak_megabytes']:,} MB. Script: "
+            "[bench_dataset.py](../../benchmarks/bench_dataset.py).\n",
+            table(["", "times a scan", "million rows a second"], rows),
+            f"`flyingsquid label` on one parquet file of {file['with identifiers']['rows']:,} rows, start to "
+            "end, beside pyarrow reading that file and writing it again. Script: "
+            "[bench_label_file.py](../../benchmarks/bench_label_file.py).\n",
+            table(["", "ratio", "peak, MB"], commands),
+        ]
+    )
 
 
 def beside(results: Results) -> str:
@@ -168,6 +194,7 @@ def write(whole: Results, folder: Path = FOLDER) -> None:
         [
             INTRODUCTION.format(threads=whole["threads"], machine=machine) + quick,
             one_machine(results),
+            files(),
             beside(results),
             growth(results),
         ]
