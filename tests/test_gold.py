@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import flyingsquid as fs
 from flyingsquid.estimate import GoldCounts
@@ -27,6 +28,20 @@ def test_counts_on_known_items():
     assert gold.votes[0].tolist() == [[1, 0, 0], [1, 1, 0]]
     assert gold.votes[1].tolist() == [[0, 1, 0], [1, 0, 1]]
     assert (gold.right.tolist(), gold.cast.tolist(), gold.classes.tolist()) == ([2, 0], [3, 2], [1, 2])
+
+
+@pytest.mark.parametrize(("zeros", "ones", "believed"), [(3, 9, 2.0), (20, 1, 8.0), (0, 4, 0.5)])
+def test_the_balance_of_known_labels_is_pooled_by_precision(zeros, ones, believed):
+    """Known labels alone are a beta law; with another estimate each counts by its inverse variance."""
+    y = np.repeat([0, 1], [zeros, ones])
+    gold = GoldCounts.of(fs.Votes.from_classes(y[:, None], classes=[0, 1]), y)
+    law = beta(ones + believed / 2, zeros + believed / 2)
+    alone = gold.balance(0.0, np.inf, believed)
+    assert alone == pytest.approx((2 * law.mean() - 1, 2 * law.std()))
+    other, error = 0.3, 0.2
+    precision = 1 / alone[1] ** 2 + 1 / error**2
+    pooled = (alone[0] / alone[1] ** 2 + other / error**2) / precision
+    assert gold.balance(other, error, believed) == pytest.approx((pooled, precision**-0.5))
 
 
 def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, list[float]]:
