@@ -91,6 +91,27 @@ def test_labels_of_one_loop_are_those_of_numpy(codes, offset):
         np.testing.assert_allclose(answer, expected, rtol=tolerance)
 
 
+@pytest.mark.parametrize("fast", [False, True])
+def test_silence_and_votes_that_cancel_out_leave_the_prior_to_the_last_bit(fast, monkeypatch):
+    if fast:
+        pytest.importorskip("numba")
+    monkeypatch.setattr(switch, "FEWEST_CELLS", 0)
+    monkeypatch.setenv("FLYINGSQUID_FAST", "1" if fast else "0")
+    odds = np.random.default_rng(0).normal(size=20)
+    weights = np.repeat(np.column_stack([-odds, odds, 0.3 * odds]), 2, axis=0)  # every source twice
+    silent = np.full((1, 40), -1, np.int8)
+    opposed = np.tile(np.array([0, 1], np.int8), (1, 20))
+    lone = np.where(np.arange(40) < 2, opposed, -1).astype(np.int8)
+    even = np.array([0.5, 0.5])
+    without = weights.copy()
+    without[:, 2] = 0.0
+    for rows in (silent, lone):
+        assert binary_posterior(rows, even, without)[0, 0].tolist() == [0.5, 0.5]
+    np.testing.assert_allclose(binary_posterior(opposed, even, without)[0, 0], 0.5, rtol=1e-14)
+    alone = 1 / (1 + np.exp(-weights[:, 2].sum()))
+    assert binary_posterior(silent, even, weights)[0, 0, 1] == pytest.approx(alone, rel=1e-15)
+
+
 @pytest.mark.extra
 @pytest.mark.parametrize("shape", [(700, 60), (5_000, 3), (40_000, 7), (20_000, 30), (300, 600)])
 @pytest.mark.parametrize("n_classes", [2, 3])

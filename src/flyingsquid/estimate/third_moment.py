@@ -100,7 +100,8 @@ def _scores(fit: ConditionalFit) -> tuple[Array, float]:
 def centred_rows(votes: Votes, mean: Array) -> Array:
     """Signed votes less their means, shape (n, m)."""
     codes = votes.to_dense().codes
-    return np.asarray(np.where(codes < 0, 0.0, 2.0 * codes - 1.0) - mean)
+    signed = np.where(codes < 0, 0, 2 * codes - 1)  # small integers as long as that lasts
+    return np.asarray(signed - mean)
 
 
 def rank_one_influence(rows: Array, fit: ConditionalFit, share: Array | None = None) -> Array:

@@ -11,9 +11,9 @@ from scipy.sparse import csr_array
 
 from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.kernels import kernels_for
-from flyingsquid.kernels.labels import binary_labels, parabola
+from flyingsquid.kernels.labels import beyond_silence, binary_labels
 from flyingsquid.kernels.switch import FEWEST_CELLS, blocks_of, share_out
-from flyingsquid.votes.states import ABSTAIN, Codes
+from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 16  # half a megabyte, which stays in the cache
@@ -78,21 +78,19 @@ def _probabilities(log_odds: Array) -> Array:
 def _dense_evidence(codes: NDArray[Any], weights: Array) -> Array:
     """As :func:`binary_evidence`, without an (n, m) float temporary."""
     n, m = codes.shape
-    slope, bend, constant = parabola(weights)
+    zero, one, constant = beyond_silence(weights)
     rows = min(n, max(1, _CHUNK_CELLS // m))
     evidence = np.empty((n, *weights.shape[2:]))
-    has_reasons = bool(n) and int(codes.min()) < ABSTAIN
 
     def add(blocks: Sequence[slice]) -> None:
         buffer = np.empty((rows, m))
         for block in blocks:
-            values = buffer[: block.stop - block.start]
-            values[...] = codes[block]
-            if has_reasons:
-                np.maximum(values, ABSTAIN, out=values)
-            part = np.matmul(values, slope, out=evidence[block])
-            np.abs(values, out=values)
-            part += values @ bend
+            chunk = codes[block]
+            hot = buffer[: len(chunk)]
+            hot[...] = chunk == 0
+            part = np.matmul(hot, zero, out=evidence[block])
+            hot[...] = chunk == 1
+            part += hot @ one
             part += constant
 
     blocks = blocks_of(n, rows)

@@ -154,18 +154,17 @@ def count(planes, low, high, counts):  # type: ignore[no-untyped-def]
 
 
 @_compile(fastmath={"reassoc", "nsz", "contract"})
-def binary_labels(codes, slope, bend, offset, answer):  # type: ignore[no-untyped-def]
+def binary_labels(codes, zero, one, offset, answer):  # type: ignore[no-untyped-def]
     """P(Y = 0 | votes) and P(Y = 1 | votes) of rows, ``answer`` (n, 2).
 
-    The log odds of a row are ``offset`` and, for each source, slope c + bend |c| of its code c, which is -1,
-    0 or 1: three weights as one parabola, so that nothing is looked up.
+    The log odds of a row are ``offset`` and, for each source, zero or one of its vote, or nothing: products
+    with what is compared, so that nothing is looked up.
     """
     n, m = codes.shape
     for r in range(n):
         odds = 0.0
         for j in range(m):
-            code = np.float64(max(codes[r, j], np.int8(-1)))
-            odds += slope[j] * code + bend[j] * abs(code)
+            odds += zero[j] * np.float64(codes[r, j] == 0) + one[j] * np.float64(codes[r, j] == 1)
         odds += offset
         # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
         small = np.exp(-abs(odds))
@@ -197,9 +196,9 @@ def _check_bits() -> bool:
 
 
 def _check_labels() -> bool:
-    answer, weights = np.empty((3, 2)), np.ones(2)
-    binary_labels(_CODES, weights, weights, 0.0, answer)
-    return bool(np.allclose(answer[:, 1], 1 / (1 + np.exp([-2.0, -2.0, 0.0]))))
+    answer = np.empty((3, 2))
+    binary_labels(_CODES, np.array([1.0, 2.0]), np.array([4.0, 8.0]), 0.5, answer)
+    return bool(np.allclose(answer[:, 1], 1 / (1 + np.exp([-9.5, -4.5, -2.5]))))
 
 
 # Each compiles its functions and looks at what they answer; only what is asked for is compiled.

@@ -56,8 +56,8 @@ class Kernels(Protocol):
     def binary_labels(
         self,
         codes: NDArray[np.int8],
-        slope: NDArray[np.float64],
-        bend: NDArray[np.float64],
+        zero: NDArray[np.float64],
+        one: NDArray[np.float64],
         offset: float,
         answer: NDArray[Any],
     ) -> None: ...

@@ -23,7 +23,7 @@ _EXACT_FLOAT64 = 1 << 53
 _EXACT_INT32 = 1 << 31
 _CHUNK_CELLS = 1 << 20
 # Columns are taken in pieces that stay in the cache. Up to so many are faster by themselves than by BLAS.
-_COLUMN_ROWS, _FEW_COLUMNS = 1 << 15, 12
+_COLUMN_ROWS, _FEW_COLUMNS = 1 << 16, 12
 
 
 def n_patterns(n_sources: int, n_classes: int) -> int:
