@@ -65,10 +65,10 @@ def _source_table(
     for name in ("votes on", "estimated", "95% interval", "true"):
         table.add_column(name, justify="right")
     table.add_column("50%" + "100%".rjust(_BAR - 3))
-    codes, truth = data.votes.codes[train], data.y[train]
+    said, truth = np.array(data.votes.classes)[data.votes.codes[train]], data.y[train]
     for j in np.argsort(-model.accuracies_):
-        voted = codes[:, j] >= 0
-        right = float(np.mean(codes[voted, j] == truth[voted]))
+        voted = data.votes.codes[train, j] >= 0
+        right = float(np.mean(said[voted, j] == truth[voted]))
         estimate = float(model.accuracies_[j])
         low, high = model.accuracies_interval_[j]
         table.add_row(
@@ -97,8 +97,7 @@ def _bar(estimate: float, truth: float, glyphs: tuple[str, str, str]) -> str:
 def _result_table(
     model: LabelModel, data: BreastCancer, train: NDArray[np.intp], held_out: NDArray[np.intp]
 ) -> Table:
-    truth = np.asarray(data.votes.classes)[data.y[held_out]]
-    votes = data.votes[held_out]
+    truth, votes = data.y[held_out], data.votes[held_out]
     majority = MajorityVote().fit(data.votes[train])
     soft, gold = _end_models(model, data, train, held_out)
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -124,7 +123,7 @@ def _end_models(
     features, y = data.features[train], data.y[train]
     posterior = model.predict_proba(data.votes[train])
     # A soft label is each class once, weighted by its probability.
-    twice, classes = np.concatenate([features, features]), np.repeat([0, 1], len(train))
+    twice, classes = np.concatenate([features, features]), np.repeat(np.array(data.votes.classes), len(train))
     scores = []
     for x, target, weight in ((twice, classes, posterior.T.ravel()), (features, y, None)):
         classifier = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))

@@ -55,8 +55,8 @@ class BreastCancer:
     ----------
     features : array of shape (569, 30)
     votes : Votes of shape (569, 7)
-    y : integer array of shape (569,)
-        0 benign, 1 malignant.
+    y : array of shape (569,)
+        ``"benign"`` or ``"malignant"``, the classes of the votes.
     """
 
     features: NDArray[np.float64]
@@ -67,8 +67,12 @@ class BreastCancer:
 def load_breast_cancer() -> BreastCancer:
     """Seven rules over real measurements, with the truth to compare with.
 
-    >>> load_breast_cancer().votes
+    >>> import flyingsquid as fs
+    >>> data = load_breast_cancer()
+    >>> data.votes
     Votes(569 items x 7 sources, classes 'benign', 'malignant', 71% voted, dense int8)
+    >>> bool(fs.LabelModel().fit(data.votes).score(data.votes, data.y) > 0.9)
+    True
     """
     # Imported here: scikit-learn's data sets take longer to import than this package.
     from sklearn.datasets import load_breast_cancer as load
@@ -78,4 +82,4 @@ def load_breast_cancer() -> BreastCancer:
     codes = np.column_stack([rule.vote(data.data[:, columns[rule.column]]) for rule in RULES])
     votes = Votes(codes, ("benign", "malignant"), tuple(rule.name for rule in RULES))
     # scikit-learn codes malignant as 0.
-    return BreastCancer(data.data, votes, 1 - data.target)
+    return BreastCancer(data.data, votes, np.array(votes.classes)[1 - data.target])

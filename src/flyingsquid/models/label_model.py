@@ -236,7 +236,7 @@ class LabelModel(VoteEstimator):
         --------
         >>> import flyingsquid as fs
         >>> data = fs.datasets.load_breast_cancer()
-        >>> known = [data.votes.classes[k] if i < 50 else None for i, k in enumerate(data.y)]
+        >>> known = [label if i < 50 else None for i, label in enumerate(data.y.tolist())]
         >>> fs.LabelModel().fit(data.votes, gold=known).classes_
         array(['benign', 'malignant'], dtype='<U9')
         """
