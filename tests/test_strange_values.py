@@ -27,6 +27,11 @@ class Mute:
         raise RuntimeError("no order")
 
 
+class NoArray:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("no array")
+
+
 class Shut:
     def __iter__(self):
         raise RuntimeError("no iteration")
@@ -135,3 +140,29 @@ def test_known_labels_among_very_many_classes():
     rows = rows_of(votes, None, np.where(np.arange(80) < 5, 2, -1))
     assert rows.known.shape == (5, 32_767)
     assert rows.known.argmax(axis=1).tolist() == [2] * 5
+
+
+def test_options_of_every_kind_are_asked_for_what_they_are():
+    with pytest.raises(OptionError, match="screen"):
+        fs.OnlineLabelModel(screen=np.array([1.0, 2.0])).partial_fit(VOTES)
+    with pytest.raises(OptionError, match="ordered="):
+        fs.report(VOTES, ordered=NotImplemented)
+    with pytest.raises(fs.FlyingSquidError):
+        fs.apply([len], ["a"], classes=[np.array([1, 2]), 3])
+    with pytest.raises(VotesError, match="no numbers of items: no array"):
+        fs.Votes.from_classes(VOTES)[NoArray()]
+
+
+def test_what_has_no_text_is_named_by_its_type():
+    with pytest.raises(VotesError, match="type Mute"):
+        fs.Votes.from_scores(np.array([[Mute(), 0.5]], object), thresholds=0.5)
+    with pytest.raises(OptionError, match="thresholds=a value of type Mute"):
+        fs.Votes.from_scores([[0.1, 0.9]], thresholds=Mute())
+    with pytest.raises(VotesError, match="item a value of type Mute"):
+        fs.Votes.from_long(np.array([Mute()], object), ["a"], [9], classes=[0, 1])
+
+
+def test_known_labels_need_a_table_of_classes_by_classes():
+    votes = fs.Votes.from_classes(VOTES, classes=range(32_767))
+    with pytest.raises(OptionError, match="8,192 classes at most"):
+        fs.LabelModel().fit(votes, gold=np.where(np.arange(60) < 5, 1, -1))

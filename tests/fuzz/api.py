@@ -83,10 +83,7 @@ def _one(outcome: Outcome, call: Any, draw: Any, number: int) -> None:
     except Exception as error:
         if type(error).__module__.startswith("hypothesis"):  # it gives up an example by an exception
             raise
-        origin = _innermost(error)
-        # The caller's own options and iterators may raise what they like; votes may not.
-        is_theirs = "/votes/" not in origin.filename or origin.filename.endswith("votes/chunks.py")
-        if isinstance(error, Surprise) and (is_theirs or origin.name in OPTION_READERS):
+        if _is_the_callers(error):
             outcome.refused[name] += 1
             return
         outcome.findings.setdefault(
@@ -97,6 +94,17 @@ def _one(outcome: Outcome, call: Any, draw: Any, number: int) -> None:
         outcome.slowest, outcome.slowest_call = took, name
     if took > SLOWEST:
         outcome.findings["slow", name] = f"took {took:.1f} s (seed {number})"
+
+
+def _is_the_callers(error: Exception) -> bool:
+    """Whether an error is of what the caller passed: options, iterators, functions, end models; not of votes."""
+    origin, raised = _innermost(error), traceback.extract_tb(error.__traceback__)[-1]
+    if isinstance(error, Surprise):
+        of_votes = "/votes/" in origin.filename and not origin.filename.endswith("votes/chunks.py")
+        return not of_votes or origin.name in OPTION_READERS
+    if isinstance(error, TypeError):  # of a function that makes chunks, when it is called
+        return origin.name == "_chunks"
+    return isinstance(error, UserWarning) and "sklearn" in raised.filename
 
 
 def _where(error: BaseException) -> str:

@@ -91,8 +91,8 @@ def resolve_task_balance(class_balance: Any, classes: tuple[Label, ...], n_tasks
 def _numbers(class_balance: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(class_balance, np.float64)
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"class_balance={class_balance!r} cannot be read as numbers") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OptionError(f"class_balance={told(class_balance)} cannot be read as numbers") from error
 
 
 def _sums_to_1(values: NDArray[np.float64]) -> bool:

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
+from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import Votes
 from flyingsquid.votes.one_hot import one_hot
 
 Array = NDArray[np.float64]
+# A table of classes by classes takes half a gigabyte then.
+_MOST_CLASSES = 8_192
 # An even balance that nobody asked for is worth so many known items.
 _EVEN_WORTH = 20.0
 
@@ -48,6 +51,11 @@ class ManyGold:
         """
         known = np.flatnonzero(gold >= 0)
         n_classes = votes.n_classes
+        if n_classes > _MOST_CLASSES:
+            raise OptionError(
+                f"gold= is for {_MOST_CLASSES:,} classes at most, and the votes have {n_classes:,}: what is said of "
+                "each class is kept as a table of classes by classes. Leave it out, or declare fewer classes"
+            )
         share = np.ones(len(known)) if weights is None else np.asarray(weights, np.float64)[known]
         cast = one_hot(votes[known].codes, n_classes)
         truth = csr_array((share, gold[known], np.arange(len(known) + 1)), shape=(len(known), n_classes))

@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
+from flyingsquid._numbers import is_number
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.failures import ApplyLog, Failure, Watch, merge_failures
 from flyingsquid.labeling.functions import LabelingFunction
@@ -168,7 +169,7 @@ def read_classes(declared: Any) -> tuple[Label, ...] | None:
 def _convention(declared: Any) -> Convention:
     if can_be_iterated(declared) and not isinstance(declared, str):
         declared = tuple(declared)
-        if any(type(label) is not bool and label == ABSTAIN for label in declared):
+        if any(is_number(label) and label == ABSTAIN for label in declared):
             raise OptionError(
                 f"classes={list(declared)!r} holds {ABSTAIN}, which is fs.ABSTAIN in a labeling function; "
                 "name the classes by other numbers or by texts"

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._numbers import is_number
 from flyingsquid._remarks import say
 from flyingsquid.analysis import concern_of_silence
 from flyingsquid.analysis.fit_test import independence_p_value
@@ -28,6 +29,7 @@ from flyingsquid.models import _options
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.distinct import compressed
+from flyingsquid.votes.states import is_one_of
 
 if TYPE_CHECKING:
     from flyingsquid.models.label_model import LabelModel
@@ -46,13 +48,14 @@ _AT_REST, _BEYOND_CHANCE = 0.01, 0.15
 def is_plain(model: LabelModel, *, with_gold: bool) -> bool:
     """Whether the method is left open, and nothing is asked for that only one way of fitting has."""
     return (
-        model.method == "auto"
+        is_one_of(model.method, ("auto",))
         and model.graph is None
-        and model.multiclass == "native"
+        and is_one_of(model.multiclass, ("native",))
         and not with_gold
         and not (isinstance(model.class_balance, str) and model.class_balance == "estimate")
         and isinstance(model.signs, str)
         and model.signs == "average"
+        and is_number(model.screen)
         and model.screen == 1.0
         and model.triplets is None
     )

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from flyingsquid.exceptions import OptionError
 from flyingsquid.io.atomic import replacing
 from flyingsquid.reports.page import page
@@ -22,6 +24,7 @@ from flyingsquid.reports.sections.rows import rows_section
 from flyingsquid.reports.sections.sources import sources_section
 from flyingsquid.reports.sections.summary import summary_section
 from flyingsquid.reports.study import Study, make_study
+from flyingsquid.votes.states import told
 
 _SECTIONS = (
     summary_section,
@@ -90,6 +93,8 @@ def report(
     """
     if not isinstance(title, str):
         raise OptionError(f"title={title!r} is no text")
+    if not isinstance(ordered, (bool, np.bool_)):
+        raise OptionError(f"ordered={told(ordered)}; True where items are in order of time, or False")
     target = None if path is None else _target(path)
     study = make_study(votes, model, y, data, ordered=ordered, task=task)
     sections = [section(study) for section in _SECTIONS]

@@ -47,7 +47,7 @@ def read(
         names, column = _declared_sources(names, column, declared)
 
     def locate(entry: int, _: int) -> str:
-        return f"entry {entry}, item {_plain(item[entry])!r}, source {names[column[entry]]!r}"
+        return f"entry {entry}, item {told(_plain(item[entry]))}, source {names[column[entry]]!r}"
 
     codes, classes = encode(label[:, None], convention, locate)
     keep = _without_duplicates(row, column, codes[:, 0], duplicates, item_ids, names)

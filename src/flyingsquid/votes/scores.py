@@ -17,7 +17,7 @@ from flyingsquid._numbers import is_whole
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column, is_null
-from flyingsquid.votes.states import ABSTAIN, Label, listed, read_names, smallest_dtype
+from flyingsquid.votes.states import ABSTAIN, Label, listed, read_names, smallest_dtype, told
 
 Threshold: TypeAlias = float | tuple[float, float]
 """One number, or (low, high) with no vote between."""
@@ -171,8 +171,8 @@ def _as_floats(column: NDArray[Any], j: int, locate: Locate) -> NDArray[Any]:
 
 def _refuse(value: Any, where: str) -> NoReturn:
     raise VotesError(
-        f"{where}: the score {value!r} has type {type(value).__name__}; scores are numbers, with None or NaN "
-        "for no vote. Classes are read by Votes.from_classes"
+        f"{where}: the score {told(value)} has type {type(value).__name__}; scores are numbers, with None or "
+        "NaN for no vote. Classes are read by Votes.from_classes"
     )
 
 
@@ -247,7 +247,7 @@ def _by_source(given: Any, names: Names, n_sources: int, option: str) -> list[An
     if by_name is None:
         entries = _as_list(given)
         if entries is None:
-            raise OptionError(f"{option}={given!r} is unknown; see Votes.from_scores for what it may be")
+            raise OptionError(f"{option}={told(given)} is unknown; see Votes.from_scores for what it may be")
         if len(entries) != n_sources:
             is_pair = option == "thresholds" and len(entries) == 2
             hint = ". A pair (low, high) for all sources is a tuple" if is_pair else ""

@@ -132,7 +132,10 @@ def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
             raise _NoSuchItemError(f"item {rows} of {n_items:,}; they are counted from 0")
         rows = slice(int(rows) % n_items, int(rows) % n_items + 1)
     if not isinstance(rows, slice):
-        rows = np.asarray(rows)
+        try:
+            rows = np.asarray(rows)
+        except Exception as error:  # whatever a stranger's class does when it is asked for its values
+            raise VotesError(f"these are no numbers of items: {error}") from error
         rows = rows.astype(np.intp) if not rows.size else rows
         if rows.ndim != 1 or rows.dtype.kind not in "iub":
             raise VotesError("votes are indexed by an item, a slice, a mask or a list of items")
