@@ -53,8 +53,8 @@ class ManyGold:
         n_classes = votes.n_classes
         if n_classes > _MOST_CLASSES:
             raise OptionError(
-                f"gold= is for {_MOST_CLASSES:,} classes at most, and the votes have {n_classes:,}: a table of "
-                "classes by classes is kept for it. Leave it out, or declare fewer classes"
+                f"gold= is for {_MOST_CLASSES:,} classes at most, and the votes have {n_classes:,}: a table "
+                "of classes by classes is kept for it. Leave it out, or declare fewer classes"
             )
         share = np.ones(len(known)) if weights is None else np.asarray(weights, np.float64)[known]
         cast = one_hot(votes[known].codes, n_classes)
