@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import matplotlib
 import numpy as np
+from drawing import BLUE, GREY, ORANGE, plain, plt, save
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 import flyingsquid as fs
-
-matplotlib.use("svg")
-# The same picture is the same file.
-matplotlib.rcParams.update({"svg.hashsalt": "flyingsquid", "svg.fonttype": "none", "font.size": 11})
-
-from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chosen
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.patches import Rectangle  # noqa: E402
-
-HERE = Path(__file__).parent
-# Readable on a light page and on a dark one; told apart by people who do not see colours.
-BLUE, ORANGE, GREY = "#3b82c4", "#d9772b", "#8a94a0"
 
 
 def landing() -> None:
@@ -53,8 +41,8 @@ def landing() -> None:
     right.set_yticks([])
     right.set_title("labels: P(class 1)", loc="left", color=GREY)
     for axis in (middle, right):
-        _plain(axis)
-    _save(figure, "landing")
+        plain(axis)
+    save(figure, "landing")
 
 
 def _cells(axis: Axes, codes: np.ndarray) -> None:
@@ -96,17 +84,7 @@ def triplet() -> None:
         for axis, text in ((left, "?"), (right, f"{worth[name]:.1f}")):
             axis.plot(x, y, "o", color=BLUE, markersize=34, zorder=2)
             axis.text(x, y, text, ha="center", va="center", color="white", zorder=3, fontsize=11)
-    _save(figure, "triplet")
-
-
-def _plain(axis: Axes) -> None:
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.spines["bottom"].set_color(GREY)
-    axis.tick_params(colors=GREY, length=0)
-
-
-def _save(figure: plt.Figure, name: str) -> None:
-    figure.savefig(HERE / f"{name}.svg", metadata={"Date": None}, transparent=True)
+    save(figure, "triplet")
 
 
 if __name__ == "__main__":

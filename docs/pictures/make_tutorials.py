@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import matplotlib
 import numpy as np
+from drawing import BLUE, GREY, ORANGE, plain, plt, save
 
 import flyingsquid as fs
 
-matplotlib.use("svg")
-# The same picture is the same file.
-matplotlib.rcParams.update({"svg.hashsalt": "flyingsquid", "svg.fonttype": "none", "font.size": 11})
-
-from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chosen
-from matplotlib.axes import Axes  # noqa: E402
-
-HERE = Path(__file__).parent
-# Readable on a light page and on a dark one; told apart by people who do not see colours.
-BLUE, ORANGE, GREY = "#3b82c4", "#d9772b", "#8a94a0"
 # A stretch of frames in which the sequence is sure of itself and wrong for a while.
 SHOWN = slice(4_640, 4_940)
 RULES = ["links", "sender", "caps", "length", "words"]
@@ -56,9 +44,9 @@ def video() -> None:
         axis.set_title(title, loc="left", fontsize=11, color=GREY)
         axis.set_yticks([0, 1], ["no bird", "bird"])
         axis.set_ylim(-0.04, 1.04)
-        _plain(axis)
+        plain(axis)
     axes[-1].set_xlabel("frame; shaded: a bird is there", color=GREY)
-    _save(figure, "tutorial-video")
+    save(figure, "tutorial-video")
 
 
 def drift() -> None:
@@ -92,18 +80,8 @@ def drift() -> None:
     axis.set_xticks(range(0, 24_001, 4_000), [f"{seen:,}" for seen in range(0, 24_001, 4_000)])
     axis.set_xlabel("mails seen", color=GREY)
     axis.set_ylabel("estimated accuracy", color=GREY)
-    _plain(axis)
-    _save(figure, "tutorial-drift")
-
-
-def _plain(axis: Axes) -> None:
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.spines["bottom"].set_color(GREY)
-    axis.tick_params(colors=GREY, length=0)
-
-
-def _save(figure: plt.Figure, name: str) -> None:
-    figure.savefig(HERE / f"{name}.svg", metadata={"Date": None}, transparent=True)
+    plain(axis)
+    save(figure, "tutorial-drift")
 
 
 if __name__ == "__main__":

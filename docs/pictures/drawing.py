@@ -1,0 +1,30 @@
+"""What the pictures have in common: colours, bare axes, and files that are the same every time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+# The same picture is the same file.
+matplotlib.rcParams.update({"svg.hashsalt": "flyingsquid", "svg.fonttype": "none", "font.size": 11})
+
+from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chosen
+from matplotlib.axes import Axes  # noqa: E402
+
+HERE = Path(__file__).parent
+# Readable on a light page and on a dark one; told apart by people who do not see colours.
+BLUE, ORANGE, GREY = "#3b82c4", "#d9772b", "#8a94a0"
+
+
+def plain(axis: Axes) -> None:
+    """Leave the lower line of the frame, and no ticks."""
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.spines["bottom"].set_color(GREY)
+    axis.tick_params(colors=GREY, length=0)
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    """Write a picture beside this file."""
+    figure.savefig(HERE / f"{name}.svg", metadata={"Date": None}, transparent=True)
