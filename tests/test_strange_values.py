@@ -166,3 +166,23 @@ def test_known_labels_need_a_table_of_classes_by_classes():
     votes = fs.Votes.from_classes(VOTES, classes=range(32_767))
     with pytest.raises(OptionError, match="8,192 classes at most"):
         fs.LabelModel().fit(votes, gold=np.where(np.arange(60) < 5, 1, -1))
+
+
+def test_a_span_of_time_is_no_confidence():
+    with pytest.raises(OptionError, match="min_confidence"):
+        fs.to_training_set([[1], [2], [3]], np.full((3, 2), 0.5), min_confidence=np.timedelta64(0, "s"))
+
+
+def test_a_number_is_no_chunk():
+    with pytest.raises(VotesError, match="chunk 0"):
+        fs.LabelModel().fit(fs.VoteChunks([np.array(3)]))
+    with pytest.raises(VotesError):
+        fs.MajorityVote().fit(iter([np.array(3)]))
+
+
+@pytest.mark.parametrize("label", [32_767, 10**12])
+def test_a_stream_does_not_grow_to_more_classes_than_codes(label):
+    model = fs.OnlineLabelModel(new_classes="add").partial_fit(VOTES)
+    with pytest.raises(VotesError, match="32,767 at most"):
+        model.partial_fit([[label, 1, 0, 1]])
+    assert list(model.classes_) == [0, 1]

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._numbers import is_whole
 from flyingsquid.exceptions import GraphError, IncompatibleError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.coerce import labels_in, one_row
 from flyingsquid.votes.encode import is_null
-from flyingsquid.votes.states import ABSTAIN, Label, require_same, smallest_dtype
+from flyingsquid.votes.states import ABSTAIN, MOST_CLASSES, Label, require_same, smallest_dtype
 
 
 def first_votes(data: Any, classes: tuple[Label, ...] | None, graph: DependencyGraph | None) -> Votes:
@@ -125,6 +126,12 @@ def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, .
     """Labels that are not known, in an order that does not depend on where they stand."""
     found = {label for label in labels if label not in classes and label != ABSTAIN}
     plain = classes == tuple(range(len(classes)))
-    if plain and found and all(isinstance(v, (int, np.integer)) and v >= 0 for v in found):
-        return tuple(range(len(classes), int(max(found)) + 1))
+    if plain and found and all(is_whole(v) and v >= 0 for v in found):
+        largest = int(max(found))
+        if largest >= MOST_CLASSES:
+            raise VotesError(
+                f"the largest vote is {largest}, which would mean {largest + 1:,} classes, and there can be "
+                f"{MOST_CLASSES:,} at most; name the classes of the stream with classes= if these are labels"
+            )
+        return tuple(range(len(classes), largest + 1))
     return tuple(sorted(found, key=lambda label: (type(label).__name__, label)))

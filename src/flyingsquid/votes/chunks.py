@@ -158,8 +158,8 @@ def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks
 def is_empty(chunk: Any) -> bool:
     """Whether a chunk has no rows."""
     shape = getattr(chunk, "shape", None)
-    if isinstance(shape, tuple) and shape:
-        return bool(shape[0] == 0)
+    if isinstance(shape, tuple):
+        return bool(shape and shape[0] == 0)  # a number as an array has no length
     return hasattr(chunk, "__len__") and len(chunk) == 0
 
 
