@@ -15,7 +15,7 @@ SRC = ROOT / "src" / "flyingsquid"
 LAYERS = {
     "_version": 0,
     "_deprecation": 0,
-    "_numbers": 0,
+    "_values": 0,
     "_registry": 0,
     "exceptions": 0,
     "kernels": 0,
@@ -41,7 +41,7 @@ LAYERS = {
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
-    "_numbers": {"numpy"},
+    "_values": {"numpy"},
     "kernels": {"numpy", "numba"},
     "votes": NUMERIC | {"narwhals"},
     "io": {"numpy"},

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_whole
 from flyingsquid.analysis.normal import wilson
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import read_items

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_whole
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
 from flyingsquid.analysis.table import Scalar, Table, as_scalar

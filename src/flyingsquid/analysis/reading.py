@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_whole, told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.infer import decide, vote_shares
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.gold import read_task_gold
-from flyingsquid.votes.states import told
 
 Array = NDArray[np.float64]
 Codes = NDArray[Any]

@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import listed
 from flyingsquid.exceptions import VotesError
 from flyingsquid.infer.decide import decide
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.states import Label, listed, smallest_dtype
+from flyingsquid.votes.states import Label, smallest_dtype
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _dumps = json.JSONEncoder().encode

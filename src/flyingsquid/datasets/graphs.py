@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._numbers import is_number, is_whole
+from flyingsquid._values import is_number, is_whole
 from flyingsquid.datasets.simulator import Simulation, read_balance, read_sources, simulate
 from flyingsquid.estimate.drawing import draw_truths
 from flyingsquid.estimate.proportional import tables_from_edges

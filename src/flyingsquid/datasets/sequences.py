@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._numbers import is_number
+from flyingsquid._values import is_number
 from flyingsquid.datasets.simulator import Simulation, simulate
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes

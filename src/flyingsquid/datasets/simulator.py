@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_whole
 from flyingsquid.estimate import resolve_balance
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes

@@ -11,13 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from flyingsquid._registry import reader_of
+from flyingsquid._values import listed
 from flyingsquid.distributed import chunks
 from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered, Moments
 from flyingsquid.votes.encode import Convention, encode
-from flyingsquid.votes.states import Label, listed, require_same
+from flyingsquid.votes.states import Label, require_same
 
 
 class Parts(Protocol):

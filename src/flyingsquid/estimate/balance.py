@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
-from flyingsquid.votes.states import Label, told
+from flyingsquid.votes.states import Label
 
 # A balance typed with a few digits may miss 1 by this much; it is then rescaled.
 _SUM_TOLERANCE = 1e-3

@@ -18,6 +18,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._values import listed
 from flyingsquid.exceptions import ModelFileError, VoteFileError, VotesError
 from flyingsquid.formats.coding import Coding, Survey
 from flyingsquid.formats.columns import Roles, Wanted
@@ -25,7 +26,7 @@ from flyingsquid.formats.matrices import MatrixVotes
 from flyingsquid.formats.streams import one_line
 from flyingsquid.io import decode_labels
 from flyingsquid.votes import REASONS
-from flyingsquid.votes.states import MOST_CLASSES, Label, listed
+from flyingsquid.votes.states import MOST_CLASSES, Label
 
 MARK = "flyingsquid"
 """An array of this name says that the file was written here: codes may be reasons, classes have labels."""

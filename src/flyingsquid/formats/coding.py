@@ -10,17 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import listed
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.votes.encode import is_null
-from flyingsquid.votes.states import (
-    ABSTAIN,
-    MOST_CLASSES,
-    REASONS,
-    Label,
-    code_of_reason,
-    listed,
-    smallest_dtype,
-)
+from flyingsquid.votes.states import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "abstain", "abstained"})
 """Texts that mean "no vote", in any case of letters, unless they are declared to be classes."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from flyingsquid._values import listed
 from flyingsquid.exceptions import OptionError, VoteFileError
-from flyingsquid.votes.states import listed
 
 Form = Literal["wide", "long"]
 

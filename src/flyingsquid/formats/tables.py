@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from flyingsquid._values import listed
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.coding import shown
 from flyingsquid.formats.columns import GOLD_NAMES, Roles, Wanted, assign
@@ -13,7 +14,6 @@ from flyingsquid.formats.delimited import DelimitedTable
 from flyingsquid.formats.jsonlines import OUTER, JsonTable, outer_names
 from flyingsquid.formats.spool import Spool
 from flyingsquid.formats.triples import Triples
-from flyingsquid.votes.states import listed
 
 Block = dict[str, Sequence[Any]]
 _LOOKS_LIKE_NO_SOURCE = 100

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_whole
 from flyingsquid.exceptions import GraphError
 from flyingsquid.graph.describe import in_one_line, in_words
 from flyingsquid.graph.drawing import to_svg

@@ -7,8 +7,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import is_one_of
 from flyingsquid.exceptions import OptionError
-from flyingsquid.votes.states import ABSTAIN, Label, is_one_of
+from flyingsquid.votes.states import ABSTAIN, Label
 
 TieBreak: TypeAlias = Literal["first", "abstain", "random"]
 TIE_BREAKS: tuple[str, ...] = get_args(TieBreak)

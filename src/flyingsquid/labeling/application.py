@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, overload
 
-from flyingsquid._numbers import is_whole
 from flyingsquid._registry import cluster_of
+from flyingsquid._values import is_whole
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.cache import Cache, open_cache
 from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk, read_classes, read_on_error

@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
-from flyingsquid._numbers import is_number
+from flyingsquid._values import can_be_iterated, is_number, is_one_of
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.failures import ApplyLog, Failure, Watch, merge_failures
 from flyingsquid.labeling.functions import LabelingFunction
@@ -19,7 +19,7 @@ from flyingsquid.labeling.returned import FAILURE, Column, column_of_calls, colu
 from flyingsquid.labeling.rows import rows_of
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, Convention, encode
-from flyingsquid.votes.states import Label, can_be_iterated, is_one_of, smallest_dtype
+from flyingsquid.votes.states import Label, smallest_dtype
 
 OnError: TypeAlias = Literal["raise", "abstain"]
 

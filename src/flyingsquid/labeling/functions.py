@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, overload
 
+from flyingsquid._values import can_be_iterated
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.rows import Record
-from flyingsquid.votes.states import can_be_iterated
 
 
 class LabelingFunction:

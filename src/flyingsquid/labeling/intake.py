@@ -9,12 +9,11 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import can_be_iterated, is_whole
 from flyingsquid.exceptions import LabelingError, OptionError, VotesError
 from flyingsquid.labeling.chunks import sliced
 from flyingsquid.labeling.rows import open_table
 from flyingsquid.votes.frames import is_frame, is_lazy
-from flyingsquid.votes.states import can_be_iterated
 
 DEFAULT_CHUNK = 10_000
 

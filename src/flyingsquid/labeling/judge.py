@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from flyingsquid._values import listed
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.answers import ABSTAINED, REFUSED, UNPARSEABLE, Missing, class_name, refusal
 from flyingsquid.votes.encode import Convention, is_null
-from flyingsquid.votes.states import ABSTAIN, Label, listed
+from flyingsquid.votes.states import ABSTAIN, Label
 
 # Asking once more does not mend a program.
 _PROGRAM_ERRORS = (TypeError, AttributeError, NameError, ImportError, NotImplementedError, SyntaxError)

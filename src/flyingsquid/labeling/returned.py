@@ -9,10 +9,10 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_whole, told
 from flyingsquid.exceptions import LabelingError, VotesError
 from flyingsquid.votes.encode import as_column, is_null
-from flyingsquid.votes.states import ABSTAIN, code_of_reason, told
+from flyingsquid.votes.states import ABSTAIN, code_of_reason
 
 FAILED = code_of_reason("failed")
 ADVICE = "return an integer, a text or a boolean, and None or fs.ABSTAIN for no vote"

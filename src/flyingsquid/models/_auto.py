@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid._numbers import is_number
 from flyingsquid._remarks import say
+from flyingsquid._values import is_number, is_one_of
 from flyingsquid.analysis import concern_of_silence
 from flyingsquid.analysis.fit_test import independence_p_value
 from flyingsquid.estimate import OPINIONS, OpinionFit, fit_many, fit_opinion, resolve_balance
@@ -29,7 +29,6 @@ from flyingsquid.models import _options
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.distinct import compressed
-from flyingsquid.votes.states import is_one_of
 
 if TYPE_CHECKING:
     from flyingsquid.models.label_model import LabelModel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_whole
 from flyingsquid.exceptions import GraphError, IncompatibleError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes import Votes, as_votes

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import listed
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import Votes, as_votes, frames
 from flyingsquid.votes.chunks import located
 from flyingsquid.votes.gold import read_gold, read_task_gold
-from flyingsquid.votes.states import Label, listed, require_same
+from flyingsquid.votes.states import Label, require_same
 
 NO_YES = (0, 1)
 """The classes of every label: it does not apply, it applies."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._numbers import is_number, is_whole
+from flyingsquid._values import is_number, is_one_of, is_whole, listed, told
 from flyingsquid.estimate import MANY_CLASSES, METHODS, OPINIONS, worth_of_a_row
 from flyingsquid.estimate.linear_system import LARGEST_SYSTEM
 from flyingsquid.estimate.symmetric import SYMMETRIC
@@ -15,7 +15,7 @@ from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import MOST_CLASSES, is_one_of, listed, told
+from flyingsquid.votes.states import MOST_CLASSES
 
 # Beyond, no denominator of any data could pass.
 _MOST_ERRORS = 1e6

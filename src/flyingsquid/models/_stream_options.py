@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_one_of, is_whole, told
 from flyingsquid.estimate import MANY_CLASSES
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.graph import DependencyGraph
@@ -18,7 +18,7 @@ from flyingsquid.moments.adaptive import DyadicCounts
 from flyingsquid.moments.vectors import Layout
 from flyingsquid.moments.windows import DecayedCounts, RollingCounts, Window
 from flyingsquid.votes.encode import Convention
-from flyingsquid.votes.states import Label, is_one_of, told
+from flyingsquid.votes.states import Label
 
 # Methods that pass over the votes.
 _NEED_VOTES = (*(method for method in MANY_CLASSES if method != "agreement"), "anchored")

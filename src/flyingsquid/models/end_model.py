@@ -11,12 +11,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
+from flyingsquid._values import is_one_of, told
 from flyingsquid.exceptions import IncompatibleError, OptionError
 from flyingsquid.models._base import _NotFittedError
 from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.training_set import TrainingSet, to_training_set
-from flyingsquid.votes.states import is_one_of, told
 
 
 class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped

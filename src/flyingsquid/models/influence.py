@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from flyingsquid._numbers import is_whole
 from flyingsquid._remarks import listening
+from flyingsquid._values import is_whole
 from flyingsquid.analysis.reading import winners
 from flyingsquid.analysis.table import Scalar, Table
 from flyingsquid.exceptions import NotIdentifiableError, OptionError

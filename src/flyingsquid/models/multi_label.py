@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import has_fit_parameter
 
 from flyingsquid._remarks import listening, say
+from flyingsquid._values import is_one_of, listed, told
 from flyingsquid.analysis import Table
 from flyingsquid.analysis.table import Scalar, as_scalar
 from flyingsquid.exceptions import (
@@ -30,7 +31,7 @@ from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label, is_one_of, listed, require_same, told
+from flyingsquid.votes.states import Label, require_same
 from flyingsquid.votes.weights import read_weights
 
 OnFailure: TypeAlias = Literal["raise", "majority"]

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._numbers import is_number, is_whole
 from flyingsquid._remarks import say
+from flyingsquid._values import is_number, is_whole
 from flyingsquid.estimate.residuals import FitStatistic
 from flyingsquid.estimate.structure import LARGEST_GROUP, LEAST_GROUPS, Edge, Structure, learn_edges
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError

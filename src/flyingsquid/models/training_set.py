@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
-from flyingsquid._numbers import is_number
+from flyingsquid._values import is_number
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import as_votes

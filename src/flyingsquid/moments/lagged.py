@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from flyingsquid._values import listed
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
 from flyingsquid.io import State, read_state, write_state
 from flyingsquid.moments import files
@@ -17,7 +18,6 @@ from flyingsquid.moments.lagged_counting import count_lagged, count_votes
 from flyingsquid.moments.moments import Moments
 from flyingsquid.votes import Votes, as_votes, one_row
 from flyingsquid.votes.lengths import read_lengths, starts_of
-from flyingsquid.votes.states import listed
 
 KIND = "SequenceMoments"
 # Float counts may fall below zero by this share of all pairs when parts are subtracted.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid._registry import distributed_votes
+from flyingsquid._values import listed
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, read_state, write_state
@@ -21,7 +22,7 @@ from flyingsquid.moments.tables import count_missing, count_tables
 from flyingsquid.votes import REASONS, VoteChunks, as_chunks, as_votes
 from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.packing import all_patterns
-from flyingsquid.votes.states import Label, listed, require_same, shown_name, shown_names
+from flyingsquid.votes.states import Label, require_same, shown_name, shown_names
 from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
 
 # Float counts may fall below zero by this share of all items when parts are subtracted.

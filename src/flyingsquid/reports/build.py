@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.io.atomic import replacing
 from flyingsquid.reports.page import page
@@ -24,7 +25,6 @@ from flyingsquid.reports.sections.rows import rows_section
 from flyingsquid.reports.sections.sources import sources_section
 from flyingsquid.reports.sections.summary import summary_section
 from flyingsquid.reports.study import Study, make_study
-from flyingsquid.votes.states import told
 
 _SECTIONS = (
     summary_section,

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from flyingsquid._values import can_be_iterated
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.coerce import as_votes
 from flyingsquid.votes.encode import Convention
 from flyingsquid.votes.longform import declared_names
-from flyingsquid.votes.states import Label, can_be_iterated, read_names
+from flyingsquid.votes.states import Label, read_names
 from flyingsquid.votes.votes import Votes
 
 # Rows of an array are read so many cells at a time.

@@ -11,18 +11,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import is_one_of, is_whole, listed, told
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.states import (
-    ABSTAIN,
-    MOST_CLASSES,
-    REASONS,
-    Label,
-    code_of_reason,
-    is_one_of,
-    listed,
-    smallest_dtype,
-    told,
-)
+from flyingsquid.votes.states import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 
 Locate = Callable[[int, int], str]
 """Where the cell (row, column) stands, in words for a message."""
@@ -78,10 +69,10 @@ class Convention:
     @property
     def is_plain(self) -> bool:
         """Whether integer labels already are their codes."""
-        if self.reasons or not _is_integer(self.abstain) or self.abstain != ABSTAIN:
+        if self.reasons or not is_whole(self.abstain) or self.abstain != ABSTAIN:
             return False
         return self.classes is None or (
-            all(_is_integer(c) for c in self.classes) and self.classes == tuple(range(len(self.classes)))
+            all(is_whole(c) for c in self.classes) and self.classes == tuple(range(len(self.classes)))
         )
 
     def missing_code(self, value: Any) -> int | None:
@@ -411,10 +402,6 @@ def plain_number(value: Any) -> Any:
     if isinstance(value, Decimal) and value.is_finite():
         return int(value) if value == value.to_integral_value() else float(value)
     return value
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
 
 
 def _is_number(value: Any) -> bool:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from flyingsquid._values import is_one_of, listed, told
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.encode import Convention, as_column, encode, in_column, is_null
-from flyingsquid.votes.states import ABSTAIN, Label, is_one_of, listed, shown_names, smallest_dtype, told
+from flyingsquid.votes.states import ABSTAIN, Label, shown_names, smallest_dtype
 
 _POLICIES = ("error", "first", "last", "majority")
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_whole, listed, told
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column, is_null
-from flyingsquid.votes.states import ABSTAIN, Label, listed, read_names, smallest_dtype, told
+from flyingsquid.votes.states import ABSTAIN, Label, read_names, smallest_dtype
 
 Threshold: TypeAlias = float | tuple[float, float]
 """One number, or (low, high) with no vote between."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid._numbers import is_whole
+from flyingsquid._values import is_whole, told
 from flyingsquid.exceptions import IncompatibleError, VotesError
 
 ABSTAIN = -1
@@ -37,41 +37,6 @@ def code_of_reason(reason: str) -> int:
 def smallest_dtype(n_classes: int) -> DTypeLike:
     """The smallest signed integer type that holds the codes of ``n_classes`` classes."""
     return np.min_scalar_type(-max(n_classes, len(REASONS)))
-
-
-def listed(labels: Sequence[Label], most: int = 6) -> str:
-    """Labels for a message, the rest of a long list left out.
-
-    >>> listed(("ham", "spam"))
-    "'ham', 'spam'"
-    """
-    return ", ".join(told(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
-
-
-def can_be_iterated(data: Any) -> bool:
-    """Whether there is something to go through; an array without dimensions says so, and cannot."""
-    if isinstance(data, np.ndarray):
-        return data.ndim > 0
-    # NumPy's numbers have the second method too.
-    return isinstance(data, Iterable) or (hasattr(data, "__getitem__") and not isinstance(data, np.generic))
-
-
-def told(value: Any, most: int = 80) -> str:
-    """A value for a message: cut short, and harmless where it cannot be written down.
-
-    >>> told("spam"), told("x" * 200)[:9]
-    ("'spam'", "'xxxxxxxx")
-    """
-    try:
-        text = repr(value)
-    except Exception:  # whatever a stranger's class does
-        return f"a value of type {type(value).__name__}"
-    return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def is_one_of(value: Any, known: Iterable[str]) -> bool:
-    """Whether an option is one of the known words; arrays and others are none, whatever they compare to."""
-    return isinstance(value, str) and value in known
 
 
 def shown_names(names: tuple[str, ...] | None, n_sources: int) -> tuple[str, ...]:

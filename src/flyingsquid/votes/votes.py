@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from flyingsquid._values import listed
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes import frames, longform
 from flyingsquid.votes.distinct import DistinctRows, distinct_codes
@@ -21,7 +22,6 @@ from flyingsquid.votes.states import (
     Codes,
     Label,
     check_codes,
-    listed,
     n_votes_in,
     read_columns,
     read_names,
