@@ -170,3 +170,12 @@ def test_the_library_never_prints():
         if package_of(path) != "cli":
             calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
             assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SRC).as_posix())
+def test_errors_tell_values_with_care(path):
+    """A number of 5,000 digits has no text, and a list of a million labels too much: ``told`` knows both."""
+    for error in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for part in ast.walk(error) if isinstance(error, ast.Raise) else ():
+            if isinstance(part, ast.FormattedValue) and part.conversion == ord("r"):
+                assert isinstance(part.value, ast.Call), f"line {error.lineno}: {{told(x)}} for {{x!r}}"

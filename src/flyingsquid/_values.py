@@ -28,6 +28,17 @@ def is_number(value: Any) -> bool:
     return is_whole(value) or isinstance(value, (float, np.floating))
 
 
+def is_null(value: Any) -> bool:
+    """Whether a Python value means "nothing": None, NaN, NaT or pandas.NA."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124  # NaN of any type
+    except Exception:
+        # pandas.NA answers neither yes nor no; an array here is refused later as unhashable.
+        return type(value).__name__ == "NAType"
+
+
 def is_one_of(value: Any, known: Iterable[str]) -> bool:
     """Whether an option is one of the known words; arrays and others are none, whatever they compare to."""
     return isinstance(value, str) and value in known

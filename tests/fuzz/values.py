@@ -66,7 +66,7 @@ class NoArray:
 SURPRISES = [NoEquality, NoHash, NoText, NoTruth, NoLength, NoArray]
 PLAIN: list[Any] = [
     0, 1, 2, -1, -2, 7, 126, 127, 128, 255, 256, 32766, 32767, 32768, 2**31, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63),
-    10**30, -(10**30), 10**400, 0.0, -0.0, 0.5, 1.0, 1e-320, 1e308, float("nan"), float("inf"), -float("inf"), None,
+    10**30, -(10**30), 10**400, 10**5000, 0.0, -0.0, 0.5, 1.0, 1e-320, 1e308, float("nan"), float("inf"), -float("inf"), None,
     True, False, "", "a", "b", "é", "é", "\u202e", "\0", "\n", "\ud800", "😀" * 40, "nan", "-1", "0", "x" * 3000, b"a",
     b"\xff", 1j, complex("nan"), Decimal("1"), Decimal("NaN"), Decimal("sNaN"), Fraction(1, 3), (), (1,), [], [1, [2]],
     {}, {"a": 1}, set(), frozenset({1}), object, len, ..., NotImplemented, range(3), slice(3), np.int8(1), np.uint64(2**64 - 1),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_whole
+from flyingsquid._values import is_whole, told
 from flyingsquid.analysis.normal import wilson
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import read_items
@@ -84,7 +84,7 @@ def calibrate(probability: Array, occurred: NDArray[np.bool_], event: str, *, bi
     ([2, 2], [0.0, 0.5], 0.25)
     """
     if not is_whole(bins) or bins < 1:
-        raise OptionError(f"bins={bins!r} is no number of bins")
+        raise OptionError(f"bins={told(bins)} is no number of bins")
     edges = np.linspace(0.0, 1.0, int(bins) + 1)
     at = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, int(bins) - 1)
     counts = np.bincount(at, minlength=int(bins)).astype(np.int64)

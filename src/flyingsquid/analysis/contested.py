@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid._values import is_whole
+from flyingsquid._values import is_whole, told
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
 from flyingsquid.analysis.table import Scalar, Table, as_scalar
@@ -142,7 +142,7 @@ def contested_rows(
     [(68, (2, 2), 0), (63, (2, 2), 1)]
     """
     if not is_whole(n) or n < 0:
-        raise OptionError(f"n={n!r} is no number of rows")
+        raise OptionError(f"n={told(n)} is no number of rows")
     items = read_items(model, votes, y, task=task)
     first, counts = _patterns(items.votes)
     posterior = items.posterior[first]

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from flyingsquid._values import told
 from flyingsquid.cli.console import Voice
 from flyingsquid.cli.reading import Reading
 from flyingsquid.exceptions import GraphError, ModelFileError, OptionError
@@ -47,7 +48,7 @@ def read_graph(
             raise click.BadParameter("a chain has two rows or more, as in chain:6")
         return value
     if not os.path.isfile(value):
-        raise click.BadParameter(f"{value!r} is no file, and not 'learn' or a chain such as chain:6")
+        raise click.BadParameter(f"{told(value)} is no file, and not 'learn' or a chain such as chain:6")
     try:
         with open(value, encoding="utf-8") as file:
             return DependencyGraph.from_json(file.read())
@@ -69,7 +70,7 @@ def read_balance(_ctx: click.Context, _param: click.Parameter, value: str | None
         return [float(part) for part in parts]
     except ValueError:
         raise click.BadParameter(
-            f"{value!r}; 'estimate', 'uniform', or probabilities such as 0.7,0.3 or ham=0.7,spam=0.3"
+            f"{told(value)}; 'estimate', 'uniform', or probabilities such as 0.7,0.3 or ham=0.7,spam=0.3"
         ) from None
 
 

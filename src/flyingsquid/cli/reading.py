@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
 
 if TYPE_CHECKING:
@@ -30,14 +31,14 @@ def read_list(_ctx: click.Context, _param: click.Parameter, value: str | None) -
         return None
     parts = next(csv.reader([value], skipinitialspace=True), [])
     if not parts or not all(part.strip() for part in parts):
-        raise click.BadParameter(f"{value!r} has an empty part")
+        raise click.BadParameter(f"{told(value)} has an empty part")
     return [part.strip() for part in parts]
 
 
 def _read_triple(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     parts = read_list(ctx, param, value)
     if parts is not None and len(parts) != 3:
-        raise click.BadParameter(f"{value!r}; three columns are needed, as in --long item,source,label")
+        raise click.BadParameter(f"{told(value)}; three columns are needed, as in --long item,source,label")
     return None if parts is None else tuple(parts)
 
 

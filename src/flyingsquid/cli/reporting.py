@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flyingsquid._values import told
 from flyingsquid.cli.console import Voice
 from flyingsquid.cli.fitting import fit_model
 from flyingsquid.cli.reading import Reading
@@ -86,12 +87,12 @@ def records_of(chunk: VoteChunk, path: str, reading: Reading, step: int = 1) -> 
         found = {str(record.get(item)): record for record in records}
         absent = next((each for each in ids if each not in found), None)
         if absent is not None:
-            raise VoteFileError(f"{path}: no row has {item} {absent!r}, which is in {reading.file.path}")
+            raise VoteFileError(f"{path}: no row has {item} {told(absent)}, which is in {reading.file.path}")
         return [found[each] for each in ids]
     if len(records) != reading.file.n_items:
         raise VoteFileError(
             f"{path}: {len(records):,} rows for {reading.file.n_items:,} items; one an item is needed"
-            + (f", or a column {item!r}" if item else "")
+            + (f", or a column {told(item)}" if item else "")
         )
     return records[::step]
 

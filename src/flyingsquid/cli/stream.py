@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, get_args
 
 import click
 
+from flyingsquid._values import told
 from flyingsquid.cli.reading import FILE, read_list
 from flyingsquid.cli.stopping import StoppedBySignalError, leave_closed_pipe
 from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, read_checkpoint
@@ -29,7 +30,7 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
     if value == "auto":
         return value
     if not (value.isascii() and value.isdigit() and int(value) > 0):
-        raise click.BadParameter(f"{value!r} is no number of items, 1 or more, and not auto")
+        raise click.BadParameter(f"{told(value)} is no number of items, 1 or more, and not auto")
     return int(value)
 
 

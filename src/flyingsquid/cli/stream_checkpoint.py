@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from flyingsquid._values import told
 from flyingsquid.cli.stream_lines import Known
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
@@ -65,7 +66,7 @@ def read_checkpoint(path: str) -> Checkpoint:
     """Read what :func:`write_checkpoint` wrote; refused where it is damaged or something else."""
     state = read_state(path)
     if state.kind != online_files.CHECKPOINT:
-        raise ModelFileError(f"{path}: the file holds a {state.kind!r}, no checkpoint of a stream")
+        raise ModelFileError(f"{path}: the file holds a {told(state.kind)}, no checkpoint of a stream")
     meta = state.meta
     try:
         position = Position(**meta["position"])

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed
+from flyingsquid._values import listed, told
 from flyingsquid.exceptions import VotesError
 from flyingsquid.infer.decide import decide
 from flyingsquid.votes import ABSTAIN, Votes
@@ -241,12 +241,12 @@ class _Reader:
         for source, vote in votes.items():
             if vote is not None and type(vote) not in (str, int, bool):
                 raise _WrongLineError(
-                    f"source {source!r} says {_shown(vote)}; a vote is a text, a whole number, true, "
+                    f"source {told(source)} says {_shown(vote)}; a vote is a text, a whole number, true, "
                     "false or null"
                 )
             if vote not in self.codes and not self.open_classes:
                 raise _WrongLineError(
-                    f"source {source!r} says {_shown(vote)}; the classes are {listed(self.classes)}. "
+                    f"source {told(source)} says {_shown(vote)}; the classes are {listed(self.classes)}. "
                     "--new-classes add takes it in"
                 )
         for vote in votes.values():

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._values import told
 from flyingsquid.datasets.simulator import Simulation, simulate
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes
@@ -61,11 +62,11 @@ def simulate_drift(
     [[0.9, 0.7], [0.75, 0.7], [0.6, 0.7]]
     """
     if kind not in get_args(Kind):
-        raise OptionError(f"kind={kind!r} is unknown; one of {', '.join(get_args(Kind))}")
+        raise OptionError(f"kind={told(kind)} is unknown; one of {', '.join(get_args(Kind))}")
     if not 0 < at < 1:
-        raise OptionError(f"at={at!r}; a share of the stream above 0 and below 1 is needed")
+        raise OptionError(f"at={told(at)}; a share of the stream above 0 and below 1 is needed")
     if period is not None and period < 2:
-        raise OptionError(f"period={period!r}; two items or more are needed")
+        raise OptionError(f"period={told(period)}; two items or more are needed")
     first, last = (np.atleast_1d(np.asarray(ends, np.float64)) for ends in (before, after))
     if first.shape != last.shape or not ((last >= 0) & (last <= 1)).all():
         raise OptionError("before and after must be probabilities, one a source in each")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import is_number, is_whole
+from flyingsquid._values import is_number, is_whole, told
 from flyingsquid.datasets.simulator import Simulation, read_balance, read_sources, simulate
 from flyingsquid.estimate.drawing import draw_truths
 from flyingsquid.estimate.proportional import tables_from_edges
@@ -75,14 +75,14 @@ def simulate_graph(
     (1000, 3)
     """
     if not isinstance(graph, DependencyGraph):
-        raise OptionError(f"graph={graph!r} is none; pass a DependencyGraph")
+        raise OptionError(f"graph={told(graph)} is none; pass a DependencyGraph")
     for name, share, least in (("correlation", correlation, -1), ("copying", copying, 0)):
         if not is_number(share) or not least <= share < 1 or share == -1:
-            raise OptionError(f"{name}={share!r}; a number above {least} and below 1 is needed")
+            raise OptionError(f"{name}={told(share)}; a number above {least} and below 1 is needed")
     if not is_whole(n_classes) or n_classes < 2 or (n_classes > 2 and correlation < 0):
         raise OptionError(
-            f"n_classes={n_classes!r}, correlation={correlation}; two classes or more are needed, and more "
-            "than two have no correlation below 0"
+            f"n_classes={told(n_classes)}, correlation={correlation}; two classes or more are needed, and "
+            "more than two have no correlation below 0"
         )
     right = np.broadcast_to(np.asarray(accuracies, np.float64), graph.n_sources)
     if n_classes == 2:

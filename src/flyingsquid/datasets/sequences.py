@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import is_number
+from flyingsquid._values import is_number, told
 from flyingsquid.datasets.simulator import Simulation, simulate
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes
@@ -70,7 +70,7 @@ def simulate_sequence(
     """
     for name, share in (("persistence", persistence), ("error_persistence", error_persistence)):
         if not is_number(share) or not 0 <= share < 1:
-            raise OptionError(f"{name}={share!r}; a number from 0 up to, but not including, 1 is needed")
+            raise OptionError(f"{name}={told(share)}; a number from 0 up to, but not including, 1 is needed")
     fresh = simulate(n_items, accuracies, coverage=coverage, class_balance=class_balance, rng=rng)
     sequences = read_lengths(lengths, n_items)
     starts = starts_of(sequences)

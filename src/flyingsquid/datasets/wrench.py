@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError, VotesError
 from flyingsquid.formats.wrench_json import WrenchItems, read_class_names, read_items
 from flyingsquid.votes import Votes
@@ -45,7 +46,9 @@ class WrenchSplit:
         for key, content in zip(self.ids, self.data, strict=True):
             if not isinstance(content.get("text"), str):
                 found = ", ".join(map(repr, content)) or "nothing"
-                raise VotesError(f"item {key!r} has no text; its data holds {found}, see the attribute data")
+                raise VotesError(
+                    f"item {told(key)} has no text; its data holds {found}, see the attribute data"
+                )
         return [content["text"] for content in self.data]
 
     def __len__(self) -> int:
@@ -68,7 +71,7 @@ class Wrench:
 
     def __getitem__(self, split: str) -> WrenchSplit:
         if split not in self.splits:
-            raise VotesError(f"there is no split {split!r}; there are {', '.join(self.splits)}")
+            raise VotesError(f"there is no split {told(split)}; there are {', '.join(self.splits)}")
         return self.splits[split]
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._registry import reader_of
+from flyingsquid._values import told
 from flyingsquid.distributed.labels import kind_of, require_free
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.chunks import OnError, label_chunk, read_classes, read_on_error
@@ -37,8 +38,8 @@ class Application:
             for name, column in zip(said.names, said.columns, strict=True):
                 if column.kind not in (None, "int"):
                     raise LabelingError(
-                        f"function {name!r} returned {column.values[0]!r}; on a cluster classes that are no "
-                        "numbers are declared, by classes="
+                        f"function {told(name)} returned {told(column.values[0])}; on a cluster classes that "
+                        "are no numbers are declared, by classes="
                     )
         said.classes(self.classes)  # refuses a vote outside of them
         missing, kind = (ABSTAIN, np.int64) if "int64" in self.kinds.values() else (None, object)
@@ -88,7 +89,9 @@ def apply(
     read_on_error(on_error)
     absent = [name for name in keep if name not in parts.columns]
     if absent:
-        raise OptionError(f"keep= names {absent[0]!r}; the frame has {', '.join(map(str, parts.columns))}")
+        raise OptionError(
+            f"keep= names {told(absent[0])}; the frame has {', '.join(map(str, parts.columns))}"
+        )
     kind = "int64" if known is None else kind_of(known)
     kinds = {function.name: kind for function in functions}
     require_free(kinds, tuple(keep))

@@ -10,12 +10,14 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered
 from flyingsquid.votes import ABSTAIN, Votes, as_votes
 from flyingsquid.votes.chunks import is_empty
-from flyingsquid.votes.encode import Convention, encode, is_null, plain_number, undo_text_coercion
+from flyingsquid.votes.convention import Convention
+from flyingsquid.votes.encode import encode, plain_number, undo_text_coercion
 from flyingsquid.votes.frames import is_frame
 from flyingsquid.votes.states import Label, require_same
 
@@ -76,7 +78,7 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
         columns = by_name if reader.columns is None else reader.columns
         absent = [name for name in columns if name not in by_name]
         if absent:
-            raise VotesError(f"no column {absent[0]!r}; there are {', '.join(map(str, by_name))}")
+            raise VotesError(f"no column {told(absent[0])}; there are {', '.join(map(str, by_name))}")
         found = tuple(_of_series(by_name[name]) for name in columns)
         for name, labels in zip(columns, found, strict=True):
             _require_classes(labels, f"source {str(name)!r}", by_name[name].to_list)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.distributed.chunks import Reader
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import Votes
@@ -121,7 +122,7 @@ def require_free(kinds: dict[str, str], keep: tuple[Any, ...]) -> None:
     """Refuse columns of one name."""
     taken = set(kinds) & set(map(str, keep))
     if taken:
-        raise OptionError(f"keep= names the column {min(taken)!r}, which is written here; rename it")
+        raise OptionError(f"keep= names the column {told(min(taken))}, which is written here; rename it")
 
 
 def _fields(method: str, classes: NDArray[Any], tail: tuple[int, ...]) -> tuple[str, ...]:

@@ -11,13 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from flyingsquid._registry import reader_of
-from flyingsquid._values import listed
+from flyingsquid._values import listed, told
 from flyingsquid.distributed import chunks
 from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered, Moments
-from flyingsquid.votes.encode import Convention, encode
+from flyingsquid.votes.convention import Convention
+from flyingsquid.votes.encode import encode
 from flyingsquid.votes.states import Label, require_same
 
 
@@ -158,7 +159,7 @@ def votes(
         )
         for name in (*chosen, *kept):
             if name not in present:
-                raise VotesError(f"no column {name!r}; the frame has {', '.join(map(str, present))}")
+                raise VotesError(f"no column {told(name)}; the frame has {', '.join(map(str, present))}")
         if not chosen:
             raise VotesError("no column of votes is left; one column a source is needed")
     known = Convention.declared(classes).classes
@@ -167,5 +168,5 @@ def votes(
 
 def _listed(option: str, names: Any) -> tuple[Any, ...]:
     if isinstance(names, str):
-        raise OptionError(f"{option}={names!r} is one text; pass a list of column names")
+        raise OptionError(f"{option}={told(names)} is one text; pass a list of column names")
     return tuple(names)

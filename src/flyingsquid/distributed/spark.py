@@ -9,6 +9,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
+from flyingsquid._values import told
 from flyingsquid.distributed.chunks import PICK, attempt, merge
 from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import OptionError, VotesError
@@ -98,8 +99,8 @@ class SparkParts:
             kind = self.frame.schema[name].dataType
             if kind.typeName().split("(")[0] not in _VOTE_TYPES:
                 raise VotesError(
-                    f"column {name!r} has the type {kind.simpleString()}; votes are whole numbers, texts or "
-                    f"booleans. {PICK}"
+                    f"column {told(name)} has the type {kind.simpleString()}; votes are whole numbers, texts "
+                    f"or booleans. {PICK}"
                 )
 
     def _everywhere(self, value: Any) -> Any:
@@ -129,7 +130,7 @@ def parts_of(data: Any) -> SparkParts:
     columns = tuple(data.columns)
     if len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
-        raise VotesError(f"two columns are called {twice!r}; rename one of them")
+        raise VotesError(f"two columns are called {told(twice)}; rename one of them")
     return SparkParts(data, columns)
 
 

@@ -32,7 +32,7 @@ def resolve_balance(
     wanted = f"one probability for each of the classes {', '.join(map(repr, classes[:8]))}"
     if isinstance(class_balance, str):
         raise OptionError(
-            f"class_balance={class_balance!r} is unknown; pass 'uniform', 'estimate', or {wanted}"
+            f"class_balance={told(class_balance)} is unknown; pass 'uniform', 'estimate', or {wanted}"
         )
     try:
         balance = np.asarray(class_balance, dtype=np.float64)

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.estimate.centered import CenteredMoments
 from flyingsquid.estimate.flags import SourceFlags
 from flyingsquid.estimate.rank_one import fit_rank_one
@@ -92,8 +93,8 @@ def fit_conditional(
     _require_three_groups(separation, centered.variance > 0, method)
     if (comparable.sum(axis=1) >= 2).sum() < 3:
         raise NotIdentifiableError(
-            f"method={method!r} compares three sources at a time, and fewer than three different ones vote "
-            "in more than one way. Add sources, or use MajorityVote"
+            f"method={told(method)} compares three sources at a time, and fewer than three different ones "
+            "vote in more than one way. Add sources, or use MajorityVote"
         )
     product = np.outer(centered.variance, centered.variance)
     noise = np.maximum(centered.noise, _NOISE_FLOOR * product)
@@ -101,7 +102,7 @@ def fit_conditional(
     signs, group = relative_signs(centered.covariance, product, centered.n_items, comparable)
     if np.bincount(group).max() < 3:
         raise NotIdentifiableError(
-            f"method={method!r} found no three sources that vary together beyond chance at "
+            f"method={told(method)} found no three sources that vary together beyond chance at "
             f"{centered.n_items:,.0f} items. Add items or sources, or use MajorityVote"
         )
     spread = np.sqrt(centered.variance)
@@ -138,8 +139,8 @@ def _require_three_groups(separation: Separation, varies: NDArray[np.bool_], met
     groups = separation.n_groups(varies)
     if groups < 3 <= varies.sum():
         raise NotIdentifiableError(
-            f"method={method!r} compares three sources that are independent given the truth, and the graph "
-            f"leaves {groups} separated groups. Class-conditional sources are not determined by fewer: "
+            f"method={told(method)} compares three sources that are independent given the truth, and the "
+            f"graph leaves {groups} separated groups. Class-conditional sources are not determined by fewer: "
             "declare fewer source edges, or add sources"
         )
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import listed, told
 from flyingsquid.estimate.balance import TaskBalance
 from flyingsquid.estimate.binary import BinaryFit, Evidence, fit_binary
 from flyingsquid.estimate.gold import GoldCounts
@@ -220,14 +221,14 @@ def _refuse_idle_options(moments: Moments, own: tuple[int, ...], options: Option
     if idle:
         name = moments.source_names[named[0] if named else own[0]]
         raise OptionError(
-            f"{idle}= has no part in judging {name!r}: the graph leaves fewer than three separated groups "
-            "around its task, so it is judged by the class balance, whose estimates carry their sign and use "
-            "no triplets"
+            f"{idle}= has no part in judging {told(name)}: the graph leaves fewer than three separated "
+            "groups around its task, so it is judged by the class balance, whose estimates carry their sign "
+            "and use no triplets"
         )
 
 
 def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, method: str) -> NoReturn:
-    shown = ", ".join(repr(moments.source_names[i]) for i in own[:5]) + (", ..." if len(own) > 5 else "")
+    shown = listed([moments.source_names[i] for i in own], 5)
     instead = "declare fewer edges, or add sources"
     if method in SYMMETRIC:
         instead += "; or pass a lopsided class_balance, which can stand in for the third"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.exceptions import NotIdentifiableError
 
@@ -45,8 +46,9 @@ def accuracies_from_balance(
     direct, error = mean / expected, noise / abs(expected)
     if abs(direct[reference]) <= error[reference]:
         raise NotIdentifiableError(
-            f"no source's mean vote differs from 0 by more than its noise; the best, {names[reference]!r}, "
-            f"has {mean[reference]:.3g} ± {noise[reference]:.2g}. Add items, or sources for a triplet method"
+            "no source's mean vote differs from 0 by more than its noise; the best, "
+            f"{told(names[reference])}, has {mean[reference]:.3g} ± {noise[reference]:.2g}. Add items, or "
+            "sources for a triplet method"
         )
     apart = np.ones(len(mean), np.bool_) if groups is None else groups != groups[reference]
     accuracies, error = _pool(direct, error, signed, reference, apart)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import listed
 from flyingsquid.estimate.agreement import agreement_tables
 from flyingsquid.estimate.many import with_coverage
 from flyingsquid.estimate.refine import Passes, refine
@@ -83,7 +84,7 @@ def _places(votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.
 
 def _where(votes: Votes, graph: DependencyGraph, task: int) -> str:
     own, names = graph.sources_of(task), votes.source_names
-    shown = ", ".join(repr(names[i]) for i in own[:5]) + (", ..." if len(own) > 5 else "")
+    shown = listed([names[i] for i in own], 5)
     return f"sources {shown}" if graph.n_tasks == 1 else f"task {task}, sources {shown}"
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._values import told
 from flyingsquid.estimate.binary import Evidence, fit_binary
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
@@ -44,7 +45,7 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
                 triplets=None,
             )
         except NotIdentifiableError as error:
-            raise NotIdentifiableError(f"multiclass='one_vs_rest', class {label!r}: {error}") from error
+            raise NotIdentifiableError(f"multiclass='one_vs_rest', class {told(label)}: {error}") from error
         of_class = fit.tables[:, 1]  # P(another vote, vote k, no vote | Y = k)
         others = np.delete(rates, k, axis=1)
         total = others.sum(axis=1, keepdims=True)

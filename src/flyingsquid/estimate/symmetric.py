@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import listed, told
 from flyingsquid.estimate import triplets as solve
 from flyingsquid.estimate.centered import CenteredMoments
 from flyingsquid.estimate.flags import SourceFlags, comparable_pairs
@@ -188,10 +189,10 @@ def _require_three(flags: SourceFlags, separation: Separation, method: str, name
     if different >= 3:
         _require_three_groups(separation, ~flags.silent, method)
         return
-    shown = ", ".join(repr(names[i]) for i in voting[:5])
+    shown = listed([names[i] for i in voting], 5)
     alike = " (the others vote alike on every item)" if different < len(voting) else ""
     raise NotIdentifiableError(
-        f"method={method!r} compares three sources at a time, and only {different} different ones of "
+        f"method={told(method)} compares three sources at a time, and only {different} different ones of "
         f"{len(names)} vote: {shown}{alike}. Add sources, or use MajorityVote; if the classes are lopsided "
         "and their balance known, method='independencies' needs no third source"
     )
@@ -201,8 +202,8 @@ def _require_three_groups(separation: Separation, voting: NDArray[np.bool_], met
     groups = separation.n_groups(voting)
     if groups < 3:
         raise NotIdentifiableError(
-            f"method={method!r} compares three sources that are independent given the truth, and the graph "
-            f"leaves {groups} separated groups that vote. Declare fewer source edges, or add sources"
+            f"method={told(method)} compares three sources that are independent given the truth, and the "
+            f"graph leaves {groups} separated groups that vote. Declare fewer source edges, or add sources"
         )
 
 
@@ -215,7 +216,7 @@ def _require_triplets(
     if triplets is not None and unidentified.any():
         i = int(np.flatnonzero(unidentified)[0])
         raise NotIdentifiableError(
-            f"source {names[i]!r} is in none of the given triplets, or only in ones whose pairs never "
+            f"source {told(names[i])} is in none of the given triplets, or only in ones whose pairs never "
             "vote together or agree by chance; give it another triplet, or lower screen="
         )
     judged = int(np.isfinite(magnitudes.values).sum())

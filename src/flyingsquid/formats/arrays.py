@@ -18,7 +18,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid._values import listed
+from flyingsquid._values import listed, told
 from flyingsquid.exceptions import ModelFileError, VoteFileError, VotesError
 from flyingsquid.formats.coding import Coding, Survey
 from flyingsquid.formats.columns import Roles, Wanted
@@ -94,7 +94,7 @@ def read_npz(path: Path, wanted: Wanted, part: str | None) -> tuple[Roles, Matri
     for other in ("ids" if has_ids else None, wanted.gold):
         if other is not None and (other not in heads or heads[other].shape != (n,)):
             raise VoteFileError(
-                f"{other!r} is no array of {n:,} entries in this file; there are {listed([*heads])}"
+                f"{told(other)} is no array of {n:,} entries in this file; there are {listed([*heads])}"
             )
     if names and len(names) != heads[key].shape2[1]:
         raise VoteFileError(f"{len(names)} names for {heads[key].shape2[1]} sources")
@@ -247,9 +247,9 @@ def _read_head(file: Any, info: zipfile.ZipInfo | None = None) -> _Head:
 def _load(archive: zipfile.ZipFile, head: _Head, key: str) -> NDArray[Any]:
     """A whole array, unless it grows out of proportion when unpacked."""
     if head.dtype.hasobject:
-        raise VoteFileError(f"{key!r} holds Python objects (a pickle), which are never read from files")
+        raise VoteFileError(f"{told(key)} holds Python objects (a pickle), which are never read from files")
     if head.nbytes > max(_WHOLE, _RATIO * head.packed):
-        raise VoteFileError(f"{key!r} unpacks from {head.packed:,} to {head.nbytes:,} bytes; refused")
+        raise VoteFileError(f"{told(key)} unpacks from {head.packed:,} to {head.nbytes:,} bytes; refused")
     with archive.open(f"{key}.npy") as file:
         return np.asarray(npy_format.read_array(file, allow_pickle=False))
 
@@ -257,7 +257,7 @@ def _load(archive: zipfile.ZipFile, head: _Head, key: str) -> NDArray[Any]:
 def _blocks(archive: zipfile.ZipFile, head: _Head, key: str, rows: int) -> Iterator[NDArray[Any]]:
     """An array some rows at a time, whatever its size."""
     if head.dtype.hasobject:
-        raise VoteFileError(f"{key!r} holds Python objects (a pickle), which are never read from files")
+        raise VoteFileError(f"{told(key)} holds Python objects (a pickle), which are never read from files")
     if head.fortran and len(head.shape) > 1:
         whole = _load(archive, head, key)
         for at in range(0, len(whole), rows):
@@ -284,7 +284,7 @@ def _matrix_key(heads: dict[str, _Head], part: str | None) -> str:
     if part is not None:
         key = next((k for k in (part, f"L_{part}") if k in heads), None)
         if key is None:
-            raise VoteFileError(f"there is no array {part!r} or 'L_{part}'; there are {listed([*heads])}")
+            raise VoteFileError(f"there is no array {told(part)} or 'L_{part}'; there are {listed([*heads])}")
     elif "L" in heads:
         key = "L"
     else:
@@ -322,7 +322,7 @@ def _picked(names: list[str], wanted: Wanted) -> list[int] | None:
     unknown = [name for name in (*(wanted.sources or ()), *wanted.ignore) if name not in names]
     if unknown:
         raise VoteFileError(
-            f"there is no source {unknown[0]!r}; the sources are {listed(names) or 'without names'}"
+            f"there is no source {told(unknown[0])}; the sources are {listed(names) or 'without names'}"
         )
     chosen = wanted.sources if wanted.sources is not None else [n for n in names if n not in wanted.ignore]
     return [names.index(name) for name in chosen]
@@ -333,4 +333,4 @@ def _require_plain(wanted: Wanted, format: str) -> None:  # as in open_votes
         raise VoteFileError(f"{format} holds a matrix, which is the wide form")
     for option in (wanted.item or None, wanted.sources, wanted.gold, wanted.ignore or None):
         if option is not None:
-            raise VoteFileError(f"{format} has no names, so there is no column {option!r}")
+            raise VoteFileError(f"{format} has no names, so there is no column {told(option)}")

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed
+from flyingsquid._values import is_null, listed, told
 from flyingsquid.exceptions import OptionError, VoteFileError
-from flyingsquid.votes.encode import is_null
 from flyingsquid.votes.states import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "abstain", "abstained"})
@@ -60,10 +59,12 @@ class Wish:
         texts = frozenset(str(_whole(value)) for value in abstain or ())
         for value, reason in (reasons or {}).items():
             if reason not in REASONS:
-                raise OptionError(f"unknown reason {reason!r} for {value!r}; known: {', '.join(REASONS)}")
+                raise OptionError(
+                    f"unknown reason {told(reason)} for {told(value)}; known: {', '.join(REASONS)}"
+                )
         codes = {str(_whole(value)): code_of_reason(reason) for value, reason in (reasons or {}).items()}
         if isinstance(classes, str):
-            raise OptionError(f"classes={classes!r} is one text; pass a list of labels")
+            raise OptionError(f"classes={told(classes)} is one text; pass a list of labels")
         labels = None if classes is None else tuple(classes)
         if labels is not None and (signed or len(labels) < 2 or len(set(map(str, labels))) < len(labels)):
             what = (
@@ -71,10 +72,10 @@ class Wish:
                 if signed
                 else "two or more different ones are needed"
             )
-            raise OptionError(f"classes={list(labels)!r}: {what}")
+            raise OptionError(f"classes={told(list(labels))}: {what}")
         both = [label for label in labels or () if str(label) in texts or str(label) in codes]
         if both:
-            raise OptionError(f"{both[0]!r} is one of the classes and also means 'no vote'")
+            raise OptionError(f"{told(both[0])} is one of the classes and also means 'no vote'")
         return cls(labels, texts, signed, codes)
 
 
@@ -210,7 +211,7 @@ def _like_the_values(declared: tuple[Label, ...], survey: Survey) -> tuple[Label
 def _require_known(survey: Survey, coding: Coding, where: Where, advice: str) -> None:
     for value in survey.values:
         if coding.code_of(value) == UNKNOWN:
-            raise VoteFileError(f"{where(value)}: the vote {shown(value)} has no meaning; {advice}")
+            raise VoteFileError(f"{where(value)}: the vote {told(value)} has no meaning; {advice}")
 
 
 def _infer(votes: list[Any], survey: Survey, where: Where, notes: list[str]) -> tuple[Label, ...]:
@@ -232,18 +233,18 @@ def _infer(votes: list[Any], survey: Survey, where: Where, notes: list[str]) -> 
             raise _too_large(bad.strip(), where(bad))
         if kinds <= {"fraction", "whole"}:
             raise VoteFileError(
-                f"{where(bad)}: {shown(bad)} is a score and no class; Votes.from_scores reads scores, "
+                f"{where(bad)}: {told(bad)} is a score and no class; Votes.from_scores reads scores, "
                 "sources= (--sources) picks the columns of votes"
             )
     if "other" in kinds:
         bad = next(v for v in votes if _kind(v, survey.plain_text) == "other")
         raise VoteFileError(
-            f"{where(bad)}: {shown(bad)} is no vote; votes are texts, whole numbers, true or false"
+            f"{where(bad)}: {told(bad)} is no vote; votes are texts, whole numbers, true or false"
         )
     if len(kinds) > 1:
         one, other = (next(v for v in votes if _kind(v, survey.plain_text) == k) for k in sorted(kinds)[:2])
         raise VoteFileError(
-            f"votes mix types: {shown(one)} at {where(one)} and {shown(other)} at {where(other)}; "
+            f"votes mix types: {told(one)} at {where(one)} and {told(other)} at {where(other)}; "
             "sources= (--sources) picks the columns of votes, classes= (--classes) names all classes"
         )
     return _text_classes([str(v) for v in votes], notes)
@@ -290,7 +291,7 @@ def _whole_classes(found: list[int], survey: Survey, where: Where, notes: list[s
 
 
 def _too_large(number: int | str, where: str) -> VoteFileError:
-    text = number if isinstance(number, str) and len(number) <= 60 else shown(number)
+    text = number if isinstance(number, str) and len(number) <= 60 else told(number)
     return VoteFileError(f"{where}: the vote {text} is no class; it is larger than any number of 64 bits")
 
 
@@ -301,7 +302,7 @@ def _text_classes(found: list[str], notes: list[str]) -> tuple[Label, ...]:
             return _completed(sorted(found), pair)
     if len(found) < 2:
         raise VoteFileError(
-            f"only one class occurs, {shown(found[0])}, so the others are unknown; "
+            f"only one class occurs, {told(found[0])}, so the others are unknown; "
             "classes= (--classes) names all"
         )
     if len(found) > MOST_CLASSES:
@@ -361,12 +362,3 @@ def _whole(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def shown(value: Any, most: int = 60) -> str:
-    """A value for a message."""
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of thousands of digits
-        return "a huge number"
-    return text if len(text) <= most else text[: most - 3] + "..."

@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import ModelFileError, VoteFileError
-from flyingsquid.formats.coding import UNKNOWN, Coding, Survey, shown
+from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
+from flyingsquid.formats.columnar_codes import ArrowCoder
 from flyingsquid.formats.columns import Roles, Wanted, assign, require_different
-from flyingsquid.formats.matrices import encoded, is_plain
 from flyingsquid.formats.recognise import parquet_parts
 from flyingsquid.formats.side_by_side import ahead
 from flyingsquid.formats.streams import located, need_pyarrow, one_line
 from flyingsquid.formats.triples import Triples
 from flyingsquid.formats.unique import DistinctIds
 from flyingsquid.io import decode_labels
-from flyingsquid.votes.states import ABSTAIN, Label
+from flyingsquid.votes.states import Label
 
 META = b"flyingsquid"
 _FIRST_ROWS = 1000
@@ -136,7 +137,7 @@ class _Batches:
         for batch in self._parquet(part, texts).iter_batches(batch_size=rows, columns=list(columns)):
             absent = set(columns) - set(batch.schema.names)
             if absent:
-                raise VoteFileError(f"the column {min(absent)!r} is declared and not there; damaged")
+                raise VoteFileError(f"the column {told(min(absent))} is declared and not there; damaged")
             yield batch
 
 
@@ -193,8 +194,9 @@ class ColumnarVotes:
             "string_view",
         ):
             raise VoteFileError(
-                f"the column {name!r} has the type {kind}, which votes do not have; "
-                f"ignore=[{name!r}] (--ignore) leaves it out, sources= (--sources) picks the columns of votes"
+                f"the column {told(name)} has the type {kind}, which votes do not have; "
+                f"ignore=[{told(name)}] (--ignore) leaves it out, sources= (--sources) picks the columns of "
+                "votes"
             )
 
     def _extremes(self, columns: list[str]) -> list[Any]:
@@ -249,9 +251,9 @@ class ColumnarVotes:
 
     def _refuse_column(self, name: str, distinct: int) -> None:
         raise VoteFileError(
-            f"the column {name!r} has {distinct:,} or more different values on {self.n_items:,} rows, and is "
-            f"perhaps no source; ignore=[{name!r}] (--ignore) leaves it out, sources= (--sources) picks the "
-            "columns of votes"
+            f"the column {told(name)} has {distinct:,} or more different values on {self.n_items:,} rows, "
+            f"and is perhaps no source; ignore=[{told(name)}] (--ignore) leaves it out, sources= (--sources) "
+            "picks the columns of votes"
         )
 
     def find(self, value: Any) -> str | None:
@@ -272,7 +274,7 @@ class ColumnarVotes:
         return ahead(self._read(coding, rows))
 
     def _read(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
-        coder = _Coder(coding)
+        coder = ArrowCoder(coding)
         gold_name, item = self._roles.gold, self._roles.item
         row = 0
         for batch in self._file.batches(self._roles.columns, rows):
@@ -287,92 +289,12 @@ class ColumnarVotes:
                 i, j = (int(x) for x in np.argwhere(codes == UNKNOWN)[0])
                 bad = batch.column(self.names[j])[i].as_py()
                 raise VoteFileError(
-                    f"row {row + i}, source {self.names[j]!r}: the vote {shown(bad)} has no meaning"
+                    f"row {row + i}, source {told(self.names[j])}: the vote {told(bad)} has no meaning"
                 )
             if gold is not None and gold.size and gold.min() == UNKNOWN:
                 raise VoteFileError(f"a known label after row {row} is none of the classes")
             yield codes, None if item is None else _plain_ids(batch.column(item)), gold
             row += batch.num_rows
-
-
-class _Coder:
-    """Arrays of pyarrow to codes, each type in its own way."""
-
-    def __init__(self, coding: Coding) -> None:
-        self._coding = coding
-        self._types = need_pyarrow("columns").types
-        self._tables: dict[str, NDArray[Any]] = {}
-
-    def codes(self, array: Any) -> NDArray[Any]:
-        """Codes of an array, shape (n,); :data:`UNKNOWN` where a value has none."""
-        types, kind = self._types, array.type
-        if types.is_null(kind):
-            return np.full(len(array), ABSTAIN, np.int16)
-        if types.is_integer(kind):
-            return self._integers(array)
-        if types.is_boolean(kind):
-            array = array.cast("int8").fill_null(2)
-            return np.take(self._coding.table([False, True]), np.asarray(array))
-        if types.is_floating(kind):
-            return self._floats(array)
-        if not types.is_dictionary(kind):
-            array = array.dictionary_encode()
-        table = self._coding.table(array.dictionary.to_pylist()).astype(self._coding.dtype)
-        indices = array.indices
-        # "Nothing" stands last in the table, where -1 leads.
-        index = np.asarray(indices.cast("int32").fill_null(-1) if indices.null_count else indices)
-        try:
-            return np.take(table, index)
-        except IndexError as error:
-            raise VoteFileError("an entry of a dictionary does not exist; the file is damaged") from error
-
-    def _integers(self, array: Any) -> NDArray[Any]:
-        nulls = None
-        if array.null_count and array.type.bit_width == 8 and array.buffers()[0] is not None:
-            # Straight from memory, because this is most of the time that a large file takes; what stands in
-            # the place of a null gets a code too, and loses it.
-            bits, bytes_ = (np.frombuffer(part, np.uint8) for part in array.buffers())
-            here = slice(array.offset, array.offset + len(array))
-            values = bytes_[here].view(str(array.type))
-            valid = np.unpackbits(bits, count=here.stop, bitorder="little")[here]
-        else:
-            valid = None
-            nulls = np.asarray(array.is_null()) if array.null_count else None
-            values = np.asarray(array.fill_null(0) if nulls is not None else array)
-        if values.dtype.itemsize == 1:
-            codes = self._octets(values)
-            if valid is not None:
-                # All bits set is -1, "no vote".
-                codes = codes | (valid.view(np.int8) - np.int8(1))
-        else:
-            codes = encoded(values, self._coding)
-        if nulls is not None:
-            codes = np.where(nulls, codes.dtype.type(ABSTAIN), codes)
-        return codes
-
-    def _octets(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Codes of values of one byte; the values themselves, and no copy, where each is its own code."""
-        kind = values.dtype.str
-        if kind not in self._tables:
-            every = np.arange(256, dtype=np.uint8).view(values.dtype).tolist()
-            self._tables[kind] = self._coding.table(every)[:-1].astype(self._coding.dtype)
-        table = self._tables[kind]
-        if table.dtype == values.dtype and len(values):
-            within = np.arange(values.min(), int(values.max()) + 1)
-            if (table[within] == within).all():
-                return values
-        return np.take(table, values.view(np.uint8))
-
-    def _floats(self, array: Any) -> NDArray[Any]:
-        values = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-        missing = np.isnan(values)
-        known = np.where(missing, 0.0, values)
-        if is_plain(self._coding) and (np.abs(known) < 1 << 15).all() and (known == np.rint(known)).all():
-            codes = encoded(known.astype(np.int64), self._coding)
-        else:
-            codes = encoded(values, self._coding)
-        codes[missing] = ABSTAIN
-        return codes
 
 
 # ---------------------------------------------------------------------- small things

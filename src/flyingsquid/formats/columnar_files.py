@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.columnar import META
 from flyingsquid.formats.output import sink
@@ -84,7 +85,7 @@ class ColumnarVotesWriter:
         for j, name in enumerate(names):
             if name in columns or (name == "gold" and self._layout.has_gold):
                 raise VoteFileError(
-                    f"a source is called {name!r}, as another column would be; npz and jsonl keep it"
+                    f"a source is called {told(name)}, as another column would be; npz and jsonl keep it"
                 )
             columns[name] = self._labels.column(codes[:, j])
         if chunk.gold_codes is not None:

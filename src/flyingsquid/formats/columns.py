@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from flyingsquid._values import listed
+from flyingsquid._values import listed, told
 from flyingsquid.exceptions import OptionError, VoteFileError
 
 Form = Literal["wide", "long"]
@@ -48,13 +48,13 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if self.form not in (None, "wide", "long"):
-            raise OptionError(f"form={self.form!r} is unknown; 'wide' or 'long'")
+            raise OptionError(f"form={told(self.form)} is unknown; 'wide' or 'long'")
         if self.form == "wide" and self.long is not None:
             raise OptionError("long= names the columns of the long form, and form='wide' asks for the other")
         if self.item is True:
             raise OptionError("item=True; name the column, or pass False for none")
         if self.long is not None and len(set(self.long)) != 3:
-            raise OptionError(f"long={self.long!r}; three columns are needed: item, source, label")
+            raise OptionError(f"long={told(self.long)}; three columns are needed: item, source, label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def assign(names: Sequence[str], wanted: Wanted, first: Sequence[Sequence[Any]] 
     present = set(names)
     for name in (*(wanted.sources or ()), *wanted.ignore, *(wanted.long or ()), wanted.gold, wanted.item):
         if isinstance(name, str) and name not in present:
-            raise VoteFileError(f"there is no column {name!r}; the columns are {listed(names)}")
+            raise VoteFileError(f"there is no column {told(name)}; the columns are {listed(names)}")
     long = _long_columns(names, wanted)
     if wanted.form == "long" and long is None:
         raise VoteFileError(
@@ -105,7 +105,7 @@ def require_different(names: Sequence[str]) -> None:
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise VoteFileError(
-            f"two columns are called {twice[0]!r}; column names must differ "
+            f"two columns are called {told(twice[0])}; column names must differ "
             "(header=False, --no-header, if the first line holds votes)"
         )
 
@@ -132,7 +132,7 @@ def _long_roles(long: tuple[str, str, str], wanted: Wanted) -> Roles:
             "form='wide' (--wide) or long= (--long) says otherwise"
         )
     if wanted.gold in long:
-        raise OptionError(f"gold={wanted.gold!r} is also a column of long={','.join(long)}")
+        raise OptionError(f"gold={told(wanted.gold)} is also a column of long={','.join(long)}")
     return Roles("long", long[0], (), long[1], long[2], wanted.gold, tuple(notes))
 
 
@@ -146,7 +146,7 @@ def _wide_roles(names: Sequence[str], wanted: Wanted, first: Sequence[Sequence[A
         sources = wanted.sources
         for name in (item, wanted.gold):
             if name is not None and name in sources:
-                raise OptionError(f"the column {name!r} cannot be a source and something else too")
+                raise OptionError(f"the column {told(name)} cannot be a source and something else too")
         return Roles("wide", item, sources, gold=wanted.gold, notes=tuple(notes))
     rest = [name for name in names if name not in taken and name != item]
     golden = [name for name in rest if name.strip().lower() in GOLD_NAMES]

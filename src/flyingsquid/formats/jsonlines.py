@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.coding import shown
 from flyingsquid.formats.columns import GOLD_NAMES, ITEM_NAMES
 from flyingsquid.formats.streams import Input, one_line, text_blocks
 from flyingsquid.formats.wrench_json import RepeatedKeyError, without_repetition
@@ -64,7 +64,7 @@ class JsonTable:
                 raise VoteFileError(f"{where} is a list, and the first an object with names")
             return self._positions(found, where)
         if not isinstance(found, dict):
-            raise VoteFileError(f"{where} is {shown(found)}; an object or a list of votes is needed")
+            raise VoteFileError(f"{where} is {told(found)}; an object or a list of votes is needed")
         if not self.nested:
             if not self.has_names:
                 raise VoteFileError(f"{where} is an object, and the first a list of votes")
@@ -97,7 +97,7 @@ def _checked(found: dict[str, Any], where: str) -> dict[str, Any]:
     for name, value in found.items():
         if not isinstance(value, _PLAIN):
             raise VoteFileError(
-                f"{where}: {name!r} holds {shown(value)}, which is no vote; votes are texts, whole "
+                f"{where}: {told(name)} holds {told(value)}, which is no vote; votes are texts, whole "
                 "numbers, true, false or null, beside the other fields or under 'votes'"
             )
     return found

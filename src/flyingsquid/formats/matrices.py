@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.coding import UNKNOWN, Coding, Survey, shown
+from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
 from flyingsquid.formats.unique import DistinctIds
 from flyingsquid.votes.states import ABSTAIN, REASONS, Label
 
@@ -83,7 +84,7 @@ class MatrixVotes:
             if codes.size and codes.min() == UNKNOWN:
                 i, j = (int(x) for x in np.argwhere(codes == UNKNOWN)[0])
                 bad = votes[i, j].item()
-                raise VoteFileError(f"row {row + i}, {self._name(j)}: the vote {shown(bad)} has no meaning")
+                raise VoteFileError(f"row {row + i}, {self._name(j)}: the vote {told(bad)} has no meaning")
             known = None if gold is None else self._coded(gold[:, None], coding)[:, 0]
             if known is not None and known.size and known.min() == UNKNOWN:
                 raise VoteFileError(f"a known label is none of the classes, from row {row} on")

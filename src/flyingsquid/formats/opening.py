@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
+from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.formats.arrays import read_npy, read_npz
 from flyingsquid.formats.coding import Coding, Survey, Wish, decide
@@ -23,7 +24,6 @@ from flyingsquid.formats.streams import Input, located, open_input
 from flyingsquid.formats.tables import read_table
 from flyingsquid.formats.wrench import is_wrench, read_folder, read_wrench
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.encode import is_null
 from flyingsquid.votes.states import Codes, Label, shown_names
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -225,9 +225,9 @@ def open_votes(
     wanted = Wanted(form, item, _names(sources), _names(ignore) or (), gold, long and _triple(long))
     wish = Wish.read(classes, abstain, signed, reasons)
     if duplicates not in ("error", "first", "last", "majority"):
-        raise OptionError(f"duplicates={duplicates!r} is unknown; error, first, last or majority")
+        raise OptionError(f"duplicates={told(duplicates)} is unknown; error, first, last or majority")
     if chunk_rows is not None and chunk_rows < 1:
-        raise OptionError(f"chunk_rows={chunk_rows!r}; at least one item a chunk is needed")
+        raise OptionError(f"chunk_rows={told(chunk_rows)}; at least one item a chunk is needed")
     given = open_input(path)
     with located(given.shown):
         found = format_of(given, format)
@@ -276,14 +276,14 @@ def _names(names: Iterable[str] | None) -> tuple[str, ...] | None:
     if names is None:
         return None
     if isinstance(names, str):
-        raise OptionError(f"{names!r} is one text; pass a list of column names")
+        raise OptionError(f"{told(names)} is one text; pass a list of column names")
     return tuple(names)
 
 
 def _triple(long: Iterable[str]) -> tuple[str, str, str]:
     names = tuple(long)
     if isinstance(long, str) or len(names) != 3:
-        raise OptionError(f"long={long!r}; three columns are needed: item, source, label")
+        raise OptionError(f"long={told(long)}; three columns are needed: item, source, label")
     return names
 
 

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.formats.streams import Input
 
@@ -122,4 +123,4 @@ def _unpacked(name: str) -> str:
 def check_format(declared: str | None) -> None:
     """Refuse an unknown format."""
     if declared is not None and declared not in FORMATS:
-        raise OptionError(f"format={declared!r} is unknown; one of {', '.join(FORMATS)}")
+        raise OptionError(f"format={told(declared)} is unknown; one of {', '.join(FORMATS)}")

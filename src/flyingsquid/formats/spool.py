@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.coding import UNKNOWN, Coding, Survey, shown
+from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
 from flyingsquid.formats.streams import temporary
 from flyingsquid.formats.unique import DistinctIds
 from flyingsquid.votes.states import ABSTAIN
@@ -84,8 +85,8 @@ class Spool:
             if len(self._numbers) >= NOTHING:
                 name = self.names[j] if j < len(self.names) else "of known labels"
                 raise VoteFileError(
-                    f"there are more than {NOTHING - 1:,} different values, by the column {name!r}, which is "
-                    "perhaps none of votes; sources= (--sources) picks the columns of votes"
+                    f"there are more than {NOTHING - 1:,} different values, by the column {told(name)}, "
+                    "which is perhaps none of votes; sources= (--sources) picks the columns of votes"
                 )
         small = len(self._numbers) < 256
         data = (matrix.astype(np.uint8) if small else matrix).tobytes()
@@ -183,5 +184,5 @@ class Spool:
         codes = np.take(table, numbers)
         if codes.size and codes.min() == UNKNOWN:
             value = list(self._numbers)[int(numbers[codes == UNKNOWN].flat[0])]
-            raise VoteFileError(f"{self.find(value)}: the vote {shown(value)} has no meaning")
+            raise VoteFileError(f"{self.find(value)}: the vote {told(value)} has no meaning")
         return codes

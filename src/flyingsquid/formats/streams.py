@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError, VoteFileError, VotesError
 
 BLOCK = 1 << 20
@@ -76,7 +77,7 @@ def open_input(path: str | os.PathLike[str]) -> Input:
         return _spooled(sys.stdin.buffer, "standard input")
     shown = os.fspath(path)
     if not isinstance(shown, str):
-        raise OptionError(f"path={path!r} is no text")
+        raise OptionError(f"path={told(path)} is no text")
     with located(shown):
         if "\0" in shown:
             raise VoteFileError("a path cannot hold a NUL character")

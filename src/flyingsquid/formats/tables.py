@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from flyingsquid._values import listed
+from flyingsquid._values import listed, told
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.coding import shown
 from flyingsquid.formats.columns import GOLD_NAMES, Roles, Wanted, assign
 from flyingsquid.formats.delimited import DelimitedTable
 from flyingsquid.formats.jsonlines import OUTER, JsonTable, outer_names
@@ -69,7 +68,7 @@ def _nested_roles(block: Block, wanted: Wanted) -> Roles:
     gold = None if wanted.gold is None else OUTER + wanted.gold
     for field in (item, gold):
         if field is not None and field not in block:
-            raise VoteFileError(f"there is no field {field[1:]!r}; there are {listed(_outer(block))}")
+            raise VoteFileError(f"there is no field {told(field[1:])}; there are {listed(_outer(block))}")
     notes = [
         f"the field {f[1:]!r} looks like known labels and was left out; gold={f[1:]!r} (--gold) uses it"
         for f in golden
@@ -123,7 +122,7 @@ def _require_ids(ids: Sequence[Any], before: int) -> None:
     for row, value in enumerate(ids, before):
         if value is None or value == "" or isinstance(value, (list, dict, float)):
             raise VoteFileError(
-                f"row {row} has no item identifier ({shown(value)}); item=False (--no-item) goes without"
+                f"row {row} has no item identifier ({told(value)}); item=False (--no-item) goes without"
             )
 
 
@@ -136,8 +135,8 @@ def _require_one_kind(columns: Sequence[Sequence[Any]], names: Sequence[str]) ->
     numbers = [kind for kind in (int, float) if kind in kinds]
     if bool in kinds and numbers:
         raise VoteFileError(
-            f"votes mix true and false (source {names[kinds[bool]]!r}) with numbers "
-            f"(source {names[kinds[numbers[0]]]!r}); use one type"
+            f"votes mix true and false (source {told(names[kinds[bool]])}) with numbers "
+            f"(source {told(names[kinds[numbers[0]]])}); use one type"
         )
 
 
@@ -148,7 +147,7 @@ def _require_sources(votes: Spool, wanted: Wanted) -> None:
     for name, (distinct, rows) in zip(votes.names, votes.distinct_counts(), strict=True):
         if distinct > _LOOKS_LIKE_NO_SOURCE and distinct > rows / 2:
             raise VoteFileError(
-                f"the column {name!r} has {distinct:,} different values on {rows:,} rows, and is perhaps no "
-                f"source; ignore=[{name!r}] (--ignore) leaves it out, sources= (--sources) picks the columns "
-                "of votes"
+                f"the column {told(name)} has {distinct:,} different values on {rows:,} rows, and is perhaps "
+                f"no source; ignore=[{told(name)}] (--ignore) leaves it out, sources= (--sources) picks the "
+                "columns of votes"
             )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.formats.delimited import writer as delimited_writer
 from flyingsquid.formats.output import TextFile
@@ -66,7 +67,7 @@ class DelimitedVotesWriter(_Writer):
         clash = [name for name in (*extra[0], *extra[1]) if name in names]
         if clash:
             raise VoteFileError(
-                f"a source is called {clash[0]!r}, as another column would be; npz and jsonl keep it"
+                f"a source is called {told(clash[0])}, as another column would be; npz and jsonl keep it"
             )
         return [*extra[0], *names, *extra[1]]
 

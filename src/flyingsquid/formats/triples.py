@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.coding import UNKNOWN, Coding, Survey, shown
+from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
 from flyingsquid.formats.spool import Numbering
 from flyingsquid.votes import REASONS, Votes
-from flyingsquid.votes.encode import is_null
 
 
 class Triples:
@@ -61,7 +61,8 @@ class Triples:
             if self._gold.setdefault(row, label) != label:
                 item = list(self._items)[row]
                 raise VoteFileError(
-                    f"item {item!r} has two known labels, {self._gold[row]!r} and {label!r}; it needs one"
+                    f"item {told(item)} has two known labels, {told(self._gold[row])} and {told(label)}; it "
+                    "needs one"
                 )
 
     def finish(self) -> None:
@@ -95,7 +96,7 @@ class Triples:
         codes = coding.table(list(self._values))[values]
         if codes.size and codes.min() == UNKNOWN:
             bad = list(self._values)[int(values[codes == UNKNOWN][0])]
-            raise VoteFileError(f"{self.find(bad)}: the vote {shown(bad)} has no meaning")
+            raise VoteFileError(f"{self.find(bad)}: the vote {told(bad)} has no meaning")
         if self._duplicates == "error":
             self._require_once(rows, columns)
         n_classes = len(coding.classes)
@@ -113,8 +114,9 @@ class Triples:
         if len(twice):
             row, column = divmod(int(cells[twice[0]]), len(self._sources))
             raise VoteFileError(
-                f"source {self.names[column]!r} votes more than once on item {list(self._items)[row]!r} "
-                f"({len(twice):,} such votes); duplicates= (--duplicates) first, last or majority decides"
+                f"source {told(self.names[column])} votes more than once on item "
+                f"{told(list(self._items)[row])} ({len(twice):,} such votes); duplicates= (--duplicates) "
+                "first, last or majority decides"
             )
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[Any, Any, NDArray[Any] | None]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.streams import temporary
 
@@ -64,8 +65,8 @@ class DistinctIds:
                 if hash(plain) in doubtful or plain in doubtful:
                     if plain in seen:
                         raise VoteFileError(
-                            f"row {row}: the item {plain!r} occurs a second time; identifiers must differ "
-                            "(item=False, --no-item, if they are none)"
+                            f"row {row}: the item {told(plain)} occurs a second time; identifiers must "
+                            "differ (item=False, --no-item, if they are none)"
                         )
                     seen.add(plain)
                 row += 1

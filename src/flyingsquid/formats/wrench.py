@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.columns import Roles, Wanted
 from flyingsquid.formats.jsonlines import read_json
@@ -57,7 +58,7 @@ def read_wrench(
     if wanted.form == "long" or wanted.long is not None or wanted.sources is not None or wanted.ignore:
         raise VoteFileError("WRENCH holds a matrix of sources without names; they cannot be picked")
     if wanted.gold not in (None, GOLD):
-        raise VoteFileError(f"known labels are called {GOLD!r} in WRENCH, not {wanted.gold!r}")
+        raise VoteFileError(f"known labels are called {told(GOLD)} in WRENCH, not {told(wanted.gold)}")
     items = items_of(document, name)
     votes, gold = items.weak_labels, items.labels if wanted.gold else None
     ids = None if wanted.item is False else list(items.ids)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
 
 _UNKNOWN = -1
@@ -84,10 +85,10 @@ def items_of(document: dict[str, Any], where: str) -> WrenchItems:
     for key, entry in document.items():
         votes = entry.get("weak_labels") if isinstance(entry, dict) else None
         if not isinstance(votes, list) or not votes:
-            raise VoteFileError(f"{where}, item {key!r}: there is no list 'weak_labels'")
+            raise VoteFileError(f"{where}, item {told(key)}: there is no list 'weak_labels'")
         if rows and len(votes) != len(rows[0]):
             raise VoteFileError(
-                f"{where}, item {key!r}: {len(votes)} weak labels, and {len(rows[0])} in the items before"
+                f"{where}, item {told(key)}: {len(votes)} weak labels, and {len(rows[0])} in the items before"
             )
         for source, vote in enumerate(votes):
             _require_class(vote, f"{where}, item {key!r}, source {source}: the weak label")
@@ -108,7 +109,7 @@ def _require_class(value: Any, what: str) -> None:
             "their votes, one row a token"
         )
     if type(value) is not int or not _UNKNOWN <= value < _MOST_CLASSES:
-        raise VoteFileError(f"{what} is {value!r}; classes are 0, 1, ..., and -1 is none")
+        raise VoteFileError(f"{what} is {told(value)}; classes are 0, 1, ..., and -1 is none")
 
 
 class RepeatedKeyError(ValueError):
@@ -121,5 +122,5 @@ def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise RepeatedKeyError(f"the key {twice!r} occurs twice in one object")
+        raise RepeatedKeyError(f"the key {told(twice)} occurs twice in one object")
     return found

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.formats.array_files import ArrayVotesWriter, WrenchWriter, write_folder
 from flyingsquid.formats.columnar_files import ColumnarVotesWriter
@@ -20,7 +21,6 @@ from flyingsquid.formats.opening import StrPath, VoteChunk, VoteFile
 from flyingsquid.formats.output import output, output_format
 from flyingsquid.formats.text_files import DelimitedVotesWriter, JsonVotesWriter
 from flyingsquid.votes import Votes
-from flyingsquid.votes.encode import is_null
 
 WRITABLE = ("csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench")
 
@@ -76,7 +76,7 @@ def write_votes(
         "wrench" if format is None and Path(path).is_dir() else output_format(path, format, WRITABLE, "csv")
     )
     if form not in (None, "wide", "long"):
-        raise OptionError(f"form={form!r} is unknown; 'wide' or 'long'")
+        raise OptionError(f"form={told(form)} is unknown; 'wide' or 'long'")
     if form == "long" and found in ("npy", "npz", "json", "wrench"):
         raise OptionError(f"{found} has no long form")
     long = form == "long" or (form is None and first.votes.is_sparse)
@@ -143,6 +143,6 @@ def _gold_codes(gold: ArrayLike, votes: Votes) -> NDArray[Any]:
     for row, label in enumerate(labels):
         unknown = is_null(label) or (label == -1 and -1 not in position)
         if not unknown and label not in position:
-            raise OptionError(f"the known label {label!r} of row {row} is none of the classes")
+            raise OptionError(f"the known label {told(label)} of row {row} is none of the classes")
         codes.append(-1 if unknown else position[label])
     return np.array(codes, np.int64)

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_one_of
+from flyingsquid._values import is_one_of, told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes.states import ABSTAIN, Label
 
@@ -29,7 +29,7 @@ def decide(
     ``rng``, ``"abstain"`` answers -1 (0 where -1 is a class, None where classes are texts).
     """
     if not is_one_of(tie_break, TIE_BREAKS):
-        raise OptionError(f"tie_break={tie_break!r} is unknown; one of {', '.join(TIE_BREAKS)}")
+        raise OptionError(f"tie_break={told(tie_break)} is unknown; one of {', '.join(TIE_BREAKS)}")
     if tie_break == "random" and not isinstance(rng, np.random.Generator):
         raise OptionError("tie_break='random' needs rng=, a numpy.random.Generator")
     labels = as_label_array(classes)

@@ -13,6 +13,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import archive
 from flyingsquid.io.archive import Entry
@@ -99,7 +100,7 @@ def _unpack(file: BinaryIO, size: int) -> State:
         arrays[spec.name] = array = _read_array(file, spec)
         entries.append(Entry(spec.entry, spec.nbytes, crc32(_bytes_of(array))))
         if head != archive.entry_head(entries[-1]):
-            raise ModelFileError(f"array {spec.name!r} is damaged: its checksum or entry does not match")
+            raise ModelFileError(f"array {told(spec.name)} is damaged: its checksum or entry does not match")
         check_bits(spec.name, array)
     if file.read() != archive.directory(entries):
         raise ModelFileError("the directory of entries is damaged")
@@ -126,10 +127,10 @@ def _read_array(file: BinaryIO, spec: ArraySpec) -> NDArray[Any]:
         array = np.empty(spec.shape, spec.dtype)
     except MemoryError as error:
         raise ModelFileError(
-            f"array {spec.name!r} takes {spec.nbytes:,} bytes; memory has no room"
+            f"array {told(spec.name)} takes {spec.nbytes:,} bytes; memory has no room"
         ) from error
     if file.readinto(_bytes_of(array)) != spec.nbytes:  # type: ignore[attr-defined]  # BinaryIO lacks it
-        raise ModelFileError(f"array {spec.name!r} is cut off; truncated")
+        raise ModelFileError(f"array {told(spec.name)} is cut off; truncated")
     return array
 
 

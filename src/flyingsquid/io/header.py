@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flyingsquid._values import told
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io.state import (
@@ -142,16 +143,16 @@ def _decode_spec(fields: Any) -> ArraySpec:
     name, dtype, shape = fields["name"], fields["dtype"], _typed(fields["shape"], list, "shape")
     check_name(name, "the name of an array")
     if type(dtype) is not str or dtype not in _BY_NAME:
-        raise ModelFileError(f"array {name!r} has type {reprlib.repr(dtype)}, which files do not hold")
+        raise ModelFileError(f"array {told(name)} has type {reprlib.repr(dtype)}, which files do not hold")
     if len(shape) > MAX_DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
-        raise ModelFileError(f"array {name!r} has shape {reprlib.repr(shape)}, which no array has")
+        raise ModelFileError(f"array {told(name)} has shape {reprlib.repr(shape)}, which no array has")
     spec = ArraySpec(name, _BY_NAME[dtype], tuple(shape))
     # An array without elements still has strides, which must not overflow.
     if math.prod(n for n in shape if n) * spec.dtype.itemsize > _MAX_BYTES:
-        raise ModelFileError(f"array {name!r} has shape {reprlib.repr(shape)}, which no array has")
+        raise ModelFileError(f"array {told(name)} has shape {reprlib.repr(shape)}, which no array has")
     if type(fields["bytes"]) is not int or fields["bytes"] != spec.nbytes:
         raise ModelFileError(
-            f"array {name!r} declares {reprlib.repr(fields['bytes'])} bytes; its shape and type take "
+            f"array {told(name)} declares {reprlib.repr(fields['bytes'])} bytes; its shape and type take "
             f"{spec.nbytes:,}"
         )
     return spec

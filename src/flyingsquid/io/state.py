@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import ModelFileError
 
 Json: TypeAlias = Any
@@ -90,20 +91,20 @@ def check_meta(meta: object) -> None:
 def check_bits(name: str, array: NDArray[Any]) -> None:
     """Refuse booleans whose byte is neither 0 nor 1: operations on them are undefined."""
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
-        raise ModelFileError(f"array {name!r} holds booleans that are neither 0 nor 1")
+        raise ModelFileError(f"array {told(name)} holds booleans that are neither 0 nor 1")
 
 
 def _check_array(name: str, array: object) -> None:
     # A subclass carries more than its bytes, such as a mask.
     if type(array) is not np.ndarray:
-        raise ModelFileError(f"array {name!r} is {type(array).__name__}; pass it through numpy.array")
+        raise ModelFileError(f"array {told(name)} is {type(array).__name__}; pass it through numpy.array")
     if array.dtype.kind not in "biuf" or array.dtype.newbyteorder("<") not in DTYPES:
         raise ModelFileError(
-            f"array {name!r} has type {array.dtype}; a file holds {', '.join(DTYPES.values())}. "
+            f"array {told(name)} has type {array.dtype}; a file holds {', '.join(DTYPES.values())}. "
             "Texts go into meta"
         )
     if array.ndim > MAX_DIMENSIONS:
-        raise ModelFileError(f"array {name!r} has {array.ndim} dimensions; at most {MAX_DIMENSIONS}")
+        raise ModelFileError(f"array {told(name)} has {array.ndim} dimensions; at most {MAX_DIMENSIONS}")
     check_bits(name, array)
 
 

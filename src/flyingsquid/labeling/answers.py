@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes.scores import Bins, Threshold, read_scores
 from flyingsquid.votes.states import ABSTAIN, Label
@@ -88,7 +89,9 @@ def class_name(names: Iterable[Label] | Mapping[str, Any], *, pick: Pick = "only
     given = dict(names) if isinstance(names, Mapping) else {str(label): label for label in names}
     by_name = {_spaced(str(name)): label for name, label in given.items()}
     if not by_name or "" in by_name or len(by_name) < len(given):
-        raise OptionError(f"names={list(given)!r}: names of classes are texts that differ in more than case")
+        raise OptionError(
+            f"names={told(list(given))}: names of classes are texts that differ in more than case"
+        )
     _check_pick(pick)
     longest_first = sorted(by_name, key=len, reverse=True)
     words = re.compile(f"{_BEFORE}(?:{'|'.join(map(_whole_word, longest_first))}){_AFTER}")
@@ -301,7 +304,7 @@ def _picked(found: list[Any], pick: Pick) -> Any:
 
 def _check_pick(pick: str) -> None:
     if pick not in get_args(Pick):
-        raise OptionError(f"pick={pick!r} is unknown; known: {', '.join(get_args(Pick))}")
+        raise OptionError(f"pick={told(pick)} is unknown; known: {', '.join(get_args(Pick))}")
 
 
 def _first_object(text: str) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal, overload
 
 from flyingsquid._registry import cluster_of
-from flyingsquid._values import is_whole
+from flyingsquid._values import is_whole, told
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.cache import Cache, open_cache
 from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk, read_classes, read_on_error
@@ -267,5 +267,5 @@ def _log(
 
 def _read_jobs(n_jobs: int) -> int:
     if not is_whole(n_jobs) or (n_jobs < 1 and n_jobs != -1):
-        raise OptionError(f"n_jobs={n_jobs!r} is no number of processes; pass 1 or more, or -1 for all")
+        raise OptionError(f"n_jobs={told(n_jobs)} is no number of processes; pass 1 or more, or -1 for all")
     return (os.cpu_count() or 1) if n_jobs == -1 else int(n_jobs)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.io import State, read_state, write_state
 from flyingsquid.labeling.chunks import ChunkLabels
@@ -69,7 +70,7 @@ def open_cache(folder: Any, functions: Sequence[LabelingFunction], data: Any) ->
     try:
         place = Path(folder)
     except TypeError as error:
-        raise OptionError(f"cache={folder!r} is no path of a folder") from error
+        raise OptionError(f"cache={told(folder)} is no path of a folder") from error
     try:
         of_data = mark_of_data(data)
     except CannotMarkError as error:

@@ -11,14 +11,15 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
-from flyingsquid._values import can_be_iterated, is_number, is_one_of
+from flyingsquid._values import can_be_iterated, is_number, is_one_of, told
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.failures import ApplyLog, Failure, Watch, merge_failures
 from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.returned import FAILURE, Column, column_of_calls, column_of_column, merge_columns
 from flyingsquid.labeling.rows import rows_of
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, Convention, encode
+from flyingsquid.votes.convention import Convention
+from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, encode
 from flyingsquid.votes.states import Label, smallest_dtype
 
 OnError: TypeAlias = Literal["raise", "abstain"]
@@ -106,7 +107,7 @@ class ChunkLabels:
         """The place of the ``at``-th distinct vote of function j, for messages."""
         column = self.columns[j]
         row = self.first_row + column.first(column.values[at])
-        return f"row {row}, function {self.names[j]!r}"
+        return f"row {row}, function {told(self.names[j])}"
 
     def _require_one_kind(self) -> None:
         by_kind: dict[str, list[str]] = {}
@@ -116,13 +117,13 @@ class ChunkLabels:
             for value in column.values:
                 if isinstance(value, str) and value.strip().lower() in SUSPICIOUS_CLASSES:
                     raise LabelingError(
-                        f"row {self.first_row + column.first(value)}, function {name!r} returned {value!r}, "
-                        "which looks like no vote; return None for no vote, or list it in classes= if it "
-                        "is a class"
+                        f"row {self.first_row + column.first(value)}, function {told(name)} returned "
+                        f"{told(value)}, which looks like no vote; return None for no vote, or list it in "
+                        "classes= if it is a class"
                     )
         if len(by_kind) > 1:
-            told = "; ".join(f"{kind} by {', '.join(names)}" for kind, names in by_kind.items())
-            raise LabelingError(f"functions name classes in different ways: {told}. Use one kind of class")
+            ways = "; ".join(f"{kind} by {', '.join(names)}" for kind, names in by_kind.items())
+            raise LabelingError(f"functions name classes in different ways: {ways}. Use one kind of class")
 
 
 def label_chunk(
@@ -171,8 +172,8 @@ def _convention(declared: Any) -> Convention:
         declared = tuple(declared)
         if any(is_number(label) and label == ABSTAIN for label in declared):
             raise OptionError(
-                f"classes={list(declared)!r} holds {ABSTAIN}, which is fs.ABSTAIN in a labeling function; "
-                "name the classes by other numbers or by texts"
+                f"classes={told(list(declared))} holds {ABSTAIN}, which is fs.ABSTAIN in a labeling "
+                "function; name the classes by other numbers or by texts"
             )
     return Convention.read(ABSTAIN, declared, None, advice="Pass classes= if it has a meaning")
 
@@ -180,7 +181,7 @@ def _convention(declared: Any) -> Convention:
 def read_on_error(on_error: str) -> bool:
     """Whether a failure raises."""
     if not is_one_of(on_error, ("raise", "abstain")):
-        raise OptionError(f"on_error={on_error!r} is unknown; pass 'raise' or 'abstain'")
+        raise OptionError(f"on_error={told(on_error)} is unknown; pass 'raise' or 'abstain'")
     return on_error == "raise"
 
 
@@ -217,18 +218,18 @@ def _call_once(function: LabelingFunction, data: Any, watch: Watch) -> Column:
 
 
 def _located(watch: Watch, message: str) -> str:
-    named = f"function {watch.name!r}"
+    named = f"function {told(watch.name)}"
     if named in message:
         return message
-    told = f"{named} {message}" if message.startswith("returned") else f"{named}: {message}"
-    return f"{told} (rows counted from row {watch.first_row})" if watch.first_row else told
+    located = f"{named} {message}" if message.startswith("returned") else f"{named}: {message}"
+    return f"{located} (rows counted from row {watch.first_row})" if watch.first_row else located
 
 
 def _mixed_in(name: str, first_row: int) -> Any:
     def refuse(first: Any, other: Any, at: int) -> NoReturn:
         raise LabelingError(
-            f"row {first_row + at}, function {name!r} returned {other!r}, and {first!r} on an earlier row; "
-            "classes are all of one type"
+            f"row {first_row + at}, function {told(name)} returned {told(other)}, and {told(first)} on an "
+            "earlier row; classes are all of one type"
         )
 
     return refuse

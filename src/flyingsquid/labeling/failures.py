@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import LabelingError, SourceWarning
 
 
@@ -92,7 +93,7 @@ class Watch:
         if self.raises:
             where = f"row {row}" if count == 1 else f"rows {row} to {row + count - 1}"
             raise LabelingError(
-                f"{where}, function {self.name!r}: {summary}. Mend the function, or pass "
+                f"{where}, function {told(self.name)}: {summary}. Mend the function, or pass "
                 "on_error='abstain' to count such rows as missing votes"
             ) from error
         self._note(row, summary, lambda: _trace_of(error), count)
@@ -101,7 +102,7 @@ class Watch:
         """The function returned what is no vote on item ``at`` of the chunk."""
         row = self.first_row + at
         if self.raises:
-            raise LabelingError(f"row {row}, function {self.name!r} {what}")
+            raise LabelingError(f"row {row}, function {told(self.name)} {what}")
         self._note(row, what, lambda: f"row {row}, function {self.name!r} {what}\n")
 
     def _note(self, row: int, error: str, trace: Callable[[], str], count: int = 1) -> None:
@@ -126,9 +127,9 @@ def merge_failures(parts: Sequence[Failure | None]) -> Failure | None:
 def warn_of_failures(log: ApplyLog, stacklevel: int) -> None:
     """One warning for all functions that failed."""
     if log.failures:
-        told = "; ".join(f"{name!r}: {what}" for name, what in log.failures.items())
+        failed = "; ".join(f"{name!r}: {what}" for name, what in log.failures.items())
         warnings.warn(
-            f"labeling functions failed, and these votes are missing: {told}. return_log=True gives the "
+            f"labeling functions failed, and these votes are missing: {failed}. return_log=True gives the "
             "first traceback of each",
             SourceWarning,
             stacklevel=stacklevel + 1,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, overload
 
-from flyingsquid._values import can_be_iterated
+from flyingsquid._values import can_be_iterated, told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.rows import Record
 
@@ -42,14 +42,18 @@ class LabelingFunction:
         vectorized: bool = False,
     ) -> None:
         if not callable(function):
-            raise OptionError(f"{function!r} cannot be called; a labeling function is made of a function")
+            raise OptionError(f"{told(function)} cannot be called; a labeling function is made of a function")
         name = getattr(function, "__name__", type(function).__name__) if name is None else name
         if not isinstance(name, str) or not name:
-            raise OptionError(f"name={name!r} is no name; pass a text")
+            raise OptionError(f"name={told(name)} is no name; pass a text")
         if resources is not None and not isinstance(resources, Mapping):
-            raise OptionError(f"resources={resources!r} of {name!r} is no mapping from argument to value")
+            raise OptionError(
+                f"resources={told(resources)} of {told(name)} is no mapping from argument to value"
+            )
         if not all(isinstance(key, str) for key in resources or ()):
-            raise OptionError(f"resources of {name!r} must be named by texts: they become keyword arguments")
+            raise OptionError(
+                f"resources of {told(name)} must be named by texts: they become keyword arguments"
+            )
         # Sets __doc__, __module__ and __qualname__, so that help() shows the function.
         functools.update_wrapper(self, function, updated=())
         self.__dict__.update(
@@ -146,7 +150,7 @@ def labeling_function(
     if name is not None and not isinstance(name, str):
         if callable(name):
             return LabelingFunction(name)
-        raise OptionError(f"name={name!r} is no name; pass a text")
+        raise OptionError(f"name={told(name)} is no name; pass a text")
     return functools.partial(LabelingFunction, name=name, resources=resources, vectorized=vectorized)
 
 
@@ -157,11 +161,11 @@ def read_functions(functions: Any) -> tuple[LabelingFunction, ...]:
     ):
         raise OptionError("labeling functions come in a list; put this one in brackets")
     if isinstance(functions, str) or not can_be_iterated(functions):
-        raise OptionError(f"{functions!r} is no list of labeling functions")
+        raise OptionError(f"{told(functions)} is no list of labeling functions")
     made = []
     for at, function in enumerate(functions):
         if not callable(function):
-            raise OptionError(f"labeling function {at} is {function!r}, which cannot be called")
+            raise OptionError(f"labeling function {at} is {told(function)}, which cannot be called")
         made.append(function if isinstance(function, LabelingFunction) else LabelingFunction(function))
     if not made:
         raise OptionError("there are no labeling functions; at least one is needed")
@@ -169,6 +173,7 @@ def read_functions(functions: Any) -> tuple[LabelingFunction, ...]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise OptionError(
-            f"two labeling functions are called {twice[0]!r}; names tell votes apart, so pass name= to one"
+            f"two labeling functions are called {told(twice[0])}; names tell votes apart, so pass name= to "
+            "one"
         )
     return tuple(made)

@@ -9,7 +9,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from flyingsquid._values import can_be_iterated, is_whole
+from flyingsquid._values import can_be_iterated, is_whole, told
 from flyingsquid.exceptions import LabelingError, OptionError, VotesError
 from flyingsquid.labeling.chunks import sliced
 from flyingsquid.labeling.rows import open_table
@@ -61,7 +61,7 @@ def read_chunk(chunk: int | None, n_items: int | None, n_jobs: int, progress: bo
     """How many items are labelled at a time."""
     if chunk is not None:
         if not is_whole(chunk) or chunk < 1:
-            raise OptionError(f"chunk={chunk!r} is no number of items; pass an integer of at least 1")
+            raise OptionError(f"chunk={told(chunk)} is no number of items; pass an integer of at least 1")
         return int(chunk)
     if n_items is None:
         return 1_000 if n_jobs > 1 or progress else DEFAULT_CHUNK

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._values import listed
+from flyingsquid._values import is_null, listed, told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.answers import ABSTAINED, REFUSED, UNPARSEABLE, Missing, class_name, refusal
-from flyingsquid.votes.encode import Convention, is_null
+from flyingsquid.votes.convention import Convention
 from flyingsquid.votes.states import ABSTAIN, Label
 
 # Asking once more does not mend a program.
@@ -103,22 +103,22 @@ class Judge:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise OptionError(f"name={self.name!r}: a judge is named by a text")
+            raise OptionError(f"name={told(self.name)}: a judge is named by a text")
         for option in ("ask", "parse", "refuses", "retry_if"):
             value = getattr(self, option)
             if not callable(value) and (value is not None or option in ("ask", "retry_if")):
-                raise OptionError(f"judge {self.name!r}: {option}={value!r} cannot be called")
+                raise OptionError(f"judge {told(self.name)}: {option}={told(value)} cannot be called")
         for option, lowest in (("retries", 0), ("concurrency", 1)):
             value = getattr(self, option)
             if value is not None and not (type(value) is int and value >= lowest):
                 raise OptionError(
-                    f"judge {self.name!r}: {option}={value!r} is no whole number from {lowest} on"
+                    f"judge {told(self.name)}: {option}={told(value)} is no whole number from {lowest} on"
                 )
         for option in ("backoff", "max_wait", "timeout"):
             value = getattr(self, option)
             known = isinstance(value, (int, float)) and 0 <= value < math.inf
             if value is not None and not (known and (value or option != "timeout")):
-                raise OptionError(f"judge {self.name!r}: {option}={value!r} is no time in seconds")
+                raise OptionError(f"judge {told(self.name)}: {option}={told(value)} is no time in seconds")
         found = self.classes if self.classes is not None else getattr(self.parse, "classes", None) or None
         object.__setattr__(self, "classes", None if found is None else tuple(found))
 
@@ -208,8 +208,8 @@ def with_classes(
         extra = tuple(c for c in judge.classes if c not in (known or ()))
         if extra or (classes is None and len(judge.classes) < len(known or ())):
             raise OptionError(
-                f"judge {judge.name!r} votes on {listed(judge.classes)}, others on {listed(known or ())}. "
-                "Pass classes= with all of them if some judges know only a few"
+                f"judge {told(judge.name)} votes on {listed(judge.classes)}, others on "
+                f"{listed(known or ())}. Pass classes= with all of them if some judges know only a few"
             )
     if known is None:
         raise OptionError("no judge says which classes there are; pass classes=")

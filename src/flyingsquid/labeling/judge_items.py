@@ -16,6 +16,7 @@ from uuid import UUID
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 
@@ -31,7 +32,7 @@ def read_items(items: Any) -> list[Any]:
     if frames.is_frame(items):
         return list(nw.from_native(items, eager_only=True).iter_rows(named=True))
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
-        raise VotesError(f"items={items!r:.80} are no items; pass a list with one entry an item, or a table")
+        raise VotesError(f"items={told(items)} are no items; pass a list with one entry an item, or a table")
     found = list(items)
     if not found:
         raise VotesError("there are no items to judge")
@@ -47,10 +48,10 @@ def read_ids(ids: Any, n_items: int) -> list[str | int] | None:
         raise VotesError(f"{len(found)} ids for {n_items} items")
     wrong = next((at for at, i in enumerate(found) if type(i) not in (str, int)), None)
     if wrong is not None:
-        raise VotesError(f"item {wrong}: the id {found[wrong]!r} is no text and no whole number")
+        raise VotesError(f"item {wrong}: the id {told(found[wrong])} is no text and no whole number")
     twice = next((i for i, count in Counter(found).items() if count > 1), None)
     if twice is not None:
-        raise VotesError(f"the id {twice!r} stands for more than one item; ids must differ")
+        raise VotesError(f"the id {told(twice)} stands for more than one item; ids must differ")
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.answers import Missing
 from flyingsquid.labeling.judge import Judge, with_classes
@@ -130,19 +131,19 @@ def _read_judges(judges: Iterable[Judge] | Judge) -> list[Judge]:
     found = [judges] if isinstance(judges, Judge) else list(judges)
     wrong = next((judge for judge in found if not isinstance(judge, Judge)), None)
     if wrong is not None or not found:
-        raise OptionError(f"judges={found!r:.80}: pass one Judge or more")
+        raise OptionError(f"judges={told(found)}: pass one Judge or more")
     read_names([judge.name for judge in found], len(found))
     return found
 
 
 def _read_options(concurrency: Any, on_error: Any, ask_again: Any) -> frozenset[str]:
     if type(concurrency) is not int or concurrency < 1:
-        raise OptionError(f"concurrency={concurrency!r} is no whole number from 1 on")
+        raise OptionError(f"concurrency={told(concurrency)} is no whole number from 1 on")
     if on_error not in get_args(OnError):
-        raise OptionError(f"on_error={on_error!r} is unknown; known: {', '.join(get_args(OnError))}")
+        raise OptionError(f"on_error={told(on_error)} is unknown; known: {', '.join(get_args(OnError))}")
     again = frozenset([ask_again] if isinstance(ask_again, str) else ask_again)
     if not again <= set(get_args(Reason)):
-        raise OptionError(f"ask_again={sorted(again)!r}: known reasons are {', '.join(get_args(Reason))}")
+        raise OptionError(f"ask_again={told(sorted(again))}: known reasons are {', '.join(get_args(Reason))}")
     return again
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.rules import (
@@ -72,9 +73,9 @@ def regex(
     try:
         compiled = re.compile(pattern, flags)
     except (re.error, TypeError, ValueError) as error:
-        raise OptionError(f"pattern={pattern!r} is no regular expression: {error}") from error
+        raise OptionError(f"pattern={told(pattern)} is no regular expression: {error}") from error
     if isinstance(compiled.pattern, bytes):
-        raise OptionError(f"pattern={pattern!r} looks at bytes; pass a text")
+        raise OptionError(f"pattern={told(pattern)} looks at bytes; pass a text")
     return _made(PatternRule(column, compiled, _class(label)), name, "regex", compiled.pattern)
 
 
@@ -108,10 +109,10 @@ def gazetteer(
     for entry, of in table.items():
         key = tokens_of(entry, ignore_case) if isinstance(entry, str) else ()
         if not key:
-            raise OptionError(f"entry {entry!r} has no words")
+            raise OptionError(f"entry {told(entry)} has no words")
         if tokens.setdefault(key, of) != of:
             raise OptionError(
-                f"entry {entry!r} stands for {tokens[key]!r} and for {of!r}; the case is ignored"
+                f"entry {told(entry)} stands for {told(tokens[key])} and for {told(of)}; the case is ignored"
             )
     return _made(GazetteerRule(column, tokens, ignore_case), name, "gazetteer", *list(table)[:3])
 
@@ -173,7 +174,7 @@ def classifier(
             f"{type(model).__name__} has no {missing[0]}; a fitted classifier with probabilities is needed"
         )
     if not 0 <= min_confidence <= 1:
-        raise OptionError(f"min_confidence={min_confidence!r} is no probability")
+        raise OptionError(f"min_confidence={told(min_confidence)} is no probability")
     looked_at = columns if columns is None or isinstance(columns, str) else tuple(columns)
     rule = ClassifierRule(model, looked_at, float(min_confidence))
     return _made(rule, name, type(model).__name__, f"{min_confidence:g}")
@@ -236,14 +237,14 @@ def from_file(
         for field in (id, label):
             if field not in (reader.fieldnames or ()):
                 raise LabelingError(
-                    f"{place.name} has no column {field!r}; it has {', '.join(reader.fieldnames or ())}"
+                    f"{place.name} has no column {told(field)}; it has {', '.join(reader.fieldnames or ())}"
                 )
         for line in reader:
             key, value = line[id], (line[label] or "").strip()
             if key in table and table[key] != value:
                 raise LabelingError(
-                    f"{place.name}, line {reader.line_num}: {key!r} is labelled twice, {table[key]!r} and "
-                    f"{value!r}"
+                    f"{place.name}, line {reader.line_num}: {told(key)} is labelled twice, "
+                    f"{told(table[key])} and {told(value)}"
                 )
             table[key] = value
     voted = {key: value for key, value in table.items() if value}
@@ -260,7 +261,7 @@ def _made(rule: Any, name: str | None, *parts: str) -> LabelingFunction:
 def _texts(words: str | Iterable[str], what: str) -> list[str]:
     listed = [words] if isinstance(words, str) else list(words)
     if not listed or not all(isinstance(word, str) and word.strip() for word in listed):
-        raise OptionError(f"{what}={words!r} must be texts, at least one and none empty")
+        raise OptionError(f"{what}={told(words)} must be texts, at least one and none empty")
     return listed
 
 
@@ -268,4 +269,4 @@ def _class(label: Any) -> Any:
     """A class as :func:`fs.apply` takes it; a mistake shows when the function is made."""
     if isinstance(label, (bool, int, str)) or type(label).__module__ == "numpy":
         return label.item() if hasattr(label, "item") else label
-    raise OptionError(f"label={label!r} is no class; pass an integer, a text or a boolean")
+    raise OptionError(f"label={told(label)} is no class; pass an integer, a text or a boolean")

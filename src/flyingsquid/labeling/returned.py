@@ -9,9 +9,9 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_whole, told
+from flyingsquid._values import is_null, is_whole, told
 from flyingsquid.exceptions import LabelingError, VotesError
-from flyingsquid.votes.encode import as_column, is_null
+from flyingsquid.votes.encode import as_column
 from flyingsquid.votes.states import ABSTAIN, code_of_reason
 
 FAILED = code_of_reason("failed")
@@ -128,7 +128,7 @@ def _one_kind(returned: list[Any], on_bad: OnBad) -> list[Any]:
         if vote and first is None:
             first = value
         if vote and type(value) is not type(first):
-            on_bad(at, f"returned {value!r}, and {first!r} on an earlier row; {_kinds(first, value)}")
+            on_bad(at, f"returned {told(value)}, and {told(first)} on an earlier row; {_kinds(first, value)}")
             checked.append(FAILURE)
         else:
             checked.append(value)

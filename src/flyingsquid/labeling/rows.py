@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import narwhals.stable.v1 as nw
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import LabelingError
 from flyingsquid.votes.frames import is_frame, is_lazy
 
@@ -60,7 +61,7 @@ class Row:
             raise AttributeError(name)
         if name in self.keys():
             return self[name]
-        raise AttributeError(f"no column {name!r}; the row has {', '.join(map(str, self.keys()))}")
+        raise AttributeError(f"no column {told(name)}; the row has {', '.join(map(str, self.keys()))}")
 
     def __repr__(self) -> str:
         return f"Row({', '.join(f'{name}={self[name]!r}' for name in self.keys())})"
@@ -107,7 +108,7 @@ class _TableRow(Row):
     def __getitem__(self, name: Any) -> Any:
         column = self._columns.get(name)
         if column is None:
-            raise KeyError(f"no column {name!r}; the row has {', '.join(map(str, self._columns))}")
+            raise KeyError(f"no column {told(name)}; the row has {', '.join(map(str, self._columns))}")
         return column()[self._at]
 
     def keys(self) -> Sequence[Any]:
@@ -130,7 +131,7 @@ def column_of(data: Any, name: str | None) -> list[Any]:
         table = open_table(data)
         name = "text" if name is None else name
         if name not in table.columns:
-            raise LabelingError(f"no column {name!r}; the table has {', '.join(map(str, table.columns))}")
+            raise LabelingError(f"no column {told(name)}; the table has {', '.join(map(str, table.columns))}")
         return list(table[name].to_list())
     return [_field(item, name, at) for at, item in enumerate(data)]
 
@@ -156,7 +157,7 @@ def _field(item: Any, name: str | None, at: int) -> Any:
     try:
         return item[name] if isinstance(item, (Mapping, Row)) else getattr(item, name)
     except (KeyError, AttributeError) as error:
-        raise LabelingError(f"row {at} has no {name!r}: {error}") from error
+        raise LabelingError(f"row {at} has no {told(name)}: {error}") from error
 
 
 def _rows_of_table(data: Any) -> list[Any]:

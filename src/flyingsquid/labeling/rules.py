@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import LabelingError
 from flyingsquid.labeling.intake import is_sized
 from flyingsquid.labeling.rows import Row, column_of, open_table
-from flyingsquid.votes.encode import is_null
 from flyingsquid.votes.frames import is_frame
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -45,7 +45,7 @@ class Rule:
             return value
         if is_null(value):
             return None
-        raise LabelingError(f"row {at}, column {self.column or 'text'!r}: {value!r} is no text")
+        raise LabelingError(f"row {at}, column {told(self.column or 'text')}: {told(value)} is no text")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class ThresholdRule(Rule):
         try:
             numbers = np.array([None if is_null(v) else v for v in values], np.float64)
         except (TypeError, ValueError) as error:
-            raise LabelingError(f"column {self.column!r} does not hold numbers: {error}") from error
+            raise LabelingError(f"column {told(self.column)} does not hold numbers: {error}") from error
         inside = ~np.isnan(numbers)
         if self.at_least is not None:
             inside &= numbers >= self.at_least
@@ -172,7 +172,7 @@ class ClassifierRule:
             table = open_table(data)
             absent = [name for name in self.columns if name not in table.columns]
             if absent:
-                raise LabelingError(f"no column {absent[0]!r}; the table has {', '.join(table.columns)}")
+                raise LabelingError(f"no column {told(absent[0])}; the table has {', '.join(table.columns)}")
             if hasattr(self.model, "feature_names_in_"):
                 return table.select(*self.columns).to_native()
         # Fitted on an array: scikit-learn warns of names that it has not seen.

@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import LabelingError
 from flyingsquid.labeling.chunks import ChunkLabels, OnError, label_chunk
 from flyingsquid.labeling.functions import LabelingFunction, stands_under_its_name
@@ -75,7 +76,7 @@ def pack(functions: Sequence[LabelingFunction]) -> bytes:
             return packed
         name = next((f.name for f in functions if not _can_travel(f)), functions[0].name)
         raise LabelingError(
-            f"function {name!r} cannot be sent to another process: {error}. Define it, and what its "
+            f"function {told(name)} cannot be sent to another process: {error}. Define it, and what its "
             "resources hold, at the top of a module that can be imported; or install cloudpickle, which "
             "sends functions of a notebook too; or use n_jobs=1"
         ) from error

@@ -14,6 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from flyingsquid._values import told
 from flyingsquid.legacy.label_model import LabelModel
 
 if TYPE_CHECKING:
@@ -24,6 +25,6 @@ __all__ = ["FSLoss", "LabelModel"]
 
 def __getattr__(name: str) -> Any:
     if name != "FSLoss":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {told(__name__)} has no attribute {told(name)}")
     import_module("flyingsquid.torch")  # says how to get PyTorch where it is missing
     return import_module("flyingsquid.legacy.loss").FSLoss

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.legacy.reading import Edges, read_balance, read_graph, read_triplets
 from flyingsquid.legacy.translation import options_for
@@ -154,7 +155,7 @@ class FSLoss(nn.Module):
                 "-1, 0 and +1 are" if self.allow_abstentions else "allow_abstentions=False, so -1 and +1 are"
             )
             raise VotesError(
-                f"weak_labels[{row}, {source}] is {signed[row, source].item()!r}; {allowed} votes"
+                f"weak_labels[{row}, {source}] is {told(signed[row, source].item())}; {allowed} votes"
             )
         return torch.where(signed == 0, -1, (signed.long() + 1) // 2)
 
@@ -164,5 +165,5 @@ def _class_weights(pos_weight: Any) -> Tensor | None:
         return None
     weight = torch.as_tensor(pos_weight, dtype=torch.float32).reshape(-1)
     if len(weight) != 1 or not bool(weight > 0):
-        raise OptionError(f"pos_weight={pos_weight!r}; one number above 0 is needed")
+        raise OptionError(f"pos_weight={told(pos_weight)}; one number above 0 is needed")
     return torch.cat([torch.ones_like(weight), weight])

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import GraphError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.reading import read_count
@@ -41,7 +42,7 @@ def read_graph(m: int, v: int, y_edges: Edges, lambda_y_edges: Edges, lambda_edg
         try:
             source, task = edge
         except (TypeError, ValueError) as error:
-            raise GraphError(f"lambda_y_edges holds {edge!r}; each one is (source, task)") from error
+            raise GraphError(f"lambda_y_edges holds {told(edge)}; each one is (source, task)") from error
         if task_of.setdefault(source, task) != task:
             raise GraphError(
                 f"lambda_y_edges puts source {source} on the tasks {task_of[source]} and {task}; a source "
@@ -76,12 +77,12 @@ def _position(entry: Any, names: dict[str, int]) -> Any:
         product, silent = entry if conditional else (entry, ("0",))
         if len(product) != 2 or tuple(silent) != ("0",):
             raise OptionError(
-                f"triplets holds {entry!r}, a product of sources or an expectation where others are silent; "
-                "dependent sources are judged without triplets here. Keep triplets of single sources"
+                f"triplets holds {told(entry)}, a product of sources or an expectation where others are "
+                "silent; dependent sources are judged without triplets here. Keep triplets of single sources"
             )
         entry = product[0]
     if isinstance(entry, str) and entry not in names:
-        raise OptionError(f"triplets names {entry!r}; there are lambda_0 to lambda_{len(names) - 1}")
+        raise OptionError(f"triplets names {told(entry)}; there are lambda_0 to lambda_{len(names) - 1}")
     return names.get(entry, entry) if isinstance(entry, str) else entry
 
 
@@ -121,7 +122,7 @@ def read_balance(
     try:
         table = np.asarray(class_balance, np.float64)
     except (TypeError, ValueError) as error:
-        raise OptionError(f"class_balance={class_balance!r} cannot be read as numbers") from error
+        raise OptionError(f"class_balance={told(class_balance)} cannot be read as numbers") from error
     if table.shape != (2**v,):
         raise OptionError(
             f"class_balance has shape {table.shape}; one number for each of 2^{v} combinations is needed, in "
@@ -141,7 +142,7 @@ def _balance_of(Y_dev: ArrayLike, v: int) -> NDArray[np.float64]:
         raise OptionError(f"Y_dev has shape {known.shape}; (number of known items, {v}) is needed")
     if not np.isin(known, (-1, 1)).all():
         row, task = np.argwhere(~np.isin(known, (-1, 1)))[0].tolist()
-        raise OptionError(f"Y_dev[{row}, {task}] is {known[row, task]!r}; -1 and +1 are the classes")
+        raise OptionError(f"Y_dev[{row}, {task}] is {told(known[row, task])}; -1 and +1 are the classes")
     codes = (known > 0).astype(np.intp)
     if v > _MOST_COUNTED:
         positive = (codes.sum(axis=0) + 1) / (len(codes) + 2)

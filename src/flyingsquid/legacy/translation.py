@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.legacy.triplet_choice import draw_triplets
@@ -29,7 +30,8 @@ def options_for(
     _require_known("sign_recovery", sign_recovery, SignRecovery)
     if triplets is not None and solve_method in ("triplet_median", "independencies"):
         raise OptionError(
-            f"triplets= has no part in solve_method={solve_method!r}; 'triplet_mean' takes the mean over them"
+            f"triplets= has no part in solve_method={told(solve_method)}; 'triplet_mean' takes the mean over "
+            "them"
         )
     if triplets is not None:
         solve_method = "triplet"  # which is the mean where a source is in several
@@ -51,4 +53,4 @@ def options_for(
 def _require_known(name: str, value: Any, options: Any) -> None:
     known = get_args(options)
     if value not in known:
-        raise OptionError(f"{name}={value!r} is unknown; one of {', '.join(known)}")
+        raise OptionError(f"{name}={told(value)} is unknown; one of {', '.join(known)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.graph import DependencyGraph
 
@@ -21,7 +22,9 @@ def draw_triplets(graph: DependencyGraph, seed: int) -> list[tuple[int, int, int
     try:
         rng = np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
-        raise OptionError(f"triplet_seed={seed!r}; a whole number, or None for the best triplets") from error
+        raise OptionError(
+            f"triplet_seed={told(seed)}; a whole number, or None for the best triplets"
+        ) from error
     found: list[tuple[int, int, int]] = []
     used: set[int] = set()
     for task in range(graph.n_tasks):

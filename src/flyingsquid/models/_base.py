@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from flyingsquid._registry import distributed_votes
+from flyingsquid._values import told
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.infer import TieBreak, decide
 from flyingsquid.infer.decide import as_label_array
@@ -223,7 +224,7 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
     try:
         read = np.dtype(dtype)
     except TypeError as error:
-        raise OptionError(f"dtype={dtype!r} is no type of numbers; float64 or float32") from error
+        raise OptionError(f"dtype={told(dtype)} is no type of numbers; float64 or float32") from error
     if read not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise OptionError(f"probabilities are float64 or float32, not {read}")
     return read

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.estimate import GoldCounts, UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
@@ -117,7 +118,7 @@ def read_task_tables(
 def read_temper(temper: Any) -> float:
     """The power in a file that evidence of other tasks is taken to; refused where it is none."""
     if type(temper) is not float or not 0 < temper <= 1:
-        raise ModelFileError(f"the file has temper {temper!r}, which is no power above 0 and up to 1")
+        raise ModelFileError(f"the file has temper {told(temper)}, which is no power above 0 and up to 1")
     return temper
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_whole
+from flyingsquid._values import is_null, is_whole
 from flyingsquid.exceptions import GraphError, IncompatibleError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.coerce import labels_in, one_row
-from flyingsquid.votes.encode import is_null
 from flyingsquid.votes.states import ABSTAIN, MOST_CLASSES, Label, require_same, smallest_dtype
 
 

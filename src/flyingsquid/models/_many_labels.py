@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed
+from flyingsquid._values import listed, told
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import Votes, as_votes, frames
 from flyingsquid.votes.chunks import located
@@ -34,9 +34,9 @@ def read_labels(labels: Any) -> tuple[Label, ...] | None:
         read = tuple(v.item() if isinstance(v, np.generic) else v for v in labels)
         distinct = len(set(read)) == len(read)
     except TypeError as error:
-        raise OptionError(f"labels={labels!r} is no sequence of labels: {error}") from error
+        raise OptionError(f"labels={told(labels)} is no sequence of labels: {error}") from error
     if isinstance(labels, str) or not read or not distinct:
-        raise OptionError(f"labels={labels!r} is no sequence of labels, each once")
+        raise OptionError(f"labels={told(labels)} is no sequence of labels, each once")
     return read
 
 
@@ -56,8 +56,8 @@ def read_votes(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Votes
     for label, votes in read.items():
         if len(votes) != len(read[first]):
             raise VotesError(
-                f"there are votes on {len(read[first])} items for the label {first!r} and on {len(votes)} "
-                f"for {label!r}; give all labels the same items, -1 where nobody votes"
+                f"there are votes on {len(read[first])} items for the label {told(first)} and on "
+                f"{len(votes)} for {told(label)}; give all labels the same items, -1 where nobody votes"
             )
     return read
 
@@ -98,7 +98,7 @@ def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> ND
     if isinstance(y, Mapping):
         unknown = [label for label in y if label not in labels]
         if unknown:
-            raise VotesError(f"{what} names the label {unknown[0]!r}; there are {listed(labels)}")
+            raise VotesError(f"{what} names the label {told(unknown[0])}; there are {listed(labels)}")
         truth = np.full((n_items, len(labels)), -1)
         for at, label in enumerate(labels):
             if label in y:

@@ -26,9 +26,9 @@ def position_of(source: Any, names: tuple[str, ...], option: str) -> int:
     if isinstance(source, str):
         if source in names:
             return names.index(source)
-        raise OptionError(f"{option} names the source {source!r}; there are {', '.join(names[:8])}")
+        raise OptionError(f"{option} names the source {told(source)}; there are {', '.join(names[:8])}")
     if isinstance(source, bool) or not hasattr(source, "__index__"):
-        raise OptionError(f"{option} holds {source!r}; a source is given by name or by position")
+        raise OptionError(f"{option} holds {told(source)}; a source is given by name or by position")
     at = int(source.__index__())
     if not 0 <= at < len(names):
         raise OptionError(f"{option} names source {at}; there are {len(names)}, counted from 0")
@@ -40,14 +40,14 @@ def read_anchors(signs: Any, names: tuple[str, ...]) -> dict[int, int]:
     if isinstance(signs, str) and signs == "average":
         return {}
     if not isinstance(signs, Mapping) or not signs:
-        raise OptionError(f"signs={signs!r} is unknown; pass 'average', or {{source: +1 or -1}}")
+        raise OptionError(f"signs={told(signs)} is unknown; pass 'average', or {{source: +1 or -1}}")
     anchors: dict[int, int] = {}
     for source, sign in signs.items():
         if np.ndim(sign) or sign not in (-1, 1):
-            raise OptionError(f"signs[{source!r}] is {sign!r}; +1 is better than random, -1 worse")
+            raise OptionError(f"signs[{told(source)}] is {told(sign)}; +1 is better than random, -1 worse")
         at = position_of(source, names, "signs")
         if at in anchors:
-            raise OptionError(f"signs names the source {names[at]!r} twice")
+            raise OptionError(f"signs names the source {told(names[at])} twice")
         anchors[at] = int(sign)
     return anchors
 
@@ -61,7 +61,7 @@ def read_triplets(triplets: Any, names: tuple[str, ...]) -> list[tuple[int, int,
             raise OptionError("triplets= is an iterator, which can be read only once; pass a list")
         triplets = list(triplets)
     except TypeError as error:
-        raise OptionError(f"triplets={triplets!r} is no sequence of three sources each") from error
+        raise OptionError(f"triplets={told(triplets)} is no sequence of three sources each") from error
     result = []
     for triplet in triplets:
         try:
@@ -69,9 +69,9 @@ def read_triplets(triplets: Any, names: tuple[str, ...]) -> list[tuple[int, int,
         except (TypeError, ValueError) as error:
             if isinstance(error, OptionError):
                 raise
-            raise OptionError(f"triplets holds {triplet!r}; each one is three sources") from error
+            raise OptionError(f"triplets holds {told(triplet)}; each one is three sources") from error
         if len({a, b, c}) < 3:
-            raise OptionError(f"triplets holds {triplet!r}, which names a source twice")
+            raise OptionError(f"triplets holds {told(triplet)}, which names a source twice")
         result.append((a, b, c))
     if not result:
         raise OptionError("triplets is empty; leave it out to let the method choose")
@@ -81,7 +81,7 @@ def read_triplets(triplets: Any, names: tuple[str, ...]) -> list[tuple[int, int,
 def check_screen(screen: Any) -> None:
     """Refuse a screen that is not a finite number of standard errors."""
     if not is_number(screen) or not 0 <= screen <= _MOST_ERRORS:
-        raise OptionError(f"screen={screen!r} is no number of standard errors, 0 or more")
+        raise OptionError(f"screen={told(screen)} is no number of standard errors, 0 or more")
 
 
 def require_moments(moments: Any) -> None:
@@ -96,7 +96,7 @@ def check_linear(method: str, graph: DependencyGraph | None) -> None:
     """Refuse the paper's linear system where it does not hold."""
     if method not in ("auto", *SYMMETRIC):
         raise OptionError(
-            f"cliques='linear' rests on symmetric sources, and method={method!r} does not; use "
+            f"cliques='linear' rests on symmetric sources, and method={told(method)} does not; use "
             "cliques='instrument'"
         )
     if graph is None or not graph.source_edges:
@@ -113,7 +113,9 @@ def check_temper(temper: Any) -> None:
     """Refuse a power that is none."""
     named = temper is None or (isinstance(temper, str) and temper == "auto")
     if not named and not (is_number(temper) and 0 < temper <= 1):
-        raise OptionError(f"temper={temper!r} is unknown; pass None, 'auto', or a number above 0 and up to 1")
+        raise OptionError(
+            f"temper={told(temper)} is unknown; pass None, 'auto', or a number above 0 and up to 1"
+        )
 
 
 def check_temper_on_graph(temper: Any, graph: DependencyGraph | None) -> None:
@@ -144,7 +146,7 @@ def read_task(task: Any, n_tasks: int) -> int:
     if task is None and n_tasks == 1:
         return 0
     if task is None or isinstance(task, bool) or not hasattr(task, "__index__"):
-        raise OptionError(f"task={task!r}; say which of the {n_tasks} tasks, counted from 0")
+        raise OptionError(f"task={told(task)}; say which of the {n_tasks} tasks, counted from 0")
     at = int(task.__index__())
     if not 0 <= at < n_tasks:
         raise OptionError(f"task={at}; there are {n_tasks} tasks, counted from 0")
@@ -159,21 +161,21 @@ def check_many(model: Any, moments: Moments) -> None:
         check_many_on_graph(model, n_classes)
     if binary and model.multiclass == "native":
         raise OptionError(
-            f"method={model.method!r} is for two classes, and the votes have {n_classes}: "
+            f"method={told(model.method)} is for two classes, and the votes have {n_classes}: "
             f"{listed(moments.classes)}. Pass multiclass='one_vs_rest' to fit every class against the rest, "
             "or method='auto'; or name the two with Votes.from_classes(..., classes=[a, b]) if the others "
             "cannot occur"
         )
     if model.method in MANY_CLASSES and model.multiclass == "one_vs_rest":
         raise OptionError(
-            f"method={model.method!r} fits all classes at once; multiclass='one_vs_rest' takes a binary "
+            f"method={told(model.method)} fits all classes at once; multiclass='one_vs_rest' takes a binary "
             "method"
         )
     for name, idle in (("signs", model.signs == "average"), ("triplets", model.triplets is None)):
         if not idle:
             raise OptionError(f"{name}= has no part in fitting {n_classes} classes")
     if not binary and model.screen != 1.0:
-        raise OptionError(f"screen= has no part in method={model.method!r}, which uses no triplets")
+        raise OptionError(f"screen= has no part in method={told(model.method)}, which uses no triplets")
 
 
 def check_many_on_graph(model: Any, n_classes: int) -> None:
@@ -202,7 +204,7 @@ def check_opinion(model: Any, *, with_gold: bool) -> None:
     for name, is_asked in asked.items():
         if is_asked:
             raise OptionError(
-                f"{name} has no part in method={model.method!r}, which weighs votes; leave it out"
+                f"{name} has no part in method={told(model.method)}, which weighs votes; leave it out"
             )
 
 
@@ -211,7 +213,7 @@ def read_n_classes(n_classes: Any, votes: Any) -> tuple[int, ...] | None:
     if n_classes is None:
         return None
     if not is_whole(n_classes) or n_classes < 2:
-        raise OptionError(f"n_classes={n_classes!r}; a whole number of classes, 2 or more, is needed")
+        raise OptionError(f"n_classes={told(n_classes)}; a whole number of classes, 2 or more, is needed")
     if n_classes > MOST_CLASSES:
         raise OptionError(f"n_classes={told(n_classes)}; there can be {MOST_CLASSES:,} classes at most")
     if isinstance(votes, Votes) and votes.n_classes != n_classes:
@@ -227,21 +229,21 @@ def check_label_model(model: Any) -> None:
     learn = isinstance(model.graph, str) and model.graph == "learn"
     graph = None if isinstance(model.graph, str) else model.graph
     if model.graph is not None and not (learn or isinstance(model.graph, DependencyGraph)):
-        raise OptionError(f"graph={model.graph!r} is none; pass a DependencyGraph, 'learn', or None")
+        raise OptionError(f"graph={told(model.graph)} is none; pass a DependencyGraph, 'learn', or None")
     if not is_one_of(model.cliques, ("instrument", "linear")):
-        raise OptionError(f"cliques={model.cliques!r} is unknown; one of instrument, linear")
+        raise OptionError(f"cliques={told(model.cliques)} is unknown; one of instrument, linear")
     if model.cliques == "linear":
         check_linear(model.method, graph)
     check_temper_on_graph(model.temper, graph)
     if not is_one_of(model.method, ("auto", *METHODS, *MANY_CLASSES, *OPINIONS)):
         known = ", ".join((*METHODS, *MANY_CLASSES, *OPINIONS))
-        raise OptionError(f"method={model.method!r} is unknown; one of auto, {known}")
+        raise OptionError(f"method={told(model.method)} is unknown; one of auto, {known}")
     if not is_one_of(model.multiclass, ("native", "one_vs_rest")):
-        raise OptionError(f"multiclass={model.multiclass!r} is unknown; one of native, one_vs_rest")
+        raise OptionError(f"multiclass={told(model.multiclass)} is unknown; one of native, one_vs_rest")
     check_screen(model.screen)
     if model.triplets is not None and model.method != "triplet":
-        raise OptionError(f"triplets= is used by method='triplet' only, not by {model.method!r}")
+        raise OptionError(f"triplets= is used by method='triplet' only, not by {told(model.method)}")
     if model.method == "independencies" and not isinstance(model.signs, str):
         raise OptionError("signs= has no part in method='independencies', whose estimates carry their sign")
     if model.method in ("independencies", "covariance") and model.screen != 1.0:
-        raise OptionError(f"screen= has no part in method={model.method!r}, which uses no triplets")
+        raise OptionError(f"screen= has no part in method={told(model.method)}, which uses no triplets")

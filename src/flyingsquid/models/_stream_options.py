@@ -17,7 +17,7 @@ from flyingsquid.models.structure import given_graph
 from flyingsquid.moments.adaptive import DyadicCounts
 from flyingsquid.moments.vectors import Layout
 from flyingsquid.moments.windows import DecayedCounts, RollingCounts, Window
-from flyingsquid.votes.encode import Convention
+from flyingsquid.votes.convention import Convention
 from flyingsquid.votes.states import Label
 
 # Methods that pass over the votes.
@@ -29,19 +29,19 @@ def check(model: Any) -> None:
     window, decay = model.window, model.decay
     is_auto = isinstance(window, str) and window == "auto"
     if not is_auto and not (is_whole(window) and window >= 1):
-        raise OptionError(f"window={window!r}; a whole number of items, 1 or more, or 'auto'")
+        raise OptionError(f"window={told(window)}; a whole number of items, 1 or more, or 'auto'")
     is_number = isinstance(decay, (float, np.floating))
     if decay is not None and not (is_number and 0 < decay < 1):
-        raise OptionError(f"decay={decay!r}; a number above 0 and below 1, such as 0.999, or None")
+        raise OptionError(f"decay={told(decay)}; a number above 0 and below 1, such as 0.999, or None")
     if decay is not None and is_auto:
         raise OptionError("decay= and window='auto' are two ways to forget; choose one")
     if model.refresh is not None and not (is_whole(model.refresh) and model.refresh >= 1):
-        raise OptionError(f"refresh={model.refresh!r}; a whole number of items, 1 or more, or None")
+        raise OptionError(f"refresh={told(model.refresh)}; a whole number of items, 1 or more, or None")
     if not is_whole(model.warm_up) or model.warm_up < 0:
-        raise OptionError(f"warm_up={model.warm_up!r}; a whole number of items, 0 or more")
+        raise OptionError(f"warm_up={told(model.warm_up)}; a whole number of items, 0 or more")
     for name in ("new_sources", "new_classes"):
         if not is_one_of(getattr(model, name), ("error", "add")):
-            raise OptionError(f"{name}={getattr(model, name)!r} is unknown; one of error, add")
+            raise OptionError(f"{name}={told(getattr(model, name))} is unknown; one of error, add")
     if model.classes is not None and model.n_classes is not None:
         raise OptionError("classes= and n_classes= say the same thing; pass one of them")
     given_graph(model.graph, "a stream")
@@ -54,7 +54,7 @@ def check(model: Any) -> None:
         raise OptionError(f"method={told(model.method)} is no name of a method; leave it out for 'auto'")
     if model.method in _NEED_VOTES:
         raise OptionError(
-            f"method={model.method!r} passes over the votes; a stream takes 'consensus' or 'agreement'"
+            f"method={told(model.method)} passes over the votes; a stream takes 'consensus' or 'agreement'"
         )
 
 

@@ -88,7 +88,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         votes : as in ``LabelModel.fit``, on the same n items
         """
         if not is_one_of(self.labels, ("soft", "hard", "proba")):
-            raise OptionError(f"labels={self.labels!r} is unknown; one of soft, hard, proba")
+            raise OptionError(f"labels={told(self.labels)} is unknown; one of soft, hard, proba")
         end_model = self._unfitted_end_model()
         weight_name = _weight_name(end_model) if self.labels == "soft" else ""
         label_model = self._unfitted_label_model()

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.analysis import Diagnostics, FitTest, SourceTally, Verdict
 from flyingsquid.estimate import GoldCounts
 from flyingsquid.exceptions import ModelFileError
@@ -101,7 +102,7 @@ def load(path: str | os.PathLike[str]) -> Saved:
     }
     state = read_state(path)
     if state.kind not in readers:
-        raise ModelFileError(f"{path}: the file holds a {state.kind!r}, which this version does not know")
+        raise ModelFileError(f"{path}: the file holds a {told(state.kind)}, which this version does not know")
     try:
         return readers[state.kind](state)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
@@ -225,10 +226,10 @@ def _checked(array: NDArray[Any], name: str, sizes: Mapping[str, int]) -> NDArra
     kind = "int64" if name.startswith("triplets") else "float64"
     if array.shape != wanted or str(array.dtype) != kind or (kind == "int64" and (array < 0).any()):
         raise ModelFileError(
-            f"the array {name!r} has shape {array.shape} and type {array.dtype}; not a model's"
+            f"the array {told(name)} has shape {array.shape} and type {array.dtype}; not a model's"
         )
     if name not in _MAY_BE_UNKNOWN and not np.isfinite(array).all():
-        raise ModelFileError(f"the array {name!r} holds values that are not finite")
+        raise ModelFileError(f"the array {told(name)} holds values that are not finite")
     return array
 
 

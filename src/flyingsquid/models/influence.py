@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from flyingsquid._remarks import listening
-from flyingsquid._values import is_whole
+from flyingsquid._values import is_whole, told
 from flyingsquid.analysis.reading import winners
 from flyingsquid.analysis.table import Scalar, Table
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
@@ -322,4 +322,4 @@ def _sizes(n: int, sizes: Sequence[int] | None) -> list[int]:
 
 def _check_repeats(repeats: Any) -> None:
     if not is_whole(repeats) or repeats < 1:
-        raise OptionError(f"repeats={repeats!r} is no number of repeats")
+        raise OptionError(f"repeats={told(repeats)} is no number of repeats")

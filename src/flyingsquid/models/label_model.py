@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._registry import distributed_votes
+from flyingsquid._values import told
 from flyingsquid.analysis import Diagnostics, Explanation, Table, summarize_sources
 from flyingsquid.analysis.normal import NORMAL_95
 from flyingsquid.estimate import (
@@ -352,7 +353,7 @@ class LabelModel(VoteEstimator):
         ['spam', 'ham', 'ham', None]
         """
         if joint and tie_break != "first":
-            raise OptionError(f"joint=True breaks ties by tie_break='first' only, not by {tie_break!r}")
+            raise OptionError(f"joint=True breaks ties by tie_break='first' only, not by {told(tie_break)}")
         self._require_fitted()
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:

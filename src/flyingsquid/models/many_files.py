@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._values import told
 from flyingsquid.estimate import ManyFit, ManyGold, SparseTables
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import State
@@ -150,5 +151,7 @@ def _read_sparse(arrays: Arrays, name: str, shape: tuple[int, int]) -> csr_array
         and bool(np.isfinite(data).all() and (data >= 0).all())
     )
     if not fits:
-        raise ModelFileError(f"the sparse matrix {name!r} in the file is none, or does not fit its counts")
+        raise ModelFileError(
+            f"the sparse matrix {told(name)} in the file is none, or does not fit its counts"
+        )
     return csr_array((data, indices, starts), shape=shape)

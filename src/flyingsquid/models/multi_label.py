@@ -121,7 +121,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             How often each item counts.
         """
         if not is_one_of(self.on_failure, ("raise", "majority")):
-            raise OptionError(f"on_failure={self.on_failure!r} is unknown; one of raise, majority")
+            raise OptionError(f"on_failure={told(self.on_failure)} is unknown; one of raise, majority")
         by_label = read_votes(votes, read_labels(self.labels))
         n_items = len(next(iter(by_label.values())))
         models = {label: self._unfitted(label, tuple(by_label)) for label in by_label}

@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels, write_state
@@ -82,7 +83,7 @@ def _model_state(model: Any, label: Any) -> State:
         return files._label_model_state(model)
     if type(model) is MajorityVote:
         return files._majority_state(model)
-    raise _unknown(model, f"the model of label {label!r}")
+    raise _unknown(model, f"the model of label {told(label)}")
 
 
 def _model(state: State) -> LabelModel | MajorityVote:
@@ -90,7 +91,7 @@ def _model(state: State) -> LabelModel | MajorityVote:
         return files.label_model(state)
     if state.kind == "MajorityVote":
         return files._majority_vote(state)
-    raise ModelFileError(f"a label has a {state.kind!r}, which this version does not know")
+    raise ModelFileError(f"a label has a {told(state.kind)}, which this version does not know")
 
 
 def _templates(model: MultiLabelModel) -> dict[str, Any] | list[Any] | None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._values import told
 from flyingsquid.analysis import SequenceDiagnostics, Table, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.sequences import sequence_diagnostics
 from flyingsquid.estimate import OPINIONS, Transition, fit_transition, persistence_of_errors, worth_of_a_row
@@ -359,8 +360,8 @@ def _solve_rows(rows: LabelModel, counts: Moments, votes: Votes | None = None) -
     """Fit the model of single rows, which has to say how sources err on each class."""
     if rows.method in OPINIONS:
         raise OptionError(
-            f"method={rows.method!r} weighs votes without saying how sources err, which sequences need; use "
-            "method='auto', or 'covariance'"
+            f"method={told(rows.method)} weighs votes without saying how sources err, which sequences need; "
+            "use method='auto', or 'covariance'"
         )
     if is_many(rows, counts):
         solve_many(rows, counts, votes)

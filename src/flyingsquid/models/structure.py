@@ -9,7 +9,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._remarks import say
-from flyingsquid._values import is_number, is_whole
+from flyingsquid._values import is_number, is_whole, told
 from flyingsquid.estimate.residuals import FitStatistic
 from flyingsquid.estimate.structure import LARGEST_GROUP, LEAST_GROUPS, Edge, Structure, learn_edges
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
@@ -225,9 +225,9 @@ def given_graph(graph: DependencyGraph | Literal["learn"] | None, method: str) -
 
 def _check_options(significance: Any, max_edges: Any) -> None:
     if not is_number(significance) or not 0 < significance < 1:
-        raise OptionError(f"significance={significance!r} is no probability above 0 and below 1")
+        raise OptionError(f"significance={told(significance)} is no probability above 0 and below 1")
     if max_edges is not None and not (is_whole(max_edges) and max_edges >= 0):
-        raise OptionError(f"max_edges={max_edges!r} is no number of edges; pass None for any number")
+        raise OptionError(f"max_edges={told(max_edges)} is no number of edges; pass None for any number")
 
 
 def _listed(edges: tuple[Edge, ...]) -> str:

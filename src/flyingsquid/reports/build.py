@@ -92,7 +92,7 @@ def report(
     ('<!DOCTYPE html>', True)
     """
     if not isinstance(title, str):
-        raise OptionError(f"title={title!r} is no text")
+        raise OptionError(f"title={told(title)} is no text")
     if not isinstance(ordered, (bool, np.bool_)):
         raise OptionError(f"ordered={told(ordered)}; True where items are in order of time, or False")
     target = None if path is None else _target(path)

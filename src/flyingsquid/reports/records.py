@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VotesError
 from flyingsquid.reports.escape import name, safe
 from flyingsquid.votes import Votes
@@ -29,7 +30,7 @@ class Records:
         if isinstance(data, Mapping) and votes.items is not None:
             absent = next((key for key in votes.items.tolist() if key not in data), None)
             if absent is not None:
-                raise VotesError(f"data has no entry for item {absent!r}")
+                raise VotesError(f"data has no entry for item {told(absent)}")
             return cls([data[key] for key in votes.items.tolist()])
         if isinstance(data, (str, bytes, Mapping)) or not _has_length(data):
             raise VotesError(

@@ -11,6 +11,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError, SourceWarning
 from flyingsquid.io.atomic import replacing
 from flyingsquid.reproduce.artifact import Artifact, Outcome, Setting
@@ -42,7 +43,7 @@ def choose(names: Iterable[str]) -> list[Artifact]:
     known, wanted = artifacts(), set(names)
     unknown = sorted(wanted - set(known))
     if unknown:
-        raise OptionError(f"{unknown[0]!r} is no table or figure; there are {', '.join(known)}")
+        raise OptionError(f"{told(unknown[0])} is no table or figure; there are {', '.join(known)}")
     return [each for name, each in known.items() if not wanted or name in wanted]
 
 

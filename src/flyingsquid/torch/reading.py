@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import GraphError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.edges import components
@@ -43,7 +44,7 @@ def read_votes(votes: Tensor, graph: DependencyGraph, n_classes: int) -> Tensor:
 def read_whole(name: str, value: Any, least: int) -> int:
     """A whole number, ``least`` or more."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value.__index__()) < least:
-        raise OptionError(f"{name}={value!r}; a whole number, {least} or more, is needed")
+        raise OptionError(f"{name}={told(value)}; a whole number, {least} or more, is needed")
     return int(value.__index__())
 
 
@@ -52,7 +53,7 @@ def read_graph(graph: Any, n_sources: int) -> DependencyGraph:
     if graph is None:
         return DependencyGraph(n_sources)
     if not isinstance(graph, DependencyGraph):
-        raise OptionError(f"graph={graph!r} is none; pass a DependencyGraph, or None")
+        raise OptionError(f"graph={told(graph)} is none; pass a DependencyGraph, or None")
     if graph.n_sources != n_sources:
         raise GraphError(f"the graph has {graph.n_sources} sources, and n_sources={n_sources}")
     return graph

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import IncompatibleError, OptionError
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -44,7 +45,7 @@ class SoftCrossEntropy(nn.Module):
     def __init__(self, weight: Tensor | None = None, *, reduction: Reduction = "mean") -> None:
         super().__init__()
         if reduction not in REDUCTIONS:
-            raise OptionError(f"reduction={reduction!r} is unknown; one of {', '.join(REDUCTIONS)}")
+            raise OptionError(f"reduction={told(reduction)} is unknown; one of {', '.join(REDUCTIONS)}")
         if weight is not None and weight.ndim != 1:
             raise OptionError(f"weight has shape {tuple(weight.shape)}; one number a class is needed")
         self.register_buffer("weight", weight)

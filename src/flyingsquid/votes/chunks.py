@@ -13,7 +13,7 @@ from flyingsquid._values import can_be_iterated
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.coerce import as_votes
-from flyingsquid.votes.encode import Convention
+from flyingsquid.votes.convention import Convention
 from flyingsquid.votes.longform import declared_names
 from flyingsquid.votes.states import Label, read_names
 from flyingsquid.votes.votes import Votes

@@ -11,9 +11,10 @@ import numpy as np
 from scipy.sparse import issparse
 
 from flyingsquid._registry import on_cluster
+from flyingsquid._values import is_null
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
-from flyingsquid.votes.encode import is_null, undo_text_coercion
+from flyingsquid.votes.encode import undo_text_coercion
 from flyingsquid.votes.states import ABSTAIN, Label, require_same
 from flyingsquid.votes.votes import Votes
 

@@ -9,8 +9,10 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VotesError
-from flyingsquid.votes.encode import Convention, encode, in_column
+from flyingsquid.votes.convention import Convention
+from flyingsquid.votes.encode import encode, in_column
 from flyingsquid.votes.states import ABSTAIN, Label
 
 
@@ -44,7 +46,7 @@ def read(
     if any(numeric) and any(texts):
         one, other = names[numeric.index(True)], names[texts.index(True)]
         raise VotesError(
-            f"column {one!r} holds numbers and column {other!r} texts; pass columns= to pick the "
+            f"column {told(one)} holds numbers and column {told(other)} texts; pass columns= to pick the "
             "sources, or convert them to one type"
         )
     # Categories, and Python objects such as pandas' booleans with None, may stand beside either kind.
@@ -99,11 +101,11 @@ def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:
     if columns is None:
         return list(range(len(present)))
     if isinstance(columns, str) or not isinstance(columns, Iterable):
-        raise VotesError(f"columns={columns!r} is not a list of column names; pass a list")
+        raise VotesError(f"columns={told(columns)} is not a list of column names; pass a list")
     columns = list(columns)
     absent = [name for name in columns if name not in present]
     if absent:
-        raise VotesError(f"no column {absent[0]!r}; the table has {', '.join(map(str, present))}")
+        raise VotesError(f"no column {told(absent[0])}; the table has {', '.join(map(str, present))}")
     return [present.index(name) for name in columns]
 
 

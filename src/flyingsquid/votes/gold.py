@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import VotesError
-from flyingsquid.votes.encode import Convention, as_column, encode
+from flyingsquid.votes.convention import Convention
+from flyingsquid.votes.encode import as_column, encode
 from flyingsquid.votes.states import ABSTAIN, Label
 
 

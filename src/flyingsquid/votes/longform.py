@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid._values import is_one_of, listed, told
+from flyingsquid._values import is_null, is_one_of, listed, told
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.encode import Convention, as_column, encode, in_column, is_null
+from flyingsquid.votes.convention import Convention
+from flyingsquid.votes.encode import as_column, encode, in_column
 from flyingsquid.votes.states import ABSTAIN, Label, shown_names, smallest_dtype
 
 _POLICIES = ("error", "first", "last", "majority")
@@ -88,7 +89,7 @@ def read_sparse(
         at = int(np.flatnonzero(bad)[0])
         limit = "" if convention.classes is None else f" for the classes {listed(convention.classes)}"
         raise VotesError(
-            f"{in_column(names)(int(row[at]), int(column[at]))}: the entry {values[at].item()!r} is no "
+            f"{in_column(names)(int(row[at]), int(column[at]))}: the entry {told(values[at].item())} is no "
             f"vote; an entry of a sparse matrix is class + 1, so 1, 2, ...{limit}"
         )
     codes = values.astype(np.int64) - 1
@@ -140,7 +141,9 @@ def _declared_sources(
     position = {name: j for j, name in enumerate(names)}
     unknown = [name for name in present if name not in position]
     if unknown:
-        raise VotesError(f"source {unknown[0]!r} votes and is not in names= ({len(unknown)} such sources)")
+        raise VotesError(
+            f"source {told(unknown[0])} votes and is not in names= ({len(unknown)} such sources)"
+        )
     return names, np.array([position[name] for name in present])[column]
 
 
@@ -163,8 +166,9 @@ def _without_duplicates(
     if policy == "error":
         at = order[starts[several[0]]]
         raise VotesError(
-            f"source {names[column[at]]!r} votes more than once on item {_plain(item_ids[row[at]])!r} "
-            f"({len(several):,} such cells); pass duplicates='first', 'last' or 'majority'"
+            f"source {told(names[column[at]])} votes more than once on item "
+            f"{told(_plain(item_ids[row[at]]))} ({len(several):,} such cells); pass duplicates='first', "
+            "'last' or 'majority'"
         )
     if policy == "last":
         return order[ends - 1]

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from flyingsquid._values import is_whole, listed, told
+from flyingsquid._values import is_null, is_whole, listed, told
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
-from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column, is_null
+from flyingsquid.votes.convention import Convention
+from flyingsquid.votes.encode import Locate, as_matrix, in_column
 from flyingsquid.votes.states import ABSTAIN, Label, read_names, smallest_dtype
 
 Threshold: TypeAlias = float | tuple[float, float]
@@ -115,7 +116,7 @@ def score_bins(
     {'a': [0.6], 'b': [3.0]}
     """
     if not is_whole(n_bins) or n_bins < 2:
-        raise OptionError(f"n_bins={n_bins!r} is no number of bins, 2 or more")
+        raise OptionError(f"n_bins={told(n_bins)} is no number of bins, 2 or more")
     columns, found = _read_columns(scores, names)
     edges = [_even_edges(column, int(n_bins), _source(found, j)) for j, column in enumerate(columns)]
     return edges if found is None else dict(zip(found, edges, strict=True))
@@ -211,7 +212,7 @@ def _threshold(value: Any, option: str) -> Cut:
     pair = _as_list(value)
     if pair is None or len(pair) != 2:
         advice = "; one entry for each source is a list" if isinstance(value, tuple) else ""
-        raise OptionError(f"{option}: {value!r} is no number and no pair (low, high){advice}")
+        raise OptionError(f"{option}: {told(value)} is no number and no pair (low, high){advice}")
     low, high = _increasing(pair, option).tolist()
     return Cut(np.array([high]), low)
 
@@ -219,8 +220,8 @@ def _threshold(value: Any, option: str) -> Cut:
 def _read_bins(bins: Any, names: Names, n_sources: int) -> list[Cut]:
     if _is_number(bins):
         raise OptionError(
-            f"bins={bins!r} is one number; pass edges, which later scores can be read by as well: "
-            f"bins=flyingsquid.score_bins(scores, {bins!r}), or one edge as [{bins!r}]"
+            f"bins={told(bins)} is one number; pass edges, which later scores can be read by as well: "
+            f"bins=flyingsquid.score_bins(scores, {told(bins)}), or one edge as [{told(bins)}]"
         )
     entries = _as_list(bins) if frames.named_row(bins, names) is None else None
     if entries is not None and all(_is_number(edge) for edge in entries):
@@ -230,7 +231,7 @@ def _read_bins(bins: Any, names: Names, n_sources: int) -> list[Cut]:
         option = f"bins of {_source(names, j)}"
         found = _as_list(edges)
         if found is None:
-            raise OptionError(f"{option}: {edges!r} is no sequence of edges")
+            raise OptionError(f"{option}: {told(edges)} is no sequence of edges")
         cuts.append(Cut(_increasing(found, option)))
     for j, cut in enumerate(cuts):
         if len(cut.edges) != len(cuts[0].edges):
@@ -258,9 +259,9 @@ def _by_source(given: Any, names: Names, n_sources: int, option: str) -> list[An
     unknown = [name for name in by_name if name not in names]
     absent = [name for name in names if name not in by_name]
     if unknown:
-        raise OptionError(f"{option} names the source {unknown[0]!r}; there are {listed(names)}")
+        raise OptionError(f"{option} names the source {told(unknown[0])}; there are {listed(names)}")
     if absent:
-        raise OptionError(f"{option} says nothing about the source {absent[0]!r}; name every source")
+        raise OptionError(f"{option} says nothing about the source {told(absent[0])}; name every source")
     return [by_name[name] for name in names]
 
 
@@ -270,7 +271,7 @@ def _increasing(values: list[Any], option: str) -> NDArray[np.float64]:
         raise OptionError(f"{option}: no edges; K classes have K - 1 edges between them")
     wrong = next((v for v in values if not _is_number(v) or is_null(v)), None)
     if wrong is not None or None in values:
-        raise OptionError(f"{option}: {wrong!r} is no number")
+        raise OptionError(f"{option}: {told(wrong)} is no number")
     edges = np.array([_as_float(v) for v in values])
     if not (edges[1:] > edges[:-1]).all():
         shown = ", ".join(format(edge, "g") for edge in edges)
@@ -283,7 +284,9 @@ def _read_labels(classes: Iterable[Label] | None, n_classes: int) -> tuple[Label
         return tuple(range(n_classes))
     labels = Convention.read(None, classes, None).classes or ()
     if len(labels) != n_classes:
-        raise OptionError(f"classes={list(labels)!r} are {len(labels)}; there are {n_classes}, lowest first")
+        raise OptionError(
+            f"classes={told(list(labels))} are {len(labels)}; there are {n_classes}, lowest first"
+        )
     return labels
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VotesError
 
 LARGEST_COUNT = 2**53
@@ -38,7 +39,7 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         raise VotesError(
-            f"sample_weight[{at}] is {weights[at].item()!r}; a weight says how often an item counts, "
+            f"sample_weight[{at}] is {told(weights[at].item())}; a weight says how often an item counts, "
             "so it is finite and not negative"
         )
     with np.errstate(over="ignore"):  # infinity is refused below
