@@ -77,3 +77,11 @@ def test_a_folder_of_nothing(tmp_path):
     (tmp_path / ".hidden.parquet").touch()
     with pytest.raises(VoteFileError, match="holds no"):
         open_votes(tmp_path)
+
+
+def test_classes_at_both_ends_of_a_byte(tmp_path):
+    """128 - -128 is 0 in a byte, and was: the votes then passed for their own codes."""
+    votes = np.array([[-128, 127, -1], [127, 127, -128]])
+    pq.write_table(table(votes), tmp_path / "a.parquet")
+    file = open_votes(tmp_path / "a.parquet", item=False, classes=(-128, 127))
+    np.testing.assert_array_equal(file.read().votes.codes, [[0, 1, -1], [1, 1, 0]])

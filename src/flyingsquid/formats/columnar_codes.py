@@ -77,7 +77,7 @@ class ArrowCoder:
             self._tables[kind] = self._coding.table(every)[:-1].astype(self._coding.dtype)
         table = self._tables[kind]
         if table.dtype == values.dtype and len(values):
-            within = np.arange(values.min(), int(values.max()) + 1)
+            within = np.arange(int(values.min()), int(values.max()) + 1)
             if (table[within] == within).all():
                 return values
         return np.take(table, values.view(np.uint8))
