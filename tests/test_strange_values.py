@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid.analysis import dependence_given_truth
 from flyingsquid.estimate.anchored import rows_of
 from flyingsquid.exceptions import OptionError, VotesError
 
@@ -186,3 +187,59 @@ def test_a_stream_does_not_grow_to_more_classes_than_codes(label):
     with pytest.raises(VotesError, match="32,767 at most"):
         model.partial_fit([[label, 1, 0, 1]])
     assert list(model.classes_) == [0, 1]
+
+
+def test_rows_of_different_lengths_are_no_new_classes():
+    model = fs.OnlineLabelModel(new_classes="add").partial_fit(VOTES)
+    with pytest.raises(VotesError, match=r"same number|inhomogeneous|ragged"):
+        model.partial_fit([[1, 0, 1, 0], [1]])
+
+
+def test_what_follows_what_among_very_many_classes():
+    votes = fs.Votes.from_classes(VOTES, classes=range(32_767))
+    with pytest.raises(OptionError, match="40 classes at most"):
+        fs.SequenceLabelModel().fit(votes)
+    with pytest.raises(OptionError, match="40 classes at most"):
+        fs.SequenceLabelModel().partial_fit(votes)
+    with pytest.raises(VotesError, match=r"follows what.* GB"):
+        fs.SequenceMoments.of(votes)
+
+
+def test_dependence_given_a_few_of_very_many_classes():
+    """A table of classes by classes would take 8 GB."""
+    few, many = fs.Votes.from_classes(VOTES), fs.Votes.from_classes(VOTES, classes=range(32_767))
+    gold = np.arange(60) % 2
+    expected = dependence_given_truth(few, gold)
+    np.testing.assert_allclose(dependence_given_truth(many, gold), expected, atol=1e-12)
+
+
+def test_signs_that_are_an_array_are_no_signs():
+    votes = np.random.default_rng(0).integers(0, 3, (60, 4))
+    for model in (fs.SequenceLabelModel(signs=np.array([1, -1])), fs.LabelModel(signs=np.array([1, -1]))):
+        with pytest.raises(OptionError, match="signs="):
+            model.fit(votes)
+
+
+def test_floats_that_do_not_fit_a_double():
+    signalling = np.frombuffer(np.array([0x7F800001, 0, 0x3F800000] * 4, "<u4").tobytes(), "<f4").reshape(
+        4, 3
+    )
+    assert fs.Votes.from_classes(signalling).codes[0].tolist() == [-1, 0, 1]
+    with pytest.raises(VotesError, match="infinite"):
+        fs.Votes.from_classes(np.full((2, 3), np.longdouble("1e4000")))
+
+
+def test_a_list_of_thresholds_that_cannot_be_gone_through():
+    class NoIteration:
+        def __iter__(self):
+            raise RuntimeError("no iteration")
+
+    with pytest.raises(OptionError, match="thresholds="):
+        fs.Votes.from_scores([[0.1, 0.9]], thresholds=NoIteration())
+
+
+def test_fewer_items_than_classes_leave_the_balance_open():
+    """Known labels or not; it took minutes to find out."""
+    votes = fs.Votes.from_classes(VOTES, classes=range(500))
+    model = fs.LabelModel(class_balance="estimate").fit(votes, gold=np.where(np.arange(60) < 20, 1, -1))
+    np.testing.assert_array_equal(model.class_balance_, np.full(500, 1 / 500))

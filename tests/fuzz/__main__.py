@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import math
 import resource
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from tests.fuzz.api import fuzz_calls
-from tests.fuzz.run import MOST_MEMORY, fuzz
+from tests.fuzz.run import MOST_MEMORY, Outcome, fuzz
+
+_ROUND = 120.0  # seconds
 
 
 def main() -> int:
@@ -43,11 +48,17 @@ def _calls(seconds: float, seed: int, only: str) -> int:
 
 
 def _files(seconds: float, seed: int, keep: Path | None) -> int:
+    outcome = Outcome()
+    rounds = max(1, math.ceil(seconds / _ROUND))
     with tempfile.TemporaryDirectory() as temporary:
-        folder = keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        outcome = fuzz(folder, seconds=seconds, seed=seed)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        for number in range(rounds):
+            folder = (keep or Path(temporary)) / str(number)
+            folder.mkdir(parents=True, exist_ok=True)
+            # Each round in a process of its own: pyarrow keeps some memory of every damaged zstd file.
+            with ProcessPoolExecutor(1, get_context("spawn")) as process:
+                found = process.submit(fuzz, folder, seconds=seconds / rounds, seed=seed + number).result()
+            outcome = outcome.with_(found)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
     sys.stdout.write(
         f"{outcome.files:,} files, {outcome.read:,} still readable, slowest {outcome.slowest:.2f} s "
         f"({outcome.slowest_file}), "

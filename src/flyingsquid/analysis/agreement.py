@@ -137,15 +137,18 @@ def dependence_given_truth(
         gold = read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0]
         if not (gold >= 0).any():
             raise VotesError("y holds no known class, so nothing is known about the pairs given the truth")
-        posterior = np.eye(read.n_classes)[np.maximum(gold, 0)] * (gold >= 0)[:, None]
-    if posterior.shape != (read.n_items, read.n_classes):
+        # Of the classes that occur: there may be thousands of others.
+        by_class = ((gold == k).astype(np.float64) for k in np.unique(gold[gold >= 0]))
+    elif posterior.shape == (read.n_items, read.n_classes):
+        by_class = (weight for weight in posterior.T)
+    else:
         raise OptionError(
             f"posterior has shape {posterior.shape}; one row for each of {read.n_items} items, one column "
             f"for each of {read.n_classes} classes"
         )
     m = read.n_sources
     met, apart, total = np.zeros((3, m, m)), np.zeros((3, m, m)), np.zeros((m, read.n_classes))
-    for weight in posterior.T:
+    for weight in by_class:
         items = np.flatnonzero(weight > _LEAST_WEIGHT)
         if weight[items].sum() > 1.01:  # less than two items say nothing about pairs
             moments = Moments.of(read[items], sample_weight=weight[items])

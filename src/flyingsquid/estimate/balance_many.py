@@ -28,7 +28,8 @@ Array = NDArray[np.float64]
 _TOO_WIDE = 0.075
 # Passes end when no class moves by more, or after so many rounds of ten.
 _STANDS_STILL, _ROUNDS = 1e-4, 20
-# Items with three votes, for each class, below which triples of votes determine nothing.
+# Items with three votes, for each class, below which triples of votes determine nothing. With known labels
+# the error decides, unless there are fewer items than classes: then it is known without asking.
 _TRIPLES_A_CLASS = 10.0
 _MOST_NAMED = 6
 
@@ -71,7 +72,7 @@ class ManyBalance:
 def estimate_many_balance(moments: Moments, over: Passes, method: str, gold: ManyGold | None) -> ManyBalance:
     """Estimate P(Y = k) by passes over the votes; by three views first for ``method="decomposition"``."""
     n_classes = moments.n_classes
-    if over.votes is None or (gold is None and _triples(over) < _TRIPLES_A_CLASS * n_classes):
+    if over.votes is None or _telling(over, gold) < n_classes:
         return ManyBalance(np.full(n_classes, 1 / n_classes), np.full(n_classes, np.inf))
     if method == "decomposition":
         try:
@@ -116,6 +117,13 @@ def _until_it_stands_still(
         if np.abs(at.balance - before).max() < _STANDS_STILL:
             break
     return at
+
+
+def _telling(over: Passes, gold: ManyGold | None) -> float:
+    """How many classes there may be, by the items that say something about their balance."""
+    if gold is None or over.known is None:
+        return _triples(over) / _TRIPLES_A_CLASS
+    return _triples(over) + float((over.known >= 0).sum())
 
 
 def _triples(over: Passes) -> float:

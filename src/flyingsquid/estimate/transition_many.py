@@ -22,6 +22,15 @@ MOST_CLASSES = 40
 _MOST_AT_ODDS = 0.1
 
 
+def require_few_classes(n_classes: int) -> None:
+    """Refuse more classes than a chain is learned of, before anything is counted."""
+    if n_classes > MOST_CLASSES:
+        raise OptionError(
+            f"SequenceLabelModel learns how {MOST_CLASSES} classes at most follow each other, and the votes "
+            f"have {n_classes:,}; use LabelModel on the rows"
+        )
+
+
 def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array) -> Transition:
     """The chain of truths that the lagged votes imply.
 
@@ -35,11 +44,7 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
     balance : array of shape (K,)
     """
     m, n_classes = len(tables), len(balance)
-    if n_classes > MOST_CLASSES:
-        raise OptionError(
-            f"SequenceLabelModel learns how {MOST_CLASSES} classes at most follow each other, and the votes "
-            f"have {n_classes}; use LabelModel on the rows"
-        )
+    require_few_classes(n_classes)
     apart = np.outer(balance, balance)
     pairs = int((np.asarray(moments.lagged).sum(axis=(0, 1)) > 0).sum() - _own_pairs(moments))
     if not pairs:

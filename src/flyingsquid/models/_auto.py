@@ -52,8 +52,7 @@ def is_plain(model: LabelModel, *, with_gold: bool) -> bool:
         and is_one_of(model.multiclass, ("native",))
         and not with_gold
         and not (isinstance(model.class_balance, str) and model.class_balance == "estimate")
-        and isinstance(model.signs, str)
-        and model.signs == "average"
+        and not _options.has_anchors(model.signs)
         and is_number(model.screen)
         and model.screen == 1.0
         and model.triplets is None

@@ -35,9 +35,14 @@ def position_of(source: Any, names: tuple[str, ...], option: str) -> int:
     return at
 
 
+def has_anchors(signs: Any) -> bool:
+    """Whether ``signs`` is about single sources, and not the word "average"."""
+    return not is_one_of(signs, ("average",))
+
+
 def read_anchors(signs: Any, names: tuple[str, ...]) -> dict[int, int]:
     """Known signs by position; empty for ``signs="average"``."""
-    if isinstance(signs, str) and signs == "average":
+    if not has_anchors(signs):
         return {}
     if not isinstance(signs, Mapping) or not signs:
         raise OptionError(f"signs={told(signs)} is unknown; pass 'average', or {{source: +1 or -1}}")
@@ -171,8 +176,8 @@ def check_many(model: Any, moments: Moments) -> None:
             f"method={told(model.method)} fits all classes at once; multiclass='one_vs_rest' takes a binary "
             "method"
         )
-    for name, idle in (("signs", model.signs == "average"), ("triplets", model.triplets is None)):
-        if not idle:
+    for name, asked in (("signs", has_anchors(model.signs)), ("triplets", model.triplets is not None)):
+        if asked:
             raise OptionError(f"{name}= has no part in fitting {n_classes} classes")
     if not binary and model.screen != 1.0:
         raise OptionError(f"screen= has no part in method={told(model.method)}, which uses no triplets")
@@ -198,7 +203,7 @@ def check_opinion(model: Any, *, with_gold: bool) -> None:
         "gold": with_gold,
         "class_balance='estimate'": isinstance(balance, str) and balance == "estimate",
         "multiclass": model.multiclass != "native",
-        "signs": not (isinstance(model.signs, str) and model.signs == "average"),
+        "signs": has_anchors(model.signs),
         "screen": model.screen != 1.0,
     }
     for name, is_asked in asked.items():

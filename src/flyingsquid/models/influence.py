@@ -17,6 +17,7 @@ from flyingsquid.analysis.reading import winners
 from flyingsquid.analysis.table import Scalar, Table
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
+from flyingsquid.models._options import has_anchors
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments import Moments
@@ -257,7 +258,7 @@ def _by_counts(model: Any, gold: Any) -> bool:
     if isinstance(model, MajorityVote) or gold is not None or model.method not in _BY_COUNTS:
         return False
     estimated = isinstance(model.class_balance, str) and model.class_balance == "estimate"
-    return len(model.classes_) == 2 and model.graph is None and model.signs == "average" and not estimated
+    return len(model.classes_) == 2 and model.graph is None and not has_anchors(model.signs) and not estimated
 
 
 def _renamed(votes: Votes, counts: Moments) -> Votes:

@@ -12,7 +12,7 @@ from flyingsquid._values import told
 from flyingsquid.analysis import SequenceDiagnostics, Table, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.sequences import sequence_diagnostics
 from flyingsquid.estimate import OPINIONS, Transition, fit_transition, persistence_of_errors, worth_of_a_row
-from flyingsquid.estimate.transition_many import fit_transition_many
+from flyingsquid.estimate.transition_many import fit_transition_many, require_few_classes
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.infer import (
     binary_evidence,
@@ -140,6 +140,7 @@ class SequenceLabelModel(VoteReader):
         """
         rows = self._row_model()
         read = as_votes(votes)
+        require_few_classes(read.n_classes)
         sequences = read_lengths(lengths, read.n_items)
         counts = Moments.of(read)
         _solve_rows(rows, counts, read)
@@ -169,6 +170,7 @@ class SequenceLabelModel(VoteReader):
         rows = self._row_model()
         before: SequenceMoments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
         chunk = as_votes(votes, None if before is None else before.rows.classes)
+        require_few_classes(chunk.n_classes)
         total = SequenceMoments.of(chunk, lengths)
         if before is not None:
             total = before + total

@@ -38,6 +38,17 @@ def require_room(cover: Cover, n_classes: int) -> None:
         )
 
 
+def require_room_for_neighbours(n_sources: int, n_classes: int) -> None:
+    """Refuse counts of votes and those on the next item that would not fit into memory."""
+    size = (n_sources * n_classes) ** 2 * 8
+    if size > _MOST_BYTES:
+        raise VotesError(
+            f"counts of what follows what, for {n_sources:,} sources and {n_classes:,} classes, would need "
+            f"{size / 1e9:,.0f} GB. Name fewer classes, drop sources that rarely vote, or use LabelModel on "
+            "the rows"
+        )
+
+
 def check_frequencies(weights: NDArray[Any]) -> None:
     """Refuse weights that are probabilities, not numbers of items."""
     total = float(weights.sum())

@@ -120,7 +120,10 @@ def labels_in(data: Any) -> set[Any]:
     if frames.is_frame(data):
         values = [value for column in frames.columns_of(data) for value in column]
     else:
-        array = undo_text_coercion(data, np.ma.asanyarray(data))
+        try:
+            array = undo_text_coercion(data, np.ma.asanyarray(data))
+        except Exception:  # no matrix at all, as those who want one will say
+            return set()
         values = np.ma.compressed(array.ravel()).tolist()
     whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values if not is_null(v))
     plain = (v for v in whole if isinstance(v, (str, Real, Decimal)))

@@ -93,7 +93,9 @@ def encode(
     if kind in "iu" and convention.is_plain:
         return _check_plain(labels, convention, locate)
     if kind == "f":
-        return _encode_floats(labels.astype(np.float64, copy=False), convention, locate)
+        with np.errstate(invalid="ignore", over="ignore"):  # some NaN, and numbers longer than a double
+            labels = labels.astype(np.float64, copy=False)
+        return _encode_floats(labels, convention, locate)
     if kind == "T":
         labels = labels.astype(object)
     if kind in "iubUSOT":

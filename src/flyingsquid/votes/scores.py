@@ -294,7 +294,10 @@ def _as_list(values: Any) -> list[Any] | None:
     """The entries of a sequence, or None for what is none."""
     if isinstance(values, (str, bytes, Mapping)) or getattr(values, "ndim", 1) == 0:
         return None
-    return list(values) if isinstance(values, Iterable) else None
+    try:
+        return list(values) if isinstance(values, Iterable) else None
+    except Exception:  # whatever a stranger's class does
+        return None
 
 
 def _source(names: Names, j: int) -> str:
