@@ -8,7 +8,7 @@ import pytest
 import flyingsquid as fs
 from flyingsquid.analysis import dependence_given_truth
 from flyingsquid.estimate.anchored import rows_of
-from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.exceptions import GraphError, OptionError, VotesError
 
 VOTES = np.random.default_rng(0).integers(-1, 2, (60, 4))
 
@@ -243,3 +243,12 @@ def test_fewer_items_than_classes_leave_the_balance_open():
     votes = fs.Votes.from_classes(VOTES, classes=range(500))
     model = fs.LabelModel(class_balance="estimate").fit(votes, gold=np.where(np.arange(60) < 20, 1, -1))
     np.testing.assert_array_equal(model.class_balance_, np.full(500, 1 / 500))
+
+
+def test_joint_votes_that_fill_the_memory_are_refused_together():
+    votes = fs.Votes.from_classes(np.zeros((20, 8), np.int16), classes=range(220))
+    pairs = [(0, 1), (2, 3), (4, 5), (6, 7)]
+    with pytest.raises(GraphError, match=r"4 groups of sources.* 3 GB"):
+        fs.Moments.of(votes, fs.DependencyGraph(8, source_edges=pairs))
+    with pytest.raises(GraphError, match=r"sources 0, 1, 2 depend.* GB"):
+        fs.Moments.of(votes, fs.DependencyGraph(8, source_edges=[(0, 1), (1, 2), (0, 2)]))

@@ -48,7 +48,7 @@ def read_graph(
             raise click.BadParameter("a chain has two rows or more, as in chain:6")
         return value
     if not os.path.isfile(value):
-        raise click.BadParameter(f"{told(value)} is no file, and not 'learn' or a chain such as chain:6")
+        raise click.BadParameter(f"{str(value)!r} is no file, and not 'learn' or a chain such as chain:6")
     try:
         with open(value, encoding="utf-8") as file:
             return DependencyGraph.from_json(file.read())

@@ -22,7 +22,7 @@ UNKNOWN = -100
 """The code of a value that is neither a class nor "no vote"."""
 _WHOLE = re.compile(r" *[+-]?[0-9]{1,19}(\.0*)? *")
 _HUGE = re.compile(r" *\+?[0-9]{20,}(\.0*)? *")
-_NUMBER = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
+_NUMBER = re.compile(r" *[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _PAIRS = (("no", "yes"), ("n", "y"))
 Where = Callable[[Any], str]
 """Where in the file a value stands, in words for a message."""

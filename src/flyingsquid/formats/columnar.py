@@ -74,6 +74,7 @@ class _Batches:
             for part in self._parts:
                 with self._named(part):
                     opened = self._parquet(part, ())
+                    _require_rows(opened.metadata.num_rows, _rows_of_groups(opened.metadata))
                 if not self.metadata:
                     self.schema = opened.schema_arrow
                 elif not opened.schema_arrow.equals(self.schema):
@@ -134,11 +135,14 @@ class _Batches:
         self, part: Path, columns: Sequence[str], texts: Sequence[str], rows: int
     ) -> Iterator[Any]:
         # Batches do not span row groups, so chunks of small row groups are smaller.
-        for batch in self._parquet(part, texts).iter_batches(batch_size=rows, columns=list(columns)):
+        file, n = self._parquet(part, texts), 0
+        for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
+            n += batch.num_rows
             absent = set(columns) - set(batch.schema.names)
             if absent:
                 raise VoteFileError(f"the column {told(min(absent))} is declared and not there; damaged")
             yield batch
+        _require_rows(file.metadata.num_rows, n)
 
 
 class ColumnarVotes:
@@ -298,6 +302,15 @@ class ColumnarVotes:
 
 
 # ---------------------------------------------------------------------- small things
+
+
+def _rows_of_groups(metadata: Any) -> int:
+    return sum(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
+
+
+def _require_rows(said: int, found: int) -> None:
+    if said != found or said < 0:
+        raise VoteFileError(f"the file says that it has {said:,} rows, and holds {found:,}; it is damaged")
 
 
 def _position(column: Any, value: Any) -> int:

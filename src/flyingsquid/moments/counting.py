@@ -207,6 +207,7 @@ def _count_units(
     rows = min(n, _CHUNK_ROWS, max(1, _BUFFER_BYTES // ((width + int(starts[-1])) * dtype.itemsize)))
     votes, states = np.ones((rows, width), dtype), np.empty((rows, int(starts[-1])), dtype)
     counts = np.zeros((int(starts[-1]), width))
+    step = max(1, _BUFFER_BYTES // (width * dtype.itemsize))
     for start in range(0, n, rows):
         chunk = dense_codes(codes[start : start + rows])
         hot, state = votes[: len(chunk)], states[: len(chunk)]
@@ -217,5 +218,6 @@ def _count_units(
                 state[part, low : low + size] = numbers[:, None] == np.arange(size)
         if weights is not None:
             state *= weights[start : start + len(chunk), None]
-        counts += state.T @ hot
+        for low in range(0, len(counts), step):  # no second table of that size
+            counts[low : low + step] += state[:, low : low + step].T @ hot
     return [counts[low : low + size] for low, size in zip(starts, sizes, strict=False)]

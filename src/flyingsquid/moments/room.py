@@ -12,12 +12,13 @@ from flyingsquid.moments.storage import is_kept_sparse
 
 # Pairs are counted in one table for each block, up to this size.
 _MOST_BYTES = 1 << 33
-# The joint votes of one unit of dependent sources are counted up to this size.
-_MOST_UNIT_BYTES = 1 << 30
+# The joint votes of one unit of dependent sources are counted up to this size, and those of all up to that.
+_MOST_UNIT_BYTES, _MOST_BYTES_OF_UNITS = 1 << 30, 1 << 31
 
 
 def require_room(cover: Cover, n_classes: int) -> None:
     """Refuse tables that would not fit into memory."""
+    together = 0
     for unit, block in zip(cover.units, cover.unit_blocks, strict=True):
         states = (n_classes + 1) ** len(unit)
         size = states * (1 + n_classes * len(cover.blocks[block])) * 8
@@ -27,6 +28,13 @@ def require_room(cover: Cover, n_classes: int) -> None:
                 f"{n_classes:,} classes have {states:,} states; counting them would need {size / 1e9:,.0f} "
                 "GB. Drop edges between them, or name fewer classes"
             )
+        together += size
+    if together > _MOST_BYTES_OF_UNITS:
+        raise GraphError(
+            f"{len(cover.units):,} groups of sources depend on each other, and counting the joint votes of "
+            f"all on {n_classes:,} classes would need {together / 1e9:,.0f} GB. Declare fewer edges, or name "
+            "fewer classes"
+        )
     largest = max(len(block) for block in cover.blocks)
     if is_kept_sparse(largest, n_classes):
         return
