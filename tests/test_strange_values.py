@@ -184,7 +184,7 @@ def test_a_number_is_no_chunk():
 @pytest.mark.parametrize("label", [32_767, 10**12])
 def test_a_stream_does_not_grow_to_more_classes_than_codes(label):
     model = fs.OnlineLabelModel(new_classes="add").partial_fit(VOTES)
-    with pytest.raises(VotesError, match="32,767 at most"):
+    with pytest.raises(VotesError, match="32,767 classes at most"):
         model.partial_fit([[label, 1, 0, 1]])
     assert list(model.classes_) == [0, 1]
 
@@ -252,3 +252,9 @@ def test_joint_votes_that_fill_the_memory_are_refused_together():
         fs.Moments.of(votes, fs.DependencyGraph(8, source_edges=pairs))
     with pytest.raises(GraphError, match=r"sources 0, 1, 2 depend.* GB"):
         fs.Moments.of(votes, fs.DependencyGraph(8, source_edges=[(0, 1), (1, 2), (0, 2)]))
+
+
+def test_columns_that_are_no_list():
+    table = pytest.importorskip("pandas").DataFrame({"a": [0, 1], "b": [1, 1]})
+    with pytest.raises(VotesError, match="columns="):
+        fs.Votes.from_frame(table, columns=np.array("a"))

@@ -40,6 +40,39 @@ def test_what_is_no_number_is_refused_by_name(name, wrong: Any):
         CALLS[name](wrong)
 
 
+INDEXED = {
+    "task": lambda n: fs.LabelModel().fit(VOTES).explain(VOTES[0], task=n),
+    "signs": lambda n: fs.LabelModel(signs={n: 1}).fit(VOTES),
+    "item": lambda n: fs.Votes.from_classes(VOTES)[n],
+    "lengths": lambda n: fs.SequenceLabelModel().fit(VOTES, [n, len(VOTES)]),
+    "n_sources": fs.DependencyGraph,
+    "source_edges": lambda n: fs.DependencyGraph(4, source_edges=[(0, n)]),
+    "source_task": lambda n: fs.DependencyGraph(4, source_task=[n] * 4),
+    "accuracies": lambda n: fs.datasets.simulate(9, [n, 0.7], rng=RNG),
+    "vote": lambda n: fs.OnlineLabelModel(new_classes="add").partial_fit(VOTES).learn_one([n, 0, 1, 1]),
+    "label": lambda n: fs.MultiLabelModel(labels=[n, 1]).fit(np.zeros((9, 3, 2), int)),
+}
+
+
+@pytest.mark.parametrize("huge", [10**5000, -(10**5000), 2**63], ids=["huge", "less than nothing", "64 bits"])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("chunk", "warm_up")] + list(INDEXED))
+def test_numbers_that_have_no_text_are_refused_in_words(name, huge: int):
+    """Python writes no integer of more than 4,300 digits, not even into a message."""
+    try:
+        (CALLS | INDEXED)[name](huge)
+    except fs.FlyingSquidError as error:
+        assert len(str(error)) < 1_000  # noqa: PT017  # some are no error at all
+    else:
+        assert name in ("max_edges", "screen", "n", "label"), "a number that is far too large"
+
+
+def test_a_chain_and_a_grid_that_do_not_fit_into_memory():
+    with pytest.raises(fs.exceptions.GraphError, match=r"n_sources=.* at most 10,000,000"):
+        fs.DependencyGraph.chain(10_000, 10_000)
+    with pytest.raises(fs.exceptions.GraphError, match=r"n_sources=.* at most 10,000,000"):
+        fs.DependencyGraph.grid(10, 10_000, 10_000)
+
+
 def test_a_span_of_time_is_no_item_and_no_vote():
     with pytest.raises(VotesError, match="indexed by"):
         fs.Votes.from_classes(VOTES)[np.timedelta64(3, "s")]

@@ -55,11 +55,11 @@ def can_be_iterated(data: Any) -> bool:
 def told(value: Any, most: int = 80) -> str:
     """A value for a message: cut short, and harmless where it cannot be written down.
 
-    >>> told("spam"), told("x" * 200)[:9]
-    ("'spam'", "'xxxxxxxx")
+    >>> told("spam"), told(np.int8(3)), told("x" * 200)[:9], told(10**5000)
+    ("'spam'", '3', "'xxxxxxxx", 'a value of type int')
     """
     try:
-        text = repr(value)
+        text = repr(value.item() if isinstance(value, np.generic) else value)
     except Exception:  # whatever a stranger's class does
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= most else f"{text[: most - 3]}..."

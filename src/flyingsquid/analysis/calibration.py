@@ -16,6 +16,8 @@ from flyingsquid.exceptions import OptionError, VotesError
 
 Array = NDArray[np.float64]
 
+_MOST_BINS = 100_000
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
@@ -83,8 +85,8 @@ def calibrate(probability: Array, occurred: NDArray[np.bool_], event: str, *, bi
     >>> found.counts.tolist(), found.observed.tolist(), round(found.error, 3)
     ([2, 2], [0.0, 0.5], 0.25)
     """
-    if not is_whole(bins) or bins < 1:
-        raise OptionError(f"bins={told(bins)} is no number of bins")
+    if not is_whole(bins) or not 1 <= bins <= _MOST_BINS:
+        raise OptionError(f"bins={told(bins)} is no number of bins, 1 to {_MOST_BINS:,}")
     edges = np.linspace(0.0, 1.0, int(bins) + 1)
     at = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, int(bins) - 1)
     counts = np.bincount(at, minlength=int(bins)).astype(np.int64)

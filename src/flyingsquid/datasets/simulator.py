@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import is_whole
+from flyingsquid._values import is_whole, told
 from flyingsquid.estimate import resolve_balance
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes
+
+_MOST_VOTES = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,16 @@ def read_sources(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Accuracies and coverages as a user gives them, both of shape (m,)."""
     if not is_whole(n_items) or n_items < 1:
-        raise OptionError(f"n_items={n_items}; at least one item is needed")
+        raise OptionError(f"n_items={told(n_items)}; at least one item is needed")
     if not isinstance(rng, np.random.Generator):
         raise OptionError("rng must be a numpy.random.Generator, as numpy.random.default_rng(0) makes")
-    right = np.atleast_1d(np.asarray(accuracies, np.float64))
-    votes_at = np.asarray(coverage, np.float64)
+    try:
+        right = np.atleast_1d(np.asarray(accuracies, np.float64))
+        votes_at = np.asarray(coverage, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OptionError(f"accuracies and coverage must be probabilities: {error}") from error
+    if n_items * right.size > _MOST_VOTES:
+        raise OptionError(f"n_items={told(n_items, 30)} of {right.size:,} sources do not fit into memory")
     votes_at = np.full(right.shape, votes_at) if votes_at.ndim == 0 else votes_at
     if votes_at.shape != right.shape:
         raise OptionError(

@@ -133,11 +133,12 @@ class DependencyGraph:
         """
         n_tasks = read_count(n_tasks, "n_tasks")
         counts = read_counts(sources_per_task, "sources_per_task", n_tasks)
+        n_sources = read_count(sum(counts), "n_sources")
         if is_whole(sources_per_task):
             within = read_edges(source_edges, "source_edges", "source", counts[0], " within a task")
             source_edges = _repeated(within, n_tasks, counts[0])
         return cls(
-            sum(counts),
+            n_sources,
             n_tasks,
             source_task=[task for task, count in enumerate(counts) for _ in range(count)],
             task_edges=[(task, task + 1) for task in range(n_tasks - 1)],
@@ -158,10 +159,11 @@ class DependencyGraph:
         each = read_count(sources_per_cell, "sources_per_cell")
         # The treewidth of a grid is known, and a million cells are not worth triangulating to refuse them.
         require_narrow(min(height, width) if max(height, width) > 1 else 0)
+        n_sources = read_count(height * width * each, "n_sources")
         cell = np.arange(height * width).reshape(height, width)
         across = zip(cell[:, :-1].ravel().tolist(), cell[:, 1:].ravel().tolist(), strict=True)
         down = zip(cell[:-1].ravel().tolist(), cell[1:].ravel().tolist(), strict=True)
-        return cls(height * width * each, height * width, task_edges=[*across, *down])
+        return cls(n_sources, height * width, task_edges=[*across, *down])
 
     # ------------------------------------------------------------------ facts
 

@@ -21,9 +21,9 @@ def read_count(value: Any, name: str) -> int:
     if not is_whole(value):
         raise GraphError(f"{name}={told(value)} is no whole number; give a number of at least 1")
     if value < 1:
-        raise GraphError(f"{name}={value} is too small; at least 1 is needed")
+        raise GraphError(f"{name}={told(value)} is too small; at least 1 is needed")
     if value > _MOST:
-        raise GraphError(f"{name} is {float(min(value, 1e300)):.3g}, and at most {_MOST:,} fit into memory")
+        raise GraphError(f"{name}={told(value, 30)}, and at most {_MOST:,} fit into memory")
     return int(value)
 
 
@@ -44,7 +44,7 @@ def read_index(value: Any, name: str, noun: str, length: int, scope: str = "") -
     if not 0 <= value < length:
         have = f"{length} {noun}{'s' * (length > 1)}{scope}"
         raise GraphError(
-            f"{name}: there is no {noun} {value}{scope}; with {have} positions are {_span(length)}"
+            f"{name}: there is no {noun} {told(value)}{scope}; with {have} positions are {_span(length)}"
         )
     return int(value)
 
@@ -139,7 +139,7 @@ def _span(length: int) -> str:
 
 
 def _shown(ends: tuple[Any, ...]) -> str:
-    return f"({', '.join(str(int(e)) if is_whole(e) else repr(e) for e in ends)})"
+    return f"({', '.join(map(told, ends))})"
 
 
 def _some(noun: str, positions: list[int], most: int = 5) -> str:

@@ -22,6 +22,7 @@ from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.states import Label
 
 StrPath = str | os.PathLike[str]
+_MOST_PROCESSES = 4_096
 
 
 @overload
@@ -266,6 +267,8 @@ def _log(
 
 
 def _read_jobs(n_jobs: int) -> int:
-    if not is_whole(n_jobs) or (n_jobs < 1 and n_jobs != -1):
-        raise OptionError(f"n_jobs={told(n_jobs)} is no number of processes; pass 1 or more, or -1 for all")
+    if not is_whole(n_jobs) or (n_jobs != -1 and not 1 <= n_jobs <= _MOST_PROCESSES):
+        raise OptionError(
+            f"n_jobs={told(n_jobs)} is no number of processes; pass 1 to {_MOST_PROCESSES:,}, or -1 for all"
+        )
     return (os.cpu_count() or 1) if n_jobs == -1 else int(n_jobs)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_null, is_whole
+from flyingsquid._values import is_null, is_whole, told
 from flyingsquid.exceptions import GraphError, IncompatibleError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes import Votes, as_votes
@@ -129,8 +129,8 @@ def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, .
         largest = int(max(found))
         if largest >= MOST_CLASSES:
             raise VotesError(
-                f"the largest vote is {largest}, which would mean {largest + 1:,} classes, and there can be "
-                f"{MOST_CLASSES:,} at most; name the classes of the stream with classes= if these are labels"
+                f"the largest vote is {told(largest, 30)}, and there can be {MOST_CLASSES:,} classes at "
+                "most, counted from 0; name the classes of the stream with classes= if these are labels"
             )
         return tuple(range(len(classes), largest + 1))
     return tuple(sorted(found, key=lambda label: (type(label).__name__, label)))

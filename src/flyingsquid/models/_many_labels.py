@@ -23,7 +23,7 @@ NO_YES = (0, 1)
 
 def naming(label: Label) -> AbstractContextManager[None]:
     """Put the label before the message of an error."""
-    return located(f"label {label!r}")
+    return located(f"label {told(label)}")
 
 
 def read_labels(labels: Any) -> tuple[Label, ...] | None:

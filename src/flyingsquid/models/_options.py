@@ -31,7 +31,7 @@ def position_of(source: Any, names: tuple[str, ...], option: str) -> int:
         raise OptionError(f"{option} holds {told(source)}; a source is given by name or by position")
     at = int(source.__index__())
     if not 0 <= at < len(names):
-        raise OptionError(f"{option} names source {at}; there are {len(names)}, counted from 0")
+        raise OptionError(f"{option} names source {told(at)}; there are {len(names)}, counted from 0")
     return at
 
 
@@ -154,7 +154,7 @@ def read_task(task: Any, n_tasks: int) -> int:
         raise OptionError(f"task={told(task)}; say which of the {n_tasks} tasks, counted from 0")
     at = int(task.__index__())
     if not 0 <= at < n_tasks:
-        raise OptionError(f"task={at}; there are {n_tasks} tasks, counted from 0")
+        raise OptionError(f"task={told(at)}; there are {n_tasks} tasks, counted from 0")
     return at
 
 

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 _BY_COUNTS = ("triplet_mean", "triplet_median")
 # A learning curve labels at most so many items, and begins with at least so many.
 _MOST_LABELLED, _FEWEST_ITEMS = 20_000, 50
-_MOST_SIZES = 6
+_MOST_SIZES, _MOST_REPEATS = 6, 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -317,10 +317,12 @@ def _sizes(n: int, sizes: Sequence[int] | None) -> list[int]:
         return halved[::-1]
     chosen = [int(size) for size in sizes]
     if not chosen or min(chosen) < 1 or max(chosen) > n or sorted(set(chosen)) != chosen:
-        raise OptionError(f"sizes={list(sizes)}; increasing numbers of items from 1 to {n:,} are needed")
+        raise OptionError(
+            f"sizes={told(list(sizes))}; increasing numbers of items from 1 to {n:,} are needed"
+        )
     return chosen
 
 
 def _check_repeats(repeats: Any) -> None:
-    if not is_whole(repeats) or repeats < 1:
-        raise OptionError(f"repeats={told(repeats)} is no number of repeats")
+    if not is_whole(repeats) or not 1 <= repeats <= _MOST_REPEATS:
+        raise OptionError(f"repeats={told(repeats)} is no number of repeats, 1 to {_MOST_REPEATS:,}")

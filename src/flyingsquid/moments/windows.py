@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.moments.moments import Moments
 from flyingsquid.moments.rows import RowRing
@@ -117,8 +118,8 @@ class RollingCounts(Window):
         needed = (size + self._slack) * layout.n_sources * layout.dtype.itemsize
         if needed > _MOST_BYTES:
             raise OptionError(
-                f"window={size:,} of {layout.n_sources:,} sources keeps {needed / 1e9:,.0f} GB of votes; "
-                "a shorter one, window='auto' or decay= keep counts only"
+                f"window={told(size, 30)} of {layout.n_sources:,} sources keeps more than "
+                f"{_MOST_BYTES >> 30} GB of votes; a shorter one, window='auto' or decay= keep counts only"
             )
         self.ring = RowRing(size + self._slack, layout)
         self._counted = 0

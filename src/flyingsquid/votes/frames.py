@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import can_be_iterated, told
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.convention import Convention
 from flyingsquid.votes.encode import encode, in_column
@@ -100,7 +100,7 @@ def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:
     """Positions of the chosen columns."""
     if columns is None:
         return list(range(len(present)))
-    if isinstance(columns, str) or not isinstance(columns, Iterable):
+    if isinstance(columns, str) or not can_be_iterated(columns):
         raise VotesError(f"columns={told(columns)} is not a list of column names; pass a list")
     columns = list(columns)
     absent = [name for name in columns if name not in present]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.exceptions import VotesError
 
 
@@ -37,8 +38,8 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
     _refuse_labels(given, n_rows)
     if given.dtype.kind not in "iu" or np.ma.is_masked(given):
         raise VotesError(
-            f"lengths holds {given[:3].tolist()}, ... of type {given.dtype}; whole numbers are needed, the "
-            "rows of each sequence"
+            f"lengths holds {told(given[:3].tolist())}, ... of type {given.dtype}; whole numbers are needed, "
+            "the rows of each sequence"
         )
     if (given < 1).any():
         at = int(np.flatnonzero(given < 1)[0])

@@ -125,7 +125,7 @@ def score_bins(
 def _even_edges(scores: NDArray[Any], n_bins: int, source: str) -> list[float]:
     known = np.sort(scores[~np.isnan(scores)])
     if len(known) < n_bins:
-        raise VotesError(f"{source} has {len(known)} scores, which do not fill {n_bins} bins")
+        raise VotesError(f"{source} has {len(known)} scores, which do not fill {told(n_bins, 30)} bins")
     edges = known[np.arange(1, n_bins) * len(known) // n_bins].tolist()
     if any(a >= b for a, b in pairwise([known[0].item(), *edges])):
         raise VotesError(

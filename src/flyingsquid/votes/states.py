@@ -94,7 +94,7 @@ def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
         rows = rows[0]
     if is_whole(rows):
         if not -n_items <= rows < n_items:
-            raise _NoSuchItemError(f"item {rows} of {n_items:,}; they are counted from 0")
+            raise _NoSuchItemError(f"item {told(rows)} of {n_items:,}; they are counted from 0")
         rows = slice(int(rows) % n_items, int(rows) % n_items + 1)
     if not isinstance(rows, slice):
         try:
