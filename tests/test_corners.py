@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid.estimate import GoldCounts, ManyGold, fit_opinion, many, opinion_fit, resolve_task_balance
@@ -17,6 +18,7 @@ from flyingsquid.estimate.many_units import silence_says_nothing
 from flyingsquid.estimate.proportional import tables_from_joint
 from flyingsquid.estimate.residuals import FitStatistic
 from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimate.sparse_tables import SparseTables
 from flyingsquid.estimate.structure import _weakest, _worst
 from flyingsquid.estimate.task_pairs import pair_of_tasks
 from flyingsquid.estimate.units import UnitCounts, UnitTable, _table
@@ -280,3 +282,21 @@ def test_the_linear_system_takes_three_dependent_sources_and_no_more():
         else:
             with pytest.raises(GraphError, match="solves for 3 sources at most"):
                 model.fit(sample.votes)
+
+
+def test_dependent_sources_that_refuse_are_silent_like_others():
+    graph = fs.DependencyGraph(5, source_edges=[(0, 1)])
+    sample = fs.datasets.simulate_graph(2_000, graph, 0.8, coverage=0.7, rng=np.random.default_rng(13))
+    codes = np.array(sample.votes.codes)
+    refused = np.where((codes == -1) & (np.arange(len(codes)) % 2 == 0)[:, None], -2, codes)
+    model = fs.LabelModel(graph).fit(sample.votes)
+    expected = model.predict_proba(sample.votes)
+    np.testing.assert_array_equal(model.predict_proba(fs.Votes(refused.astype(np.int8), (0, 1))), expected)
+
+
+@pytest.mark.parametrize("dtype", [None, np.float32])
+def test_sparse_tables_are_arrays_of_the_type_asked_for(dtype):
+    tables = SparseTables.of(np.ones((2, 3)), csr_array((6, 3)), np.array([0.5, 0.8]))
+    made = np.asarray(tables, dtype)
+    assert made.dtype == (dtype or np.float64)
+    np.testing.assert_allclose(made[1], [[0.8 / 3] * 3 + [0.2]] * 3, rtol=1e-6)
