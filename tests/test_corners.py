@@ -21,6 +21,7 @@ from flyingsquid.estimate.signed import SignedMoments
 from flyingsquid.estimate.sparse_tables import SparseTables
 from flyingsquid.estimate.structure import _weakest, _worst
 from flyingsquid.estimate.task_pairs import pair_of_tasks
+from flyingsquid.estimate.transition_many import fit_transition_many
 from flyingsquid.estimate.units import UnitCounts, UnitTable, _table
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph.junction import JunctionTree
@@ -300,3 +301,15 @@ def test_sparse_tables_are_arrays_of_the_type_asked_for(dtype):
     made = np.asarray(tables, dtype)
     assert made.dtype == (dtype or np.float64)
     np.testing.assert_allclose(made[1], [[0.8 / 3] * 3 + [0.2]] * 3, rtol=1e-6)
+
+
+def test_a_transition_of_three_classes_rests_on_pairs_of_different_sources():
+    rng = np.random.default_rng(14)
+    votes = np.where(
+        rng.random((300, 4)) < 0.8, rng.integers(0, 3, 300)[:, None], rng.integers(0, 3, (300, 4))
+    )
+    votes[:, 3] = -1  # in nobody's pair
+    tables = np.full((4, 3, 4), 0.1)
+    tables[:, range(3), range(3)] = 0.7
+    even = np.full(3, 1 / 3)
+    assert fit_transition_many(fs.SequenceMoments.of(votes), tables, even).pairs == 6
