@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from flyingsquid.estimate.triplets import Pairs, all_triplets_mean, all_triplets_median
+from flyingsquid.estimation.triplets import Pairs, all_triplets_mean, all_triplets_median
 from flyingsquid.reproduce.published import TABLE_1, TABLE_2
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import flyingsquid as fs
-from flyingsquid.estimate.flags import comparable_pairs, flag_sources
-from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimation.flags import comparable_pairs, flag_sources
+from flyingsquid.estimation.signed import SignedMoments
 from tests.strategies import fittable_votes
 
 

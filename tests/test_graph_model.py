@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import flyingsquid as fs
-from flyingsquid.estimate.linear_system import system_matrix
-from flyingsquid.estimate.units import UnitTable
+from flyingsquid.estimation.linear_system import system_matrix
+from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.io import State, write_state
 from flyingsquid.models import files

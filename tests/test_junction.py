@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from flyingsquid.estimate.proportional import tables_from_edges, tables_from_joint
+from flyingsquid.estimation.proportional import tables_from_edges, tables_from_joint
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer import junction
 from flyingsquid.infer.junction import max_product, sum_product

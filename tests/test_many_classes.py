@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import flyingsquid as fs
-from flyingsquid.estimate.agreement import others_votes
-from flyingsquid.estimate.one_vs_rest import against_the_rest
-from flyingsquid.estimate.views import deal
+from flyingsquid.estimation.agreement import others_votes
+from flyingsquid.estimation.one_vs_rest import against_the_rest
+from flyingsquid.estimation.views import deal
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.io import State, write_state
 from flyingsquid.models import files

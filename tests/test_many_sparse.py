@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.estimate import SparseTables
+from flyingsquid.estimation import SparseTables
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.io import State, write_state
 from flyingsquid.models import files
@@ -26,7 +26,7 @@ def drawn(n: int = 300, seed: int = 0) -> tuple[fs.Votes, np.ndarray]:
 
 @pytest.fixture
 def sparse_tables(monkeypatch):
-    monkeypatch.setattr("flyingsquid.estimate.many.DENSE_CELLS", 0)
+    monkeypatch.setattr("flyingsquid.estimation.many.DENSE_CELLS", 0)
 
 
 def both(monkeypatch, votes: fs.Votes, **options):
@@ -34,7 +34,7 @@ def both(monkeypatch, votes: fs.Votes, **options):
     gold = options.pop("gold", None)
     models = []
     for cells in (1 << 24, 0):
-        monkeypatch.setattr("flyingsquid.estimate.many.DENSE_CELLS", cells)
+        monkeypatch.setattr("flyingsquid.estimation.many.DENSE_CELLS", cells)
         model = fs.LabelModel(method="agreement", **options)
         with pytest.warns(fs.exceptions.SourceWarning, match="never vote: g|never vote"):
             models.append(model.fit(votes, gold=gold))
@@ -122,7 +122,7 @@ def test_tables_are_read_source_by_source(monkeypatch):
         tables[7]
     with pytest.raises(OptionError, match=r"one at a time, as in confusion_\[0\]"):
         tables[:, 0]
-    monkeypatch.setattr("flyingsquid.estimate.sparse_tables.MOST_CELLS", 10)
+    monkeypatch.setattr("flyingsquid.estimation.sparse_tables.MOST_CELLS", 10)
     with pytest.raises(OptionError, match=r"source by source, as in confusion_\[0\]"):
         np.asarray(tables)
 
@@ -131,7 +131,7 @@ def test_what_needs_whole_tables_says_so(monkeypatch):
     rng = np.random.default_rng(0)
     codes, _ = crowd(rng, 6, 3, right=0.7, coverage=0.9).sample(2_000, rng)
     for name in ("many", "sparse_tables"):
-        monkeypatch.setattr(f"flyingsquid.estimate.{name}.MOST_CELLS", 10)
+        monkeypatch.setattr(f"flyingsquid.estimation.{name}.MOST_CELLS", 10)
     for options in (
         {"method": "refined"},
         {"method": "decomposition"},

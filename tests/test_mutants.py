@@ -98,7 +98,7 @@ from tests.mutants.sites import ROOT, mutant_at, sites
 
 prepare()
 
-doctest = "src/flyingsquid/estimate/views.py::flyingsquid.estimate.views.deal"
+doctest = "src/flyingsquid/estimate/views.py::flyingsquid.estimation.views.deal"
 far = "tests/test_many_classes.py::test_views_see_all_classes"
 seconds = {doctest: 0.1, far: 0.1}
 file = ROOT / "src/flyingsquid/estimate/views.py"

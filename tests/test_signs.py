@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimate import triplets
-from flyingsquid.estimate.flags import comparable_pairs, flag_sources
-from flyingsquid.estimate.signed import SignedMoments
-from flyingsquid.estimate.signs import relative_signs, standard_error_of_sum
+from flyingsquid.estimation import triplets
+from flyingsquid.estimation.flags import comparable_pairs, flag_sources
+from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.signs import relative_signs, standard_error_of_sum
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from tests.strategies import draw
 

@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 import flyingsquid as fs
 from flyingsquid.analysis.agreement import agreement, dependence_given_truth
 from flyingsquid.analysis.skill import balanced_accuracies
-from flyingsquid.estimate.agreement import agreement_tables, sparse_agreement_tables
-from flyingsquid.estimate.independence import agreement_misfit
-from flyingsquid.estimate.many import with_coverage
+from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_tables
+from flyingsquid.estimation.independence import agreement_misfit
+from flyingsquid.estimation.many import with_coverage
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 

@@ -13,9 +13,9 @@ import pytest
 from sklearn.base import clone
 
 import flyingsquid as fs
-from flyingsquid.estimate.centered import CenteredMoments
-from flyingsquid.estimate.residuals import Residuals
-from flyingsquid.estimate.structure import LARGEST_GROUP, LEAST_GROUPS, against_the_rest, thin
+from flyingsquid.estimation.centered import CenteredMoments
+from flyingsquid.estimation.residuals import Residuals
+from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, against_the_rest, thin
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.models import LearnedGraph
 

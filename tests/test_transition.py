@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimate import fit_transition, persistence_of_errors, worth_of_a_row
-from flyingsquid.estimate.binary import Evidence, fit_binary
-from flyingsquid.estimate.task_pairs import joint_table
-from flyingsquid.estimate.transition import LaggedMoments
+from flyingsquid.estimation import fit_transition, persistence_of_errors, worth_of_a_row
+from flyingsquid.estimation.binary import Evidence, fit_binary
+from flyingsquid.estimation.task_pairs import joint_table
+from flyingsquid.estimation.transition import LaggedMoments
 from flyingsquid.exceptions import SourceWarning
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimate import triplets
-from flyingsquid.estimate.flags import comparable_pairs, flag_sources
-from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimation import triplets
+from flyingsquid.estimation.flags import comparable_pairs, flag_sources
+from flyingsquid.estimation.signed import SignedMoments
 from tests.oracle.star import augmented_second_moments
 from tests.strategies import fittable_votes
 

@@ -28,7 +28,7 @@ from flyingsquid.analysis.opinions import diagnose_opinion, explain_opinion
 from flyingsquid.analysis.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.summarize import summarize
 from flyingsquid.analysis.summary import summarize_sources, summarize_tally
-from flyingsquid.analysis.table import Table
+from flyingsquid._table import Table
 from flyingsquid.analysis.tally import SourceTally
 from flyingsquid.analysis.verdict import Verdict
 from flyingsquid.analysis.words import in_words, say

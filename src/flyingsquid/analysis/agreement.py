@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 
 from flyingsquid.analysis.diagnostics import named_groups
 from flyingsquid.analysis.reading import read_votes
-from flyingsquid.analysis.table import Table
-from flyingsquid.estimate.copies import MOST_SOURCES, near_copies, pair_agreement
+from flyingsquid._table import Table
+from flyingsquid.estimation.copies import MOST_SOURCES, near_copies, pair_agreement
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes

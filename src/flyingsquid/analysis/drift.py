@@ -8,7 +8,7 @@ from math import floor, log, log10, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.analysis.normal import NORMAL_95
+from flyingsquid.estimation.normal import NORMAL_95
 
 Array = NDArray[np.float64]
 # How often a stream without drift may show a change; small, because intervals of few items are too short.

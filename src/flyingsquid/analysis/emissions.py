@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate import UnitTable
+from flyingsquid.estimation import UnitTable
 from flyingsquid.infer import Emissions
 
 Array = NDArray[np.float64]

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from flyingsquid.analysis.agreement import dependence_given_truth, effective_sources
 from flyingsquid.analysis.comparison import Comparison, compare_items
 from flyingsquid.analysis.diagnostics import named, named_groups
-from flyingsquid.analysis.normal import NORMAL_95
+from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.analysis.overlaps import GoldTally, look_at_rows
 from flyingsquid.analysis.reading import Items, read_items
 from flyingsquid.analysis.skill import balanced_accuracies
 from flyingsquid.analysis.tally import SourceTally
-from flyingsquid.estimate.copies import near_copies, pair_agreement
-from flyingsquid.estimate.opinion_fit import OPINIONS
+from flyingsquid.estimation.copies import near_copies, pair_agreement
+from flyingsquid.estimation.opinion_fit import OPINIONS
 from flyingsquid.exceptions import VotesError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import REASONS

@@ -13,7 +13,7 @@ from flyingsquid.analysis.explain import Explanation, contribution, next_best_an
 from flyingsquid.analysis.many_logs import logs_of
 from flyingsquid.analysis.reading import tie_credit
 from flyingsquid.analysis.verdict import put_into_words
-from flyingsquid.estimate import ManyFit, SparseTables
+from flyingsquid.estimation import ManyFit, SparseTables
 from flyingsquid.infer import SparseLogs, class_posterior, vote_shares
 from flyingsquid.moments import Moments
 from flyingsquid.votes.states import Label

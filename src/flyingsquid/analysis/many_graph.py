@@ -8,8 +8,8 @@ from flyingsquid.analysis.diagnostics import Diagnostics, pairs_at_odds, without
 from flyingsquid.analysis.emissions import emissions_of
 from flyingsquid.analysis.many import accuracy_of
 from flyingsquid.analysis.verdict import PERSISTENT, errors_persist, put_into_words
-from flyingsquid.estimate import ManyGraphFit
-from flyingsquid.estimate.drawing import draw_items
+from flyingsquid.estimation import ManyGraphFit
+from flyingsquid.estimation.drawing import draw_items
 from flyingsquid.infer import sum_product, vote_shares
 from flyingsquid.moments import Moments
 

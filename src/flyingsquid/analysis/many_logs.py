@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from flyingsquid.estimate import ManyFit, SparseTables
-from flyingsquid.estimate.sparse_tables import scaled_rows
+from flyingsquid.estimation import ManyFit, SparseTables
+from flyingsquid.estimation.sparse_tables import scaled_rows
 from flyingsquid.infer import SparseLogs, class_evidence
 from flyingsquid.votes import Votes
 from flyingsquid.votes.one_hot import one_hot

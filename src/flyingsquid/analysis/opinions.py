@@ -14,13 +14,13 @@ from flyingsquid.analysis.diagnostics import Diagnostics, named, named_groups, w
 from flyingsquid.analysis.explain import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.analysis.fit_test import FitTest, independence_of
 from flyingsquid.analysis.many import gain_on_drawn_items
-from flyingsquid.analysis.normal import NORMAL_95
+from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.analysis.skill import balanced_accuracies
 from flyingsquid.analysis.verdict import put_into_words
-from flyingsquid.estimate import OpinionFit
-from flyingsquid.estimate.flags import flag_sources
-from flyingsquid.estimate.separation import Separation
-from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimation import OpinionFit
+from flyingsquid.estimation.flags import flag_sources
+from flyingsquid.estimation.separation import Separation
+from flyingsquid.estimation.signed import SignedMoments
 from flyingsquid.infer import Opinion, opinion_posterior
 from flyingsquid.infer.weighted import hot_posterior
 from flyingsquid.moments import Moments

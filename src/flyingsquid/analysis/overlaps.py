@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.analysis.normal import NORMAL_95
+from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.votes import Votes
 from flyingsquid.votes.states import rows_of_entries
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate.sparse_tables import SparseTables
+from flyingsquid.estimation.sparse_tables import SparseTables
 
 Array = NDArray[np.float64]
 

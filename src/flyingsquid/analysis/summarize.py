@@ -20,9 +20,9 @@ from flyingsquid.analysis.summary import (
     table_of,
     vote_columns,
 )
-from flyingsquid.analysis.table import Table
+from flyingsquid._table import Table
 from flyingsquid.analysis.tally import SourceTally
-from flyingsquid.estimate.copies import MOST_SOURCES, near_copies
+from flyingsquid.estimation.copies import MOST_SOURCES, near_copies
 from flyingsquid.exceptions import VotesError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes

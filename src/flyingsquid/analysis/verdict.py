@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from flyingsquid.analysis.emissions import emissions_of
 from flyingsquid.analysis.fit_test import FitTest
-from flyingsquid.estimate import GraphFit
-from flyingsquid.estimate.drawing import draw_items
-from flyingsquid.estimate.intervals import draw_votes
+from flyingsquid.estimation import GraphFit
+from flyingsquid.estimation.drawing import draw_items
+from flyingsquid.estimation.intervals import draw_votes
 from flyingsquid.infer import binary_posterior, sum_product, vote_shares
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from flyingsquid.cli.console import Voice
 from flyingsquid.cli.labelling import compared, understood
 from flyingsquid.cli.reading import Reading
 from flyingsquid.cli.reporting import MOST_ITEMS
-from flyingsquid.estimate.copies import MOST_SOURCES
+from flyingsquid.estimation.copies import MOST_SOURCES
 from flyingsquid.exceptions import OptionError
 from flyingsquid.formats import VoteFile
 from flyingsquid.models.labelling import clip_length

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._values import is_number, is_whole, told
 from flyingsquid.datasets.simulator import Simulation, read_balance, read_sources, simulate
-from flyingsquid.estimate.drawing import draw_truths
-from flyingsquid.estimate.proportional import tables_from_edges
-from flyingsquid.estimate.task_pairs import joint_table
+from flyingsquid.estimation.drawing import draw_truths
+from flyingsquid.estimation.proportional import tables_from_edges
+from flyingsquid.estimation.task_pairs import joint_table
 from flyingsquid.exceptions import OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes import ABSTAIN, Votes

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._values import is_whole, told
-from flyingsquid.estimate import resolve_balance
+from flyingsquid.estimation import resolve_balance
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes
 

@@ -17,8 +17,8 @@ Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 21
 _DENSE_CELLS = 1 << 18
 _DOUBLE = np.dtype(np.float64)
-# One vote, spread evenly over the classes, joins the votes of every item.
-_EVEN_VOTE = 1.0
+EVEN_VOTE = 1.0
+"""One vote, spread evenly over the classes, joins the votes of every item."""
 # Up to so many classes dense products beat sparse ones.
 _FEW_CLASSES = 8
 
@@ -83,7 +83,7 @@ def hot_posterior(cast: csr_array, opinion: Opinion) -> Array:
     n_votes = np.asarray(cast @ np.ones((cast.shape[1], 1)))
     if opinion.logs is not None:
         of_tables = table_posterior(cast, opinion)
-        of_tables = (n_votes * of_tables + _EVEN_VOTE * opinion.without_votes) / (n_votes + _EVEN_VOTE)
+        of_tables = (n_votes * of_tables + EVEN_VOTE * opinion.without_votes) / (n_votes + EVEN_VOTE)
         answer = (1 - opinion.trust) * answer + opinion.trust * of_tables
     return np.where(n_votes > 0, answer, opinion.without_votes)
 
@@ -111,7 +111,7 @@ def _leaning(shares: Array, opinion: Opinion) -> Array:
 
 def _shares(sums: Array) -> Array:
     """Share of each class in sums of weights and one even vote, shape (n, K)."""
-    sums = sums + _EVEN_VOTE / sums.shape[1]
+    sums = sums + EVEN_VOTE / sums.shape[1]
     return np.asarray(sums / row_sums(sums))
 
 

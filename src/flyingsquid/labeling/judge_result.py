@@ -14,7 +14,7 @@ from flyingsquid.votes import Votes
 from flyingsquid.votes.states import REASONS
 
 if TYPE_CHECKING:
-    from flyingsquid.analysis.table import Scalar, Table
+    from flyingsquid._table import Scalar, Table
 
 _EVENTS = ("asked", "kept", "retries", "timeouts")
 
@@ -45,7 +45,7 @@ class JudgeRun:
     def summary(self) -> Table:
         """One row a judge; below it the first error and the first unparseable answer of each."""
         # Here, because analysis takes most of a second to import, and asking does not need it.
-        from flyingsquid.analysis.table import Table  # noqa: PLC0415
+        from flyingsquid._table import Table  # noqa: PLC0415
 
         columns = ("answered", *REASONS, *_EVENTS)
         rows: list[tuple[Scalar, ...]] = [

@@ -17,13 +17,13 @@ from flyingsquid._remarks import say
 from flyingsquid._values import is_number, is_one_of
 from flyingsquid.analysis import concern_of_silence
 from flyingsquid.analysis.fit_test import independence_p_value
-from flyingsquid.estimate import OPINIONS, OpinionFit, fit_many, fit_opinion, resolve_balance
-from flyingsquid.estimate.copies import near_copies
-from flyingsquid.estimate.flags import flag_sources
-from flyingsquid.estimate.independence import agreement_misfit
-from flyingsquid.estimate.opinion_fit import MOST_DENSE
-from flyingsquid.estimate.refine import Passes, refine
-from flyingsquid.estimate.signed import SignedMoments
+from flyingsquid.estimation import OPINIONS, OpinionFit, fit_many, fit_opinion, resolve_balance
+from flyingsquid.estimation.copies import near_copies
+from flyingsquid.estimation.flags import flag_sources
+from flyingsquid.estimation.independence import agreement_misfit
+from flyingsquid.estimation.opinion_fit import MOST_DENSE
+from flyingsquid.estimation.refine import Passes, refine
+from flyingsquid.estimation.signed import SignedMoments
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
 from flyingsquid.moments import Moments

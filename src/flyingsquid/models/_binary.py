@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._remarks import say
 from flyingsquid.analysis import concerns, emissions_of
-from flyingsquid.estimate import (
+from flyingsquid.estimation import (
     GoldCounts,
     GraphFit,
     Options,
@@ -19,7 +19,7 @@ from flyingsquid.estimate import (
     persistence_of_errors,
     resolve_task_balance,
 )
-from flyingsquid.estimate.drawing import draw_around_task
+from flyingsquid.estimation.drawing import draw_around_task
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
 from flyingsquid.models._graphs import edge_tables, excess_by_source

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._registry import distributed_votes
-from flyingsquid.estimate import OPINIONS
+from flyingsquid.estimation import OPINIONS
 from flyingsquid.exceptions import OptionError
 from flyingsquid.models import _options
 from flyingsquid.models._graphs import stacked_shape

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid.estimate import GoldCounts, UnitTable
+from flyingsquid.estimation import GoldCounts, UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments

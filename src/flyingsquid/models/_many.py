@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from flyingsquid._remarks import say
 from flyingsquid.analysis import concern_of_silence
-from flyingsquid.estimate import MANY_CLASSES, ManyFit, ManyGold, fit_many, resolve_balance
-from flyingsquid.estimate.refine import Passes
+from flyingsquid.estimation import MANY_CLASSES, ManyFit, ManyGold, fit_many, resolve_balance
+from flyingsquid.estimation.refine import Passes
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options
 from flyingsquid.moments import Moments

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate import fit_many
-from flyingsquid.estimate.errors_many import agreement_errors, gold_of, group_errors, part_of
+from flyingsquid.estimation import fit_many
+from flyingsquid.estimation.errors_many import agreement_errors, gold_of, group_errors, part_of
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 

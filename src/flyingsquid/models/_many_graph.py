@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._remarks import say
 from flyingsquid.analysis import concern_of_silence, emissions_of
-from flyingsquid.estimate import ManyGraphFit, fit_many_graph, persistence_of_errors, resolve_task_balance
+from flyingsquid.estimation import ManyGraphFit, fit_many_graph, persistence_of_errors, resolve_task_balance
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.models import _options
 from flyingsquid.models._auto import solve_opinion

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis import emissions_of
-from flyingsquid.estimate import ManyGraphFit
-from flyingsquid.estimate.balance import TaskBalance
-from flyingsquid.estimate.expected import expected_tables, expected_units
-from flyingsquid.estimate.many_graph import with_task_tables, with_units
-from flyingsquid.estimate.refine import PASSES
+from flyingsquid.estimation import ManyGraphFit
+from flyingsquid.estimation.balance import TaskBalance
+from flyingsquid.estimation.expected import expected_tables, expected_units
+from flyingsquid.estimation.many_graph import with_task_tables, with_units
+from flyingsquid.estimation.refine import PASSES
 from flyingsquid.infer import sum_product, with_own_evidence
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from flyingsquid._values import is_number, is_one_of, is_whole, listed, told
-from flyingsquid.estimate import MANY_CLASSES, METHODS, OPINIONS, worth_of_a_row
-from flyingsquid.estimate.linear_system import LARGEST_SYSTEM
-from flyingsquid.estimate.symmetric import SYMMETRIC
+from flyingsquid.estimation import MANY_CLASSES, METHODS, OPINIONS, worth_of_a_row
+from flyingsquid.estimation.linear_system import LARGEST_SYSTEM
+from flyingsquid.estimation.symmetric import SYMMETRIC
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments

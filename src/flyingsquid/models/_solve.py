@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._remarks import listening, say
-from flyingsquid.estimate.refine import Passes
+from flyingsquid.estimation.refine import Passes
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.models._auto import goes_by_opinion, is_plain, knows_balance, solve_opinion
 from flyingsquid.models._binary import solve_binary

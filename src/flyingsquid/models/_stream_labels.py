@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate import resolve_task_balance
+from flyingsquid.estimation import resolve_task_balance
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import smoothed_shares
 from flyingsquid.models.label_model import LabelModel

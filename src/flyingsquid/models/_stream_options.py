@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flyingsquid._values import is_one_of, is_whole, told
-from flyingsquid.estimate import MANY_CLASSES
+from flyingsquid.estimation import MANY_CLASSES
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _options

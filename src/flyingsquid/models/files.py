@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import told
 from flyingsquid.analysis import Diagnostics, FitTest, SourceTally, Verdict
-from flyingsquid.estimate import GoldCounts
+from flyingsquid.estimation import GoldCounts
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from flyingsquid._remarks import listening
 from flyingsquid._values import is_whole, told
 from flyingsquid.analysis.reading import winners
-from flyingsquid.analysis.table import Scalar, Table
+from flyingsquid._table import Scalar, Table
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models._options import has_anchors

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import told
 from flyingsquid.analysis import Diagnostics, Explanation, Table, summarize_sources
-from flyingsquid.analysis.normal import NORMAL_95
-from flyingsquid.estimate import (
+from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation import (
     GoldCounts,
     GraphFit,
     ManyFit,
@@ -20,7 +20,7 @@ from flyingsquid.estimate import (
     OpinionFit,
     UnitTable,
 )
-from flyingsquid.estimate.refine import Passes
+from flyingsquid.estimation.refine import Passes
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import Emissions, TieBreak, max_product

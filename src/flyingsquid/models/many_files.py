@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid._values import told
-from flyingsquid.estimate import ManyFit, ManyGold, SparseTables
+from flyingsquid.estimation import ManyFit, ManyGold, SparseTables
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import State
 from flyingsquid.models._many import keep_many

@@ -8,8 +8,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate import ManyGraphFit
-from flyingsquid.estimate.many_tasks import Route
+from flyingsquid.estimation import ManyGraphFit
+from flyingsquid.estimation.many_tasks import Route
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State

@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 from flyingsquid._remarks import listening, say
 from flyingsquid._values import is_one_of, listed, told
 from flyingsquid.analysis import Table
-from flyingsquid.analysis.table import Scalar, as_scalar
+from flyingsquid._table import Scalar, as_scalar
 from flyingsquid.exceptions import (
     GraphError,
     IncompatibleError,

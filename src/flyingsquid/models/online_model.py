@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._remarks import listening
 from flyingsquid.analysis.drift import ChangePoint, DriftHistory
-from flyingsquid.estimate import resolve_task_balance
+from flyingsquid.estimation import resolve_task_balance
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _intake, _stream_options

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimate import OPINIONS, OpinionFit
+from flyingsquid.estimation import OPINIONS, OpinionFit
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.infer import Opinion
 from flyingsquid.io import State

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flyingsquid.analysis import Diagnostics, SequenceDiagnostics, Verdict
-from flyingsquid.estimate import Transition
+from flyingsquid.estimation import Transition
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import State
 from flyingsquid.models import files

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._values import told
 from flyingsquid.analysis import SequenceDiagnostics, Table, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.sequences import sequence_diagnostics
-from flyingsquid.estimate import OPINIONS, Transition, fit_transition, persistence_of_errors, worth_of_a_row
-from flyingsquid.estimate.transition_many import fit_transition_many, require_few_classes
+from flyingsquid.estimation import OPINIONS, Transition, fit_transition, persistence_of_errors, worth_of_a_row
+from flyingsquid.estimation.transition_many import fit_transition_many, require_few_classes
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.infer import (
     binary_evidence,

@@ -171,6 +171,11 @@ class Moments:
         return len(self.classes)
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether pairs are stored sparsely, because there are many classes."""
+        return isinstance(self.blocks[0], csr_array)
+
+    @property
     def is_exact(self) -> bool:
         """Whether the counts are integers."""
         return bool(self.missing.dtype.kind == "i")

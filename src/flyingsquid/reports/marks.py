@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
-from flyingsquid.analysis.table import text_width
+from flyingsquid._table import text_width
 from flyingsquid.reports.escape import name, plain, safe
 
 # Plots are drawn for a phone, so that letters keep their size there; a wide page shows them larger.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._remarks import listening
-from flyingsquid.estimate import resolve_task_balance
+from flyingsquid.estimation import resolve_task_balance
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree

@@ -1,0 +1,1 @@
+"""Estimates from counts and votes: pure functions on arrays."""

@@ -1,0 +1,425 @@
+"""The whole fit of one binary task with independent sources (Fu et al. 2020, algorithm 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.conditional import (
+    CONDITIONAL,
+    ConditionalFit,
+    fit_conditional,
+    orient_conditional,
+)
+from flyingsquid.estimation.flags import SourceFindings, SourceFlags, flag_sources
+from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.estimation.separation import Separation
+from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.symmetric import SYMMETRIC, fit_symmetric
+from flyingsquid.estimation.tables import conditional_tables, vote_tables, vote_weights
+from flyingsquid.estimation.third_moment import BalanceEstimate, estimate_balance
+from flyingsquid._values import told
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+if TYPE_CHECKING:
+    from flyingsquid.estimation.task_pairs import TaskPair
+    from flyingsquid.estimation.units import UnitTable
+
+Array = NDArray[np.float64]
+METHODS: tuple[str, ...] = (*SYMMETRIC, *CONDITIONAL)
+# What the even balance of a default is worth beside known labels, in items: a few labels must not undo it.
+_EVEN_WORTH = 20.0
+Balance: TypeAlias = Array | Literal["estimate", "even"] | None
+"""P(Y = k) as given, "estimate" for a pass over the votes, None for what suits the method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a fit may read: counts always, votes where they are at hand.
+
+    Attributes
+    ----------
+    moments : Moments of two classes
+    votes : Votes of shape (n, m), or None when only counts are known
+    sample_weight : array of shape (n,), or None
+    gold : GoldCounts, or None when no class is known
+    separation : Separation, or None where all sources are on the task and independent given its truth
+    """
+
+    moments: Moments
+    votes: Votes | None = None
+    sample_weight: NDArray[Any] | None = None
+    gold: GoldCounts | None = None
+    separation: Separation | None = None
+
+    @property
+    def related(self) -> Separation:
+        """How the sources are related."""
+        return self.separation or Separation.independent(self.moments.n_sources)
+
+    @property
+    def preference(self) -> Callable[[Array], float] | None:
+        """How much the known labels prefer given signs of accuracies to their opposite."""
+        if self.gold is None:
+            return None
+        rates = np.asarray(self.moments.vote_counts / self.moments.n_items, np.float64)
+        return partial(self.gold.preference, rates=rates)
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryFit:
+    """Parameters of one binary task.
+
+    Attributes
+    ----------
+    balance : array of shape (2,)
+        P(Y = class 0), P(Y = class 1).
+    balance_estimate : BalanceEstimate, or None where nothing was estimated
+    balance_note : where the balance comes from, in words
+    mean_parameters : array of shape (m,)
+        aᵢ = E[λᵢY], with sign.
+    tables : array of shape (m, 2, 3)
+        P(vote | truth); columns class 0, class 1, no vote.
+    weights : array of shape (m, 3)
+        log P(vote | Y=1) - log P(vote | Y=0): what each vote, or its absence, adds to the log odds.
+    flags : SourceFlags
+    unidentified : mask of shape (m,)
+        Voting sources that could not be judged; they got the average accuracy of the others.
+    clipped : mask of shape (m,)
+        Sources whose vote rates and accuracy do not fit the class balance.
+    triplets_used, triplets_skipped : integer arrays of shape (m,)
+    conditional : ConditionalFit, or None for a symmetric method
+    separation : Separation
+    errors : standard errors of accuracies where known labels changed them, or None
+    worth : array of shape (m, 2), or None where no label is known
+        What each table counted as beside known labels, in items of each class.
+    """
+
+    balance: Array
+    balance_estimate: BalanceEstimate | None
+    balance_note: str
+    mean_parameters: Array
+    tables: Array
+    weights: Array
+    flags: SourceFlags
+    unidentified: NDArray[np.bool_]
+    clipped: NDArray[np.bool_]
+    triplets_used: NDArray[np.int64]
+    triplets_skipped: NDArray[np.int64]
+    conditional: ConditionalFit | None
+    separation: Separation
+    errors: Array | None = None
+    worth: Array | None = None
+
+    @property
+    def findings(self) -> SourceFindings:
+        """What the fit found out about its sources, besides their tables."""
+        flags = self.flags
+        return SourceFindings(
+            flags.silent,
+            flags.one_sided,
+            self.unidentified,
+            self.clipped,
+            flags.copies,
+            self.slopes,
+            is_symmetric=self.conditional is None,
+        )
+
+    @property
+    def slopes(self) -> Array:
+        """βᵢ of E[λᵢ | Y] = αᵢ + βᵢY, shape (m,)."""
+        if self.conditional is not None:
+            expected = float(self.balance[1] - self.balance[0])
+            return np.asarray(self.conditional.strength / np.sqrt(1 - expected**2))
+        # Symmetric errors have α = 0. One-sided sources have no such errors; their table has the slope.
+        mean = self.tables[:, :, 1] - self.tables[:, :, 0]
+        return np.where(self.flags.one_sided, (mean[:, 1] - mean[:, 0]) / 2, self.mean_parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to solve.
+
+    Attributes
+    ----------
+    method : a method of :func:`~flyingsquid.estimation.binary.fit_binary`
+    anchors : mapping from a source's position to its known sign
+    screen : float
+    triplets : positions of given triplets, or None
+    cliques : "instrument" or "linear"
+    """
+
+    method: str
+    anchors: Mapping[int, int]
+    screen: float
+    triplets: Sequence[tuple[int, int, int]] | None = None
+    cliques: str = "instrument"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFit:
+    """Parameters of one task, estimated from its sources and those of its neighbors.
+
+    Attributes
+    ----------
+    block : int
+        The counted block that the fit was made of.
+    columns : tuple of int
+        The sources in ``fit``: those of the task, and helpers on its neighbours.
+    own : tuple of int
+        The sources of the task.
+    method : the method that was used
+    fit : BinaryFit
+    """
+
+    block: int
+    columns: tuple[int, ...]
+    own: tuple[int, ...]
+    method: str
+    fit: BinaryFit
+
+    @property
+    def at(self) -> NDArray[np.intp]:
+        """Positions of the task's sources in ``fit``."""
+        return np.flatnonzero(self.fit.separation.own)
+
+    @property
+    def judged_slopes(self) -> Array:
+        """β = Cov(λ, Y)/Var(Y) of the task's sources; 0 for those that could not be estimated."""
+        return np.asarray(np.where(self.fit.unidentified, 0.0, self.fit.slopes)[self.at])
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryTasks:
+    """Parameters of D tasks of two classes.
+
+    Attributes
+    ----------
+    graph : DependencyGraph, or None for one task of independent sources
+    tasks : tuple of D TaskFit
+    units : tuple of UnitTable
+        Every clique of dependent sources, after the one it shares sources with.
+    pairs : tuple of TaskPair, one a task edge
+        What the votes say of them; not used where the joint table of tasks was given.
+    tables : tuple of arrays of shape (2,) * c, one for each clique of ``graph.task_tree``
+        P(Y_C).
+    mismatch : float
+        How far ``tables`` are from the pairs, which may not fit together.
+    """
+
+    graph: DependencyGraph | None
+    tasks: tuple[TaskFit, ...]
+    units: tuple[UnitTable, ...] = ()
+    pairs: tuple[TaskPair, ...] = ()
+    tables: tuple[Array, ...] = ()
+    mismatch: float = 0.0
+
+    @property
+    def balance(self) -> Array:
+        """P(Y_d = k), shape (D, 2)."""
+        return np.stack([task.fit.balance for task in self.tasks])
+
+    def gather(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """One array for all sources from what each task has for its columns, shape (m, ...)."""
+        n_sources = sum(len(task.own) for task in self.tasks)
+        result = np.empty((n_sources, *values[0].shape[1:]), values[0].dtype)
+        for task, part in zip(self.tasks, values, strict=True):
+            result[list(task.own)] = part[task.at]
+        return result
+
+
+def fit_binary(
+    evidence: Evidence,
+    balance: Balance,
+    *,
+    method: str,
+    anchors: Mapping[int, int],
+    screen: float,
+    triplets: Sequence[tuple[int, int, int]] | None,
+    capped: bool = True,
+    rank_one: ConditionalFit | None = None,
+) -> BinaryFit:
+    """Solve for every source from counts of two classes.
+
+    Parameters
+    ----------
+    method : one of :data:`METHODS`
+    anchors : mapping from a source's position to its known sign
+    screen : float
+        Denominators below this many standard errors are skipped.
+    triplets : positions, for ``method="best"``; None chooses the strongest for each source
+    capped : whether no vote may weigh more than twice the odds of its source's accuracy
+    rank_one : ConditionalFit, optional
+        The fit of all pairs by ``"covariance"``, up to a sign, if it has been computed already.
+    """
+    signed = SignedMoments.of(evidence.moments)
+    flags = flag_sources(signed)
+    _require_votes(signed, flags)
+    if balance is None and method in SYMMETRIC and evidence.gold is None:
+        balance = "even"
+    conditional = None
+    if method in CONDITIONAL or balance is None or (isinstance(balance, str) and balance == "estimate"):
+        needed = method in CONDITIONAL
+        route = method if needed else "covariance"
+        conditional = _try_conditional(
+            evidence, flags, route, anchors, screen, needed=needed, rank_one=rank_one
+        )
+    settled, estimate, note = _settle_balance(balance, evidence, conditional)
+    if conditional is not None and method in CONDITIONAL:
+        return _finish_conditional(conditional, signed, flags, evidence.related, settled, estimate, note)
+    fit = fit_symmetric(
+        evidence.moments,
+        flags,
+        settled,
+        method=method,
+        anchors=anchors,
+        screen=screen,
+        triplets=triplets,
+        separation=evidence.related,
+        preference=evidence.preference,
+    )
+    tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items, capped=capped)
+    # A one-sided source has no symmetric errors, so its accuracy is what its table implies.
+    accuracies = np.where(flags.one_sided, _implied(tables, settled), fit.accuracies)
+    return BinaryFit(
+        balance=settled,
+        balance_estimate=estimate,
+        balance_note=note,
+        mean_parameters=accuracies,
+        tables=tables,
+        weights=vote_weights(tables, absence_counts=False),
+        flags=flags,
+        unidentified=fit.unidentified,
+        clipped=clipped,
+        triplets_used=fit.triplets_used,
+        triplets_skipped=fit.triplets_skipped,
+        conditional=None,
+        separation=evidence.related,
+    )
+
+
+def _try_conditional(
+    evidence: Evidence,
+    flags: SourceFlags,
+    method: str,
+    anchors: Mapping[int, int],
+    screen: float,
+    *,
+    needed: bool,
+    rank_one: ConditionalFit | None = None,
+) -> ConditionalFit | None:
+    """Return the class-conditional fit; None if it was wanted for the balance only and cannot be had."""
+    try:
+        fit = rank_one if method == "covariance" else None
+        if fit is None:
+            fit = fit_conditional(
+                evidence.moments, flags, method=method, screen=screen, separation=evidence.related
+            )
+        names, own = evidence.moments.source_names, evidence.related.own
+        return orient_conditional(fit, anchors, names, own, evidence.preference)
+    except NotIdentifiableError:
+        if needed:
+            raise
+        return None
+
+
+def _finish_conditional(
+    fit: ConditionalFit,
+    signed: SignedMoments,
+    flags: SourceFlags,
+    separation: Separation,
+    balance: Array,
+    estimate: BalanceEstimate | None,
+    note: str,
+) -> BinaryFit:
+    expected = float(balance[1] - balance[0])
+    tables, clipped = conditional_tables(fit.latent(expected), signed.rates, balance, signed.n_items)
+    return BinaryFit(
+        balance=balance,
+        balance_estimate=estimate,
+        balance_note=note,
+        mean_parameters=_implied(tables, balance),
+        tables=tables,
+        weights=vote_weights(tables, absence_counts=True),
+        flags=flags,
+        unidentified=(fit.strength == 0) & (fit.centered.variance > 0),
+        clipped=clipped,
+        triplets_used=fit.triplets_used,
+        triplets_skipped=fit.triplets_skipped,
+        conditional=fit,
+        separation=separation,
+    )
+
+
+def _settle_balance(
+    balance: Balance, evidence: Evidence, fit: ConditionalFit | None
+) -> tuple[Array, BalanceEstimate | None, str]:
+    """The balance to use, the estimate behind it, and where it comes from in words."""
+    if isinstance(balance, np.ndarray):
+        return balance, None, "as given"
+    even = np.array([0.5, 0.5])
+    if balance == "even":
+        return even, None, "even, the default of the method"
+    if evidence.votes is None and evidence.gold is None:
+        if balance is None:
+            return even, None, "even, because counts of pairs do not determine it"
+        raise OptionError(
+            "class_balance='estimate' needs the votes: counts of pairs do not determine the balance. Call "
+            "fit(votes), or pass the balance"
+        )
+    estimate = BalanceEstimate(0.0, np.inf)
+    if fit is not None and evidence.votes is not None:
+        estimate = estimate_balance(evidence.votes, evidence.sample_weight, fit)
+    origin = "estimated from votes"
+    if evidence.gold is not None:
+        own = estimate if estimate.is_usable else BalanceEstimate(0.0, np.inf)
+        believed = _EVEN_WORTH if balance is None else 2.0
+        estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error, believed))
+        origin = "estimated from votes and known labels" if own.is_usable else "estimated from known labels"
+    elif not estimate.is_usable:
+        return even, estimate, f"even, because the votes leave it open (P ± {estimate.error / 2:.2g})"
+    p, error = float(estimate.balance[1]), estimate.error / 2
+    return estimate.balance, estimate, f"{origin}: {p:.3f} ± {error:.2g} for the second class"
+
+
+def _implied(tables: Array, balance: Array) -> Array:
+    """E[λY] as tables and balance imply it, shape (m,)."""
+    return np.einsum("k,mk->m", balance * [-1, 1], tables[:, :, 1] - tables[:, :, 0])
+
+
+def _require_votes(signed: SignedMoments, flags: SourceFlags) -> None:
+    if flags.silent.all():
+        raise NotIdentifiableError(
+            f"no source votes on any of the {signed.n_items:,.0f} items; there is nothing to learn from. "
+            "Leave the task out, or give it a source that votes"
+        )
+    if (signed.rates.sum(axis=0) == 0).any():
+        raise NotIdentifiableError(
+            "every vote is for the same class, so agreement says nothing. If -1 is a class and 0 means no "
+            "vote, read the votes with Votes.from_signed"
+        )
+
+
+def is_imbalanced(balance: object) -> bool:
+    """Return whether a class balance was given whose two classes differ."""
+    return isinstance(balance, np.ndarray) and bool(balance[0] != balance[1])
+
+
+def refuse_idle_options(moments: Moments, own: tuple[int, ...], options: Options) -> None:
+    named = [i for i in options.anchors if i in own]
+    idle = "signs" if named else "triplets" if options.triplets is not None else ""
+    if idle:
+        name = moments.source_names[named[0] if named else own[0]]
+        raise OptionError(
+            f"{idle}= has no part in judging {told(name)}: the graph leaves fewer than three separated "
+            "groups around its task, so it is judged by the class balance, whose estimates carry their sign "
+            "and use no triplets"
+        )

@@ -1,0 +1,212 @@
+"""Class-conditional sources: better on one class than on the other, one-sided, or silent on one.
+
+Two routes to the same parameters γᵢᵥ = Cov(1{i votes v}, Y)/√Var(Y):
+
+- *covariance*: bᵢ from all pairs at once (:mod:`flyingsquid.estimation.rank_one`), then each vote of each
+  source by its covariance with the others, which serve as instruments. Exact for any confusion and for
+  abstains that depend on the truth.
+- *quadratic*: triplets of the indicators of one vote, the paper's appendix C.2 with its misprints
+  corrected. The two roots of its quadratic are P(v) ± √((1-p)/p · CᵢⱼCᵢₖ/Cⱼₖ), so none need be solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.centered import CenteredMoments
+from flyingsquid.estimation.flags import SourceFlags
+from flyingsquid.estimation.rank_one import fit_rank_one
+from flyingsquid.estimation.separation import Separation
+from flyingsquid.estimation.signs import orient, relative_signs, standard_error_of_sum
+from flyingsquid.estimation.triplets import Pairs, all_triplets_mean
+from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.moments import Moments
+
+Array = NDArray[np.float64]
+CONDITIONAL = ("covariance", "quadratic")
+# The noise of a pair is not believed below this share of its variances: pairs that always agree
+# in a small sample would take all the weight.
+_NOISE_FLOOR = 1e-3
+# Where the fit starts: every source correlated this much with the truth.
+_START = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalFit:
+    """Parameters that do not depend on the class balance.
+
+    Attributes
+    ----------
+    strength : array of shape (m,)
+        bᵢ = Cov(λᵢ, Y)/√Var(Y), with sign.
+    cells : array of shape (m, 2)
+        γᵢᵥ = Cov(1{i votes v}, Y)/√Var(Y).
+    signs : array of shape (m,)
+        +1 or -1 for each source, also where the strength is 0.
+    centered : CenteredMoments
+    weights : array of shape (m, m)
+        Precision of each pair; 0 for pairs that were left out.
+    triplets_used, triplets_skipped : integer arrays of shape (m,)
+        For the quadratic route.
+    groups : integer array of shape (m,)
+        Sources with equal numbers may depend on each other given the truth.
+    """
+
+    strength: Array
+    cells: Array
+    signs: Array
+    centered: CenteredMoments
+    weights: Array
+    triplets_used: NDArray[np.int64]
+    triplets_skipped: NDArray[np.int64]
+    groups: NDArray[np.intp]
+
+    def latent(self, expected: float) -> Array:
+        """E[1{i votes v} Y] for E[Y] = ``expected``, shape (m, 3); no vote last."""
+        rates = self.centered.rates
+        scale = np.sqrt(1 - expected**2)
+        votes = expected * rates + scale * self.cells
+        return np.column_stack([votes, expected - votes.sum(axis=1)])
+
+
+def fit_conditional(
+    moments: Moments, flags: SourceFlags, *, method: str, screen: float, separation: Separation
+) -> ConditionalFit:
+    """Solve for γ by ``method`` ``"covariance"`` or ``"quadratic"``, up to one common sign.
+
+    The votes fit a solution and its mirror image equally well; :func:`orient_conditional` chooses.
+    """
+    centered = CenteredMoments.of(moments)
+    comparable = _comparable(centered, flags) & separation.separated
+    _require_three_groups(separation, centered.variance > 0)
+    if (comparable.sum(axis=1) >= 2).sum() < 3:
+        raise NotIdentifiableError(
+            "Three different sources that vote in more than one way are needed, and there are fewer. Add "
+            "sources, or use MajorityVote."
+        )
+    product = np.outer(centered.variance, centered.variance)
+    noise = np.maximum(centered.noise, _NOISE_FLOOR * product)
+    weights = np.divide(1.0, noise, out=np.zeros_like(noise), where=comparable)
+    signs, group = relative_signs(centered.covariance, product, centered.n_items, comparable)
+    if np.bincount(group).max() < 3:
+        raise NotIdentifiableError(
+            f"No three sources vary together beyond chance at {centered.n_items:,.0f} items. Add items or "
+            "sources, or use MajorityVote."
+        )
+    spread = np.sqrt(centered.variance)
+    used = skipped = np.zeros(len(spread), np.int64)
+    by_triplets = np.full((len(spread), 2), np.nan)
+    if method == "covariance":
+        strength = fit_rank_one(centered.covariance, weights, _START * signs * spread)
+    else:
+        by_triplets, used, skipped = _indicator_triplets(moments, comparable, screen)
+        strength = _complete(signs * by_triplets.sum(axis=1), centered.covariance, weights)
+    signs = np.where(strength == 0, signs, np.sign(strength))
+    # No source can covary with the truth more than with itself.
+    strength = signs * np.minimum(np.abs(strength), spread)
+    cells = np.stack([_regress(centered.cross[v], weights, strength) for v in (0, 1)], axis=1)
+    known = np.isfinite(by_triplets)
+    cells[known] = (np.outer(signs, [-1.0, 1.0]) * by_triplets)[known]
+    return ConditionalFit(strength, cells, signs, centered, weights, used, skipped, separation.groups)
+
+
+def orient_conditional(
+    fit: ConditionalFit,
+    anchors: Mapping[int, int],
+    names: tuple[str, ...],
+    own: NDArray[np.bool_],
+    preference: Callable[[Array], float] | None = None,
+) -> ConditionalFit:
+    """Choose between a solution and its mirror image.
+
+    Parameters
+    ----------
+    anchors : mapping from the position of a source to its known sign
+    names : tuple of m str
+    own : mask of shape (m,)
+        Sources of the task itself, whose average accuracy decides.
+    preference : callable, optional
+        How much gold labels prefer given signs to their opposite.
+    """
+    centered, size = fit.centered, np.abs(fit.strength)
+    error = partial(
+        standard_error_of_sum,
+        weights=fit.weights,
+        variance=centered.variance,
+        n_items=centered.n_items,
+        counted=own,
+    )
+    # One fit of all pairs ties all sources together, so there is one sign to settle.
+    one_group = np.zeros(len(size), np.intp)
+    signs = orient(fit.signs, one_group, size, size > 0, anchors, error, names, preference, own)
+    turned = np.where(fit.signs == signs, 1.0, -1.0)
+    return replace(fit, strength=turned * fit.strength, cells=turned[:, None] * fit.cells, signs=signs)
+
+
+def _require_three_groups(separation: Separation, varies: NDArray[np.bool_]) -> None:
+    groups = separation.n_groups(varies)
+    if groups < 3 <= varies.sum():
+        raise NotIdentifiableError(
+            f"Three groups of sources that are independent given the truth are needed, and the graph leaves "
+            f"{groups}. Declare fewer source edges, or add sources."
+        )
+
+
+def _comparable(centered: CenteredMoments, flags: SourceFlags) -> NDArray[np.bool_]:
+    """Pairs whose covariance says something: both vary, and they are no copies of each other."""
+    varies = centered.variance > 0
+    return np.outer(varies, varies) & (flags.copies[:, None] != flags.copies[None, :])
+
+
+def _regress(covariance: Array, weights: Array, strength: Array) -> Array:
+    """Covariance of a score with Y by its covariances with the other sources, shape (m,).
+
+    ``covariance[i, p]`` is between the score of source i and the vote of source p.
+    """
+    evidence = weights @ strength**2
+    total = (weights * covariance) @ strength
+    return np.divide(total, evidence, out=np.zeros_like(total), where=evidence > 0)
+
+
+def _complete(strength: Array, covariance: Array, weights: Array) -> Array:
+    """Sources that no triplet could judge, by their covariance with those that were judged."""
+    known = np.isfinite(strength)
+    if not known.any():
+        raise NotIdentifiableError(
+            "No source has a usable triplet. Add items, lower `screen`, or use method=\"covariance\", which pools "
+            "all pairs."
+        )
+    return np.where(known, strength, _regress(covariance, weights, np.where(known, strength, 0.0)))
+
+
+def _indicator_triplets(
+    moments: Moments, comparable: NDArray[np.bool_], screen: float
+) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
+    """|γᵢᵥ| by the mean over triplets of the indicators of vote v, shape (m, 2); NaN where unknown."""
+    n, rates = float(moments.n_items), np.minimum(moments.vote_counts / moments.n_items, 1.0)
+    values = np.empty((moments.n_sources, 2))
+    used = np.zeros(moments.n_sources, np.int64)
+    skipped = used.copy()
+    for v in (0, 1):
+        q, both = rates[:, v], moments.pair_rates(v, v)
+        occurs = (q > 1e-12) & (q < 1 - 1e-12)  # float counts reach 0 and 1 up to rounding
+        pairs = _indicator_pairs(q, both, comparable & np.outer(occurs, occurs), n, screen)
+        solved = all_triplets_mean(pairs)
+        values[:, v] = np.where(occurs, np.minimum(solved.values, np.sqrt(q * (1 - q))), 0.0)
+        used, skipped = used + solved.used, skipped + solved.skipped
+    return values, used, skipped
+
+
+def _indicator_pairs(q: Array, both: Array, comparable: NDArray[np.bool_], n: float, screen: float) -> Pairs:
+    covariance = both - np.outer(q, q)
+    tilt, square = 1 - 2 * q, q**2  # (1 - q)² = tilt + q², so a centred square is tilt·1 + q²
+    fourth = np.outer(tilt, tilt) * both + np.outer(tilt * q, square) + np.outer(square, tilt * q)
+    noise = np.maximum(fourth + np.outer(square, square) - covariance**2, 0)
+    covariance, error = np.where(comparable, covariance, 0.0), np.sqrt(noise / n)
+    strong = comparable & (covariance != 0) & (np.abs(covariance) >= screen * error)
+    return Pairs(covariance, error, comparable, strong)

@@ -1,0 +1,238 @@
+"""The whole fit on a dependency graph: every task by itself, then units, then the tasks together.
+
+A task is a small problem of its own: its sources, and those of its neighbours where its own are too few. So
+the fit is linear in the number of tasks. Start reading here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._values import listed, told
+from flyingsquid.estimation.balance import TaskBalance
+from flyingsquid.estimation.binary import BinaryTasks, Evidence, TaskFit, fit_binary, is_imbalanced, refuse_idle_options
+from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.estimation.gold_tables import unit_with_gold, with_gold
+from flyingsquid.estimation.proportional import tables_from_edges, tables_from_joint
+from flyingsquid.estimation.separation import Separation
+from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.symmetric import SYMMETRIC, triplet_pairs
+from flyingsquid.estimation.task_pairs import TaskPair, pair_of_tasks
+from flyingsquid.estimation.units import UnitCounts, UnitTable, in_agreement, unit_table
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+Array = NDArray[np.float64]
+
+
+def fit_graph(
+    moments: Moments,
+    balance: TaskBalance,
+    options: Options,
+    *,
+    votes: Votes | None = None,
+    sample_weight: NDArray[Any] | None = None,
+    gold: Sequence[GoldCounts | None] | None = None,
+) -> BinaryTasks:
+    """Solve for every task, every unit of dependent sources, and the dependence of the tasks.
+
+    Parameters
+    ----------
+    moments : Moments of two classes, counted for the graph
+    balance : the class balance of each task, as far as it is known
+    votes, sample_weight : what was counted, where it is at hand
+    gold : for each task what the sources of its block did on known items, or None
+    """
+    graph = moments.graph
+    if graph is None:
+        raise GraphError("the counts were made without a graph; count with Moments.of(votes, graph)")
+    n_tasks = graph.n_tasks
+    tasks = []
+    for task in range(n_tasks):
+        known = None if gold is None else gold[task]
+        try:
+            local = _locate(moments, graph, task, options, balance, known)
+            tasks.append(_fit_task(moments, local, balance.tasks[task], options, votes, sample_weight, known))
+        except NotIdentifiableError as error:
+            raise error if n_tasks == 1 else NotIdentifiableError(f"task {task}: {error}") from error
+    _require_valid_triplets(moments, graph, tasks, options)
+    units = _fit_units(moments, graph, tasks, options, gold)
+    pairs = _fit_pairs(moments, graph, tasks)
+    if balance.joint is not None:
+        return BinaryTasks(graph, tuple(tasks), units, pairs, tables_from_joint(graph.task_tree, balance.joint))
+    tables = tables_from_edges(
+        graph.task_tree,
+        graph.task_edges,
+        np.array([pair.table for pair in pairs]).reshape(-1, 2, 2),
+        np.stack([task.fit.balance for task in tasks]),
+    )
+    return BinaryTasks(graph, tuple(tasks), units, pairs, tables.tables, tables.mismatch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    block: int
+    columns: tuple[int, ...]
+    own: tuple[int, ...]
+    separation: Separation
+    method: str
+
+
+def _locate(
+    moments: Moments,
+    graph: DependencyGraph,
+    task: int,
+    options: Options,
+    balance: TaskBalance,
+    gold: GoldCounts | None,
+) -> _Place:
+    """Which sources judge a task, and how they are related once its truth is known."""
+    cover, method = moments.cover, options.method
+    block = cover.homes[task]
+    own = graph.sources_of(task)
+    groups, votes = graph.groups[list(own)], _voting(moments, block, own)
+    if len(np.unique(groups[votes])) < 3 and method != "marginal":
+        columns, wide = cover.blocks[block], graph.separated_by(task)
+        around = np.array(columns)
+        separated = wide[around]
+        n_groups = len(np.unique(separated[_voting(moments, block, columns)]))
+        if n_groups >= 3:
+            numbers = np.unique(separated, return_inverse=True)[1]
+            return _Place(block, columns, own, Separation(numbers, np.isin(around, own)), method)
+        # One or two groups: a lopsided balance says what a third would.
+        if method not in SYMMETRIC or not (gold is not None or is_imbalanced(balance.tasks[task])):
+            _refuse_few_groups(moments, own, n_groups, method)
+        method = "marginal"
+        refuse_idle_options(moments, own, options)
+    numbers = np.unique(groups, return_inverse=True)[1]
+    return _Place(block, own, own, Separation(numbers, np.ones(len(own), np.bool_)), method)
+
+
+def _voting(moments: Moments, block: int, sources: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Sources that vote at all, by their counts in a block."""
+    at, k = list(moments.cover.positions(block, sources)), np.arange(moments.n_classes)
+    return np.asarray(moments.blocks[block][k, k][:, at, at].sum(axis=0) > 0)
+
+
+def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, method: str) -> NoReturn:
+    shown = listed([moments.source_names[i] for i in own], 5)
+    instead = "declare fewer edges, or add sources"
+    if method in SYMMETRIC:
+        instead += "; or pass a lopsided class_balance, which can stand in for the third"
+    raise NotIdentifiableError(
+        f"three groups of sources that are independent given the truth are needed to judge {shown}, and the "
+        f"graph leaves {n_groups} separated groups, neighbouring tasks included. {instead.capitalize()}"
+    )
+
+
+def _require_valid_triplets(
+    moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit], options: Options
+) -> None:
+    """Refuse a given triplet that no task can use."""
+    for triplet in options.triplets or ():
+        around = [tasks[task] for task in {graph.source_task[i] for i in triplet}]
+        for place in around:
+            at = [place.columns.index(i) for i in triplet if i in place.columns]
+            if len(at) == 3 and len(set(place.fit.separation.groups[at].tolist())) == 3:
+                break
+        else:
+            names = ", ".join(repr(moments.source_names[i]) for i in triplet)
+            raise OptionError(
+                f"triplets holds ({names}), which the truth of no task separates: two of them depend on each "
+                "other, or their tasks are not neighbours"
+            )
+
+
+def _fit_task(
+    moments: Moments,
+    place: _Place,
+    balance: Any,
+    options: Options,
+    votes: Votes | None,
+    sample_weight: NDArray[Any] | None,
+    gold: GoldCounts | None,
+) -> TaskFit:
+    whole = len(place.columns) == moments.n_sources
+    at = {source: position for position, source in enumerate(place.columns)}
+    inside = list(moments.cover.positions(place.block, place.columns))
+    evidence = Evidence(
+        moments.part(place.block, place.columns),
+        votes if votes is None or whole else votes.of_sources(place.columns),
+        sample_weight,
+        None if gold is None else replace(gold, votes=gold.votes[inside]),
+        place.separation,
+    )
+    triplets = options.triplets
+    if triplets is not None:
+        triplets = [(at[i], at[j], at[k]) for i, j, k in triplets if {i, j, k} <= set(at)]
+    fit = fit_binary(
+        evidence,
+        balance,
+        method=place.method,
+        anchors={at[i]: sign for i, sign in options.anchors.items() if i in place.own},
+        screen=options.screen,
+        triplets=triplets if place.method == options.method else None,
+        capped=options.cliques != "linear",  # the paper's system has no such limit
+    )
+    fit = with_gold(fit, evidence, method=place.method, screen=options.screen)
+    return TaskFit(place.block, place.columns, place.own, place.method, fit)
+
+
+def _fit_units(
+    moments: Moments,
+    graph: DependencyGraph,
+    tasks: Sequence[TaskFit],
+    options: Options,
+    gold: Sequence[GoldCounts | None] | None,
+) -> tuple[UnitTable, ...]:
+    separators = [separator for tree in graph.units for separator in tree.separators]
+    found: list[UnitTable] = []
+    seen = [0] * graph.n_tasks
+    for unit, block, counts, separator in zip(
+        moments.cover.units, moments.cover.unit_blocks, moments.units, separators, strict=True
+    ):
+        number = graph.source_task[unit[0]]
+        task, known = tasks[number], None if gold is None else gold[number]
+        inside = np.array(moments.cover.positions(block, task.columns), np.intp)
+        observed = UnitCounts.of(counts, moments.n_items, inside)
+        at = np.searchsorted(task.columns, unit)
+        pairs = None
+        if options.cliques == "linear":
+            part, fit = moments.part(task.block, task.columns), task.fit
+            pairs = triplet_pairs(part, SignedMoments.of(part), fit.flags, fit.separation, options.screen)
+        try:
+            solved = unit_table(unit, separator, observed, at, task.fit, pairs)
+        except NotIdentifiableError as error:
+            names = ", ".join(repr(moments.source_names[i]) for i in unit)
+            raise NotIdentifiableError(f"sources {names}: {error}") from error
+        if known is not None and task.fit.worth is not None:
+            worth = task.fit.worth[at].min(axis=0)
+            table = unit_with_gold(solved.table, worth, known.units[seen[number]])
+            solved = replace(solved, table=table)
+        seen[number] += 1
+        found.append(solved)
+    return in_agreement(found)
+
+
+def _fit_pairs(moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit]) -> tuple[TaskPair, ...]:
+    pairs = []
+    # Where tasks have equally many sources, numbered task by task, equal places are one detector.
+    same = graph.stacked_shape is not None
+    for (a, b), block in zip(graph.task_edges, moments.cover.edge_blocks, strict=True):
+        first, second = tasks[a], tasks[b]
+        pairs.append(
+            pair_of_tasks(
+                moments.part(block, first.own + second.own),
+                (first.judged_slopes, second.judged_slopes),
+                (first.fit.balance, second.fit.balance),
+                same_detectors=same,
+            )
+        )
+    return tuple(pairs)

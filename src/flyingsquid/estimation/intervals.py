@@ -1,0 +1,169 @@
+"""Standard errors of accuracies, from counts alone: what the fitted model says about its own noise.
+
+*Symmetric sources.* With λᵢY = aᵢ + Uᵢ and U independent, E[λᵢλⱼ] varies as aᵢUⱼ + aⱼUᵢ + UᵢUⱼ over items.
+An estimate that moves by Σ Gₚᵩ dMₚᵩ then has n times variance Σₚ vₚ(Σᵩ Gₚᵩaᵩ)² + Σₚ<ᵩ Gₚᵩ²vₚvᵩ, with
+vₚ = Var(Uₚ) = cₚ - aₚ². The accuracy divides by the coverage, which is estimated from the same items.
+
+*Class-conditional sources.* The influence of an item on the rank-one fit, on the balance where it was
+estimated, and on the vote rates. Its variance is taken over items drawn from the fitted tables with a
+fixed seed, so that counts alone suffice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.binary import BinaryFit
+from flyingsquid.estimation.conditional import ConditionalFit
+from flyingsquid.estimation.independencies import accuracies_from_balance
+from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.symmetric import stands_alone, triplet_pairs
+from flyingsquid.estimation.third_moment import rank_one_influence, skewness_influence
+from flyingsquid.estimation.triplets import Pairs, roots, strongest_partners
+from flyingsquid.moments import Moments
+
+Array = NDArray[np.float64]
+_DRAWN_ROWS = 20_000
+_DRAWN_CELLS = 1 << 22
+
+
+def accuracy_errors(
+    moments: Moments,
+    fit: BinaryFit,
+    *,
+    method: str,
+    screen: float,
+    by_hand: bool,
+    rows: Array | None = None,
+) -> Array:
+    """Standard errors of P(vote is right | source votes), shape (m,).
+
+    NaN for a source that never votes or could not be judged, and for methods without a formula: a
+    median, triplets chosen ``by_hand``, and the quadratic route. ``rows`` are signed votes drawn from the
+    model, for sources that depend on each other; otherwise they are drawn from the tables.
+    """
+    if fit.errors is not None:
+        return fit.errors
+    if method == "covariance" and fit.conditional is not None:
+        estimated = fit.balance_estimate is not None and fit.balance_estimate.is_usable
+        rows = draw_votes(fit.tables, fit.balance)[0] if rows is None else rows
+        errors = conditional_errors(fit.conditional, rows, fit.balance, fit.mean_parameters, estimated)
+        return np.where(fit.flags.silent, np.nan, errors)
+    signed = SignedMoments.of(moments)
+    if method == "marginal":
+        groups = fit.separation.groups
+        _, error = accuracies_from_balance(signed, fit.balance, moments.source_names, groups)
+        return np.divide(error, 2 * signed.coverage, out=np.full_like(error, np.nan), where=~fit.flags.silent)
+    errors = np.full(moments.n_sources, np.nan)
+    if stands_alone(fit.separation, fit.flags):  # the formulas are those of raw moments
+        return errors
+    pairs = triplet_pairs(moments, signed, fit.flags, fit.separation, screen)
+    sizes = np.abs(fit.mean_parameters)
+    if method == "mean":
+        shared = shared_errors(signed, fit)
+        errors = triplet_mean_errors(signed, pairs, fit.triplets_used, sizes, shared)
+    elif method == "best" and not by_hand:
+        errors = single_triplet_errors(signed, pairs, strongest_partners(pairs), sizes)
+    # A one-sided source's accuracy is what its clipped table implies, which has no formula.
+    return np.where(fit.unidentified | fit.flags.one_sided | fit.flags.silent, np.nan, errors)
+
+
+def shared_errors(signed: SignedMoments, fit: BinaryFit) -> Array | None:
+    """Cov(Uₚ, Uᵩ) of sources that may depend on each other, shape (m, m); None where there are none."""
+    if fit.separation.is_simple:
+        return None
+    a = fit.mean_parameters
+    signs = np.where(a < 0, -1.0, 1.0)
+    shared = np.where(
+        fit.separation.separated, 0.0, np.outer(signs, signs) * (signed.second - np.outer(a, a))
+    )
+    np.fill_diagonal(shared, 0.0)
+    return shared
+
+
+def triplet_mean_errors(
+    signed: SignedMoments, pairs: Pairs, used: NDArray[np.int64], a: Array, shared: Array | None = None
+) -> Array:
+    """Standard errors of accuracies by the mean over all triplets, shape (m,); NaN where unknown.
+
+    ``used`` are the triplets behind each estimate, ``a`` the estimates of |E[λᵢY]|, ``shared`` as in
+    :func:`shared_errors`. Dependent sources are never in one triplet, but enter one mean.
+    """
+    root, inverse = roots(pairs)
+    # Near 0 derivatives of roots grow without bound; the data cannot tell less than one error.
+    size = np.maximum(np.abs(pairs.second), np.maximum(pairs.standard_error, 1e-100))
+    count = np.where(used > 0, used, np.nan)[:, None]
+    by_own = (root @ inverse) * root / (2 * size * count)  # ∂aᵢ/∂Mᵢⱼ
+    by_denominator = inverse / (2 * size)  # ∂aᵢ/∂Mⱼₖ is -RᵢⱼRᵢₖ times this, over the count
+    spread = np.maximum(signed.coverage - a**2, 0)
+    pull = by_own * a[:, None] - root / count * ((root * a) @ by_denominator)
+    linear = pull**2 @ spread
+    if shared is not None:
+        linear += np.einsum("ij,ij->i", pull @ shared, pull)
+    weighted = root**2 * spread
+    quadratic = spread * (by_own**2 @ spread)
+    quadratic += np.einsum("ij,ij->i", weighted @ by_denominator**2, weighted) / 2 / count[:, 0] ** 2
+    return _accuracy_error(by_own @ a, linear + quadratic, signed, a)
+
+
+def single_triplet_errors(signed: SignedMoments, pairs: Pairs, chosen: NDArray[np.intp], a: Array) -> Array:
+    """The same for one triplet (i, j, k) a source; ``chosen`` has shape (m, 2), -1 where there is none."""
+    i, (j, k) = np.arange(len(a)), chosen.T
+    size = np.maximum(np.abs(pairs.second), np.maximum(pairs.standard_error, 1e-100))
+    g_ij, g_ik, g_jk = a / (2 * size[i, j]), a / (2 * size[i, k]), -a / (2 * size[j, k])
+    spread = np.maximum(signed.coverage - a**2, 0)
+    linear = spread[j] * (g_ij * a + g_jk * a[k]) ** 2 + spread[k] * (g_ik * a + g_jk * a[j]) ** 2
+    quadratic = spread * (spread[j] * g_ij**2 + spread[k] * g_ik**2) + spread[j] * spread[k] * g_jk**2
+    errors = _accuracy_error(g_ij * a[j] + g_ik * a[k], linear + quadratic, signed, a)
+    return np.where(chosen[:, 0] >= 0, errors, np.nan)
+
+
+def _accuracy_error(own: Array, others: Array, signed: SignedMoments, a: Array) -> Array:
+    """Error of (1 + aᵢ/cᵢ)/2, where Uᵢ enters aᵢ with the factor ``own``."""
+    coverage = signed.coverage
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = a / coverage
+        variance = own**2 * np.maximum(coverage - a**2, 0) + others
+        variance += share**2 * coverage * (1 - coverage) - 2 * own * share * a * (1 - coverage)
+        return np.sqrt(np.maximum(variance, 0) / signed.n_items) / (2 * coverage)
+
+
+def conditional_errors(
+    fit: ConditionalFit, drawn: Array, balance: Array, mean_parameters: Array, balance_estimated: bool
+) -> Array:
+    """Standard errors of accuracies of class-conditional sources, shape (m,).
+
+    ``drawn`` are signed votes drawn from the fitted model, shape (rows, m).
+    """
+    centered, e = fit.centered, float(balance[1] - balance[0])
+    rows = drawn - centered.mean
+    scale = np.sqrt(1 - e**2)
+    moves = scale * rank_one_influence(rows, fit) + e * rows
+    if balance_estimated:
+        by_balance = centered.mean - fit.strength * e / scale
+        moves += np.outer(skewness_influence(rows, fit, -2 * e / scale), by_balance)
+    coverage = centered.coverage
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moves -= mean_parameters / coverage * (np.abs(rows + centered.mean) - coverage)
+        return np.sqrt(np.var(moves, axis=0) / centered.n_items) / (2 * coverage)
+
+
+def strength_errors(fit: ConditionalFit, drawn: Array) -> Array:
+    """Standard errors of bᵢ = Cov(λᵢ, Y)/√Var(Y), shape (m,), by signed votes drawn from the fitted model."""
+    rows = drawn - fit.centered.mean
+    return np.asarray(np.std(rank_one_influence(rows, fit), axis=0) / np.sqrt(fit.centered.n_items))
+
+
+def draw_votes(tables: Array, balance: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Signed votes of items drawn from the tables, shape (rows, m), and their classes, shape (rows,)."""
+    # A fixed seed: the same fit has the same intervals.
+    rng = np.random.default_rng(0)
+    n = int(np.clip(_DRAWN_CELLS // len(tables), 2_000, _DRAWN_ROWS))
+    y = (rng.random(n) < balance[1]).astype(np.intp)
+    first = tables[:, y, 0].T
+    # Drawn in the order of the tables themselves, so that the order of sources decides nothing.
+    drawn = np.empty(first.shape)
+    drawn[:, np.lexsort(tables.reshape(len(tables), -1).T)] = rng.random(first.shape)
+    votes = np.where(drawn < first, -1.0, np.where(drawn < first + tables[:, y, 1].T, 1.0, 0.0))
+    return votes, y

@@ -1,0 +1,200 @@
+"""The whole fit of one task with any number of classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_tables
+from flyingsquid.estimation.balance_many import estimate_many_balance
+from flyingsquid.estimation.binary import Balance
+from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.gold_views import by_views
+from flyingsquid.estimation.one_vs_rest import fit_one_vs_rest
+from flyingsquid.estimation.refine import Passes, refine
+from flyingsquid.estimation.sparse_tables import MOST_CELLS, SparseTables
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+Array = NDArray[np.float64]
+# With more cells in all tables together, those by agreement are kept sparse.
+DENSE_CELLS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class ManyFit:
+    """Parameters of one task with K classes.
+
+    Attributes
+    ----------
+    balance : array of shape (K,)
+    balance_note : where the balance comes from, in words
+    tables : array of shape (m, K, K + 1), or SparseTables where that is too large
+        P(vote = v | Y = k), no vote last.
+    silence_counts : bool
+        Whether no vote says something about the truth.
+    method : the method that was used
+    reason : why, where it was chosen; otherwise empty
+    silent, one_class : masks of shape (m,)
+        Sources that never vote, and that vote for one class only.
+    gold : what the sources did on items whose class is known, or None
+    learned_balance : whether the method found the balance together with the tables
+    """
+
+    balance: Array
+    balance_note: str
+    tables: Array | SparseTables
+    silence_counts: bool
+    method: str
+    reason: str
+    silent: NDArray[np.bool_]
+    one_class: NDArray[np.bool_]
+    gold: ManyGold | None = None
+    learned_balance: bool = False
+
+    @property
+    def accuracies(self) -> Array:
+        """P(vote is right | source votes), shape (m,); one half where it never votes."""
+        if isinstance(self.tables, SparseTables):
+            return np.where(self.silent, 0.5, self.tables.right() @ self.balance)
+        votes = self.balance[:, None] * self.tables[:, :, :-1]
+        cast = votes.sum(axis=(1, 2))
+        right = np.einsum("mkk->m", votes)
+        return np.divide(right, cast, out=np.full(len(cast), 0.5), where=(cast > 0) & ~self.silent)
+
+    @property
+    def log_tables(self) -> Array:
+        """What each vote says, in logs, shape (m, K, K + 1); 0 for what says nothing."""
+        logs = np.log(np.maximum(np.asarray(self.tables), _LEAST))
+        if not self.silence_counts:
+            logs[:, :, -1] = 0.0
+        return np.where(self.silent[:, None, None], 0.0, logs)
+
+
+_LEAST = 1e-9
+
+
+def fit_many(
+    moments: Moments,
+    balance: Balance,
+    *,
+    method: str,
+    multiclass: str,
+    screen: float,
+    votes: Votes | None = None,
+    sample_weight: NDArray[Any] | None = None,
+    gold: ManyGold | None = None,
+    known: NDArray[Any] | None = None,
+) -> ManyFit:
+    """Solve for K classes.
+
+    Parameters
+    ----------
+    moments : Moments of K classes
+    balance : P(Y = k), "estimate", or None for what suits the method
+    method : "agreement", "em" or "decomposition"; or a binary route if ``multiclass`` is "one_vs_rest"
+    multiclass : "native" or "one_vs_rest"
+    votes, sample_weight : what was counted, where it is at hand
+    gold : what the sources did on items whose class is known, or None
+    known : codes of those classes, shape (n,), negative where unknown; where the votes are at hand
+    """
+    n_classes = moments.n_classes
+    require_dense(moments, balance, method, multiclass)
+    cast = np.asarray(moments.vote_counts)
+    silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
+    if silent.all():
+        raise NotIdentifiableError(
+            f"no source votes on any of the {moments.n_items:,.0f} items; there is nothing to learn from"
+        )
+    even = np.full(n_classes, 1 / n_classes)
+    if multiclass == "one_vs_rest":
+        given = balance if isinstance(balance, np.ndarray) else even
+        tables = fit_one_vs_rest(moments, given, method=method, screen=screen)
+        note = "as given" if isinstance(balance, np.ndarray) else "even, the default of the method"
+        return ManyFit(given, note, tables, False, method, "one class against the rest", silent, one_class)
+    fit = _native(moments, balance, method, Passes(votes, sample_weight, known), gold)
+    return replace(fit, silent=silent, one_class=one_class, gold=gold)
+
+
+def is_huge(moments: Moments) -> bool:
+    """Whether tables of all cells would not fit into memory."""
+    return moments.n_sources * moments.n_classes**2 > MOST_CELLS
+
+
+def require_dense(moments: Moments, balance: Balance, method: str, multiclass: str) -> None:
+    """Refuse what needs all cells of all tables where they would not fit into memory."""
+    if not is_huge(moments) or (method == "agreement" and not isinstance(balance, str)):
+        return
+    cells = moments.n_sources * moments.n_classes**2
+    raise OptionError(
+        f"Confusion tables of {moments.n_sources:,} sources and {moments.n_classes:,} classes have {cells:,} "
+        'cells, which do not fit into memory; use method="agreement" with `class_balance` as numbers or None.'
+    )
+
+
+def _native(
+    moments: Moments, balance: Balance, method: str, passes: Passes, gold: ManyGold | None
+) -> ManyFit:
+    none = np.zeros(moments.n_sources, np.bool_)
+    given = balance if isinstance(balance, np.ndarray) else None
+    if passes.votes is None and (method != "agreement" or isinstance(balance, str)):
+        what = f'method="{method}"' if method != "agreement" else 'class_balance="estimate"'
+        raise OptionError(f"{what} needs the votes themselves, and only counts are available; call fit(votes).")
+    origin = ""
+    if isinstance(balance, str):
+        given, origin = estimate_many_balance(moments, passes, method, gold).settled(moments.classes)
+    if method == "decomposition":
+        tables, settled = by_views(moments, passes, gold)
+        note = "by three views" if gold is None else "by three views and known labels"
+        if given is not None:
+            settled, note = given, origin or "as given"
+        return ManyFit(settled, note, tables, True, method, "", none, none, learned_balance=given is None)
+    settled, note = _before_any_pass(moments, given, method, gold)
+    cells = moments.n_sources * moments.n_classes**2
+    if method == "agreement" and cells > DENSE_CELLS:
+        sparse = sparse_agreement_tables(moments, gold)
+        return ManyFit(settled, origin or note, sparse, False, method, "", none, none)
+    tables, learn = agreement_tables(moments, gold), False
+    if method == "em":
+        learn = given is None and not (gold is not None and _names_one_class(moments))
+        refined = refine(passes, tables, settled, learn_balance=learn, gold=gold)
+        tables, settled = refined.tables, refined.balance
+    if learn:
+        note = "by the labels of ten passes over the votes" + (", known labels among them" if gold else "")
+    full = with_coverage(tables, moments)
+    return ManyFit(settled, origin or note, full, False, method, "", none, none, learned_balance=learn)
+
+
+def _before_any_pass(
+    moments: Moments, given: Array | None, method: str, gold: ManyGold | None
+) -> tuple[Array, str]:
+    """The balance before labels say more, and where it comes from."""
+    if given is not None:
+        return given, "as given"
+    even = np.full(moments.n_classes, 1 / moments.n_classes)
+    if gold is None:
+        return even, "even, the default of the method"
+    if _names_one_class(moments):
+        return even, "even, because most votes are of sources that vote for one class only"
+    if method == "em":
+        return even, "even to begin with"
+    return gold.balance_beside_even(), f"by {gold.classes.sum():,.10g} known labels beside an even balance"
+
+
+def _names_one_class(moments: Moments) -> bool:
+    """Whether most votes are of sources that vote for one class only.
+
+    Given that it votes such a source says little, so that any lopsided balance would outvote it.
+    """
+    cast = np.asarray(moments.vote_counts, np.float64)
+    return bool(cast[(cast > 0).sum(axis=1) == 1].sum() > cast.sum() / 2)
+
+
+def with_coverage(tables: Array, moments: Moments) -> Array:
+    """Tables of sources that vote equally often on all classes, no vote last, shape (m, K, K + 1)."""
+    coverage = np.minimum(moments.coverage, 1.0)[:, None, None]
+    return np.concatenate([coverage * tables, np.broadcast_to(1 - coverage, (*tables.shape[:2], 1))], axis=2)

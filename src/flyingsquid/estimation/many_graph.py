@@ -1,0 +1,236 @@
+"""The whole fit of K classes on a dependency graph: three views for every task, then units, then task edges.
+
+The sources of a task, or those of its neighbours too where its own are too few, are dealt into three views;
+sources that may depend on each other stay in one. What follows is linear, and read off counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.balance import TaskBalance
+from flyingsquid.estimation.contrasts import Instruments
+from flyingsquid.estimation.many_pairs import pair_of_many
+from flyingsquid.estimation.many_tasks import Route, TaskViews, fit_task
+from flyingsquid.estimation.many_units import many_unit_table, silence_says_nothing
+from flyingsquid.estimation.proportional import tables_from_edges, tables_from_joint
+from flyingsquid.estimation.transition_many import MOST_CLASSES
+from flyingsquid.estimation.units import UnitTable, in_agreement
+from flyingsquid.exceptions import GraphError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+
+Array = NDArray[np.float64]
+# Cells of the largest clique of tasks, which every item needs.
+_MOST_CELLS = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class ManyGraphFit:
+    """Parameters of D tasks with K classes each.
+
+    Attributes
+    ----------
+    graph : DependencyGraph
+    balance : array of shape (D, K)
+    balance_note : where the balance comes from, in words
+    tables : array of shape (m, K, K + 1)
+        P(vote = v | Y = k) of each source and its task, no vote last.
+    units : tuple of UnitTable
+        Every clique of dependent sources, after the one it shares sources with.
+    task_tables : tuple of arrays of shape (K,) * c, one for each clique of ``graph.task_tree``
+        P(Y_C).
+    mismatch : float
+        How far ``task_tables`` are from the estimated pairs, which may not fit together.
+    excess : tuple of arrays, one a task edge
+        For each detector how much its errors persist across the edge; empty where there are none to compare.
+    routes : tuple of D "views", "em" or "agreement"
+        Who judged each task: three views, which read silence too; or the agreement of its sources, with
+        passes over the votes or without, for which no vote says nothing.
+    method : the method that was used
+    reason : why, where it was chosen, and what else is to be known of the fit
+    silent, one_class : masks of shape (m,)
+        Sources that never vote, and that vote for one class only.
+    """
+
+    graph: DependencyGraph
+    balance: Array
+    balance_note: str
+    tables: Array
+    units: tuple[UnitTable, ...]
+    task_tables: tuple[Array, ...]
+    mismatch: float
+    excess: tuple[Array, ...]
+    routes: tuple[Route, ...]
+    method: str
+    reason: str
+    silent: NDArray[np.bool_]
+    one_class: NDArray[np.bool_]
+
+    @property
+    def accuracies(self) -> Array:
+        """P(vote is right | source votes), shape (m,); one half where it never votes."""
+        votes = self.balance[list(self.graph.source_task), :, None] * self.tables[:, :, :-1]
+        cast = votes.sum(axis=(1, 2))
+        right = np.einsum("mkk->m", votes)
+        return np.divide(right, cast, out=np.full(len(cast), 0.5), where=(cast > 0) & ~self.silent)
+
+
+def fit_many_graph(
+    votes: Votes,
+    sample_weight: NDArray[Any] | None,
+    moments: Moments,
+    balance: TaskBalance,
+    *,
+    method: str = "decomposition",
+) -> ManyGraphFit:
+    """Solve for every task, every unit of dependent sources, and the dependence of the tasks.
+
+    Parameters
+    ----------
+    votes, sample_weight : what was counted
+    moments : Moments of K classes, counted for the graph
+    balance : the class balance of each task, as far as it is known
+    method : "decomposition", "em" or "em_if_dense"
+        The first refuses if three views do. The others then estimate a task by the agreement of its sources
+        and EM passes; "em_if_dense" makes passes only if there are votes enough.
+
+    Raises
+    ------
+    NotIdentifiableError
+        If a task has fewer than three groups of separated sources; by "decomposition" also where three
+        views do not tell all classes apart.
+    """
+    graph = moments.graph
+    if graph is None:
+        raise GraphError("the counts were made for no graph; count with Moments.of(votes, graph)")
+    require_few_cells(graph, moments.n_classes)
+    cast = np.asarray(moments.vote_counts)
+    silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
+    tasks = [
+        fit_task(votes, sample_weight, graph, task, ~silent, method=method) for task in range(graph.n_tasks)
+    ]
+    given = [row if isinstance(row, np.ndarray) else None for row in balance.tasks]
+    settled = [task.balance if row is None else row for task, row in zip(tasks, given, strict=True)]
+    units = _fit_units(moments, graph, tasks, ~silent)
+    tables = np.empty((graph.n_sources, moments.n_classes, moments.n_classes + 1))
+    for number, task in enumerate(tasks):
+        own = graph.sources_of(number)
+        tables[list(own)] = task.tables_of(own)
+    fit = ManyGraphFit(
+        graph,
+        np.stack(settled),
+        "as given" if given[0] is not None else "by three views",
+        with_units(tables, units),
+        units,
+        (),
+        0.0,
+        (),
+        tuple(task.route for task in tasks),
+        "decomposition",
+        _by_whom(tasks),
+        silent,
+        one_class,
+    )
+    return with_task_tables(fit, moments, np.stack([task.balance for task in tasks]), balance.joint)
+
+
+def with_units(tables: Array, units: tuple[UnitTable, ...]) -> Array:
+    """Tables of single sources, shape (m, K, K + 1), with those of dependent ones read off their units."""
+    tables = tables.copy()
+    for unit in units:
+        for source in unit.sources:
+            # In the states of a unit no vote is first; here it is last.
+            tables[source] = np.roll(unit.margin((source,)), -1, axis=1)
+    return tables
+
+
+def with_task_tables(
+    fit: ManyGraphFit, moments: Moments, as_voted: Array, joint: Array | None
+) -> ManyGraphFit:
+    """A fit with the dependence of its tasks, given its sources.
+
+    Parameters
+    ----------
+    as_voted : array of shape (D, K)
+        P(Y_d = k) as the votes have it; ``fit.balance`` may have been given.
+    joint : P(Y) of shape (K,) * D where it was given
+    """
+    graph = fit.graph
+    instruments = [
+        Instruments.of(fit.tables[list(graph.sources_of(task))], as_voted[task])
+        for task in range(graph.n_tasks)
+    ]
+    pairs = [
+        pair_of_many(
+            moments.part(block, graph.sources_of(a) + graph.sources_of(b)),
+            (instruments[a], instruments[b]),
+            (as_voted[a], as_voted[b]),
+            (fit.balance[a], fit.balance[b]),
+            # Where tasks have equally many sources, numbered task by task, equal places are one detector.
+            same_detectors=graph.stacked_shape is not None,
+        )
+        for (a, b), block in zip(graph.task_edges, moments.cover.edge_blocks, strict=True)
+    ]
+    fit = replace(fit, excess=tuple(pair.excess for pair in pairs))
+    if joint is not None:
+        return replace(fit, task_tables=tables_from_joint(graph.task_tree, joint))
+    edges = np.array([pair.table for pair in pairs]).reshape(-1, moments.n_classes, moments.n_classes)
+    found = tables_from_edges(graph.task_tree, graph.task_edges, edges, fit.balance)
+    return replace(fit, task_tables=found.tables, mismatch=found.mismatch)
+
+
+def _by_whom(tasks: list[TaskViews]) -> str:
+    """What is to be known of tasks on which three views refused."""
+    notes = []
+    for route, words in (("em", ""), ("agreement", ", with too few votes to pass over")):
+        named = [str(number) for number, task in enumerate(tasks) if task.route == route]
+        if named:
+            notes.append(f"by agreement where three views do not suffice{words}: task {', '.join(named)}")
+    return "; ".join(notes)
+
+
+def require_few_cells(graph: DependencyGraph, n_classes: int) -> None:
+    """Refuse tasks whose tables would be too large for K classes."""
+    if graph.task_edges and n_classes > MOST_CLASSES:
+        raise GraphError(
+            f"task_edges are for {MOST_CLASSES} classes at most, and the votes have {n_classes}; fit the "
+            "tasks one by one"
+        )
+    width = graph.task_tree.width
+    if n_classes ** (width + 1) > _MOST_CELLS:
+        raise GraphError(
+            f"task_edges: the triangulated tasks have treewidth {width}, so with {n_classes} classes every "
+            f"item needs tables of {n_classes}^{width + 1} cells; at most {_MOST_CELLS:,} are possible. Use "
+            "a smaller grid, cut a large one into tiles, or give fewer task edges"
+        )
+
+
+def _fit_units(
+    moments: Moments, graph: DependencyGraph, tasks: list[TaskViews], voting: NDArray[np.bool_]
+) -> tuple[UnitTable, ...]:
+    separators = [separator for tree in graph.units for separator in tree.separators]
+    cover = moments.cover
+    found = []
+    for unit, block, counts, separator in zip(
+        cover.units, cover.unit_blocks, moments.units, separators, strict=True
+    ):
+        task = tasks[graph.source_task[unit[0]]]
+        group = task.groups[task.columns.index(unit[0])]
+        counted = set(cover.blocks[block])
+        outside = tuple(
+            source
+            for source, number in zip(task.columns, task.groups, strict=True)
+            if number != group and voting[source] and source in counted
+        )
+        single, at = task.tables_of(unit), np.array(cover.positions(block, outside), np.intp)
+        instruments = Instruments.of(task.tables_of(outside), task.balance)
+        n_items = float(moments.n_items)
+        solved = many_unit_table(unit, separator, counts, n_items, single, task.balance, at, instruments)
+        found.append(solved if task.route == "views" else silence_says_nothing(solved, task.balance))
+    return in_agreement(found)

@@ -1,0 +1,99 @@
+"""A few passes over the votes: labels by the tables, tables by the labels (Dawid and Skene 1979).
+
+From a good start a few passes gain what there is to gain. Tables keep a weak prior, so that a source with few
+votes is not believed more than it has shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid.estimation.agreement import prior_table, smoothed_tables
+from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.votes import Votes
+from flyingsquid.votes.one_hot import one_hot
+
+Array = NDArray[np.float64]
+PASSES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """Where the passes ended.
+
+    Attributes
+    ----------
+    tables : array of shape (m, K, K), axes source, truth, vote
+    balance : array of shape (K,)
+    """
+
+    tables: Array
+    balance: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What is passed over.
+
+    Attributes
+    ----------
+    votes : Votes of shape (n, m), or None where only counts are at hand
+    weights : array of shape (n,), or None
+        How often each item counts.
+    known : array of shape (n,), or None
+        Codes of the classes that are known, negative where they are not.
+    """
+
+    votes: Votes | None
+    weights: NDArray[Any] | None = None
+    known: NDArray[Any] | None = None
+
+
+def refine(
+    over: Passes,
+    tables: Array,
+    balance: Array,
+    *,
+    learn_balance: bool,
+    passes: int = PASSES,
+    gold: ManyGold | None = None,
+) -> Refined:
+    """Pass over the votes, starting from ``tables`` and ``balance``. Known items keep their class."""
+    if over.votes is None:
+        return Refined(tables, balance)
+    votes, (n_sources, n_classes) = over.votes, tables.shape[:2]
+    cast, believed = one_hot(votes.codes, n_classes), prior_table(n_classes, gold)
+    share = None if over.weights is None else np.asarray(over.weights, np.float64)[:, None]
+    for _ in range(passes):
+        posterior = _posterior(cast, tables, balance)
+        if over.known is not None:
+            settle_known(posterior, over.known)
+        counted = posterior if share is None else posterior * share
+        expected = np.asarray(cast.T @ counted).reshape(
+            n_classes, n_sources, n_classes
+        )  # vote, source, truth
+        tables = smoothed_tables(expected.transpose(1, 2, 0), believed)
+        if learn_balance:
+            balance = (counted.sum(axis=0) + 1) / (counted.sum() + n_classes)
+    return Refined(tables, balance)
+
+
+def settle_known(posterior: Array, known: NDArray[Any]) -> None:
+    """Give items of known class that class, in place."""
+    at = np.flatnonzero(known >= 0)
+    posterior[at] = 0.0
+    posterior[at, known[at]] = 1.0
+
+
+def _posterior(cast: csr_array, tables: Array, balance: Array) -> Array:
+    """P(Y = k | votes), shape (n, K), for one-hot votes."""
+    logs = np.log(tables).transpose(2, 0, 1).reshape(cast.shape[1], -1)  # (K m, K): vote and source, truth
+    scores = np.asarray(cast @ logs) + np.log(balance)
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    return np.asarray(scores / scores.sum(axis=1, keepdims=True))

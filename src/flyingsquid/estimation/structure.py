@@ -1,0 +1,369 @@
+"""Which sources depend on each other beyond the truth, from counts of pairs alone.
+
+Where sources are independent given the truth, Cᵢⱼ = bᵢbⱼ. A pair that depends on each other does not fit, and
+is *freed*: left out of the fit of b. Which pairs to free is found by steps forward and back, from several
+starting points, because a few strong dependencies bend a fit to all pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from flyingsquid.estimation.centered import CenteredMoments
+from flyingsquid.estimation.flags import flag_sources
+from flyingsquid.estimation.residuals import FitStatistic, Residuals
+from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.signs import relative_signs
+from flyingsquid.estimation.triplets import Pairs, all_triplets_median
+from flyingsquid.graph.edges import adjacency, components
+from flyingsquid.graph.limits import MOST_SOURCES_IN_A_UNIT
+from flyingsquid.graph.triangulate import narrowest
+from flyingsquid.moments import Moments
+from flyingsquid.moments.cover import Cover
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Edge = tuple[int, int]
+# With four sources the pairs 01 and 23 break the same equations; from five on each has its own.
+LEAST_SOURCES = 5
+# An edge joins two groups only where three others are left to judge it.
+LEAST_GROUPS = 4
+# Sources of one group are not compared with each other, so a large one is judged by few.
+LARGEST_GROUP = 2 * MOST_SOURCES_IN_A_UNIT
+# A source keeps at least this many partners that it is compared with.
+_LEAST_PARTNERS = 3
+# Where a fit starts that knows nothing: every source correlated this much with the truth.
+_START = 0.6
+_MEDIAN_OF_NORMAL = 0.6745  # of |z|
+_MOST_STEPS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """Dependent pairs, and how much better they make the fit.
+
+    Attributes
+    ----------
+    scores : dict from edges (i, j), i < j, to float
+        Standard errors that the pair is from independence; negative where the sources agree less than the
+        truth explains.
+    correlations : dict from the same edges to float
+        Correlation of the two sources' votes given the truth.
+    before, after : FitStatistic, or None where there are too few sources
+        Of independence, and with the edges.
+    dropped : tuple of edges
+        Pairs that depend on each other but would leave too large a unit or too few groups.
+    reason : text
+        Why nothing could be learned; empty otherwise.
+    """
+
+    scores: dict[Edge, float]
+    correlations: dict[Edge, float]
+    before: FitStatistic | None
+    after: FitStatistic | None
+    dropped: tuple[Edge, ...] = ()
+    reason: str = ""
+
+    @classmethod
+    def nothing(cls, reason: str) -> Structure:
+        """No edges, because nothing could be learned."""
+        return cls({}, {}, None, None, (), reason)
+
+
+def learn_edges(moments: Moments, *, significance: float, max_edges: int | None = None) -> Structure:
+    """Find the pairs of sources that depend on each other given the truth of one task.
+
+    Parameters
+    ----------
+    moments : Moments of K >= 2 classes, all pairs counted
+    significance : float
+        Probability of any false edge where all sources are independent.
+    max_edges : int, optional
+        Keep at most so many, the strongest.
+
+    Notes
+    -----
+    For K > 2 classes each class is set against all others in turn, and the scores of a pair are averaged over
+    these readings. Sources that confuse some classes more than others fit such a reading only roughly, so
+    a pair has to stand out from the misfit of the rest. Time O(m³) a step, and a few steps an edge.
+    """
+    readings = list(_readings(moments))
+    usable = [reading for reading in readings if _is_usable(reading)]
+    if not usable:
+        return Structure.nothing(_too_little(readings))
+    n_pairs = max(int(reading.candidates.sum()) // 2 for reading in usable)
+    threshold = -float(ndtri(significance / 2 / n_pairs))
+    found = [_search(reading, threshold) for reading in usable]
+    fits = [fit for fit, _ in found]
+    scores = np.mean([fit.scores / _misfit(fit, moments.n_classes) for fit in fits], axis=0)
+    correlations = np.mean([fit.correlations for fit in fits], axis=0)
+    chosen = np.any([edges for _, edges in found], axis=0) & (np.abs(scores) >= threshold)
+    varies = np.any([reading.candidates.any(axis=1) for reading in usable], axis=0)
+    by_edge = {edge: float(scores[edge]) for edge in _ordered(scores, chosen)}
+    kept, dropped = thin(by_edge, varies)
+    kept = kept[:max_edges]
+    with_edges = [_with_edges(reading, fit, kept) for reading, fit in zip(usable, fits, strict=True)]
+    return Structure(
+        {edge: by_edge[edge] for edge in kept},
+        {edge: float(correlations[edge]) for edge in kept},
+        _worst([_independent(reading).statistic() for reading in usable]),
+        _worst([fit.statistic() for fit in with_edges]),
+        dropped,
+    )
+
+
+def _misfit(fit: Residuals, n_classes: int) -> float:
+    """How much larger the scores of fitted pairs are than noise makes them; two classes fit exactly."""
+    scores = np.abs(fit.scores[np.triu(fit.used, 1)])
+    scores = scores[scores > 0]
+    if n_classes == 2 or not len(scores):
+        return 1.0
+    return max(1.0, float(np.median(scores)) / _MEDIAN_OF_NORMAL)
+
+
+# ---------------------------------------------------------------------- readings
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Counts of one class against all others.
+
+    Attributes
+    ----------
+    centered : CenteredMoments
+    candidates : mask of shape (m, m)
+        Pairs of sources that both vary.
+    fitted : mask of shape (m, m)
+        Those of them that b may be fitted to: identical columns agree whatever they are worth.
+    """
+
+    centered: CenteredMoments
+    candidates: Mask
+    fitted: Mask
+
+    @classmethod
+    def of(cls, moments: Moments) -> _Reading:
+        centered = CenteredMoments.of(moments)
+        varies = centered.variance > 1e-12  # float counts reach 0 up to rounding
+        candidates = np.outer(varies, varies)
+        np.fill_diagonal(candidates, False)
+        copies = flag_sources(SignedMoments.of(moments)).copies
+        return cls(centered, candidates, candidates & (copies[:, None] != copies))
+
+
+def _readings(moments: Moments) -> Iterator[_Reading]:
+    """For two classes one; for more, each class against all others."""
+    for k in range(moments.n_classes) if moments.n_classes > 2 else (1,):
+        yield _Reading.of(against_the_rest(moments, k))
+
+
+def against_the_rest(moments: Moments, k: int) -> Moments:
+    """Counts with class k as 1 and every other vote as 0."""
+    if moments.n_classes == 2 and k == 1 and moments.graph is None:
+        return moments
+    counts = moments.pair_counts
+    both, first = counts[k, k], counts[k].sum(axis=0)
+    rest = counts.sum(axis=(0, 1)) - first - first.T + both
+    table = np.array([[rest, first.T - both], [first - both, both]])
+    for a in (0, 1):  # a source votes one class an item; float counts leave a rounding error
+        np.fill_diagonal(table[a, 1 - a], 0)
+    classes = ("rest", "one")
+    cover = Cover.everything(moments.n_sources)
+    return Moments(moments.n_items, (table,), moments.missing, classes, moments.names, cover)
+
+
+def _is_usable(reading: _Reading) -> bool:
+    """Whether enough different sources vary together beyond chance."""
+    if (reading.fitted.sum(axis=1) >= LEAST_SOURCES - 1).sum() < LEAST_SOURCES:
+        return False
+    return bool(np.bincount(_signs(reading)[1]).max() >= 3)
+
+
+def _too_little(readings: list[_Reading]) -> str:
+    most = max(int(reading.fitted.any(axis=1).sum()) for reading in readings)
+    if most < LEAST_SOURCES:
+        return (
+            f"{most} different sources vote in more than one way, and fewer than {LEAST_SOURCES} cannot tell "
+            "which of them depend on each other"
+        )
+    return "no three sources vary together beyond chance, so there is no common truth to compare them by"
+
+
+def _signs(reading: _Reading) -> tuple[Array, NDArray[np.intp]]:
+    centered = reading.centered
+    product = np.outer(centered.variance, centered.variance)
+    return relative_signs(centered.covariance, product, centered.n_items, reading.fitted)
+
+
+# ---------------------------------------------------------------------- search
+
+
+def _search(reading: _Reading, threshold: float) -> tuple[Residuals, Mask]:
+    """The fit and the freed pairs that cost least: their loss, and the squared threshold for each pair."""
+    found = [_walk(reading, start, free, threshold) for start, free in _starts(reading, threshold)]
+    fit, free = min(found, key=lambda one: one[0].loss + threshold**2 * float(one[1].sum()) / 2)
+    return fit, reading.candidates & (np.abs(fit.scores) >= threshold) & (free | ~reading.fitted)
+
+
+def _starts(reading: _Reading, threshold: float) -> Iterator[tuple[Array, Mask]]:
+    """Where to begin: b, shape (m,), and pairs that are free from the first.
+
+    The median over triplets, which a few dependent pairs do not move, with every pair free that is far from
+    it; and sources that are all alike, with none. Signs as the agreement of pairs has them, and all sources
+    better than random. Last, alike with the pairs free inside the clusters that agree most: a few near-copies
+    of each other look more like a truth than the truth does, and neither start gets away from them.
+    """
+    centered = reading.centered
+    spread = np.sqrt(centered.variance)
+    error = np.outer(spread, spread) / np.sqrt(centered.n_items)
+    strong = reading.fitted & (np.abs(centered.covariance) >= error) & (centered.covariance != 0)
+    median = all_triplets_median(Pairs(centered.covariance, error, reading.fitted, strong)).values
+    signs, _ = _signs(reading)
+    for sign in (signs, np.ones_like(signs)) if (signs != signs[0]).any() else (signs,):
+        robust = sign * np.minimum(np.where(np.isfinite(median), median, 0.0), spread)
+        far = np.abs(Residuals.at(centered, reading.fitted, robust).raw_scores)
+        nearer = _strongest(np.where(reading.fitted, far, 0.0), threshold, reading.fitted, one_each=False)
+        yield robust, nearer
+        yield sign * _START * spread, np.zeros_like(reading.fitted)
+    for cluster in _clusters(np.abs(centered.covariance) / np.maximum(error, 1e-300), reading.fitted):
+        yield signs * _START * spread, cluster
+
+
+def _clusters(agreement: Array, fitted: Mask) -> Iterator[Mask]:
+    """Pairs inside clusters by single linkage, each time the largest grows, up to half of the sources."""
+    members = np.arange(len(agreement))
+    largest = 2
+    most = min(LARGEST_GROUP, int(fitted.any(axis=1).sum()) // 2)
+    for i, j in _ordered(-agreement, fitted):
+        if members[i] != members[j]:
+            members = np.where(members == members[j], members[i], members)
+            size = int(np.bincount(members).max())
+            if size > most:
+                return
+            if size > largest:
+                largest = size
+                yield fitted & (members[:, None] == members)
+
+
+def _walk(reading: _Reading, start: Array, free: Mask, threshold: float) -> tuple[Residuals, Mask]:
+    """Free what does not fit and take back what does, until neither changes anything."""
+    fit = Residuals.of(reading.centered, reading.fitted & ~free, start)
+    seen = {free.tobytes()}
+    for _ in range(_MOST_STEPS):
+        scores = np.abs(fit.scores)
+        change = _weakest(np.where(free, scores, np.inf), threshold)
+        if not change.any():
+            change = _strongest(np.where(fit.used, scores, 0.0), threshold, fit.used)
+        free = free ^ change
+        if not change.any() or free.tobytes() in seen:  # a pair at the threshold could go back and forth
+            break
+        seen.add(free.tobytes())
+        fit = Residuals.of(reading.centered, reading.fitted & ~free, fit.strength)
+    return fit, free
+
+
+def _strongest(scores: Array, threshold: float, used: Mask, *, one_each: bool = True) -> Mask:
+    """Pairs to free, strongest first, as long as every source keeps partners that it is compared with.
+
+    With ``one_each`` one pair a source, and none below half of the strongest: pairs that share no source
+    hardly disturb each other, so many can be freed at once.
+    """
+    chosen = np.zeros_like(used)
+    least = max(threshold, scores.max() / 2) if one_each else threshold
+    partners = used.sum(axis=1)
+    # From the median up to half of all partners may be dependent; beyond, it is moved itself.
+    keep = np.full_like(partners, _LEAST_PARTNERS) if one_each else np.maximum(_LEAST_PARTNERS, partners // 2)
+    for i, j in _ordered(-scores, scores >= least):
+        if min(partners[i] - keep[i], partners[j] - keep[j]) > 0:
+            chosen[i, j] = chosen[j, i] = True
+            partners[[i, j]] -= 1
+            if one_each:
+                keep[[i, j]] = len(scores)
+    return chosen
+
+
+def _weakest(scores: Array, threshold: float) -> Mask:
+    """Pairs to take back, weakest first, one a source."""
+    chosen = np.zeros(scores.shape, np.bool_)
+    for i, j in _ordered(scores, scores < threshold):
+        if not (chosen[i].any() or chosen[j].any()):
+            chosen[i, j] = chosen[j, i] = True
+    return chosen
+
+
+def _ordered(keys: Array, where: Mask) -> Iterator[Edge]:
+    """Pairs (i, j), i < j, in the order of their keys."""
+    i, j = np.nonzero(np.triu(where, 1))
+    for at in np.argsort(keys[i, j], kind="stable"):
+        yield int(i[at]), int(j[at])
+
+
+# ---------------------------------------------------------------------- edges
+
+
+def thin(scores: Mapping[Edge, float], sources: Mask) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
+    """Edges that a graph may have, strongest first, and those that are one too many.
+
+    Parameters
+    ----------
+    scores : mapping from edges to their strength, of either sign
+    sources : mask of shape (m,)
+        Those that count as judges of the others.
+
+    Examples
+    --------
+    Five sources that all depend on each other are one too many, and three groups must be left outside:
+
+    >>> clique = {(i, j): 10.0 - i - j for i in range(5) for j in range(i + 1, 5)}
+    >>> kept, dropped = thin(clique, np.ones(8, bool))
+    >>> len(kept), dropped
+    (9, ((3, 4),))
+    """
+    kept: list[Edge] = []
+    dropped: list[Edge] = []
+    judges = np.flatnonzero(sources)
+    group = np.arange(len(sources))
+    for edge in sorted(scores, key=lambda pair: (-abs(scores[pair]), pair)):
+        joined = np.where(group == group[edge[1]], group[edge[0]], group)
+        apart = group[edge[0]] != group[edge[1]]
+        small = np.count_nonzero(joined == group[edge[0]]) <= LARGEST_GROUP
+        if apart and small and len(np.unique(joined[judges])) >= LEAST_GROUPS:
+            kept.append(edge)  # two parts joined by one edge are no wider than they were
+            group = joined
+        elif not apart and _is_narrow([*kept, edge], group, int(group[edge[0]])):
+            kept.append(edge)
+        else:
+            dropped.append(edge)
+    return tuple(kept), tuple(dropped)
+
+
+def _is_narrow(edges: list[Edge], group: NDArray[np.intp], part: int) -> bool:
+    """Whether the triangulated part of the graph has only cliques that can be counted."""
+    at = {int(source): place for place, source in enumerate(np.flatnonzero(group == part))}
+    inside = [(at[a], at[b]) for a, b in edges if a in at]
+    return narrowest(adjacency(inside, len(at))).width < MOST_SOURCES_IN_A_UNIT
+
+
+# ---------------------------------------------------------------------- goodness of fit
+
+
+def _independent(reading: _Reading) -> Residuals:
+    start = _signs(reading)[0] * _START * np.sqrt(reading.centered.variance)
+    return Residuals.of(reading.centered, reading.fitted, start)
+
+
+def _with_edges(reading: _Reading, fit: Residuals, edges: tuple[Edge, ...]) -> Residuals:
+    """The fit of all pairs that the edges leave separated."""
+    group = components(edges, len(fit.strength))
+    return Residuals.of(reading.centered, reading.fitted & (group[:, None] != group), fit.strength)
+
+
+def _worst(tests: list[FitStatistic]) -> FitStatistic:
+    """The reading that fits worst; readings are of the same votes, so their statistics do not add up."""
+    worst = min(tests, key=lambda test: (test.p_value, -test.statistic))
+    return replace(worst, p_value=min(1.0, len(tests) * worst.p_value))

@@ -1,0 +1,228 @@
+"""Accuracies of symmetric sources: equal errors, and equal abstaining, on both classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._values import listed, told
+from flyingsquid.estimation import triplets as solve
+from flyingsquid.estimation.centered import CenteredMoments
+from flyingsquid.estimation.flags import SourceFlags, comparable_pairs
+from flyingsquid.estimation.independencies import accuracies_from_balance
+from flyingsquid.estimation.separation import Separation
+from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.signs import orient, relative_signs, standard_error_of_sum
+from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.moments import Moments
+
+Array = NDArray[np.float64]
+SymmetricMethod: TypeAlias = Literal["mean", "median", "best", "marginal"]
+SYMMETRIC: tuple[SymmetricMethod, ...] = ("mean", "median", "best", "marginal")
+
+
+@dataclass(frozen=True, slots=True)
+class SymmetricFit:
+    """Accuracies of symmetric sources.
+
+    Attributes
+    ----------
+    accuracies : array of shape (m,)
+        aᵢ = E[λᵢY], with sign; Y is the truth of the task also for sources of its neighbours.
+    unidentified : mask of shape (m,)
+        Voting sources that could not be judged; they got the average accuracy of the others.
+    triplets_used, triplets_skipped : integer arrays of shape (m,)
+    """
+
+    accuracies: Array
+    unidentified: NDArray[np.bool_]
+    triplets_used: NDArray[np.int64]
+    triplets_skipped: NDArray[np.int64]
+
+
+def fit_symmetric(
+    moments: Moments,
+    flags: SourceFlags,
+    balance: Array,
+    *,
+    method: str,
+    anchors: Mapping[int, int],
+    screen: float,
+    triplets: Sequence[tuple[int, int, int]] | None,
+    separation: Separation,
+    preference: Callable[[Array], float] | None = None,
+) -> SymmetricFit:
+    """Solve for E[λᵢY] by one of :data:`SYMMETRIC`."""
+    names, signed = moments.source_names, SignedMoments.of(moments)
+    none = np.zeros(len(names), np.int64)
+    if method == "marginal":
+        accuracies, _ = accuracies_from_balance(signed, balance, names, separation.groups)
+        return SymmetricFit(accuracies, np.zeros(len(names), np.bool_), none, none)
+    _require_three(flags, separation, method, names)
+    alone = stands_alone(separation, flags)
+    pairs = triplet_pairs(moments, signed, flags, separation, screen)
+    magnitudes = _solve_triplets(pairs, method, triplets)
+    identified = np.isfinite(magnitudes.values)
+    unidentified = ~identified & ~flags.silent
+    _require_triplets(magnitudes, unidentified & separation.own, triplets, names)
+    sizes = _complete(magnitudes.values, signed.coverage, separation.own)
+    signs = _signs(sizes, identified, anchors, signed, pairs, flags, names, preference, separation.own)
+    # A source whose sign stays open is one more that could not be judged.
+    unidentified |= (signs == 0) & ~flags.silent
+    average = _complete(np.where(signs == 0, np.nan, sizes), signed.coverage, separation.own)
+    accuracies = np.where(signs == 0, average, signs * sizes)
+    if alone:
+        accuracies = _from_strength(accuracies, signed, balance, separation.own & ~flags.one_sided)
+    return SymmetricFit(accuracies, unidentified, magnitudes.used, magnitudes.skipped)
+
+
+def stands_alone(separation: Separation, flags: SourceFlags) -> bool:
+    """Whether a task with helpers has fewer than two groups of symmetric sources of its own.
+
+    Then both partners of a triplet are elsewhere, or one-sided, which comes to the same.
+    """
+    return not separation.own.all() and separation.n_groups(separation.own & ~_asymmetric(flags)) < 2
+
+
+def _asymmetric(flags: SourceFlags) -> NDArray[np.bool_]:
+    return np.asarray(flags.silent | flags.one_sided)
+
+
+def triplet_pairs(
+    moments: Moments, signed: SignedMoments, flags: SourceFlags, separation: Separation, screen: float
+) -> solve.Pairs:
+    """The pairs that triplets around one task may be made of.
+
+    E[λᵢλⱼ] = E[λᵢY] E[λⱼY] holds when one of the two votes on the task itself. So a triplet has at most one
+    source of another task; where the task has a single group, both partners are elsewhere, and then only
+    covariances factor: Cov(λᵢ, λⱼ) = bᵢbⱼ with bᵢ = Cov(λᵢ, Y)/√Var(Y).
+    """
+    comparable = comparable_pairs(signed, flags) & separation.separated
+    if not stands_alone(separation, flags):
+        # On a task without helpers, comparable_pairs has settled which one-sided sources may be compared.
+        helpers = ~separation.own if separation.own.all() else ~separation.own | flags.one_sided
+        return solve.Pairs.of(signed, comparable & ~np.outer(helpers, helpers), screen)
+    centered = CenteredMoments.of(moments)
+    covariance, error = (
+        np.where(comparable, centered.covariance, 0.0),
+        np.sqrt(centered.noise / signed.n_items),
+    )
+    strong = comparable & (covariance != 0) & (np.abs(covariance) >= screen * error)
+    return solve.Pairs(covariance, error, comparable, strong)
+
+
+def _from_strength(
+    strength: Array, signed: SignedMoments, balance: Array, symmetric: NDArray[np.bool_]
+) -> Array:
+    """E[λY] from Cov(λ, Y)/√Var(Y): a symmetric source on the task has E[λ | Y] = aY, others any E[λ]."""
+    expected = float(balance[1] - balance[0])
+    spread = np.sqrt(1 - expected**2)
+    on_task = np.clip(strength / spread, -signed.coverage, signed.coverage)
+    return np.where(symmetric, on_task, strength * spread + signed.mean * expected)
+
+
+def _signs(
+    sizes: Array,
+    identified: NDArray[np.bool_],
+    anchors: Mapping[int, int],
+    signed: SignedMoments,
+    pairs: solve.Pairs,
+    flags: SourceFlags,
+    names: tuple[str, ...],
+    preference: Callable[[Array], float] | None,
+    own: NDArray[np.bool_],
+) -> Array:
+    """The sign of each source, shape (m,); 0 where it stays open."""
+    # Two one-sided sources are not asked about each other's sign: one that only says yes and one
+    # that only says no never agree, however good both are.
+    informative = pairs.comparable & ~np.outer(flags.one_sided, flags.one_sided)
+    # Of raw moments the mean square is the overlap; of covariances it is their noise and themselves.
+    mean_square = signed.n_items * pairs.standard_error**2 + pairs.second**2
+    signs, group = relative_signs(pairs.second, mean_square, signed.n_items, informative)
+    # The floor keeps pairs that always agree from taking all the weight.
+    noise = np.maximum(signed.n_items * pairs.standard_error**2, 0.01)
+    error = partial(
+        standard_error_of_sum,
+        weights=pairs.comparable / noise,
+        variance=signed.coverage,
+        n_items=signed.n_items,
+        counted=own,
+    )
+    return orient(signs, group, sizes, identified, anchors, error, names, preference, own)
+
+
+def _solve_triplets(
+    pairs: solve.Pairs, method: str, triplets: Sequence[tuple[int, int, int]] | None
+) -> solve.Magnitudes:
+    if method == "mean":
+        return solve.all_triplets_mean(pairs)
+    if method == "median":
+        return solve.all_triplets_median(pairs)
+    if triplets is not None:
+        return solve.given_triplets(pairs, triplets)
+    return solve.strongest_triplet(pairs)
+
+
+def _complete(values: Array, coverage: Array, own: NDArray[np.bool_]) -> Array:
+    """Clip |aᵢ| to the vote rate; the average accuracy for sources without a triplet.
+
+    A source that could not be compared is neither perfect nor useless; the average of its
+    peers is the estimate that claims least. It is reported as unidentified.
+    """
+    known = np.isfinite(values) & (coverage > 0)
+    # Sampling noise can carry an estimate past the bound that every |E[λY]| obeys.
+    sizes = np.where(known, np.minimum(np.nan_to_num(values), coverage), 0.0)
+    peers = known & own if (known & own).any() else known
+    # Where nothing is known of anybody, claim nothing.
+    average = sizes[peers].sum() / coverage[peers].sum() if peers.any() else 0.0
+    return np.where(known, sizes, average * coverage)
+
+
+def _require_three(flags: SourceFlags, separation: Separation, method: str, names: tuple[str, ...]) -> None:
+    voting = np.flatnonzero(~flags.silent)
+    different = len(np.unique(flags.copies[voting]))
+    if different >= 3:
+        _require_three_groups(separation, ~flags.silent, method)
+        return
+    shown = listed([names[i] for i in voting], 5)
+    alike = " (the others vote alike on every item)" if different < len(voting) else ""
+    raise NotIdentifiableError(
+        f"Three different sources are needed, and only {different} of {len(names)} vote: {shown}{alike}. Add "
+        "sources, or use MajorityVote; if the classes are imbalanced and their balance is known, "
+        "method=\"marginal\" needs no third source."
+    )
+
+
+def _require_three_groups(separation: Separation, voting: NDArray[np.bool_], method: str) -> None:
+    groups = separation.n_groups(voting)
+    if groups < 3:
+        raise NotIdentifiableError(
+            f"Three groups of sources that are independent given the truth are needed, and the graph leaves "
+            f"{groups} that vote. Declare fewer source edges, or add sources."
+        )
+
+
+def _require_triplets(
+    magnitudes: solve.Magnitudes,
+    unidentified: NDArray[np.bool_],
+    triplets: Sequence[tuple[int, int, int]] | None,
+    names: tuple[str, ...],
+) -> None:
+    if triplets is not None and unidentified.any():
+        i = int(np.flatnonzero(unidentified)[0])
+        raise NotIdentifiableError(
+            f"Source {told(names[i])} has no usable triplet among `triplets`: its pairs never vote together, or "
+            "agree by chance. Give it another triplet, or lower `screen`."
+        )
+    judged = int(np.isfinite(magnitudes.values).sum())
+    if judged < 3:
+        raise NotIdentifiableError(
+            f"Only {judged} of {len(names)} sources could be estimated, and three are needed: pairs agree no "
+            f"more than by chance ({int(magnitudes.skipped.sum()) // 3:,} triplets skipped), or never vote "
+            "on the same item. Add items or overlapping sources, or use MajorityVote."
+        )

@@ -1,0 +1,177 @@
+"""How truths follow each other, from votes alone.
+
+For sources i and j that err independently, E[λᵢ | Y] = αᵢ + βᵢY, hence Cov(λᵢ(t), λⱼ(t+1)) =
+βᵢβⱼ Cov(Y(t), Y(t+1)), and in one row Cov(λᵢ, λⱼ) = βᵢβⱼ Var(Y). Every pair of different sources measures
+the correlation of neighbouring truths by the ratio of the two, and all pairs do by the ratio of two sums,
+weighted by precision: whatever is wrong with the scale of β, or with the class balance, cancels.
+
+A source beside itself is left out on purpose. A detector that errs on one frame errs on the next one too,
+which would pass for a persistent truth. What is left over there is the *excess correlation* of the source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.flags import SourceFindings
+from flyingsquid.estimation.centered import CenteredMoments
+from flyingsquid.estimation.signed import VoteRates
+from flyingsquid.estimation.task_pairs import SAYS_NOTHING, joint_table
+from flyingsquid.moments import SequenceMoments
+
+Array = NDArray[np.float64]
+# The noise of a pair is not believed below this share of its variances: pairs that always agree
+# in a small sample would take all the weight.
+_NOISE_FLOOR = 1e-3
+# Errors that persist longer than this make n rows worth less than n/200, and none worth nothing.
+_MOST_PERSISTENT = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A stationary chain of two classes.
+
+    Attributes
+    ----------
+    joint : array of shape (2, 2)
+        P(now = k, next = l); both margins are the class balance, all cells are above 0.
+    correlation : float
+        Of neighbouring truths, as the votes say; 0 where they say nothing. ``joint`` holds what is
+        possible of it, or independent rows where it is left open.
+    error : float
+        Its standard error; infinite where the votes say nothing.
+    pairs : int
+        Ordered pairs of different sources behind it.
+    excess_correlation : array of shape (m,)
+        How much more each source agrees with itself in the next row than the truths explain; 0 for a
+        source whose errors do not vary.
+    """
+
+    joint: Array
+    correlation: float
+    error: float
+    pairs: int
+    excess_correlation: Array
+
+    @property
+    def matrix(self) -> Array:
+        """P(next = l | now = k), shape (2, 2)."""
+        return np.asarray(self.joint / self.joint.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, slots=True)
+class LaggedMoments:
+    """Central moments of signed votes in neighbouring rows.
+
+    Attributes
+    ----------
+    covariance : array of shape (m, m)
+        Cov(λᵢ(t), λⱼ(t+1)); not symmetric.
+    noise : array of shape (m, m)
+        Number of pairs times the variance of ``covariance``.
+    overlap : array of shape (m, m)
+        P(i votes, and j votes in the next row).
+    """
+
+    covariance: Array
+    noise: Array
+    overlap: Array
+
+    @classmethod
+    def of(cls, moments: SequenceMoments) -> LaggedMoments:
+        n = float(moments.n_pairs)
+        now, later = (VoteRates(n, np.asarray(a / n)) for a in (moments.first, moments.second))
+        both = [[moments.lagged_rates(a, b) for b in (0, 1)] for a in (0, 1)]
+        overlap = both[0][0] + both[0][1] + both[1][0] + both[1][1]
+        second = both[0][0] + both[1][1] - both[0][1] - both[1][0]
+        covariance = second - np.outer(now.mean, later.mean)
+        # E[(λᵢ-μᵢ)²(λⱼ-μⱼ)²], multiplied out; λ² is whether the source votes.
+        sign_and_vote = both[1][0] + both[1][1] - both[0][0] - both[0][1]  # E[λᵢ λⱼ²]
+        vote_and_sign = both[0][1] + both[1][1] - both[0][0] - both[1][0]  # E[λᵢ² λⱼ]
+        fourth = overlap - 2 * now.mean[:, None] * sign_and_vote - 2 * vote_and_sign * later.mean
+        fourth += np.outer(now.mean**2, later.coverage) + np.outer(now.coverage, later.mean**2)
+        fourth += 4 * np.outer(now.mean, later.mean) * second - 3 * np.outer(now.mean**2, later.mean**2)
+        return cls(covariance, np.maximum(fourth - covariance**2, 0), overlap)
+
+
+def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFindings) -> Transition:
+    """Estimate the chain of truths from votes in neighboring rows, given the sources.
+
+    Where no two different sources vote in neighbouring rows, or there are no neighbouring rows, or the
+    correlation has an error above :data:`SAYS_NOTHING`, rows are taken to be independent.
+    """
+    expected = float(balance[1] - balance[0])
+    spread = 1 - expected**2
+    m = moments.rows.n_sources
+    if not moments.n_pairs > 0:
+        return Transition(np.outer(balance, balance), 0.0, np.inf, 0, np.zeros(m))
+    lagged, rows, slopes = LaggedMoments.of(moments), CenteredMoments.of(moments.rows), findings.slopes
+    usable = _usable(lagged, findings)
+    noise = np.maximum(lagged.noise, _NOISE_FLOOR * np.outer(rows.variance, rows.variance))
+    pull = np.divide(np.outer(slopes, slopes), noise, out=np.zeros((m, m)), where=usable & (noise > 0))
+    together = float((pull * rows.covariance).sum())
+    correlation, error, pairs = 0.0, np.inf, 0
+    # Pairs that covary against the signs of their slopes, all in all, say nothing about the truths.
+    if together > 0:
+        pull, pairs = pull / together, int((pull != 0).sum())
+        correlation = float((pull * lagged.covariance).sum())
+        error = _standard_error(pull, slopes, rows.variance, spread, correlation, moments.n_pairs)
+    known = correlation if error <= SAYS_NOTHING else 0.0
+    joint = joint_table(known * spread, balance, balance, float(moments.n_pairs))
+    kept = float(joint[1, 1] + joint[0, 0] - joint[0, 1] - joint[1, 0]) - expected**2
+    left = rows.variance - slopes**2 * spread
+    excess = np.diagonal(lagged.covariance) - slopes**2 * kept
+    excess = np.divide(excess, left, out=np.zeros(m), where=left > _NOISE_FLOOR * rows.variance)
+    return Transition(joint, correlation, error, pairs, np.clip(excess, -1.0, 1.0))
+
+
+def persistence_of_errors(excess: Array, coverage: Array) -> float:
+    """Mean over votes of the excess correlations above 0: how much errors persist from row to row."""
+    total = float(coverage.sum())
+    mean = float(coverage @ np.maximum(excess, 0)) / total if total > 0 else 0.0
+    return min(mean, _MOST_PERSISTENT)
+
+
+def worth_of_a_row(persistence: float) -> float:
+    """What a row is worth in independent rows, in (0, 1].
+
+    Errors with autocorrelation r, r², r³, ... give the mean of n rows the variance of n(1 - r)/(1 + r)
+    independent ones.
+
+    >>> worth_of_a_row(0.0), round(worth_of_a_row(0.5), 3)
+    (1.0, 0.333)
+    """
+    return (1 - persistence) / (1 + persistence)
+
+
+def _usable(lagged: LaggedMoments, findings: SourceFindings) -> NDArray[np.bool_]:
+    """Ordered pairs of sources that measure how truths follow each other, shape (m, m)."""
+    judged = (findings.slopes != 0) & ~findings.unidentified & ~findings.silent
+    copies = findings.copies
+    usable = (lagged.overlap > 0) & np.outer(judged, judged) & (copies[:, None] != copies)
+    two_sided = judged & ~findings.one_sided
+    if findings.is_symmetric and two_sided.sum() >= 3:
+        # As with accuracies: symmetric methods know little about one-sided sources.
+        usable &= ~np.outer(findings.one_sided, findings.one_sided)
+    return np.asarray(usable)
+
+
+def _standard_error(
+    pull: Array, slopes: Array, variance: Array, spread: float, correlation: float, n_pairs: float
+) -> float:
+    """Of the ratio, where Σ pullᵢⱼ Cov(λᵢ, λⱼ) = 1: its influence, with errors independent of row to row.
+
+    With λ - E[λ] = βx + ε the ratio moves as Σ pullᵢⱼ(λᵢλⱼ' - ρλᵢλⱼ). Of x alone comes Bartlett's 1 - ρ²; of
+    xε, x(t-1) + x(t+1) - 2ρx(t), whose variance is 2(1 - ρ²) times that of x; of εε, both sums.
+    """
+    rho = float(np.clip(correlation, -1, 1))
+    errors = np.maximum(variance - slopes**2 * spread, 0)
+    reach = (pull + pull.T) @ slopes / 2
+    by_truths = float(slopes @ pull @ slopes * spread) ** 2
+    crossed = 2 * spread * float(reach**2 @ errors)
+    by_errors = float(errors @ pull**2 @ errors)
+    moved = (1 - rho**2) * (by_truths + crossed) + (1 + 2 * rho**2) * by_errors
+    return float(np.sqrt(moved / n_pairs))

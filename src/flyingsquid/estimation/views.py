@@ -1,0 +1,214 @@
+"""Confusion tables of any sources and any number of classes, exactly, from triples of votes.
+
+Deal the sources into three views. With x the votes of a view as 0 and 1, after a constant 1, and μ_k = E[x |
+Y = k],
+
+    E[x_a x_bᵀ] = Σ π_k μ_k^a μ_k^bᵀ,   E[x_a x_bᵀ (ηᵀx_c)] = Σ π_k (ηᵀμ_k^c) μ_k^a μ_k^bᵀ.
+
+The second times the inverse of the first, on the K directions that matter, has the μ_k^a as eigenvectors: a
+closed form (Anandkumar et al. 2012). The constant makes the scale of each known. Everything else is linear:
+the balance from E[x_a], and every source from its products with a view that it is not in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array, hstack
+
+from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.votes import Votes
+from flyingsquid.votes.one_hot import one_hot
+
+Array = NDArray[np.float64]
+# The weakest of the K directions must stand out of the noise by this factor.
+_NEEDED_STRENGTH = 2.0
+# No probability is taken to be smaller, and no class rarer.
+_FLOOR = 1e-9
+# One known vote cannot rule out a class more than this.
+_LEAST_SURE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Parameters by three views.
+
+    Attributes
+    ----------
+    tables : array of shape (m, K, K), axes source, truth, vote
+        P(source i votes v | Y = k); what is missing to 1 is no vote.
+    balance : array of shape (K,)
+    strength : float
+        How far the weakest direction stands out of the noise, in standard errors.
+    """
+
+    tables: Array
+    balance: Array
+    strength: float
+
+
+def three_views(
+    votes: Votes,
+    weights: NDArray[Any] | None,
+    groups: NDArray[np.intp],
+    own: NDArray[np.bool_] | None = None,
+    *,
+    known: Array | None = None,
+    instead: str = 'use method="agreement"',
+) -> Views:
+    """Decompose the triples of votes.
+
+    Parameters
+    ----------
+    votes : Votes of shape (n, m)
+    weights : array of shape (n,), or None
+        How often each item counts.
+    groups : integer array of shape (m,)
+        Sources with equal numbers may depend on each other, and stay in one view.
+    known : array of shape (m, K, K), axes source, truth, vote, or None
+        Votes on items whose class is known. Without them the classes are named so that most votes are right.
+    own : mask of shape (m,), or None for all
+        Sources that vote on the task itself. They alone say which class is which: those of other tasks may
+        well contradict it.
+    instead : what else can be done where this is refused
+
+    Raises
+    ------
+    NotIdentifiableError
+        If there are no three views that each tell all classes apart.
+    """
+    try:
+        everyone = np.ones(votes.n_sources, np.bool_)
+        return _decomposed(votes, weights, groups, everyone if own is None else own, known)
+    except NotIdentifiableError as error:
+        raise NotIdentifiableError(f"{error}, or {instead}") from error
+
+
+def _decomposed(
+    votes: Votes,
+    weights: NDArray[Any] | None,
+    groups: NDArray[np.intp],
+    own: NDArray[np.bool_],
+    known: Array | None,
+) -> Views:
+    m, n_classes = votes.n_sources, votes.n_classes
+    cast = one_hot(votes.codes, n_classes)
+    share = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
+    total = float(share.sum())
+    share = share / total
+    places = deal(np.asarray(cast.T @ share).reshape(n_classes, m).T, groups)
+    features = [_features(cast, place, m, n_classes) for place in places]
+    tables, balances, strengths = [], [], []
+    for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        means, strength = _view_means(features[a], features[b], features[c], share, n_classes, total)
+        balance = np.linalg.lstsq(means, np.asarray(features[a].T @ share), rcond=None)[0]
+        _require_positive(balance)
+        found = np.empty((m, n_classes, n_classes))  # source, vote, truth
+        found[places[a]] = _by_source(means, len(places[a]), n_classes)
+        inverse = np.linalg.pinv(means.T) / balance
+        for view in (b, c):
+            products = np.asarray((features[view].multiply(share[:, None]).T @ features[a]).todense())
+            found[places[view]] = _by_source(products @ inverse, len(places[view]), n_classes)
+        order = _names(found[own], None if known is None else known[own])
+        tables.append(found[:, :, order].transpose(0, 2, 1))
+        balances.append(balance[order])
+        strengths.append(strength)
+    mean_balance = np.maximum(np.mean(balances, axis=0), _FLOOR)
+    clipped = np.clip(np.mean(tables, axis=0), _FLOOR, 1.0)
+    clipped = clipped / np.maximum(clipped.sum(axis=2, keepdims=True), 1.0)
+    return Views(clipped, mean_balance / mean_balance.sum(), min(strengths))
+
+
+def _names(found: Array, known: Array | None) -> NDArray[np.intp]:
+    """Which column of ``found``, shape (m, K, K) with axes source, vote, truth, is which class."""
+    by_votes = found.sum(axis=0)
+    if known is None:
+        return np.asarray(linear_sum_assignment(-by_votes)[1])
+    # Known labels decide; where a class has none, most votes being right does.
+    likely = np.einsum("ikv,ivc->kc", known, np.log(np.clip(found, _LEAST_SURE, 1.0)))
+    return np.asarray(linear_sum_assignment(-(likely + 1e-3 * by_votes))[1])
+
+
+def deal(rates: Array, groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Deal groups of sources into three views that each see all classes as well as they can.
+
+    ``rates`` of shape (m, K) say how often each source votes what. Groups that vote most are dealt first,
+    each to the view that sees its classes least.
+
+    >>> [view.tolist() for view in deal(np.ones((6, 3)), np.arange(6))]
+    [[0, 3], [1, 4], [2, 5]]
+    """
+    numbers = np.unique(groups)
+    sums = np.stack([rates[groups == g].sum(axis=0) for g in numbers])
+    seen, views = np.zeros((3, rates.shape[1])), [[], [], []]  # type: ignore[var-annotated]
+    for g in np.argsort(-sums.sum(axis=1), kind="stable"):
+        # What a view gains by a group falls with what it has already, class by class.
+        gain = (np.sqrt(seen + sums[g]) - np.sqrt(seen)).sum(axis=1)
+        least = np.array([len(view) for view in views])
+        view = int(np.lexsort((least, -np.round(gain, 12)))[0])
+        seen[view] += sums[g]
+        views[view].append(numbers[g])
+    if any(not view for view in views):
+        raise NotIdentifiableError(
+            'method="decomposition" needs three sources that are independent given the truth. Add sources.'
+        )
+    return [np.flatnonzero(np.isin(groups, view)) for view in views]
+
+
+def _features(cast: csr_array, place: NDArray[np.intp], m: int, n_classes: int) -> csr_array:
+    """A constant and the votes of one view, shape (n, 1 + K s), class by class."""
+    columns = (np.arange(n_classes)[:, None] * m + place).ravel()
+    return csr_array(hstack([np.ones((cast.shape[0], 1)), cast[:, columns]], format="csr"))
+
+
+def _view_means(
+    xa: csr_array, xb: csr_array, xc: csr_array, share: Array, n_classes: int, n_items: float
+) -> tuple[Array, float]:
+    """E[x_a | Y = k] as columns, shape (1 + K s, K), in any order; and how strong the weakest one is."""
+    weighted = xa.multiply(share[:, None]).tocsr()
+    second = np.asarray((weighted.T @ xb).todense())
+    left, sizes, right = np.linalg.svd(second, full_matrices=False)
+    if len(sizes) < n_classes:
+        raise NotIdentifiableError(
+            f'method="decomposition" splits the sources into three views that each tell {n_classes} classes '
+            f"apart; one has {len(sizes) - 1} kinds of votes. Add sources that vote for more classes."
+        )
+    strength = float(sizes[n_classes - 1] * np.sqrt(n_items))
+    if strength < _NEEDED_STRENGTH:
+        raise NotIdentifiableError(
+            f'method="decomposition" cannot tell the {n_classes} classes apart by these votes: the weakest '
+            f"direction is {strength:.2g} standard errors above the noise. Add items or sources."
+        )
+    left, right = left[:, :n_classes], right[:n_classes].T
+    s = (xc.shape[1] - 1) // n_classes
+    # A different weight for each class, all of one size, makes the eigenvalues differ. By the rank of how
+    # often a class is voted for, so that the names of classes decide nothing.
+    often = np.asarray(xc[:, 1:].T @ share).reshape(n_classes, s).sum(axis=1)
+    rank = np.argsort(np.argsort(often))
+    by_class = np.cos(np.pi * (rank + 0.5) / n_classes)
+    score = np.asarray(xc[:, 1:] @ np.repeat(by_class, s))
+    third = np.asarray((weighted.multiply(score[:, None]).T @ xb).todense())
+    core = left.T @ third @ right @ np.linalg.inv(left.T @ second @ right)
+    means = left @ np.real(np.linalg.eig(core)[1])
+    if (np.abs(means[0]) < _FLOOR).any():
+        raise NotIdentifiableError(
+            'method="decomposition" found a class that no item seems to have. Add items or sources.'
+        )
+    return means / means[0], strength
+
+
+def _by_source(means: Array, n_sources: int, n_classes: int) -> Array:
+    """Rows of a view without its constant, shape (s, K, K) with axes source, vote, truth."""
+    return means[1:].reshape(n_classes, n_sources, n_classes).transpose(1, 0, 2)
+
+
+def _require_positive(balance: Array) -> None:
+    if not (balance > _FLOOR).all():
+        raise NotIdentifiableError(
+            f'method="decomposition" found an invalid class balance {np.round(balance, 3).tolist()}: there are '
+            "too few items, or sources depend on each other. Add items."
+        )

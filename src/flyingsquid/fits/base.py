@@ -1,0 +1,289 @@
+"""Interface of fitted parameters: everything a fitted model can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.flags import SourceFindings
+from flyingsquid.exceptions import ModelFileError
+from flyingsquid.fits.diagnostics import Diagnostics
+from flyingsquid.fits.explanation import Explanation
+from flyingsquid.fits.files import (
+    gold_from_arrays,
+    gold_to_arrays,
+    read_array,
+    tables_from_arrays,
+    tables_to_arrays,
+)
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.graph.junction import JunctionTree
+from flyingsquid.infer import Emissions, Opinion
+from flyingsquid.io import State
+from flyingsquid.moments import Moments
+from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.sparse_tables import SparseTables
+from flyingsquid.votes.states import Codes, Label
+
+Array = NDArray[np.float64]
+Tables = Array | SparseTables
+Gold = tuple[GoldCounts | None, ...] | ManyGold
+DOUBLE = np.dtype(np.float64)
+
+RAREST_VOTE = 1e-9
+"""A vote is never taken to be rarer than this given a class, so that no item is impossible.
+
+The same for any number of classes, with a graph and without: sources of thousands of classes that vote rarely
+have true probabilities near one in a million, which a larger floor would cut off.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PosteriorParameters:
+    """Parameters of P(Y | votes) for inference elsewhere, for example on another device.
+
+    Attributes
+    ----------
+    emissions : Emissions
+        log P(votes | truth) of each task, up to what is common to all classes.
+    tree : JunctionTree
+        Of the D tasks.
+    clique_tables : tuple of arrays
+        P(Y_C) of each clique of the tree, shape (K,) * len(clique).
+    temper : float
+        The power that the evidence of other tasks is taken to.
+    weighted : Opinion or None
+        Weights of the votes, for weighted votes; they replace all of the above.
+    """
+
+    emissions: Emissions
+    tree: JunctionTree
+    clique_tables: tuple[Array, ...]
+    temper: float
+    weighted: Opinion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemScores:
+    """Lookup tables that label one item of two classes by additions alone.
+
+    Attributes
+    ----------
+    adds : array of shape (m, 3, 2)
+        What each vote, no vote last, adds to the scores of both classes.
+    finish : callable
+        Turns the two sums into the two probabilities.
+    """
+
+    adds: Array
+    finish: Callable[[float, float], tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """Standard errors and diagnostics of a fit, as far as they do not follow from its parameters.
+
+    Solvers subclass this to compute them on demand.
+
+    Attributes
+    ----------
+    errors : array of shape (m,), optional
+        Standard errors of the accuracies; unknown by default.
+    diagnostics : Diagnostics, optional
+        By default they follow from the parameters and the counts.
+    """
+
+    errors: Array | None = None
+    diagnostics: Diagnostics | None = None
+
+    is_recorded: ClassVar[bool] = False
+    """Whether model files must keep the diagnostics, because the parameters do not determine them."""
+
+    def standard_errors(self, n_sources: int) -> Array:
+        """Return standard errors of the accuracies, shape (m,); NaN if unknown."""
+        return np.full(n_sources, np.nan) if self.errors is None else self.errors
+
+    def diagnose(self, fit: Fit, moments: Moments) -> Diagnostics:
+        """Return the diagnostics of a fit."""
+        return fit.own_diagnostics(moments) if self.diagnostics is None else self.diagnostics
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit(ABC):
+    """Estimated parameters and what follows from them. Immutable.
+
+    Attributes
+    ----------
+    classes : tuple of K labels
+    source_names : tuple of m str
+    method : str
+        The solver that produced the fit.
+    reason : str
+        Why this method was chosen, and other remarks; empty if it was asked for by name.
+    balance_note : str
+        Where the class balance comes from.
+    class_balance : array of shape (D, K)
+    accuracies : array of shape (m,)
+        P(vote is right | source votes); one half for a source that always abstains.
+    confusion : array of shape (m, K, K + 1), or SparseTables
+        P(vote = v | Y = k), no vote last.
+    concerns : tuple of str
+        Sentences about suspicious sources, for a warning.
+    gold : counts of the sources' votes on gold labels, or None
+    findings : SourceFindings or None
+        For closed forms of two classes; not kept in files.
+    assessment : Assessment
+    graph : DependencyGraph or None
+        None for one task of independent sources.
+    temper : float
+        The power that the evidence of other tasks is taken to.
+    """
+
+    TAG: ClassVar[str]
+
+    classes: tuple[Label, ...]
+    source_names: tuple[str, ...]
+    method: str
+    balance_note: str
+    class_balance: Array
+    accuracies: Array
+    confusion: Tables
+    reason: str = ""
+    concerns: tuple[str, ...] = ()
+    gold: Gold | None = None
+    findings: SourceFindings | None = None
+    assessment: Assessment = field(default_factory=Assessment)
+    graph: DependencyGraph | None = None
+    temper: float = 1.0
+
+    # ------------------------------------------------------------------ inference
+
+    @abstractmethod
+    def evidence(self, codes: Codes) -> Array:
+        """Return log P(votes on task d | Y_d = k) up to a constant per item, shape (n, D, K)."""
+
+    @abstractmethod
+    def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
+        """Return P(Y_d = k | votes), shape (n, D, K); in ``dtype`` if that saves work, else in float64."""
+
+    @abstractmethod
+    def likelihoods(self, codes: Codes) -> Array:
+        """Return log P(votes on task d | Y_d = k) by the confusion tables, shape (n, D, K)."""
+
+    @abstractmethod
+    def log_likelihood(self, codes: Codes) -> Array:
+        """Return log P(votes of an item), shape (n,), by the confusion tables."""
+
+    @abstractmethod
+    def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
+        """Explain the label of one item on one task; ``codes_row`` are dense codes of shape (m,)."""
+
+    @abstractmethod
+    def parameters(self) -> PosteriorParameters:
+        """Return the parameters of the posterior.
+
+        Raises
+        ------
+        OptionError
+            If only :meth:`posterior` can evaluate them.
+        """
+
+    def joint_labels(self, codes: Codes) -> NDArray[np.intp]:
+        """Return the most probable classes of all tasks together, shape (n, D)."""
+        return np.asarray(self.posterior(codes).argmax(axis=2), np.intp)
+
+    def item_scores(self, balance: Array | None = None) -> ItemScores | None:
+        """Return tables that label single items of two classes quickly; None if there are none.
+
+        ``balance`` of shape (2,) replaces the class balance of the fit.
+        """
+        return None
+
+    # ------------------------------------------------------------------ what is known of tasks
+
+    @property
+    def task_tables(self) -> Array:
+        """P(Y_a, Y_b) of each task edge, shape (E, K, K)."""
+        return np.empty((0, len(self.classes), len(self.classes)))
+
+    @property
+    def excess_correlation(self) -> Array:
+        """How much errors on neighboring tasks agree beyond what the truths explain, shape (m,)."""
+        return np.full(len(self.source_names), np.nan)
+
+    # ------------------------------------------------------------------ assessment
+
+    def standard_errors(self) -> Array:
+        """Return standard errors of the accuracies, shape (m,); NaN if unknown."""
+        return self.assessment.standard_errors(len(self.source_names))
+
+    def diagnose(self, moments: Moments) -> Diagnostics:
+        """Return diagnostics of the sources and of the fit; ``moments`` are the counts that were fitted."""
+        return self.assessment.diagnose(self, moments)
+
+    @abstractmethod
+    def own_diagnostics(self, moments: Moments) -> Diagnostics:
+        """Return the diagnostics that follow from the parameters and the counts."""
+
+    # ------------------------------------------------------------------ files
+
+    def to_state(self, moments: Moments) -> State:
+        """Return arrays and JSON values that hold everything; ``moments`` are kept by the caller."""
+        meta: dict[str, Any] = {
+            "method": self.method,
+            "reason": self.reason,
+            "balance_note": self.balance_note,
+            "diagnostics": None,
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            "class_balance": self.class_balance,
+            "accuracies": self.accuracies,
+            "errors": np.asarray(self.standard_errors(), np.float64),
+        }
+        if self.assessment.is_recorded or self.assessment.diagnostics is not None:
+            found = self.diagnose(moments)
+            meta["diagnostics"] = found.to_meta()
+            arrays |= {"triplets_used": found.triplets_used, "triplets_skipped": found.triplets_skipped}
+        arrays |= tables_to_arrays(self.confusion) | gold_to_arrays(self.gold)
+        extra_meta, extra_arrays = self._extra_state()
+        return State(self.TAG, {**meta, **extra_meta}, {**arrays, **extra_arrays})
+
+    @abstractmethod
+    def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what this kind of fit adds to the state."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, state: State, moments: Moments) -> Self:
+        """Return the fit that :meth:`to_state` described; damaged states are refused."""
+
+
+def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, Any]:
+    """Return the fields that every fit has from a state, checked."""
+    m, k = moments.n_sources, moments.n_classes
+    balance = read_array(state, "class_balance", (n_tasks, k), low=0.0, high=1.0)
+    if not ((balance > 0).all() and np.abs(balance.sum(axis=1) - 1).max() < 1e-9):
+        raise ModelFileError("the class balance in the file must be positive and sum to 1")
+    diagnostics = None
+    if state.meta["diagnostics"] is not None:
+        triplets = [read_array(state, f"triplets_{which}", (m,), "int64", low=0) for which in ("used", "skipped")]
+        diagnostics = Diagnostics.from_meta(state.meta["diagnostics"], *triplets, moments.source_names)
+    errors = read_array(state, "errors", (m,), low=0.0, may_be_nan=True)
+    return {
+        "classes": moments.classes,
+        "source_names": moments.source_names,
+        "method": str(state.meta["method"]),
+        "reason": str(state.meta["reason"]),
+        "balance_note": str(state.meta["balance_note"]),
+        "class_balance": balance,
+        "accuracies": read_array(state, "accuracies", (m,), low=0.0, high=1.0),
+        "confusion": tables_from_arrays(state.arrays, moments),
+        "gold": gold_from_arrays(state.arrays, moments),
+        "assessment": Assessment(errors, diagnostics),
+    }

@@ -1,0 +1,386 @@
+"""Explanation of one label: what each source contributes."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._table import Scalar, Table, as_scalar
+from flyingsquid.infer import Emissions, decide, vote_shares
+from flyingsquid.votes import REASONS
+from flyingsquid.votes.states import Label
+
+Array = NDArray[np.float64]
+# A sentence names this many sources on each side; the table has them all.
+_MOST_NAMED = 5
+# Log odds this small are rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one source said about the item, and what that adds.
+
+    Attributes
+    ----------
+    source : name
+    vote : class label, or None for no vote
+    reason : why there is no vote, such as ``"refused"``; empty for a vote
+    adds : float
+        To the log odds of the predicted class, or, in a majority vote, to the share of the class voted.
+    """
+
+    source: str
+    vote: Label | None
+    reason: str
+    adds: float
+
+    @property
+    def said(self) -> Scalar:
+        """The vote as a cell: the class label, ``"no vote"``, or ``"no vote (refused)"``."""
+        if not self.reason:
+            return as_scalar(self.vote)
+        return "no vote" if self.reason == REASONS[0] else f"no vote ({self.reason})"
+
+
+class _Explained(ABC):
+    """What both kinds of explanation share: they are given through a table."""
+
+    __slots__ = ()
+    classes: tuple[Label, ...]
+    predicted: Label
+    probabilities: tuple[float, ...]
+    n_sources: int
+    n_missing: int
+
+    @abstractmethod
+    def table(self) -> Table:
+        """The explanation as a table, the sentence below it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Prediction, classes, probabilities, and ``contributions`` by column; fit for JSON."""
+        return {
+            "predicted": as_scalar(self.predicted),
+            "classes": [as_scalar(label) for label in self.classes],
+            "probabilities": list(self.probabilities),
+            "contributions": self.table().to_dict(),
+        }
+
+    def to_pandas(self) -> Any:
+        """The rows of the table as a ``pandas.DataFrame``."""
+        return self.table().to_pandas()
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def claim(self) -> str:
+        """The label and its probability in words."""
+        relation, digits = _rounded(self.probabilities[self.classes.index(self.predicted)])
+        return f"{as_scalar(self.predicted)} with probability {_related(relation, digits)}"
+
+    def _abstained(self) -> str:
+        if not self.n_missing:
+            return ""
+        return f"; {self.n_missing} of {self.n_sources} sources did not vote"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(_Explained):
+    """Where the probability of one item comes from, source by source.
+
+    All log odds are those of the predicted class against the other one, or the next best of many: what is
+    positive speaks for the prediction. The prior and the contributions sum to ``log_odds``.
+
+    Attributes
+    ----------
+    classes : tuple of K labels
+    predicted : the most probable label; the first on a tie
+    probabilities : tuple of K, P(Y = k | votes)
+    prior : tuple of K, P(Y = k)
+    prior_log_odds : float
+    contributions : tuple of Contribution, strongest first
+        Sources that add nothing are left out.
+    log_odds : float
+    against : the next best label, where there are more than two; otherwise None
+    n_sources, n_missing : int
+        Sources that could vote on this, and those that did not.
+    """
+
+    classes: tuple[Label, ...]
+    predicted: Label
+    probabilities: tuple[float, ...]
+    prior: tuple[float, ...]
+    prior_log_odds: float
+    contributions: tuple[Contribution, ...]
+    log_odds: float
+    against: Label | None = None
+    n_sources: int = 0
+    n_missing: int = 0
+
+    def table(self) -> Table:
+        """The prior, then the sources, strongest first; the column ``adds`` sums to the log odds."""
+        rows = tuple((c.source, c.said, c.adds) for c in self.contributions)
+        rival = "" if self.against is None else f" against {as_scalar(self.against)}"
+        return Table(
+            ("source", "vote", "adds"),
+            (("prior", None, self.prior_log_odds), *rows),
+            title=f"log odds of {as_scalar(self.predicted)}{rival}: {self.log_odds:+.2f}",
+            footnotes=(self.sentence(),),
+            formats=("", "", "+.2f"),
+        )
+
+    def sentence(self) -> str:
+        """The same in one sentence."""
+        before = ""
+        if np.ptp(self.prior) > _ROUNDING:
+            relation, digits = _rounded(self.prior[self.classes.index(self.predicted)])
+            before = f" ({_related(relation, digits)} before the votes)"
+        pro = _listed([c for c in self.contributions if c.adds > 0])
+        con = _listed([c for c in self.contributions if c.adds < 0])
+        sides = [f"{pro} for it"] * bool(pro) + [f"{con} against it"] * bool(con)
+        return f"{self.claim()}{before}: {', '.join(sides) or 'no source adds anything'}{self._abstained()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Prediction, classes, probabilities, prior, both log odds, and ``contributions`` by column."""
+        return {
+            **_Explained.to_dict(self),
+            "prior": list(self.prior),
+            "prior_log_odds": self.prior_log_odds,
+            "log_odds": self.log_odds,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VoteCount(_Explained):
+    """A majority vote on one item. Each contribution is a share of its own class.
+
+    Attributes
+    ----------
+    classes : tuple of K labels
+    predicted : the label with the most votes; the first on a tie
+    probabilities : tuple of K shares
+    contributions : tuple of Contribution
+        Votes for the predicted class first. The shares of a class sum to its probability.
+    n_sources, n_missing : int
+        Sources that could vote, and those that did not.
+    """
+
+    classes: tuple[Label, ...]
+    predicted: Label
+    probabilities: tuple[float, ...]
+    contributions: tuple[Contribution, ...]
+    n_sources: int = 0
+    n_missing: int = 0
+
+    def table(self) -> Table:
+        """One row a vote, those for the predicted class first."""
+        rows = tuple((c.source, c.said, c.adds) for c in self.contributions)
+        footnotes = (self.sentence(),)
+        return Table(("source", "vote", "adds"), rows, footnotes=footnotes, formats=("", "", ".2f"))
+
+    def sentence(self) -> str:
+        """The same in one sentence."""
+        if not self.contributions:
+            return f"{self.claim()}: nobody votes, so every class is as probable"
+        votes = sum(c.vote == self.predicted for c in self.contributions)
+        return f"{self.claim()}: {votes} of {len(self.contributions)} votes{self._abstained()}"
+
+
+def explain_independent(
+    codes_row: NDArray[Any],
+    classes: tuple[Label, ...],
+    names: Sequence[str],
+    prior: Array,
+    posterior: Array,
+    scores: Array,
+) -> Explanation:
+    """Explain the posterior of one item whose sources are independent given the truth.
+
+    Parameters
+    ----------
+    codes_row : array of shape (m,)
+        Dense codes.
+    classes : tuple of K labels
+    names : sequence of m str
+    prior, posterior : arrays of shape (K,)
+    scores : array of shape (m, K)
+        What the vote of each source, or its absence, adds to the log score of each class.
+
+    Examples
+    --------
+    >>> scores = np.array([[0.0, 1.8], [0.0, 0.9], [0.4, 0.0]])
+    >>> even, after = np.array([0.5, 0.5]), np.array([0.09, 0.91])
+    >>> codes = np.array([1, 1, 0])
+    >>> explain_independent(codes, ("ham", "spam"), ["links", "short", "caps"], even, after, scores)
+    log odds of spam: +2.30
+    source  vote   adds
+    prior         +0.00
+    links   spam  +1.80
+    short   spam  +0.90
+    caps    ham   -0.40
+    spam with probability 0.91: links (+1.8) and short (+0.9) for it, caps (-0.4) against it
+    """
+    second, best = next_best_and_best(posterior)
+    adds = scores[:, best] - scores[:, second]
+    said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
+    return put_together(classes, second, best, posterior, prior, said, codes_row)
+
+
+def explain_on_graph(
+    codes_row: NDArray[Any],
+    classes: tuple[Label, ...],
+    names: Sequence[str],
+    prior: Array,
+    posterior: Array,
+    emissions: Emissions,
+    task: int,
+) -> Explanation:
+    """Explain the posterior of one item on one task of a graph.
+
+    Dependent sources are one contribution together; what is learned about the task from the votes on other
+    tasks is the contribution of "other tasks".
+
+    Parameters
+    ----------
+    codes_row : array of shape (m,)
+        Dense codes.
+    prior, posterior : arrays of shape (K,)
+        P(Y_d = k), and P(Y_d = k | votes).
+    emissions : Emissions
+        What the votes say on every task.
+    """
+    n_classes = len(classes)
+    second, best = next_best_and_best(posterior)
+    said = []
+    in_units: set[int] = set()
+    for sources, table in emissions.units:
+        in_units |= set(sources)
+        if sources[0] not in emissions.tasks[task]:
+            continue
+        digits = np.maximum(codes_row[list(sources)], -1).astype(np.intp) + 1
+        state = int(digits @ (n_classes + 1) ** np.arange(len(sources)))
+        parts = [contribution(names[i], codes_row[i], classes, 0.0) for i in sources]
+        words = ", ".join(str(part.said) for part in parts)
+        adds = float(table[best, state] - table[second, state])
+        said.append(Contribution(" & ".join(part.source for part in parts), words, "", adds))
+    for i in emissions.tasks[task]:
+        if i not in in_units:
+            logs = emissions.log_tables[i, :, codes_row[i] if codes_row[i] >= 0 else n_classes]
+            said.append(contribution(names[i], codes_row[i], classes, float(logs[best] - logs[second])))
+    own = float(np.log(prior[best]) - np.log(prior[second])) + math.fsum(c.adds for c in said)
+    elsewhere = float(np.log(posterior[best]) - np.log(posterior[second])) - own
+    if len(emissions.tasks) > 1 and abs(elsewhere) > _ROUNDING:
+        said.append(Contribution("other tasks", "", "", elsewhere))
+    asked = codes_row[list(emissions.tasks[task])]
+    return put_together(classes, second, best, posterior, prior, said, asked)
+
+
+def next_best_and_best(posterior: Array) -> tuple[int, int]:
+    """The two most probable of K classes; among equally probable ones the first, as labels are decided.
+
+    >>> next_best_and_best(np.array([0.4, 0.2, 0.4]))
+    (2, 0)
+    """
+    best = _first_best(posterior)
+    rest = posterior.copy()
+    rest[best] = -1.0
+    return _first_best(rest), best
+
+
+def _first_best(scores: Array) -> int:
+    return int(decide(scores[None, :], tuple(range(len(scores))), "first", None)[0])
+
+
+def put_together(
+    classes: tuple[Label, ...],
+    second: int,
+    best: int,
+    posterior: Array,
+    prior: Array,
+    said: Sequence[Contribution],
+    codes: NDArray[Any],
+) -> Explanation:
+    """Return an explanation: contributions to the log odds of the best class, strongest first.
+
+    Contributions of 0 are left out. ``posterior`` and ``prior`` have shape (K,); ``codes`` are those of the
+    sources that could vote on the task.
+    """
+    # Adding 0 turns the -0.0 of an even prior into 0.
+    start = float(np.log(prior[best]) - np.log(prior[second])) + 0.0
+    strongest = sorted((c for c in said if c.adds != 0), key=lambda c: -abs(c.adds))
+    return Explanation(
+        classes,
+        classes[best],
+        tuple(posterior.tolist()),
+        tuple(prior.tolist()),
+        start,
+        tuple(strongest),
+        math.fsum([start, *(c.adds for c in strongest)]),
+        classes[second] if len(classes) > 2 else None,
+        len(codes),
+        int(np.count_nonzero(codes < 0)),
+    )
+
+
+def count_item(codes_row: NDArray[Any], classes: tuple[Label, ...], names: Sequence[str]) -> VoteCount:
+    """Explain the majority vote on one item of K classes.
+
+    >>> count_item(np.array([2, 0, -1, 2]), ("a", "b", "c"), ["w", "x", "y", "z"])
+    source  vote  adds
+    w       c     0.33
+    z       c     0.33
+    x       a     0.33
+    c with probability 0.67: 2 of 3 votes; 1 of 4 sources did not vote
+    """
+    shares = vote_shares(codes_row[None, :], len(classes))[0]
+    best = _first_best(shares[0])
+    voters = [i for i, code in enumerate(codes_row) if code >= 0]
+    order = sorted(voters, key=lambda i: (codes_row[i] != best, codes_row[i]))
+    said = tuple(contribution(names[i], codes_row[i], classes, 1 / len(voters)) for i in order)
+    missing = len(codes_row) - len(voters)
+    return VoteCount(classes, classes[best], tuple(shares[0].tolist()), said, len(codes_row), missing)
+
+
+def contribution(name: str, code: int, classes: tuple[Label, ...], adds: float) -> Contribution:
+    """What one source said, by its code, and what that adds."""
+    if code >= 0:
+        return Contribution(name, classes[code], "", float(adds))
+    return Contribution(name, None, REASONS[-1 - code], float(adds))
+
+
+def _listed(contributions: Sequence[Contribution]) -> str:
+    shown = [f"{c.source} ({_brief(c.adds)})" for c in contributions[:_MOST_NAMED]]
+    rest = contributions[_MOST_NAMED:]
+    if rest:
+        shown.append(f"{len(rest)} more ({_brief(math.fsum(c.adds for c in rest))})")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _rounded(p: float) -> tuple[str, str]:
+    """How a probability relates to what is shown of it: two digits, more where those read 0 or 1."""
+    if 0.005 <= p < 0.995:
+        return "=", f"{p:.2f}"
+    if 0.0005 <= p < 0.9995:
+        return "=", f"{p:.3f}"
+    return ("<", "0.001") if p < 0.5 else (">", "0.999")
+
+
+def _related(relation: str, digits: str) -> str:
+    return {"=": "", "<": "below ", ">": "above "}[relation] + digits
+
+
+def _brief(adds: float) -> str:
+    # One decimal, unless that would read as nothing.
+    return f"{adds:+.1f}" if abs(adds) >= 0.05 else f"{adds:+.1g}"

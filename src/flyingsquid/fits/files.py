@@ -1,0 +1,212 @@
+"""Parts of fits as plain arrays, and back with checks: files are untrusted input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid._values import told
+from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.sparse_tables import SparseTables
+from flyingsquid.estimation.units import UnitTable
+from flyingsquid.exceptions import ModelFileError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.io import State
+from flyingsquid.moments import Moments
+from flyingsquid.moments.files import cut_tables
+
+Array = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+# Margins of tables that were fitted step by step agree this closely.
+_ROUNDING = 1e-4
+
+
+def read_array(
+    state: State,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: str = "float64",
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    may_be_nan: bool = False,
+) -> NDArray[Any]:
+    """Return an array of a state; refuse one of another shape or type, or with values out of range."""
+    array = state.arrays[name]
+    if array.shape != shape or str(array.dtype) != dtype:
+        raise ModelFileError(
+            f"the array {told(name)} has shape {array.shape} and type {array.dtype}; a model has {shape} and "
+            f"{dtype}"
+        )
+    values = array[~np.isnan(array)] if may_be_nan else array
+    if not (np.isfinite(values).all() and (values >= low).all() and (values <= high).all()):
+        raise ModelFileError(f"the array {told(name)} holds values outside [{low:g}, {high:g}]")
+    return array
+
+
+# ---------------------------------------------------------------------- confusion tables
+
+
+def tables_to_arrays(tables: Array | SparseTables) -> Arrays:
+    """Return confusion tables as plain arrays."""
+    if isinstance(tables, SparseTables):
+        return {"shared": tables.shared, **sparse_to_arrays(tables.beyond, "beyond")}
+    return {"confusion": tables}
+
+
+def tables_from_arrays(arrays: Arrays, moments: Moments) -> Array | SparseTables:
+    """Return the tables that :func:`tables_to_arrays` described; refuse those that do not fit the counts."""
+    m, k = moments.n_sources, moments.n_classes
+    if "shared" in arrays:
+        shared, beyond = arrays["shared"], sparse_from_arrays(arrays, "beyond", (k * m, k))
+        if shared.shape == (m, k) and shared.dtype == np.float64 and bool((shared > 0).all()):
+            return SparseTables.of(shared, beyond, np.minimum(moments.coverage, 1.0))
+        raise ModelFileError("the confusion tables in the file do not fit its counts")
+    tables = arrays["confusion"]
+    fits = tables.shape == (m, k, k + 1) and str(tables.dtype) == "float64"
+    if not (fits and (tables >= 0).all() and np.abs(tables.sum(axis=2) - 1).max() < 1e-6):
+        raise ModelFileError(
+            "the confusion tables in the file must be probabilities of the sources and classes counted"
+        )
+    return tables
+
+
+def sparse_to_arrays(matrix: csr_array, name: str) -> Arrays:
+    """Return a sparse matrix as plain arrays."""
+    return {
+        f"{name}_data": matrix.data.astype(np.float64),
+        f"{name}_indices": matrix.indices.astype(np.int64),
+        f"{name}_indptr": matrix.indptr.astype(np.int64),
+    }
+
+
+def sparse_from_arrays(arrays: Arrays, name: str, shape: tuple[int, int]) -> csr_array:
+    """Return a sparse matrix of values that are not negative."""
+    data, indices, starts = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
+    fits = (
+        data.ndim == indices.ndim == starts.ndim == 1
+        and (data.dtype.kind, indices.dtype.kind, starts.dtype.kind) == ("f", "i", "i")
+        and len(starts) == shape[0] + 1
+        and len(data) == len(indices) == starts[-1]
+        and starts[0] == 0
+        and bool((np.diff(starts) >= 0).all())
+        and bool(((indices >= 0) & (indices < shape[1])).all())
+        and bool(np.isfinite(data).all() and (data >= 0).all())
+    )
+    if not fits:
+        raise ModelFileError(f"the sparse matrix {told(name)} in the file is invalid")
+    return csr_array((data, indices, starts), shape=shape)
+
+
+# ---------------------------------------------------------------------- gold labels
+
+
+def gold_to_arrays(gold: tuple[GoldCounts | None, ...] | ManyGold | None) -> Arrays:
+    """Return counts of votes on gold labels as plain arrays."""
+    if gold is None:
+        return {}
+    if isinstance(gold, ManyGold):
+        arrays = {"gold_classes": gold.classes, "gold_said": gold.said}
+        return arrays | sparse_to_arrays(gold.votes, "gold_votes")
+    arrays = {}
+    for task, counts in enumerate(gold):
+        if counts is not None:
+            arrays |= {f"gold_{task}": counts.votes, f"gold_units_{task}": flatten_tables(counts.units)}
+    return arrays
+
+
+def gold_from_arrays(
+    arrays: Arrays, moments: Moments
+) -> tuple[GoldCounts | None, ...] | ManyGold | None:
+    """Return the counts that :func:`gold_to_arrays` described; refuse those that do not fit the votes."""
+    if "gold_classes" in arrays:
+        return _many_gold(arrays, moments)
+    cover, found = moments.cover, list[GoldCounts | None]()
+    for task, block in enumerate(cover.homes):
+        counts = arrays.get(f"gold_{task}")
+        if counts is None:
+            found.append(None)
+            continue
+        shapes: list[tuple[int, ...]] = [(2, 3 ** len(unit)) for unit in units_on(moments, task)]
+        units = cut_tables(arrays[f"gold_units_{task}"], shapes)
+        fits = (
+            counts.shape == (len(cover.blocks[block]), 2, 3)
+            and bool((counts >= 0).all() and counts[0].sum() <= moments.n_items * (1 + 1e-9))
+            and all((unit >= 0).all() for unit in units)
+        )
+        if not fits:
+            raise ModelFileError("the counts on gold labels do not fit the sources")
+        found.append(GoldCounts(counts.astype(np.float64), tuple(units)))
+    return tuple(found) if any(counts is not None for counts in found) else None
+
+
+def _many_gold(arrays: Arrays, moments: Moments) -> ManyGold:
+    m, k = moments.n_sources, moments.n_classes
+    classes, said = arrays["gold_classes"], arrays["gold_said"]
+    votes = sparse_from_arrays(arrays, "gold_votes", (k * m, k))
+    fits = classes.shape == (k,) and said.shape == (k, k) and {classes.dtype.kind, said.dtype.kind} == {"f"}
+    if not (fits and (classes >= 0).all() and (said >= 0).all() and np.isfinite(classes.sum() + said.sum())):
+        raise ModelFileError("the counts on gold labels do not fit the sources")
+    if not (votes.sum(axis=1) <= moments.vote_counts.T.ravel() * (1 + 1e-9)).all():
+        raise ModelFileError("the counts on gold labels exceed the votes")
+    return ManyGold(votes, classes, said)
+
+
+def units_on(moments: Moments, task: int) -> list[tuple[int, ...]]:
+    """Return the units of dependent sources of a task, as positions in its block of counted sources."""
+    graph, cover = moments.graph, moments.cover
+    if graph is None:
+        return []
+    mine = [unit for unit in cover.units if graph.source_task[unit[0]] == task]
+    return [cover.positions(cover.homes[task], unit) for unit in mine]
+
+
+# ---------------------------------------------------------------------- graphs
+
+
+def flatten_tables(tables: Sequence[Array]) -> Array:
+    """Return tables as one flat array; their shapes follow from the graph."""
+    return np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
+
+
+def read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> tuple[UnitTable, ...]:
+    """Return the tables of dependent sources; refuse those that are not probabilities."""
+    cliques = [clique for tree in graph.units for clique in tree.cliques]
+    separators = [separator for tree in graph.units for separator in tree.separators]
+    tables = cut_tables(flat, [(n_classes, (n_classes + 1) ** len(clique)) for clique in cliques])
+    if not all(np.abs(table.sum(axis=1) - 1).max() < 1e-6 and (table >= 0).all() for table in tables):
+        raise ModelFileError("the tables of dependent sources in the file must be probabilities")
+    return tuple(UnitTable(*unit) for unit in zip(cliques, separators, tables, strict=True))
+
+
+def read_task_tables(flat: NDArray[Any], graph: DependencyGraph, balance: Array) -> tuple[Array, ...]:
+    """Return the tables of tasks; refuse those that contradict each other or ``balance``, shape (D, K)."""
+    tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph.task_tree.cliques])
+    sums_to_1 = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
+    if not sums_to_1 or not _agree(tables, graph, balance):
+        raise ModelFileError("the tables of tasks in the file must be probabilities that agree")
+    return tuple(tables)
+
+
+def _agree(tables: Sequence[Array], graph: DependencyGraph, balance: Array) -> bool:
+    """Return whether cliques of tasks agree with the class balance, and on what they share."""
+    tree = graph.task_tree
+    for clique, parent, shared, table in zip(
+        tree.cliques, tree.parents, tree.separators, tables, strict=True
+    ):
+        for axis, task in enumerate(clique):
+            others = tuple(a for a in range(len(clique)) if a != axis)
+            if np.abs(table.sum(axis=others) - balance[task]).max() > _ROUNDING:
+                return False
+        if len(shared) > 1:
+            ours = table.sum(axis=tuple(a for a, task in enumerate(clique) if task not in shared))
+            up = tree.cliques[parent]
+            theirs = tables[parent].sum(axis=tuple(a for a, task in enumerate(up) if task not in shared))
+            if np.abs(ours - theirs).max() > 1e-6:
+                return False
+    return True

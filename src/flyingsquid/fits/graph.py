@@ -1,0 +1,263 @@
+"""Fit on a dependency graph: units of dependent sources, dependent tasks, any number of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.drawing import draw_items
+from flyingsquid.estimation.units import UnitTable
+from flyingsquid.exceptions import ModelFileError
+from flyingsquid.fits.base import DOUBLE, RAREST_VOTE, Array, Fit, PosteriorParameters, read_common
+from flyingsquid.fits.diagnostics import (
+    PERSISTENT,
+    Diagnostics,
+    accuracy_gain,
+    persistent_errors_doubt,
+    recommend,
+    without_triplets,
+)
+from flyingsquid.fits.explanation import Explanation, explain_on_graph
+from flyingsquid.fits.files import flatten_tables, read_array, read_task_tables, read_units
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.infer import Emissions, max_product, sum_product, vote_shares, with_own_evidence
+from flyingsquid.infer.lookup import by_pattern
+from flyingsquid.io import State
+from flyingsquid.moments import Moments
+from flyingsquid.votes.states import Codes
+
+_DRAWN_CELLS, _MOST_ITEMS = 1 << 20, 20_000
+# Pairs of tasks that were moved by more than this contradicted each other.
+_CONTRADICTORY = 0.01
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GraphFit(Fit):
+    """Parameters of D tasks whose sources, or which themselves, depend on each other.
+
+    Attributes
+    ----------
+    graph : DependencyGraph
+    units : tuple of UnitTable
+        Every clique of dependent sources, after the one it shares sources with.
+    clique_tables : tuple of arrays of shape (K,) * c
+        P(Y_C) of each clique of ``graph.task_tree``.
+    silence_counts : bool
+        Whether a missing vote is evidence, as the tables say; otherwise it adds nothing.
+    edge_excess : tuple of arrays
+        For each task edge and source how much errors persist across the edge; empty arrays if the tasks do
+        not have the same sources.
+    mismatch : float
+        How far ``clique_tables`` are from the estimated pairs, which may contradict each other.
+    """
+
+    TAG = "graph"
+
+    graph: DependencyGraph
+    units: tuple[UnitTable, ...]
+    clique_tables: tuple[Array, ...]
+    silence_counts: bool
+    edge_excess: tuple[Array, ...]
+    mismatch: float
+
+    @cached_property
+    def emissions(self) -> Emissions:
+        """log P(votes | truth) of every task."""
+        return emissions_from_tables(
+            self.graph,
+            np.asarray(self.confusion),
+            self.class_balance,
+            self.units,
+            silence_counts=self.silence_counts,
+        )
+
+    def evidence(self, codes: Codes) -> Array:
+        return self.emissions.evidence(codes)
+
+    def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
+        def on_graph(rows: Codes) -> Array:
+            evidence = self.evidence(rows)
+            posterior, _ = sum_product(self.temper * evidence, self.graph.task_tree, self.clique_tables)
+            return with_own_evidence(posterior, evidence, self.temper)
+
+        return by_pattern(codes, on_graph, len(self.classes), dtype)
+
+    def joint_labels(self, codes: Codes) -> NDArray[np.intp]:
+        evidence = self.temper * self.evidence(codes)
+        return max_product(evidence, self.graph.task_tree, self.clique_tables)
+
+    def likelihoods(self, codes: Codes) -> Array:
+        # By the tables themselves, which sum to 1 even if the class balance does not fit the votes.
+        tables = np.asarray(self.confusion)
+        plain = emissions_from_tables(self.graph, tables, self.class_balance, self.units, silence_counts=True)
+        return plain.evidence(codes)
+
+    def log_likelihood(self, codes: Codes) -> Array:
+        return sum_product(self.likelihoods(codes), self.graph.task_tree, self.clique_tables)[1]
+
+    def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
+        posterior, prior = self.posterior(codes_row[None, :])[0, task], self.class_balance[task]
+        return explain_on_graph(
+            codes_row, self.classes, self.source_names, prior, posterior, self.emissions, task
+        )
+
+    def parameters(self) -> PosteriorParameters:
+        return PosteriorParameters(self.emissions, self.graph.task_tree, self.clique_tables, self.temper)
+
+    @cached_property
+    def task_tables(self) -> Array:
+        return edge_tables(self.graph, self.clique_tables)
+
+    @cached_property
+    def excess_correlation(self) -> Array:
+        return excess_by_source(self.edge_excess, self.graph)
+
+    def own_diagnostics(self, moments: Moments) -> Diagnostics:
+        excess = np.concatenate([np.zeros(0), *self.edge_excess])
+        persistence = float(np.mean(np.clip(np.nan_to_num(excess), 0, 1))) if len(excess) else 0.0
+        doubts = [persistent_errors_doubt(persistence, "task to task")] if persistence > PERSISTENT else []
+        return without_triplets(
+            moments,
+            method=self.method,
+            reason="; ".join(note for note in (self.reason, contradiction_note(self.mismatch)) if note),
+            class_balance=self.balance_note,
+            verdict=recommend(gain_on_graph(self), self.accuracies, moments.coverage, doubts=doubts),
+        )
+
+    def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        meta = {
+            "silence_counts": bool(self.silence_counts),
+            "temper": float(self.temper),
+            "mismatch": float(self.mismatch),
+        }
+        shape = (len(self.graph.task_edges), _excess_width(self.graph))
+        arrays = {
+            "unit_tables": flatten_tables([unit.table for unit in self.units]),
+            "task_tables": flatten_tables(self.clique_tables),
+            "edge_excess": np.array(self.edge_excess, np.float64).reshape(shape),
+        }
+        return meta, arrays
+
+    @classmethod
+    def from_state(cls, state: State, moments: Moments) -> Self:
+        graph, meta = moments.graph, state.meta
+        if graph is None:
+            raise ModelFileError("the counts in the file were made without a graph")
+        temper = meta["temper"]
+        if type(temper) is not float or not 0 < temper <= 1:
+            raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {temper!r}")
+        if type(meta["silence_counts"]) is not bool:
+            raise ModelFileError("`silence_counts` in the file must be true or false")
+        common = read_common(state, moments, graph.n_tasks)
+        shape = (len(graph.task_edges), _excess_width(graph))
+        excess = read_array(state, "edge_excess", shape, low=-1.0, high=1.0, may_be_nan=True)
+        return cls(
+            **common,
+            graph=graph,
+            temper=temper,
+            units=read_units(state.arrays["unit_tables"], graph, moments.n_classes),
+            clique_tables=read_task_tables(state.arrays["task_tables"], graph, common["class_balance"]),
+            silence_counts=meta["silence_counts"],
+            edge_excess=tuple(np.asarray(row) for row in excess),
+            mismatch=float(meta["mismatch"]),
+        )
+
+
+def emissions_from_tables(
+    graph: DependencyGraph,
+    tables: Array,
+    balance: Array,
+    units: tuple[UnitTable, ...],
+    *,
+    silence_counts: bool,
+) -> Emissions:
+    """Return log P(votes | truth) of every task.
+
+    Parameters
+    ----------
+    graph : DependencyGraph
+    tables : array of shape (m, K, K + 1)
+        P(vote | Y = k).
+    balance : array of shape (D, K)
+    units : tuple of UnitTable
+        Dependent sources, whose joint tables replace their single ones.
+    silence_counts : bool
+        If False, a missing vote has the same probability under all classes.
+    """
+    log_tables = np.log(np.maximum(tables, RAREST_VOTE))
+    tasks = tuple(graph.sources_of(task) for task in range(graph.n_tasks))
+    if not silence_counts:
+        for task, sources in enumerate(tasks):
+            at = list(sources)
+            overall = np.log(np.maximum(tables[at, :, -1] @ balance[task], RAREST_VOTE))
+            log_tables[at, :, -1] = overall[:, None]
+    joint = []
+    for unit in units:
+        log_tables[list(unit.sources)] = 0.0
+        joint.append((unit.sources, np.log(np.maximum(unit.conditional, 1e-300))))
+    return Emissions(tasks, log_tables, tuple(joint))
+
+
+def gain_on_graph(fit: GraphFit) -> float:
+    """Return the accuracy less that of majority vote on items drawn from the fit; all tasks count."""
+    graph, tables = fit.graph, np.asarray(fit.confusion)
+    n_classes = len(fit.classes)
+    cells = max(tables.shape[0] * n_classes, *(table.size for table in fit.clique_tables))
+    n = int(np.clip(_DRAWN_CELLS // cells, 200, _MOST_ITEMS))
+    codes, truths = draw_items(n, graph, fit.clique_tables, tables, fit.units, np.random.default_rng(0))
+    posterior, _ = sum_product(fit.evidence(codes), graph.task_tree, fit.clique_tables)
+    shares = [
+        vote_shares(codes[:, list(graph.sources_of(task))], n_classes)[:, 0] for task in range(graph.n_tasks)
+    ]
+    return accuracy_gain(posterior, np.stack(shares, axis=1), truths)
+
+
+def contradiction_note(mismatch: float) -> str:
+    """Return a remark if the estimated pairs of tasks contradict each other; otherwise an empty string."""
+    if mismatch <= _CONTRADICTORY:
+        return ""
+    return (
+        f"the estimated pairs of tasks fit no distribution together, so were weakened by up to {mismatch:.2g}"
+    )
+
+
+def excess_by_source(excesses: Sequence[Array], graph: DependencyGraph) -> Array:
+    """Return how much errors agree with those on neighboring tasks, averaged over edges, shape (m,).
+
+    ``excesses`` has one array per task edge, with one number per source of a task.
+    """
+    if graph.stacked_shape is None or not excesses:
+        return np.full(graph.n_sources, np.nan)
+    total, count = np.zeros(graph.n_sources), np.zeros(graph.n_sources)
+    for edge, excess in zip(graph.task_edges, excesses, strict=True):
+        for task in edge:
+            at, known = np.array(graph.sources_of(task)), np.isfinite(excess)
+            total[at[known]] += excess[known]
+            count[at[known]] += 1
+    return np.divide(total, count, out=np.full(graph.n_sources, np.nan), where=count > 0)
+
+
+def edge_tables(graph: DependencyGraph, clique_tables: tuple[Array, ...]) -> Array:
+    """Return P(Y_a, Y_b) of every task edge, shape (E, K, K), from the tables of cliques."""
+    home: dict[tuple[int, int], int] = {}
+    for number, clique in enumerate(graph.task_tree.cliques):
+        for a in clique:
+            for b in clique:
+                home.setdefault((a, b), number)
+    tables = []
+    for a, b in graph.task_edges:
+        clique, table = graph.task_tree.cliques[home[a, b]], clique_tables[home[a, b]]
+        others = tuple(axis for axis, task in enumerate(clique) if task not in (a, b))
+        tables.append(table.sum(axis=others))
+    n_classes = clique_tables[0].shape[0]
+    return np.array(tables).reshape(-1, n_classes, n_classes)
+
+
+def _excess_width(graph: DependencyGraph) -> int:
+    """Return the number of sources per task if the excess is known, else 0."""
+    return 0 if graph.stacked_shape is None or not graph.task_edges else graph.stacked_shape[1]

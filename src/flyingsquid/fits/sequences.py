@@ -1,0 +1,164 @@
+"""What a fit of sequences noticed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.analysis.diagnostics import Diagnostics
+from flyingsquid.analysis.summary import summarize_sources
+from flyingsquid._table import Table
+from flyingsquid.analysis.verdict import PERSISTENT, Verdict, accuracy_gain, errors_persist, put_into_words
+from flyingsquid.estimation import BinaryFit, Transition, persistence_of_errors
+from flyingsquid.estimation.task_pairs import SAYS_NOTHING
+from flyingsquid.infer import binary_evidence, forward_backward, vote_shares, with_own_evidence
+from flyingsquid.moments import Moments
+
+Array = NDArray[np.float64]
+_DRAWN_SEQUENCES, _DRAWN_STEPS = 200, 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceDiagnostics(Diagnostics):
+    """What a fit of sequences noticed: of its rows, as :class:`Diagnostics` says, and of their order.
+
+    Attributes
+    ----------
+    transition : where the transition comes from, in words
+    correlation, correlation_error : float
+        Of neighbouring truths, as the votes say, and its standard error; 0 and infinite where they say
+        nothing.
+    persistent : sources whose errors persist from row to row, beyond what the truths explain
+    temper : float
+        What the evidence of other rows is multiplied with; 1 where it counts in full.
+    """
+
+    transition: str
+    correlation: float
+    correlation_error: float
+    persistent: tuple[str, ...]
+    temper: float
+
+
+def diagnose_sequences(
+    rows: Diagnostics,
+    fit: BinaryFit,
+    transition: Transition,
+    names: tuple[str, ...],
+    accuracies: Array,
+    coverage: Array,
+    temper: float,
+) -> SequenceDiagnostics:
+    """Add to the diagnostics of rows how they follow each other, and judge the whole."""
+    verdict = _judge(fit, rows, transition, accuracies, coverage, temper)
+    return sequence_diagnostics(rows, transition, names, temper, verdict)
+
+
+def sequence_diagnostics(
+    rows: Diagnostics, transition: Transition, names: tuple[str, ...], temper: float, verdict: Verdict
+) -> SequenceDiagnostics:
+    """The diagnostics of rows, and how they follow each other."""
+    excess = transition.excess_correlation
+    plain = {field.name: getattr(rows, field.name) for field in fields(rows)}
+    return SequenceDiagnostics(
+        **{**plain, "verdict": verdict},
+        transition=_in_words(transition),
+        correlation=transition.correlation,
+        correlation_error=transition.error,
+        persistent=tuple(names[i] for i in np.flatnonzero(excess > PERSISTENT)),
+        temper=temper,
+    )
+
+
+def summarize_sequences(
+    moments: Moments,
+    accuracies: Array,
+    interval: Array,
+    diagnostics: SequenceDiagnostics,
+    excess: Array,
+    transition: Array,
+) -> Table:
+    """One row a source, as for single rows, with its excess correlation; the transition below."""
+    table = summarize_sources(moments, accuracies, interval, diagnostics)
+    at = table.columns.index("votes")
+    stays = ", ".join(
+        f"{100 * transition[k, k]:.1f}% after {label}" for k, label in enumerate(moments.classes)
+    )
+    return replace(
+        table,
+        columns=(*table.columns[:at], "excess", *table.columns[at:]),
+        rows=tuple(
+            (*row[:at], value, *row[at:]) for row, value in zip(table.rows, excess.tolist(), strict=True)
+        ),
+        formats=(*table.formats[:at], ".2f", *table.formats[at:]),
+        footnotes=(
+            *table.footnotes,
+            "excess: how much more a source agrees with itself in the next row than the truths explain",
+            f"the next row has the same class: {stays}",
+        ),
+    )
+
+
+def _in_words(transition: Transition) -> str:
+    if not transition.pairs:
+        return (
+            "rows are taken to be independent, because there are no neighbouring rows in which two different "
+            "sources vote"
+        )
+    size, error = transition.correlation, transition.error
+    if np.isnan(error):
+        return f"neighbouring truths are alike {size:.3f} of the way from chance to always"
+    if np.isinf(error):
+        return (
+            "rows are taken to be independent, because the votes of neighbouring rows do not fit the class "
+            "balance (pass class_balance= if it is not the one used)"
+        )
+    if error > SAYS_NOTHING:
+        return (
+            f"rows are taken to be independent, because the correlation of neighbouring truths is left open "
+            f"({size:.2g} ± {error:.2g})"
+        )
+    unclear = "; not distinct from independent rows" if abs(size) < error else ""
+    return (
+        f"neighbouring truths correlate {size:.3f} ± {error:.2g}, by {transition.pairs} ordered pairs of "
+        f"different sources{unclear}"
+    )
+
+
+def _judge(
+    fit: BinaryFit,
+    rows: Diagnostics,
+    transition: Transition,
+    accuracies: Array,
+    coverage: Array,
+    temper: float,
+) -> Verdict:
+    """Compare the model with majority vote on sequences drawn from itself."""
+    codes, y = _draw(fit.tables, fit.balance, transition.matrix)
+    evidence = np.zeros((2, len(y)))
+    evidence[1] = binary_evidence(codes, fit.weights)
+    lengths = np.full(_DRAWN_SEQUENCES, _DRAWN_STEPS)
+    posterior, _ = forward_backward(temper * evidence.T, lengths, fit.balance, transition.matrix)
+    posterior = with_own_evidence(posterior, evidence.T, temper)
+    gain = accuracy_gain(posterior[:, 1], vote_shares(codes, 2)[:, 0, 1], y)
+    doubts = []
+    persistence = persistence_of_errors(transition.excess_correlation, coverage)
+    if persistence > PERSISTENT:
+        doubts.append(errors_persist(persistence, "row to row"))
+    return put_into_words(gain, fit.clipped, rows.fit_test, accuracies, coverage, doubts)
+
+
+def _draw(tables: Array, balance: Array, transition: Array) -> tuple[NDArray[np.int8], NDArray[np.intp]]:
+    """Codes of rows of sequences drawn from the model, shape (rows, m), and their classes, shape (rows,)."""
+    # A fixed seed: the same fit has the same verdict.
+    rng = np.random.default_rng(0)
+    paths = np.empty((_DRAWN_SEQUENCES, _DRAWN_STEPS), np.intp)
+    paths[:, 0] = rng.random(_DRAWN_SEQUENCES) < balance[1]
+    for t in range(1, _DRAWN_STEPS):
+        paths[:, t] = rng.random(_DRAWN_SEQUENCES) < transition[paths[:, t - 1], 1]
+    y = paths.ravel()
+    drawn = rng.random((len(y), len(tables)))
+    first, second = tables[:, y, 0].T, tables[:, y, 1].T
+    return np.where(drawn < first, 0, np.where(drawn < first + second, 1, -1)).astype(np.int8), y

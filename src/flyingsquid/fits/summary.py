@@ -1,0 +1,163 @@
+"""What each source is worth: one row a source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.analysis.diagnostics import Diagnostics
+from flyingsquid._table import Scalar, Table, as_scalar
+from flyingsquid.analysis.tally import SourceTally
+from flyingsquid.moments import Moments
+from flyingsquid.votes import REASONS
+
+Array = NDArray[np.float64]
+Notes = list[list[str]]
+# Values of a column by its name, and how its numbers are printed.
+Columns = dict[str, tuple[list[Scalar], str]]
+
+# A field of Diagnostics that names sources, and the words for one of them.
+_NOTES = (
+    ("silent", "silent"),
+    ("one_sided", "one-sided"),
+    ("unidentified", "not judged, average accuracy"),
+    ("useless", "no better than a coin, as far as can be told"),
+    ("adversarial", "worse than a coin"),
+    ("clipped", "rates do not fit the balance"),
+)
+_MOST_CLASSES = 6
+
+
+def summarize_sources(
+    moments: Moments, accuracies: Array, interval: Array | None, diagnostics: Diagnostics
+) -> Table:
+    """One row a source: what it votes for, how often, and how well.
+
+    Parameters
+    ----------
+    moments : Moments
+    accuracies : array of shape (m,)
+        P(vote is right | source votes).
+    interval : array of shape (m, 2), or None
+        95% intervals of the accuracies; NaN where there is none.
+    diagnostics : Diagnostics of the same fit
+
+    Returns
+    -------
+    Table with the columns ``source``, ``polarity`` (the classes it votes for), ``coverage`` (share of
+    items it votes on), ``accuracy``, ``accuracy_low``, ``accuracy_high``, ``votes``, each of
+    ``refused``, ``unparseable`` and ``failed`` that occurred, and ``note``. A source that never votes
+    has no accuracy.
+
+    Notes
+    -----
+    Snorkel's Overlaps and Conflicts, the share of items on which a source votes together with any
+    other, are not here: counts of pairs do not determine them for more than two sources.
+    """
+    tally = SourceTally.of_moments(moments)
+    return source_table(tally, notes_of(diagnostics, moments), accuracies, interval)
+
+
+def summarize_tally(tally: SourceTally) -> Table:
+    """The same without any judgement of accuracy, from counts of single sources."""
+    return source_table(tally, notes_of_tally(tally))
+
+
+def notes_of_tally(tally: SourceTally) -> Notes:
+    """Sources that never vote, or for one class only."""
+    seen = (tally.votes > 0).sum(axis=1)
+    return [["silent"] if s == 0 else ["one-sided"] if s == 1 else [] for s in seen.tolist()]
+
+
+def source_table(
+    tally: SourceTally, notes: Notes, accuracies: Array | None = None, interval: Array | None = None
+) -> Table:
+    """Put the columns together; ``notes`` holds the remarks on each of m sources."""
+    accuracy, footnotes = accuracy_columns(tally, accuracies, interval)
+    columns: Columns = {
+        "source": (list(tally.source_names), ""),
+        **rate_columns(tally),
+        **accuracy,
+        **vote_columns(tally),
+        "note": (["; ".join(remarks) for remarks in notes], ""),
+    }
+    return table_of(columns, tally, footnotes)
+
+
+def rate_columns(tally: SourceTally) -> Columns:
+    """``polarity`` and ``coverage``."""
+    polarity: list[Scalar] = [_polarity(tally, i) for i in range(len(tally.source_names))]
+    return {"polarity": (polarity, ""), "coverage": (tally.coverage.tolist(), ".1%")}
+
+
+def accuracy_columns(
+    tally: SourceTally, accuracies: Array | None, interval: Array | None
+) -> tuple[Columns, tuple[str, ...]]:
+    """``accuracy`` with its interval, as far as known, and what is to be said below."""
+    if accuracies is None:
+        return {}, ()
+    voted = tally.n_votes > 0
+    bounds = np.full((len(voted), 2), np.nan) if interval is None else interval
+    ends = "" if interval is None else ", with the ends of its 95% interval"
+    columns: Columns = {
+        "accuracy": (numbers(accuracies, voted), ".1%"),
+        "accuracy_low": (numbers(bounds[:, 0], voted), ".1%"),
+        "accuracy_high": (numbers(bounds[:, 1], voted), ".1%"),
+    }
+    return columns, (f"accuracy: how often a vote of the source is right{ends}",)
+
+
+def vote_columns(tally: SourceTally) -> Columns:
+    """``votes``, and each reason for a missing vote that occurred."""
+    columns: Columns = {"votes": (tally.n_votes.tolist(), ",.10g")}
+    for reason, counts in zip(REASONS[1:], tally.missing.T, strict=True):
+        if counts.any():
+            columns[reason] = (counts.tolist(), ",.10g")
+    return columns
+
+
+def table_of(columns: Columns, tally: SourceTally, footnotes: tuple[str, ...]) -> Table:
+    """The columns as a table of sources."""
+    return Table(
+        tuple(columns),
+        tuple(zip(*(values for values, _ in columns.values()), strict=True)),
+        title=f"{len(tally.source_names):,} sources, {tally.n_items:,.10g} items",
+        footnotes=footnotes,
+        formats=tuple(spec for _, spec in columns.values()),
+    )
+
+
+def notes_of(diagnostics: Diagnostics, moments: Moments, leave_out: Sequence[str] = ()) -> Notes:
+    """Remarks on each of m sources, in the words of ``_NOTES``, some fields left out."""
+    names = moments.source_names
+    at = {name: i for i, name in enumerate(names)}
+    notes: Notes = [[] for _ in names]
+    for field, words in _NOTES:
+        for name in () if field in leave_out else getattr(diagnostics, field):
+            notes[at[name]].append(words)
+    for first, *others in diagnostics.identical:
+        # The first of a group stays unmarked, so that dropping the marked ones keeps one.
+        for name in others:
+            notes[at[name]].append(f"{_likeness(moments, at[first], at[name])} of {first}")
+    return notes
+
+
+def _likeness(moments: Moments, i: int, j: int) -> str:
+    graph, k = moments.graph, np.arange(moments.n_classes)
+    block = moments.cover.homes[0 if graph is None else graph.source_task[i]]
+    a, b = moments.cover.positions(block, (i, j))
+    return "copy" if moments.blocks[block][k, k, a, b].any() else "opposite"
+
+
+def _polarity(tally: SourceTally, i: int) -> str:
+    found = [str(as_scalar(tally.classes[k])) for k in np.flatnonzero(tally.votes[i] > 0)]
+    rest = len(found) - _MOST_CLASSES
+    return ", ".join(found[:_MOST_CLASSES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def numbers(values: NDArray[Any], known: NDArray[np.bool_]) -> list[Scalar]:
+    """Values as cells, those that are unknown or not finite blank."""
+    return [v if k and np.isfinite(v) else None for v, k in zip(values.tolist(), known, strict=True)]

@@ -1,0 +1,122 @@
+"""Solvers: how parameters are estimated. ``LabelModel(method=...)`` takes one of these, or its name.
+
+To add one, subclass :class:`Solver` in a module of its own and add it to ``_SOLVERS`` below, or pass it to
+:func:`register`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flyingsquid._values import told
+from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid.solvers.auto import Auto
+from flyingsquid.solvers.base import FitData, Requires, Solver, check_capabilities
+from flyingsquid.solvers.closed_form import Covariance, Marginal, Quadratic, Triplet
+from flyingsquid.solvers.tables import EM, Agreement, Decomposition, OneVsRest
+from flyingsquid.solvers.weighted import AnchoredEM, Weighted
+
+__all__ = [
+    "EM",
+    "Agreement",
+    "AnchoredEM",
+    "Auto",
+    "Covariance",
+    "Decomposition",
+    "FitData",
+    "Marginal",
+    "OneVsRest",
+    "Quadratic",
+    "Requires",
+    "Solver",
+    "Triplet",
+    "Weighted",
+    "get_solver",
+    "register",
+    "solver_names",
+]
+
+_SOLVERS: dict[str, type[Solver]] = {
+    solver.name: solver
+    for solver in (
+        Auto,
+        Triplet,
+        Covariance,
+        Quadratic,
+        Marginal,
+        Agreement,
+        EM,
+        Decomposition,
+        OneVsRest,
+        Weighted,
+        AnchoredEM,
+    )
+}
+
+
+def solver_names() -> tuple[str, ...]:
+    """Return the names that ``method`` takes."""
+    return tuple(_SOLVERS)
+
+
+def register(solver: type[Solver]) -> type[Solver]:
+    """Make a solver known by its name, so that ``method`` takes it and model files can hold it.
+
+    Can be used as a class decorator.
+
+    Parameters
+    ----------
+    solver : subclass of Solver
+        A frozen dataclass whose options have defaults.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import flyingsquid as fs
+    >>> @dataclass(frozen=True)
+    ... class Copy(fs.solvers.Triplet):
+    ...     name = "copy"
+    >>> fs.solvers.register(Copy).name
+    'copy'
+    """
+    if not (isinstance(solver, type) and issubclass(solver, Solver)):
+        raise OptionError(f"`solver` must be a subclass of Solver; got {told(solver)}.")
+    _SOLVERS[solver.name] = solver
+    return solver
+
+
+def get_solver(method: Any) -> Solver:
+    """Return a solver by itself or by its name.
+
+    >>> get_solver("triplet")
+    Triplet(aggregate='mean', triplets=None, screen=1.0, cliques='instrument')
+    """
+    if isinstance(method, Solver):
+        return method
+    if isinstance(method, str) and method in _SOLVERS:
+        return _SOLVERS[method]()
+    known = ", ".join(f'"{name}"' for name in _SOLVERS)
+    raise OptionError(f"`method` must be a solver or one of {known}; got {told(method)}.")
+
+
+def solver_from_options(name: Any, options: Any) -> Solver:
+    """Return the solver that :meth:`Solver.options` described, from a file."""
+    if name not in _SOLVERS:
+        raise ModelFileError(
+            f"the file was written with the solver {told(name)}, which is not known here; register it with "
+            "fs.solvers.register first"
+        )
+    read = {
+        key: solver_from_options(value["solver"], value["options"])
+        if isinstance(value, dict)
+        else value
+        for key, value in options.items()
+    }
+    return _SOLVERS[name](**read)
+
+
+def check_solver(solver: Solver, data: FitData) -> Solver:
+    """Return the solver to use for the data; refuse what it does not support."""
+    chosen = solver.for_classes(data.n_classes)
+    check_capabilities(chosen, data)
+    return chosen

@@ -1,0 +1,254 @@
+"""Interface of solvers: frozen objects that turn counts, and votes if available, into a fit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._values import is_one_of, listed, told
+from flyingsquid.estimation.balance import TaskBalance, resolve_task_balance
+from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.exceptions import OptionError
+from flyingsquid.fits.base import Fit, Gold
+from flyingsquid.fits.files import units_on
+from flyingsquid.moments import Moments
+from flyingsquid.solvers.structure import LearnedGraph
+from flyingsquid.votes import Votes
+
+Use = Literal["labels", "stream", "tables"]
+Rows = Literal["all", "distinct", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requires:
+    """What a solver needs and supports. Option checks and error messages follow from it.
+
+    Attributes
+    ----------
+    classes : {"binary", "any"}
+        Numbers of classes it can fit.
+    rows : {"unused", "optional", "required"}
+        Whether it reads the votes themselves besides the counts of pairs.
+    graph : bool
+        Whether it can use a dependency graph.
+    gold : bool
+        Whether it can use gold labels.
+    signs : bool
+        Whether it can use known signs of sources.
+    estimated_balance : bool
+        Whether it supports ``class_balance="estimate"``.
+    confusion : bool
+        Whether it estimates how sources err on each class, as sequences need.
+    """
+
+    classes: Literal["binary", "any"] = "any"
+    rows: Literal["unused", "optional", "required"] = "unused"
+    graph: bool = False
+    gold: bool = False
+    signs: bool = False
+    estimated_balance: bool = False
+    confusion: bool = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitData:
+    """What a solver may look at. The same for arrays, chunks, streams and clusters.
+
+    Attributes
+    ----------
+    moments : Moments
+        Counts of pairs, made for the graph if there is one.
+    votes : Votes or None
+        All items, or the distinct ones; None if only counts are available.
+    weights : array of shape (n,) or None
+        How often each item of ``votes`` counts.
+    rows : {"all", "distinct", "none"}
+        Which items ``votes`` holds.
+    note : str
+        How the votes were read, for the reason of the fit; empty for votes in memory.
+    gold : integer array of shape (n, D) or None
+        Codes of gold labels, negative if unknown.
+    earlier_gold : counts on the gold labels of an earlier fit, or None
+    class_balance : None, "uniform", "estimate" or array
+    signs : "average" or mapping from source to sign
+    temper : None, "auto" or float
+    learned_graph : LearnedGraph or None
+        The graph that was learned from the votes.
+    concerns : tuple of str
+        What reading the votes has found.
+    use : {"labels", "stream", "tables"}
+        What the fit is for. Parameters of a stream must not jump from one refresh to the next; sequences need
+        confusion tables.
+    """
+
+    moments: Moments
+    votes: Votes | None = None
+    weights: NDArray[Any] | None = None
+    rows: Rows = "none"
+    note: str = ""
+    gold: NDArray[Any] | None = None
+    earlier_gold: Gold | None = None
+    class_balance: Any = None
+    signs: Any = "average"
+    temper: Any = None
+    learned_graph: LearnedGraph | None = None
+    concerns: tuple[str, ...] = ()
+    use: Use = "labels"
+
+    @property
+    def n_classes(self) -> int:
+        return self.moments.n_classes
+
+    @property
+    def has_gold(self) -> bool:
+        """Whether there are gold labels, or counts of earlier ones."""
+        return self.gold is not None or self.earlier_gold is not None
+
+    @property
+    def estimates_balance(self) -> bool:
+        return is_one_of(self.class_balance, ("estimate",))
+
+    @property
+    def has_signs(self) -> bool:
+        return not is_one_of(self.signs, ("average",))
+
+    @cached_property
+    def balance(self) -> TaskBalance:
+        """The class balance of every task, as far as it was given."""
+        n_tasks = 1 if self.moments.graph is None else self.moments.graph.n_tasks
+        return resolve_task_balance(self.class_balance, self.moments.classes, n_tasks)
+
+    @cached_property
+    def anchors(self) -> dict[int, int]:
+        """Known signs by the position of the source."""
+        return read_signs(self.signs, self.moments.source_names)
+
+    @cached_property
+    def gold_by_task(self) -> tuple[GoldCounts | None, ...] | None:
+        """For each task of two classes what the sources of its block did on gold labels."""
+        if self.gold is None or self.votes is None:
+            return self.earlier_gold if isinstance(self.earlier_gold, tuple) else None
+        graph, cover = self.moments.graph, self.moments.cover
+        counts: list[GoldCounts | None] = []
+        for task, known in enumerate(self.gold.T):
+            if not (known >= 0).any():
+                counts.append(None)
+                continue
+            block = cover.blocks[cover.homes[task]]
+            around = self.votes if graph is None else self.votes.of_sources(block)
+            counts.append(GoldCounts.of(around, known, self.weights, units_on(self.moments, task)))
+        return tuple(counts)
+
+    @cached_property
+    def gold_counts(self) -> ManyGold | None:
+        """What the sources did on gold labels, for one task with any number of classes."""
+        if self.gold is None or self.votes is None:
+            return self.earlier_gold if isinstance(self.earlier_gold, ManyGold) else None
+        return ManyGold.of(self.votes, self.gold[:, 0], self.weights)
+
+
+class Solver(ABC):
+    """Base of all solvers: subclasses are frozen dataclasses whose fields are the options.
+
+    Attributes
+    ----------
+    name : str
+        The name that ``LabelModel(method=...)`` and files know it by.
+    requires : Requires
+    """
+
+    name: ClassVar[str]
+    requires: ClassVar[Requires]
+
+    @abstractmethod
+    def solve(self, data: FitData) -> Fit:
+        """Return the fit. Nothing is warned about or written; concerns are part of the fit."""
+
+    def for_classes(self, n_classes: int) -> Solver:
+        """Return the solver to use for so many classes; by default this one."""
+        return self
+
+    def check_graph(self, graph: Any) -> None:
+        """Refuse a graph, or None, that the options do not go with."""
+
+    def options(self) -> dict[str, Any]:
+        """Return the options as JSON values; solvers among them by name and options."""
+        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Solver):
+        return {"solver": value.name, "options": value.options()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def check_capabilities(solver: Solver, data: FitData) -> None:
+    """Refuse data or options that a solver does not support."""
+    requires, name, n_classes = solver.requires, f'method="{solver.name}"', data.n_classes
+    has_graph = data.moments.graph is not None or data.learned_graph is not None
+    if n_classes > 2 and requires.classes == "binary":
+        instead = "" if has_graph else f' or fs.solvers.OneVsRest("{solver.name}"),'
+        raise OptionError(
+            f"{name} is for two classes; the votes have {n_classes}: {listed(data.moments.classes)}. Use "
+            f'method="auto",{instead} or name the two with Votes.from_classes(..., classes=[a, b]) if the '
+            "others cannot occur."
+        )
+    if has_graph and not requires.graph:
+        raise OptionError(f"`graph` is not supported by {name}; leave it out.")
+    if requires.rows == "required" and data.votes is None:
+        raise OptionError(f"{name} needs the votes themselves, and only counts are available; call fit(votes).")
+    if data.has_gold and not requires.gold:
+        raise OptionError(f'`gold` is not supported by {name}; leave it out, or use method="auto".')
+    if data.has_gold and has_graph and n_classes > 2:
+        raise OptionError("`gold` is not supported with a graph and more than two classes; leave one out.")
+    if data.has_signs and not requires.signs:
+        raise OptionError(f"`signs` is not supported by {name}; leave it out.")
+    if data.estimates_balance and not requires.estimated_balance:
+        raise OptionError(f'class_balance="estimate" is not supported by {name}; pass the balance or None.')
+    if data.use == "tables" and not requires.confusion:
+        raise OptionError(
+            f"{name} does not estimate how sources err on each class, which sequences need; use "
+            'method="auto" or "covariance".'
+        )
+
+
+def read_signs(signs: Any, names: tuple[str, ...]) -> dict[int, int]:
+    """Return known signs by position; empty for ``signs="average"``."""
+    if is_one_of(signs, ("average",)):
+        return {}
+    if not isinstance(signs, Mapping) or not signs:
+        raise OptionError(f'`signs` must be "average" or a mapping from sources to +1 or -1; got {told(signs)}.')
+    anchors: dict[int, int] = {}
+    for source, sign in signs.items():
+        if np.ndim(sign) or sign not in (-1, 1):
+            raise OptionError(
+                f"`signs[{told(source)}]` must be +1 (better than random) or -1 (worse); got {told(sign)}."
+            )
+        at = position_of(source, names, "signs")
+        if at in anchors:
+            raise OptionError(f"`signs` names the source {told(names[at])} twice.")
+        anchors[at] = int(sign)
+    return anchors
+
+
+def position_of(source: Any, names: tuple[str, ...], option: str) -> int:
+    """Return the position of a source given by name or by position."""
+    if isinstance(source, str):
+        if source in names:
+            return names.index(source)
+        raise OptionError(f"`{option}` must name sources among {', '.join(names[:8])}; got {told(source)}.")
+    if isinstance(source, bool) or not hasattr(source, "__index__"):
+        raise OptionError(f"`{option}` must give sources by name or position; got {told(source)}.")
+    at = int(source.__index__())
+    if not 0 <= at < len(names):
+        raise OptionError(f"`{option}` must give positions from 0 to {len(names) - 1}; got {told(at)}.")
+    return at

@@ -1,0 +1,537 @@
+"""Closed forms for two classes (Fu et al. 2020): triplets, covariances, and the class balance.
+
+All four solvers estimate P(vote | truth) of each source from counts of pairs, with a dependency graph or
+without, and return an :class:`IndependentFit` or a :class:`GraphFit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from flyingsquid._values import is_number, is_one_of, told
+from flyingsquid.estimation.binary import (
+    BinaryFit,
+    BinaryTasks,
+    Evidence,
+    Options,
+    TaskFit,
+    fit_binary,
+    is_imbalanced,
+    refuse_idle_options,
+)
+from flyingsquid.estimation.conditional import CONDITIONAL, ConditionalFit
+from flyingsquid.estimation.drawing import draw_around_task
+from flyingsquid.estimation.fit_test import FitTest, independence_of, independence_test
+from flyingsquid.estimation.gold_tables import with_gold
+from flyingsquid.estimation.graph_fit import fit_graph
+from flyingsquid.estimation.intervals import accuracy_errors, draw_votes, strength_errors
+from flyingsquid.estimation.linear_system import LARGEST_SYSTEM
+from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.separation import Separation
+from flyingsquid.estimation.symmetric import SYMMETRIC
+from flyingsquid.estimation.transition import persistence_of_errors, worth_of_a_row
+from flyingsquid.exceptions import GraphError, OptionError
+from flyingsquid.fits.base import Array, Assessment, Fit
+from flyingsquid.fits.diagnostics import (
+    PERSISTENT,
+    Diagnostics,
+    accuracy_gain,
+    format_names,
+    names_in,
+    persistent_errors_doubt,
+    recommend,
+)
+from flyingsquid.fits.graph import GraphFit, contradiction_note, excess_by_source, gain_on_graph
+from flyingsquid.fits.independent import IndependentFit
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.infer import vote_shares
+from flyingsquid.moments import Moments
+from flyingsquid.solvers.base import FitData, Requires, Solver, position_of
+
+Source: TypeAlias = int | str
+Mask = NDArray[np.bool_]
+_CLOSED_FORM = Requires(
+    classes="binary", rows="unused", graph=True, gold=True, signs=True, estimated_balance=True
+)
+# No denominator of any data is larger than this many standard errors.
+_MOST_ERRORS = 1e6
+# Without an interval, an accuracy this close to one half cannot be told from random votes.
+_NEAR_CHANCE = 0.02
+
+
+@dataclass(frozen=True)
+class Triplet(Solver):
+    """Closed-form accuracies from triplets of sources (Fu et al. 2020, section 3).
+
+    Assumes that a source errs, and abstains, equally often on both classes.
+
+    Parameters
+    ----------
+    aggregate : {"mean", "median", "best"}, default="mean"
+        How the triplets of a source are combined: their mean, their median, or only the one with the smallest
+        predicted error.
+    triplets : sequence of (source, source, source), optional
+        Triplets to use with ``aggregate="best"``, by name or position. Each is solved for its three sources.
+    screen : float, default=1.0
+        Triplets whose denominator is below this many standard errors are skipped; 0 uses all.
+    cliques : {"instrument", "linear"}, default="instrument"
+        How the joint votes of dependent sources are estimated: from the sources that are independent of them,
+        or by the paper's linear system, for at most three dependent sources. With ``"linear"``, single votes
+        may weigh more than twice the odds of their source.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> model = fs.LabelModel(method=fs.solvers.Triplet(aggregate="median")).fit(votes)
+    >>> model.method_
+    'triplet'
+    """
+
+    name: ClassVar[str] = "triplet"
+    requires: ClassVar[Requires] = _CLOSED_FORM
+
+    aggregate: Literal["mean", "median", "best"] = "mean"
+    triplets: Sequence[tuple[Source, Source, Source]] | None = None
+    screen: float = 1.0
+    cliques: Literal["instrument", "linear"] = "instrument"
+
+    def __post_init__(self) -> None:
+        if not is_one_of(self.aggregate, ("mean", "median", "best")):
+            raise OptionError(f'`aggregate` must be "mean", "median" or "best"; got {told(self.aggregate)}.')
+        if self.triplets is not None:
+            if self.aggregate != "best":
+                raise OptionError(f'`triplets` needs aggregate="best"; got {told(self.aggregate)}.')
+            object.__setattr__(self, "triplets", _as_triplets(self.triplets))
+        _check_screen(self.screen)
+        _check_cliques(self.cliques)
+
+    def check_graph(self, graph: Any) -> None:
+        _check_linear(self.cliques, graph)
+
+    def solve(self, data: FitData) -> Fit:
+        names = data.moments.source_names
+        given = None
+        if self.triplets is not None:
+            given = [tuple(position_of(source, names, "triplets") for source in each) for each in self.triplets]
+            for triplet in given:
+                if len(set(triplet)) < 3:
+                    raise OptionError(f"`triplets` must name three different sources each; got {triplet}.")
+        route = self.aggregate
+        options = Options(route, data.anchors, float(self.screen), given, self.cliques)  # type: ignore[arg-type]
+        return solve_closed_form(data, options, self.name)
+
+
+@dataclass(frozen=True)
+class Marginal(Solver):
+    """Accuracies from how often each source votes for each class, given an imbalanced class balance.
+
+    E[λᵢ] = aᵢE[Y] for a source that errs equally often on both classes; needs no triplets.
+
+    Parameters
+    ----------
+    cliques : {"instrument", "linear"}, default="instrument"
+        As in :class:`Triplet`.
+    """
+
+    name: ClassVar[str] = "marginal"
+    requires: ClassVar[Requires] = Requires(
+        classes="binary", rows="unused", graph=True, gold=True, estimated_balance=True
+    )
+
+    cliques: Literal["instrument", "linear"] = "instrument"
+
+    def __post_init__(self) -> None:
+        _check_cliques(self.cliques)
+
+    def check_graph(self, graph: Any) -> None:
+        _check_linear(self.cliques, graph)
+
+    def solve(self, data: FitData) -> Fit:
+        return solve_closed_form(data, Options("marginal", {}, 1.0, None, self.cliques), self.name)
+
+
+@dataclass(frozen=True)
+class Covariance(Solver):
+    """All pairs of sources at once, for sources that err differently on each class.
+
+    Exact for any confusion table and for abstentions that depend on the truth, if the sources are independent
+    given the truth.
+    """
+
+    name: ClassVar[str] = "covariance"
+    requires: ClassVar[Requires] = Requires(
+        classes="binary", rows="optional", graph=True, gold=True, signs=True, estimated_balance=True
+    )
+
+    def solve(self, data: FitData) -> Fit:
+        return solve_closed_form(data, Options("covariance", data.anchors, 1.0), self.name)
+
+
+@dataclass(frozen=True)
+class Quadratic(Solver):
+    """Triplets of single votes, for sources that err differently on each class (appendix C.2, corrected).
+
+    Parameters
+    ----------
+    screen : float, default=1.0
+        Triplets whose denominator is below this many standard errors are skipped; 0 uses all.
+    """
+
+    name: ClassVar[str] = "quadratic"
+    requires: ClassVar[Requires] = Covariance.requires
+
+    screen: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_screen(self.screen)
+
+    def solve(self, data: FitData) -> Fit:
+        return solve_closed_form(data, Options("quadratic", data.anchors, float(self.screen)), self.name)
+
+
+def solve_closed_form(
+    data: FitData,
+    options: Options,
+    name: str,
+    *,
+    reason: str = "",
+    rank_one: ConditionalFit | None = None,
+) -> IndependentFit | GraphFit:
+    """Fit tasks of two classes and put the parameters into a fit.
+
+    ``rank_one`` is the fit of all pairs by covariances, if it has been computed already.
+    """
+    moments, gold = data.moments, data.gold_by_task
+    if moments.graph is None:
+        found = _fit_single_task(data, options, rank_one)
+    else:
+        found = fit_graph(
+            moments, data.balance, options, votes=data.votes, sample_weight=data.weights, gold=gold
+        )
+    tables = found.gather([task.fit.tables for task in found.tasks])
+    for unit in found.units:
+        for source in unit.sources:
+            # States of one source are no vote, class 0, class 1; here no vote is last.
+            tables[source] = unit.margin((source,))[:, [1, 2, 0]]
+    common: dict[str, Any] = {
+        "classes": moments.classes,
+        "source_names": moments.source_names,
+        "method": name,
+        "reason": _join(reason, _fallback_note(found, options.method), contradiction_note(found.mismatch)),
+        "balance_note": _balance_note([task.fit for task in found.tasks]),
+        "class_balance": found.balance,
+        "accuracies": _accuracies(found, moments),
+        "confusion": tables,
+        "concerns": _concerns(found, moments.source_names),
+        "gold": gold,
+        "silence_counts": options.method in CONDITIONAL,
+        "assessment": ClosedFormAssessment(moments=moments, tasks=found, options=options),
+    }
+    if found.graph is None:
+        return IndependentFit(**common, findings=found.tasks[0].fit.findings)
+    excess = tuple(pair.excess for pair in found.pairs)
+    temper = data.temper
+    if isinstance(temper, str):
+        by_source = np.nan_to_num(excess_by_source(excess, found.graph))
+        temper = worth_of_a_row(persistence_of_errors(by_source, moments.coverage))
+    return GraphFit(
+        **common,
+        graph=found.graph,
+        temper=1.0 if temper is None else float(temper),
+        units=found.units,
+        clique_tables=found.tables,
+        edge_excess=excess,
+        mismatch=found.mismatch,
+    )
+
+
+def _fit_single_task(data: FitData, options: Options, rank_one: ConditionalFit | None) -> BinaryTasks:
+    """Fit one task whose sources are independent given the truth."""
+    moments, method = data.moments, options.method
+    every, balance = tuple(range(moments.n_sources)), data.balance.tasks[0]
+    gold = None if data.gold_by_task is None else data.gold_by_task[0]
+    evidence = Evidence(moments, data.votes, data.weights, gold, Separation.independent(len(every)))
+    voting = np.count_nonzero(moments.vote_counts.sum(axis=1) > 0)
+    if voting < 3 and method in SYMMETRIC and method != "marginal" and is_imbalanced(balance):
+        # An imbalanced class balance takes the place of a third source.
+        refuse_idle_options(moments, every, options)
+        method = "marginal"
+    fit = fit_binary(
+        evidence,
+        balance,
+        method=method,
+        anchors=options.anchors,
+        screen=options.screen,
+        triplets=options.triplets if method == options.method else None,
+        capped=options.cliques != "linear",  # the paper's system has no such limit
+        rank_one=rank_one,
+    )
+    fit = with_gold(fit, evidence, method=method, screen=options.screen)
+    return BinaryTasks(None, (TaskFit(0, every, every, method, fit),))
+
+
+def _accuracies(found: BinaryTasks, moments: Moments) -> Array:
+    """Return P(vote is right | source votes), shape (m,)."""
+    coverage = np.minimum(moments.coverage, 1.0)
+    mean_parameters = found.gather([task.fit.mean_parameters for task in found.tasks])
+    share = np.divide(mean_parameters, coverage, out=np.zeros_like(mean_parameters), where=coverage > 0)
+    return np.clip((1 + share) / 2, 0.0, 1.0)
+
+
+def _join(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
+
+
+def _balance_note(fits: Sequence[BinaryFit]) -> str:
+    notes = [fit.balance_note for fit in fits]
+    if len(set(notes)) == 1:
+        return notes[0]
+    return "; ".join(f"task {task}: {note}" for task, note in enumerate(notes))
+
+
+def _fallback_note(found: BinaryTasks, method: str) -> str:
+    """Return a remark on tasks that were estimated by the class balance."""
+    alone = [str(number) for number, task in enumerate(found.tasks) if task.method != method]
+    if not alone:
+        return ""
+    return f"by the class balance where three groups are not separated: task {', '.join(alone)}"
+
+
+# ---------------------------------------------------------------------- options
+
+
+def _check_screen(screen: Any) -> None:
+    if not is_number(screen) or not 0 <= screen <= _MOST_ERRORS:
+        raise OptionError(f"`screen` must be a float >= 0; got {told(screen)}.")
+
+
+def _check_cliques(cliques: Any) -> None:
+    if not is_one_of(cliques, ("instrument", "linear")):
+        raise OptionError(f'`cliques` must be "instrument" or "linear"; got {told(cliques)}.')
+
+
+def _check_linear(cliques: str, graph: Any) -> None:
+    """Refuse the paper's linear system on a graph for which it does not hold."""
+    if cliques != "linear":
+        return
+    if not isinstance(graph, DependencyGraph) or not graph.source_edges:
+        raise OptionError('cliques="linear" needs a graph with source edges.')
+    largest = max((clique for unit in graph.units for clique in unit.cliques), key=len)
+    if len(largest) > LARGEST_SYSTEM:
+        raise GraphError(
+            f'cliques="linear" supports at most {LARGEST_SYSTEM} sources that all depend on each other; got '
+            f'{largest}. Use cliques="instrument", which supports four.'
+        )
+
+
+def _as_triplets(triplets: Any) -> tuple[tuple[Source, Source, Source], ...]:
+    """Return given triplets as tuples of names and positions."""
+    try:
+        if iter(triplets) is triplets:
+            raise OptionError("`triplets` must be a list; got an iterator, which can be read only once.")
+        read = tuple(tuple(triplet) for triplet in triplets)
+    except TypeError as error:
+        raise OptionError(
+            f"`triplets` must be a sequence of three sources each; got {told(triplets)}."
+        ) from error
+    if not read:
+        raise OptionError("`triplets` must not be empty; pass None to let the method choose.")
+    for triplet in read:
+        if len(triplet) != 3 or isinstance(triplet, str):
+            raise OptionError(f"`triplets` must be a sequence of three sources each; got {told(triplet)}.")
+    return read
+
+
+# ---------------------------------------------------------------------- standard errors and diagnostics
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClosedFormAssessment(Assessment):
+    """Standard errors and diagnostics of a closed form, computed on demand.
+
+    Attributes
+    ----------
+    moments : Moments
+    tasks : BinaryTasks
+    options : Options
+    """
+
+    is_recorded: ClassVar[bool] = True
+
+    moments: Moments
+    tasks: BinaryTasks
+    options: Options
+
+    @cached_property
+    def _errors(self) -> Array:
+        moments = self.moments
+        errors = [
+            accuracy_errors(
+                moments if moments.graph is None else moments.part(task.block, task.columns),
+                task.fit,
+                method=task.method,
+                screen=self.options.screen,
+                by_hand=self.options.triplets is not None,
+                rows=draw_around_task(self.tasks, number) if task.fit.conditional is not None else None,
+            )
+            for number, task in enumerate(self.tasks.tasks)
+        ]
+        return self.tasks.gather(errors)
+
+    def standard_errors(self, n_sources: int) -> Array:
+        return self._errors
+
+    def diagnose(self, fit: Fit, moments: Moments) -> Diagnostics:
+        names, found = moments.source_names, self.tasks
+        fits = [task.fit for task in found.tasks]
+        interval = np.clip(
+            fit.accuracies[:, None] + NORMAL_95 * self._errors[:, None] * np.array([-1.0, 1.0]), 0.0, 1.0
+        )
+        compared = [
+            _compare_with_chance(
+                task.fit,
+                fit.accuracies[list(task.columns)],
+                interval[list(task.columns)],
+                draw_around_task(found, number),
+            )
+            for number, task in enumerate(found.tasks)
+        ]
+        one_sided = found.gather([task.flags.one_sided for task in fits])
+        clipped = found.gather([task.clipped for task in fits])
+        test = _combine([_test_independence(moments, found, task) for task in range(len(fits))])
+        return Diagnostics(
+            method=fit.method,
+            reason=fit.reason,
+            class_balance=fit.balance_note,
+            silent=names_in(names, found.gather([task.flags.silent for task in fits])),
+            one_sided=names_in(names, one_sided),
+            identical=tuple(tuple(names[i] for i in group) for group in _identical_sources(found)),
+            unidentified=names_in(names, found.gather([task.unidentified for task in fits])),
+            useless=names_in(names, found.gather([useless for useless, _ in compared])),
+            adversarial=names_in(names, found.gather([adversarial for _, adversarial in compared])),
+            clipped=names_in(names, clipped & ~one_sided),
+            triplets_used=found.gather([task.triplets_used for task in fits]),
+            triplets_skipped=found.gather([task.triplets_skipped for task in fits]),
+            fit_test=test,
+            verdict=recommend(
+                _gain(fit, found),
+                fit.accuracies,
+                moments.coverage,
+                clipped=clipped,
+                test=test,
+                doubts=_persistence_doubts(found),
+            ),
+        )
+
+
+def _gain(fit: Fit, found: BinaryTasks) -> float:
+    """Return the accuracy less that of majority vote on items drawn from the fit; all tasks count."""
+    if isinstance(fit, GraphFit):
+        return gain_on_graph(fit)
+    only = found.tasks[0].fit
+    signed, y = draw_votes(only.tables, only.balance)
+    codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
+    return accuracy_gain(fit.posterior(codes)[:, 0], vote_shares(codes, 2)[:, 0], y)
+
+
+def _persistence_doubts(found: BinaryTasks) -> list[str]:
+    excess = np.concatenate([np.zeros(1), *(pair.excess for pair in found.pairs)])[1:]
+    persistence = float(np.mean(np.clip(np.nan_to_num(excess), 0, 1))) if len(excess) else 0.0
+    return [persistent_errors_doubt(persistence, "task to task")] if persistence > PERSISTENT else []
+
+
+def _identical_sources(found: BinaryTasks) -> list[tuple[int, ...]]:
+    """Return groups of sources of one task that vote alike, or opposite, on every item."""
+    groups = []
+    for task in found.tasks:
+        inside = ([task.columns[i] for i in group] for group in task.fit.flags.identical)
+        groups += [tuple(i for i in group if i in task.own) for group in inside]
+    return [group for group in groups if len(group) > 1]
+
+
+def _compare_with_chance(
+    fit: BinaryFit, accuracies: Array, interval: Array, drawn: Array | None
+) -> tuple[Mask, Mask]:
+    """Return sources that cannot be told from random votes, and sources that are worse.
+
+    Class-conditional sources are compared by their covariance with the truth: how often a vote is right
+    depends on the class balance too. Symmetric ones are compared by their accuracy; one-sided ones are not
+    symmetric.
+    """
+    if fit.conditional is not None:
+        estimated = ~(fit.flags.silent | fit.unidentified)
+        strength = fit.conditional.strength
+        drawn = draw_votes(fit.tables, fit.balance)[0] if drawn is None else drawn
+        reach = NORMAL_95 * strength_errors(fit.conditional, drawn)
+        return estimated & (np.abs(strength) <= reach), estimated & (strength < -reach)
+    estimated = ~(fit.flags.silent | fit.flags.one_sided | fit.unidentified)
+    known = np.isfinite(interval).all(axis=1)
+    low = np.where(known, interval[:, 0], accuracies - _NEAR_CHANCE)
+    high = np.where(known, interval[:, 1], accuracies + _NEAR_CHANCE)
+    return estimated & (low <= 0.5) & (high >= 0.5), estimated & (high < 0.5)
+
+
+def _test_independence(moments: Moments, found: BinaryTasks, task: int) -> FitTest | None:
+    place = found.tasks[task]
+    fit, conditional = place.fit, place.fit.conditional
+    if found.graph is not None:
+        if place.columns != place.own:  # sources of other tasks are tested there
+            return None
+        moments = moments.part(place.block, place.columns)
+    if conditional is None:
+        return independence_of(moments, fit.flags, fit.separation)
+    return independence_test(conditional, fit.flags)
+
+
+def _combine(tests: Sequence[FitTest | None]) -> FitTest | None:
+    """Return one test for all tasks: under independence their statistics add up."""
+    known = [test for test in tests if test is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    statistic, degrees = sum(test.statistic for test in known), sum(test.degrees for test in known)
+    effective = sum(test.effective_sources for test in known)
+    return FitTest(statistic, degrees, float(chi2.sf(statistic, degrees)), effective)
+
+
+def _concerns(found: BinaryTasks, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return one sentence for each kind of suspicious source."""
+
+    def listed(mask: Mask) -> str:
+        return format_names(names_in(names, mask))
+
+    fits = [task.fit for task in found.tasks]
+    silent = found.gather([task.flags.silent for task in fits])
+    one_sided = found.gather([task.flags.one_sided for task in fits])
+    unidentified = found.gather([task.unidentified for task in fits])
+    clipped = found.gather([task.clipped for task in fits]) & ~one_sided
+    identical = _identical_sources(found)
+    if found.graph is not None:  # sources declared to depend on each other are not counted twice
+        of = found.graph.groups
+        identical = [group for group in identical if len(set(of[list(group)].tolist())) > 1]
+    sentences = []
+    if silent.any():
+        sentences.append(f"These sources always abstain and are ignored: {listed(silent)}.")
+    if identical:
+        groups = "; ".join(format_names([names[i] for i in group]) for group in identical)
+        sentences.append(f"These sources vote alike on every item but count separately: {groups}.")
+    if one_sided.any():
+        sentences.append(f"These sources vote for one class only: {listed(one_sided)}.")
+    if unidentified.any():
+        sentences.append(
+            "These sources agree with too few others to be estimated and got the average accuracy: "
+            f"{listed(unidentified)}."
+        )
+    if 2 * clipped.sum() > len(names):
+        sentences.append(
+            f"The vote rates of these sources do not fit the class balance: {listed(clipped)}. Pass "
+            "class_balance= if it is known."
+        )
+    return tuple(sentences)

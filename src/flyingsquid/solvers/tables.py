@@ -1,0 +1,213 @@
+"""Confusion tables for any number of classes: agreement, EM, three views, one class against the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._values import told
+from flyingsquid.estimation.errors_many import agreement_errors, gold_of, group_errors, part_of
+from flyingsquid.estimation.many import ManyFit, fit_many
+from flyingsquid.estimation.refine import Passes
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.fits.base import Array, Assessment, Fit
+from flyingsquid.fits.diagnostics import silent_sources_concern
+from flyingsquid.fits.independent import IndependentFit
+from flyingsquid.moments import Moments
+from flyingsquid.solvers.base import FitData, Requires, Solver
+from flyingsquid.solvers.closed_form import Covariance, Marginal, Quadratic, Triplet
+from flyingsquid.solvers.graph_tables import solve_tables_on_graph
+
+_BINARY_SOLVERS: dict[str, type[Solver]] = {
+    solver.name: solver for solver in (Triplet, Covariance, Quadratic, Marginal)
+}
+
+
+@dataclass(frozen=True)
+class Agreement(Solver):
+    """Confusion tables from how often a source agrees with the other votes on its items, from counts alone."""
+
+    name: ClassVar[str] = "agreement"
+    requires: ClassVar[Requires] = Requires(rows="optional", gold=True, estimated_balance=True)
+
+    def solve(self, data: FitData) -> Fit:
+        return solve_tables(data, self.name)
+
+
+@dataclass(frozen=True)
+class EM(Solver):
+    """Ten passes of expectation maximization (Dawid and Skene 1979), started from agreement.
+
+    On a dependency graph the passes start from three views if these suffice.
+    """
+
+    name: ClassVar[str] = "em"
+    requires: ClassVar[Requires] = Requires(rows="required", graph=True, gold=True, estimated_balance=True)
+
+    def solve(self, data: FitData) -> Fit:
+        if data.moments.graph is not None:
+            return solve_tables_on_graph(data, "em")
+        return solve_tables(data, self.name)
+
+
+@dataclass(frozen=True)
+class Decomposition(Solver):
+    """Three views of the votes, decomposed as a tensor: exact for independent sources of any kind."""
+
+    name: ClassVar[str] = "decomposition"
+    requires: ClassVar[Requires] = EM.requires
+
+    def solve(self, data: FitData) -> Fit:
+        if data.moments.graph is not None:
+            return solve_tables_on_graph(data, "decomposition")
+        return solve_tables(data, self.name)
+
+
+@dataclass(frozen=True)
+class OneVsRest(Solver):
+    """Every class against the rest by a binary solver, put into one table: the paper's reduction.
+
+    For two classes this is the binary solver itself.
+
+    Parameters
+    ----------
+    base : Solver or str, default="triplet"
+        A solver for two classes.
+    """
+
+    name: ClassVar[str] = "one_vs_rest"
+    requires: ClassVar[Requires] = Requires()
+
+    base: Solver | str = "triplet"
+
+    def __post_init__(self) -> None:
+        base = self.base
+        if isinstance(base, str) and base in _BINARY_SOLVERS:
+            base = _BINARY_SOLVERS[base]()
+        if not isinstance(base, tuple(_BINARY_SOLVERS.values())):
+            known = ", ".join(_BINARY_SOLVERS)
+            raise OptionError(f"`base` must be a solver for two classes ({known}); got {told(self.base)}.")
+        if isinstance(base, Triplet) and (base.triplets is not None or base.cliques != "instrument"):
+            raise OptionError("`triplets` and `cliques` of `base` are not supported by OneVsRest.")
+        object.__setattr__(self, "base", base)
+
+    def for_classes(self, n_classes: int) -> Solver:
+        return self.base if n_classes == 2 and isinstance(self.base, Solver) else self
+
+    def solve(self, data: FitData) -> Fit:
+        return solve_tables(data, self.name, one_vs_rest=self.base)  # type: ignore[arg-type]
+
+
+def solve_tables(
+    data: FitData, name: str, *, reason: str = "", one_vs_rest: Solver | None = None
+) -> IndependentFit:
+    """Fit confusion tables of one task; ``name`` is "agreement", "em", "decomposition" or "one_vs_rest"."""
+    moments, gold = data.moments, data.gold_counts
+    if data.estimates_balance and data.rows == "distinct":
+        raise OptionError(
+            'class_balance="estimate" with more than two classes compares groups of items, and chunks leave '
+            "distinct rows only; pass the votes as an array, or pass the balance."
+        )
+    options: dict[str, Any] = {"method": name, "multiclass": "native", "screen": 1.0}
+    if one_vs_rest is not None:
+        options = {
+            "method": _route_of(one_vs_rest),
+            "multiclass": "one_vs_rest",
+            "screen": float(getattr(one_vs_rest, "screen", 1.0)),
+        }
+    over = Passes(data.votes, data.weights, None if data.gold is None else data.gold[:, 0])
+    found = fit_many(
+        moments,
+        data.balance.tasks[0],
+        votes=over.votes,
+        sample_weight=over.weights,
+        gold=gold,
+        known=over.known,
+        **options,
+    )
+    return _as_fit(found, data, name, reason or found.reason, over, options)
+
+
+def _as_fit(
+    found: ManyFit, data: FitData, name: str, reason: str, over: Passes, options: dict[str, Any]
+) -> IndependentFit:
+    assessment = Assessment()
+    # Standard errors compare groups of items, which distinct rows are not.
+    if over.votes is not None and (data.rows == "all" or name == "agreement"):
+        assessment = RefitAssessment(moments=data.moments, found=found, over=over, options=options)
+    return IndependentFit(
+        classes=data.moments.classes,
+        source_names=data.moments.source_names,
+        method=name,
+        reason=reason,
+        balance_note=found.balance_note,
+        class_balance=found.balance[None, :],
+        accuracies=found.accuracies,
+        confusion=found.tables,
+        concerns=silent_sources_concern(data.moments),
+        gold=found.gold,
+        silence_counts=found.silence_counts,
+        assessment=assessment,
+    )
+
+
+def _route_of(solver: Solver) -> str:
+    if isinstance(solver, Triplet):
+        return solver.aggregate
+    return solver.name
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RefitAssessment(Assessment):
+    """Standard errors by fitting the votes again, computed on demand.
+
+    Copies and pickles hold the standard errors instead of the votes.
+    """
+
+    moments: Moments
+    found: ManyFit
+    over: Passes
+    options: dict[str, Any]
+
+    @cached_property
+    def _errors(self) -> Array:
+        found, over, moments = self.found, self.over, self.moments
+        unknown = np.full(moments.n_sources, np.nan)
+        if over.votes is None:
+            return unknown
+        if found.method == "agreement" and found.gold is None:
+            return agreement_errors(moments, over, found.balance)
+        # A learned balance is learned again; one that was given, estimated or the default stays.
+        balance = None if found.learned_balance else found.balance
+
+        def refit(rows: NDArray[np.intp]) -> Array:
+            part = part_of(over, rows)
+            gold = gold_of(part)
+            return fit_many(
+                Moments.of(part.votes, sample_weight=part.weights),
+                balance,
+                votes=part.votes,
+                sample_weight=part.weights,
+                gold=gold,
+                known=None if gold is None else part.known,
+                **self.options,
+            ).accuracies
+
+        try:
+            errors = group_errors(refit, over.votes.n_items)
+        except NotIdentifiableError:  # what all items barely determine, fewer do not
+            return unknown
+        cast = np.asarray(moments.vote_counts).sum(axis=1)
+        return np.where(cast > 1, errors, np.nan)
+
+    def standard_errors(self, n_sources: int) -> Array:
+        return self._errors
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Assessment, (self._errors,)
+
+
