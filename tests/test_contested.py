@@ -21,7 +21,7 @@ from flyingsquid.exceptions import OptionError, VotesError
 
 @pytest.fixture(scope="module")
 def sample():
-    return fs.datasets.simulate(3_000, [0.95, 0.6, 0.6, 0.6, 0.6], coverage=0.9, rng=np.random.default_rng(0))
+    return fs.datasets.simulate(3_000, [0.95, 0.6, 0.6, 0.6, 0.6], coverage=0.9, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_rows_of_sparse_votes_and_many_classes():
 
 def test_several_tasks_are_looked_at_one_by_one():
     graph = fs.DependencyGraph.chain(2, 3)
-    clips = fs.datasets.simulate_graph(500, graph, 0.75, rng=np.random.default_rng(0))
+    clips = fs.datasets.simulate_graph(500, graph, 0.75, random_state=0)
     model = fs.LabelModel(graph).fit(clips.votes)
     with pytest.raises(OptionError, match="2 tasks"):
         contested_rows(model, clips.votes)
@@ -153,9 +153,7 @@ def test_calibration_counts_every_item(pairs, bins):
 
 
 def test_calibration_of_many_classes_is_of_the_label():
-    sample = fs.datasets.simulate_graph(
-        2_000, fs.DependencyGraph(5), 0.7, n_classes=3, rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate_graph(2_000, fs.DependencyGraph(5), 0.7, n_classes=3, random_state=0)
     model = fs.LabelModel().fit(sample.votes)
     found = calibration(model, sample.votes, sample.y)
     assert found.event == "P(label is right)"

@@ -297,7 +297,7 @@ def test_names_of_understanding():
     assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "n", "y", "task"]
     assert list(inspect.signature(models.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
     assert list(inspect.signature(models.learning_curve).parameters) == [
-        "model", "votes", "y", "rng", "sizes", "repeats", "gold",
+        "model", "votes", "y", "random_state", "sizes", "repeats", "gold",
     ]  # fmt: skip
 
 

@@ -150,7 +150,7 @@ def _use(draw: Draw, model: Any, votes: Any, codes: np.ndarray) -> None:
     elif what == 1:
         keywords = {
             "tie_break": draw(one_of_these(["first", "abstain", "random"])),
-            "rng": draw(one_of_these([np.random.default_rng(0), None])),
+            "random_state": draw(one_of_these([0, np.random.default_rng(0), None])),
         }
         if isinstance(model, fs.SequenceLabelModel):
             keywords = {"joint": draw(st.booleans())}

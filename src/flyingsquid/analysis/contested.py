@@ -136,7 +136,7 @@ def contested_rows(
     Examples
     --------
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.7, 0.7, 0.6], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.7, 0.7, 0.6], random_state=0)
     >>> found = contested_rows(fs.LabelModel().fit(sample.votes), sample.votes, n=2)
     >>> [(row.items, row.votes, row.label) for row in found.unsure]
     [(68, (2, 2), 0), (63, (2, 2), 1)]

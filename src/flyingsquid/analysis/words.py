@@ -27,10 +27,9 @@ def in_words(votes: Any, y: Any = None, model: Any = None, *, task: int | None =
 
     Examples
     --------
-    >>> import numpy as np
     >>> import flyingsquid as fs
     >>> sample = fs.datasets.simulate(
-    ...     5_000, [0.9, 0.8, 0.8, 0.7, 0.7, 0.3], rng=np.random.default_rng(0))
+    ...     5_000, [0.9, 0.8, 0.8, 0.7, 0.7, 0.3], random_state=0)
     >>> for sentence in in_words(sample.votes, model=fs.LabelModel().fit(sample.votes)):
     ...     print(sentence)  # doctest: +ELLIPSIS
     6 sources on 5,000 items, worth about 6.0 independent ones.

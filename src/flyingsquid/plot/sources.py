@@ -45,7 +45,7 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
     Examples
     --------
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(1_000, [0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(1_000, [0.9, 0.8, 0.7], random_state=0)
     >>> model = fs.LabelModel().fit(sample.votes)
     >>> axis = plot_accuracies(fs.summarize(sample.votes, sample.y, model))  # doctest: +SKIP
     """

@@ -84,9 +84,8 @@ def report(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7], random_state=0)
     >>> page = fs.report(sample.votes, y=sample.y, title="Three sources")
     >>> page[:15], "<h1><bdi>Three sources</bdi></h1>" in page
     ('<!DOCTYPE html>', True)
