@@ -73,7 +73,7 @@ def main(n_items: int, report: Path | None = None) -> dict[str, float]:
     for name, accuracy in scores.items():
         print(f"{name:14} {accuracy:.3f}")
     if report is not None:
-        print(fs.report(votes, model, data=comments, path=report, title="Spam by ten functions"))
+        print(fs.report(votes, model=model, data=comments, path=report, title="Spam by ten functions"))
     return scores
 
 

@@ -50,6 +50,26 @@ def test_randomness_is_random_state(name):
         assert parameters["random_state"].default is None
 
 
+def is_about_votes(name: str) -> bool:
+    """Whether a function or method reads votes together with a model or with gold labels."""
+    names = set(parameters_of(name))
+    return not inspect.isclass(CALLABLES[name]) and "votes" in names and bool({"model", "y"} & names)
+
+
+@pytest.mark.parametrize("name", list(filter(is_about_votes, CALLABLES)))
+def test_arguments_come_in_one_order(name):
+    """``(model, votes, y=None, *, ...)``, or ``(votes, y=None, *, model=None, ...)`` if it is optional."""
+    parameters = parameters_of(name)
+    is_method = parameters.pop("self", None) is not None
+    needs_model = "model" in parameters and parameters["model"].default is inspect.Parameter.empty
+    order = ["model", "votes", "y"] if needs_model else ["votes", "y"]
+    expected = [key for key in order if key in parameters]
+    assert list(parameters)[: len(expected)] == expected
+    if not is_method:
+        rest = list(parameters.values())[len(expected) :]
+        assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in rest)
+
+
 def test_an_integer_gives_the_same_numbers_and_a_generator_advances():
     assert read_random_state(3).random() == read_random_state(np.int64(3)).random()
     generator = np.random.default_rng(3)

@@ -39,7 +39,7 @@ def by_hand(model, votes):
 
 
 def test_the_score_is_as_stated_and_the_highest_come_first(model, sample):
-    found = contested_rows(model, sample.votes, n=8, y=sample.y)
+    found = contested_rows(model, sample.votes, y=sample.y, n=8)
     score = by_hand(model, sample.votes)
     assert [row.score for row in found.unsure] == pytest.approx(
         sorted(set(score.round(12)), reverse=True)[:8], abs=1e-9
@@ -97,7 +97,7 @@ def test_several_tasks_are_looked_at_one_by_one():
 
 
 def test_buckets_hold_every_item_once(model, sample):
-    table = disagreement_buckets(sample.votes, model, sample.y).to_dict()
+    table = disagreement_buckets(sample.votes, sample.y, model=model).to_dict()
     assert sum(table["items"]) == sample.votes.n_items
     assert sum(table["share"]) == pytest.approx(1)
     right = sum(a * k for a, k in zip(table["accuracy"], table["known"], strict=True))

@@ -30,7 +30,7 @@ def pictures(votes, y, model):
     """Every picture by name: a function of axes, and how many of these it takes."""
     from flyingsquid import plot
 
-    summary = fs.summarize(votes, y, model)
+    summary = fs.summarize(votes, y, model=model)
     found = leave_one_out(model, votes, y)
     curve = learning_curve(model, votes, y, random_state=0, sizes=[100, 800], repeats=2)
     given = dependence_given_truth(votes, y)

@@ -112,7 +112,7 @@ def test_summary_comes_first_and_says_what_stands_out(page):
 
 def test_table_has_every_source_with_its_numbers(page):
     given = ordinary()
-    rows = fs.summarize(given["votes"], given["y"], fs.LabelModel().fit(given["votes"])).to_dict()
+    rows = fs.summarize(given["votes"], given["y"], model=fs.LabelModel().fit(given["votes"])).to_dict()
     table = re.search(r'<table class="sources sortable".*?</table>', page, re.DOTALL)[0]
     for source, accuracy, coverage in zip(rows["name"], rows["accuracy"], rows["coverage"], strict=True):
         row = re.search(rf"<tr><th[^>]*><bdi>{source}</bdi>.*?</tr>", table)[0]
@@ -157,7 +157,7 @@ def test_history_of_a_stream_is_shown():
     online = fs.OnlineLabelModel(window=1_000, method="triplet_mean")
     for start in range(0, 6_000, 200):
         online.partial_fit(stream.votes[start : start + 200])
-    text = fs.report(stream.votes, online)
+    text = fs.report(stream.votes, model=online)
     assert str(online.changes()[0]) in text
 
 
@@ -215,8 +215,8 @@ def test_one_task_of_several_is_shown_when_named():
     sample = fs.datasets.simulate_graph(800, graph, 0.8, random_state=0)
     model = fs.LabelModel(graph).fit(sample.votes)
     with pytest.raises(OptionError, match="3 tasks"):
-        fs.report(sample.votes, model)
-    text = fs.report(sample.votes, model, sample.y, task=1)
+        fs.report(sample.votes, model=model)
+    text = fs.report(sample.votes, sample.y, model=model, task=1)
     assert "800 items · 3 sources · 2 classes" in text
     assert "task 1" in text
     assert "source 4" in text
@@ -225,14 +225,14 @@ def test_one_task_of_several_is_shown_when_named():
 def test_given_dependencies_are_drawn():
     graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
     sample = fs.datasets.simulate_graph(1_000, graph, 0.75, random_state=0)
-    text = fs.report(sample.votes, fs.LabelModel(graph).fit(sample.votes))
+    text = fs.report(sample.votes, model=fs.LabelModel(graph).fit(sample.votes))
     assert "was given these dependencies" in text
     assert text.count('class="source-edge"') == 1
 
 
 def test_majority_vote_as_the_model():
     given = ordinary()
-    text = fs.report(given["votes"], fs.MajorityVote().fit(given["votes"]), given["y"])
+    text = fs.report(given["votes"], given["y"], model=fs.MajorityVote().fit(given["votes"]))
     assert "shares of the votes" in text
 
 

@@ -101,7 +101,7 @@ def test_a_model_adds_its_estimates_and_flags():
     assert "worse than a coin" in table["flags"][4]
     assert not table["flags"][0]
     # Known labels have the last word on who is worse than chance.
-    flags = fs.summarize(sample.votes, sample.y, model).to_dict()["flags"]
+    flags = fs.summarize(sample.votes, sample.y, model=model).to_dict()["flags"]
     assert flags == ["", "", "", "", "worse than chance on known items"]
 
 
@@ -124,7 +124,7 @@ def test_sources_of_several_tasks_overlap_within_their_task():
     graph = fs.DependencyGraph.chain(2, 3)
     clips = fs.datasets.simulate_graph(2_000, graph, 0.8, coverage=0.7, random_state=0)
     model = fs.LabelModel(graph).fit(clips.votes)
-    table = fs.summarize(clips.votes, clips.y, model).to_dict()
+    table = fs.summarize(clips.votes, clips.y, model=model).to_dict()
     for task in range(2):
         part = clips.votes.of_sources([3 * task, 3 * task + 1, 3 * task + 2])
         alone = fs.summarize(part, clips.y[:, task]).to_dict()
@@ -136,7 +136,7 @@ def test_sources_of_several_tasks_overlap_within_their_task():
 def test_other_models(kind):
     sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7, 0.7], random_state=2)
     model = kind().fit(sample.votes)
-    table = fs.summarize(sample.votes, sample.y, model).to_dict()
+    table = fs.summarize(sample.votes, sample.y, model=model).to_dict()
     assert ("accuracy" in table) == (kind is fs.SequenceLabelModel)
     assert table["precision"][0] > 0.8
 

@@ -103,7 +103,7 @@ def panel() -> tuple[fs.Votes, np.ndarray, fs.LabelModel]:
 def understanding() -> None:
     """What each source does, who agrees with whom, and where labels come from."""
     votes, y, model = panel()
-    summary = fs.summarize(votes, y, model)
+    summary = fs.summarize(votes, y, model=model)
     row = analysis.contested_rows(model, votes, n=1).overruled[0].row
     given = analysis.dependence_given_truth(votes, y)
     drawn = {

@@ -13,7 +13,7 @@ _MOST_LISTED = 6
 _CLOSE = 0.2
 
 
-def in_words(votes: Any, y: Any = None, model: Any = None, *, task: int | None = None) -> list[str]:
+def in_words(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> list[str]:
     """What stands out, most important first: a list of sentences.
 
     Parameters
@@ -39,7 +39,7 @@ def in_words(votes: Any, y: Any = None, model: Any = None, *, task: int | None =
     Use it: by its own account it labels 9.1 points more right than majority vote.
     The model's label is not the majority's on 3.8% of the items, and majority vote cannot decide 19.1%;...
     """
-    found = find(votes, y, model, task=task)
+    found = find(votes, y, model=model, task=task)
     return say(found)
 
 
