@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
-.PHONY: help venv demo test test-core test-lowest coverage mutants fuzz lint bench peers paper docs dist clean
+.PHONY: help venv demo test test-core test-lowest coverage mutants fuzz lint bench trace peers paper docs dist clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -76,6 +76,9 @@ bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_apply
 	$(BIN)/python -m benchmarks.bench_torch
 	$(BIN)/python -m benchmarks.scale
+
+trace: venv ## Count the functions and files that a call runs through, next to the recorded counts
+	$(BIN)/python -m benchmarks.trace_calls --check
 
 $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/peers-runtime.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)

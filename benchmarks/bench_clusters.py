@@ -34,7 +34,7 @@ Stages = dict[str, Callable[[], Any]]
 def codes_of(n: int) -> NDArray[Any]:
     rng = np.random.default_rng(0)
     accuracies, coverage = rng.uniform(0.6, 0.9, SOURCES), rng.uniform(0.5, 1, SOURCES)
-    return fs.datasets.simulate(n, accuracies, coverage=coverage, rng=rng).votes.codes
+    return fs.datasets.simulate(n, accuracies, coverage=coverage, random_state=rng).votes.codes
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def write(folder: Path, rows: int) -> None:
     size = min(GROUP, rows // FILES)
     drawn = []
     for _ in range(5):
-        votes = fs.datasets.simulate(size, ACCURACIES, coverage=0.7, rng=rng).votes.codes
+        votes = fs.datasets.simulate(size, ACCURACIES, coverage=0.7, random_state=rng).votes.codes
         drawn.append(pa.table({f"source {j}": np.ascontiguousarray(votes[:, j]) for j in range(10)}))
     for part in range(FILES):
         with pq.ParquetWriter(folder / f"part-{part:02d}.parquet", drawn[0].schema) as out:

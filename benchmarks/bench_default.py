@@ -26,7 +26,7 @@ ITEMS, SOURCES, REPEATS, GOAL = 1_000_000, 10, 9, 3.0
 def votes_of(*, dependent: bool) -> NDArray[np.int8]:
     rng = np.random.default_rng(0)
     accuracies, coverage = rng.uniform(0.6, 0.9, SOURCES), rng.uniform(0.3, 1, SOURCES)
-    sample = fs.datasets.simulate(ITEMS, accuracies, coverage=coverage, rng=rng)
+    sample = fs.datasets.simulate(ITEMS, accuracies, coverage=coverage, random_state=rng)
     votes = np.array(sample.votes.codes)
     if dependent:
         copied = rng.random(ITEMS) < 0.5

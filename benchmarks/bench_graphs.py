@@ -33,7 +33,7 @@ def chain_votes(n_tasks: int) -> NDArray[np.int8]:
         coverage=0.8,
         persistence=0.8,
         lengths=[n_tasks] * SEQUENCES,
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
     return np.asarray(sample.votes.codes).reshape(SEQUENCES, n_tasks, SOURCES)
 
@@ -57,7 +57,7 @@ def measure_chains() -> dict[str, Any]:
 
 def measure_edges() -> dict[str, Any]:
     rng = np.random.default_rng(0)
-    votes = fs.datasets.simulate(100_000, rng.uniform(0.6, 0.9, 9), coverage=0.8, rng=rng).votes
+    votes = fs.datasets.simulate(100_000, rng.uniform(0.6, 0.9, 9), coverage=0.8, random_state=rng).votes
     graph = fs.DependencyGraph(9, source_edges=EDGES)
     fits = alternate(
         {

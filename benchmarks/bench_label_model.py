@@ -31,7 +31,9 @@ MEMORY_GOAL = 200.0
 
 def votes_of(n: int, m: int) -> NDArray[np.int8]:
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(n, rng.uniform(0.6, 0.9, m), coverage=rng.uniform(0.3, 1, m), rng=rng)
+    sample = fs.datasets.simulate(
+        n, rng.uniform(0.6, 0.9, m), coverage=rng.uniform(0.3, 1, m), random_state=rng
+    )
     return np.asarray(sample.votes.codes)
 
 

@@ -35,7 +35,7 @@ WINDOWS: list[tuple[str, dict[str, Any], float | None, float | None]] = [
 def votes_of(n: int) -> NDArray[np.int8]:
     rng = np.random.default_rng(0)
     accuracies, coverage = rng.uniform(0.6, 0.9, SOURCES), rng.uniform(0.5, 1, SOURCES)
-    return np.asarray(fs.datasets.simulate(n, accuracies, coverage=coverage, rng=rng).votes.codes)
+    return np.asarray(fs.datasets.simulate(n, accuracies, coverage=coverage, random_state=rng).votes.codes)
 
 
 def numpy_chunk(votes: NDArray[np.int8]) -> tuple[NDArray[Any], NDArray[Any]]:

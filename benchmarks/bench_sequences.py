@@ -36,7 +36,9 @@ def uneven(n_sequences: int) -> list[int]:
 def votes_of() -> fs.Votes:
     rng = np.random.default_rng(0)
     accuracies, coverage = rng.uniform(0.6, 0.9, SOURCES), rng.uniform(0.3, 1, SOURCES)
-    return fs.datasets.simulate_sequence(ROWS, accuracies, coverage=coverage, persistence=0.9, rng=rng).votes
+    return fs.datasets.simulate_sequence(
+        ROWS, accuracies, coverage=coverage, persistence=0.9, random_state=rng
+    ).votes
 
 
 def measure(name: str, lengths: list[int], goal: float | None, votes: fs.Votes) -> dict[str, Any]:

@@ -44,7 +44,7 @@ WAYS: list[tuple[str, list[str], bool, float | None]] = [
 def write_votes(path: Path, n: int) -> None:
     rng = np.random.default_rng(0)
     accuracies, coverage = rng.uniform(0.6, 0.9, SOURCES), rng.uniform(0.5, 1, SOURCES)
-    codes = fs.datasets.simulate(n, accuracies, coverage=coverage, rng=rng).votes.codes.tolist()
+    codes = fs.datasets.simulate(n, accuracies, coverage=coverage, random_state=rng).votes.codes.tolist()
     with path.open("w") as file:
         for row in codes:
             votes = {f"source_{j}": None if vote < 0 else vote for j, vote in enumerate(row)}

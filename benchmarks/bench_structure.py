@@ -26,7 +26,7 @@ def draw(n_pairs: int) -> tuple[fs.Votes, fs.DependencyGraph]:
     rng = np.random.default_rng(0)
     graph = fs.DependencyGraph(SOURCES, source_edges=[(2 * k, 2 * k + 1) for k in range(n_pairs)])
     accuracies, coverage = rng.uniform(0.6, 0.85, SOURCES), rng.uniform(0.4, 1.0, SOURCES)
-    sample = fs.datasets.simulate_graph(ITEMS, graph, accuracies, coverage=coverage, rng=rng)
+    sample = fs.datasets.simulate_graph(ITEMS, graph, accuracies, coverage=coverage, random_state=rng)
     return sample.votes, graph
 
 

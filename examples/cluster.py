@@ -21,7 +21,7 @@ from flyingsquid import distributed
 
 def main(n_items: int = 200_000) -> dict[str, float]:
     sample = fs.datasets.simulate(
-        n_items, accuracies=[0.9, 0.8, 0.75, 0.7, 0.65], coverage=0.7, rng=np.random.default_rng(0)
+        n_items, accuracies=[0.9, 0.8, 0.75, 0.7, 0.65], coverage=0.7, random_state=0
     )
     votes = pd.DataFrame(sample.votes.codes, columns=["links", "caps", "short", "praise", "price"])
     # On a real cluster this is dd.read_parquet("s3://..."); the rows never pass through this process.

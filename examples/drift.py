@@ -51,7 +51,7 @@ def train(
 def main() -> dict[str, tuple[float, float]]:
     """Compare three ways to label the stream."""
     rng = np.random.default_rng(0)
-    stream = fs.datasets.simulate_drift(FRAMES, BEFORE, AFTER, kind="sudden", coverage=0.8, rng=rng)
+    stream = fs.datasets.simulate_drift(FRAMES, BEFORE, AFTER, kind="sudden", coverage=0.8, random_state=rng)
     features = frames(stream.y, rng)
     offline = fs.LabelModel(method="triplet_mean").fit(stream.votes[: FRAMES // 4])
     online = fs.OnlineLabelModel(window="auto", method="triplet_mean", refresh=CHUNK)

@@ -30,7 +30,7 @@ def train(X: Tensor, loss_fn: nn.Module, targets: Tensor) -> nn.Module:
 def main(n_items: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(
-        n_items + 2_000, accuracies=[0.85, 0.8, 0.7, 0.65, 0.6], coverage=0.7, rng=rng
+        n_items + 2_000, accuracies=[0.85, 0.8, 0.7, 0.65, 0.6], coverage=0.7, random_state=rng
     )
     y = torch.as_tensor(sample.y.astype(np.int64))
     X = torch.as_tensor(rng.normal(sample.y[:, None], 1.5, (len(y), 8)), dtype=torch.float32)

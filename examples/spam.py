@@ -73,7 +73,7 @@ def main(n_items: int, report: Path | None = None) -> dict[str, float]:
     for name, accuracy in scores.items():
         print(f"{name:14} {accuracy:.3f}")
     if report is not None:
-        print(fs.report(votes, model, data=comments, path=report, title="Spam by ten functions"))
+        print(fs.report(votes, model=model, data=comments, path=report, title="Spam by ten functions"))
     return scores
 
 
@@ -81,7 +81,7 @@ def load(n_items: int) -> tuple[list[dict[str, str]], np.ndarray]:
     """Comments and whether they are spam, which no function gets to see."""
     folder = Path(os.environ.get("FLYINGSQUID_DATA", "")) / "youtube"
     if not (folder / "texts.jsonl.gz").is_file():
-        made = fs.datasets.simulate_comments(n_items, rng=np.random.default_rng(0))
+        made = fs.datasets.simulate_comments(n_items, random_state=0)
         return [{"text": text} for text in made.texts], made.y
     with gzip.open(folder / "texts.jsonl.gz", "rt", encoding="utf-8") as file:
         comments = [json.loads(line) for line in file]  # each with its text, split and place in the split

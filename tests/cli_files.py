@@ -20,7 +20,7 @@ ACCURACIES = (0.9, 0.85, 0.8, 0.7, 0.65)
 
 def simulate(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Votes of five sources as codes, -1 for none, and the truth."""
-    sample = fs.datasets.simulate(n, list(ACCURACIES), coverage=0.7, rng=np.random.default_rng(seed))
+    sample = fs.datasets.simulate(n, list(ACCURACIES), coverage=0.7, random_state=seed)
     return np.asarray(sample.votes.codes), np.asarray(sample.y)
 
 

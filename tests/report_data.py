@@ -34,7 +34,7 @@ def hostile() -> dict[str, Any]:
     """Arguments of ``fs.report``: names, classes, texts, fields and a title that try to break out."""
     rng = np.random.default_rng(0)
     accuracies = np.linspace(0.9, 0.55, len(HOSTILE))
-    sample = fs.datasets.simulate(1_200, accuracies, coverage=0.8, rng=rng)
+    sample = fs.datasets.simulate(1_200, accuracies, coverage=0.8, random_state=rng)
     codes, labels = np.asarray(sample.votes.codes), np.array(HOSTILE_CLASSES, object)
     raw: Any = labels[np.maximum(codes, 0)]
     raw[codes < 0] = None
@@ -53,7 +53,7 @@ def ordinary() -> dict[str, Any]:
     """Arguments of ``fs.report``: eight sources, one worse than chance, two that share errors, texts."""
     graph = fs.DependencyGraph(8, source_edges=[(0, 1)])
     accuracies = [0.8, 0.8, 0.85, 0.75, 0.7, 0.65, 0.75, 0.4]
-    sample = fs.datasets.simulate_graph(2_000, graph, accuracies, coverage=0.8, rng=np.random.default_rng(3))
+    sample = fs.datasets.simulate_graph(2_000, graph, accuracies, coverage=0.8, random_state=3)
     names = [f"judge {letter}" for letter in "ABCDEFGH"]
     votes = fs.Votes(sample.votes.codes, ("ham", "spam"), tuple(names))
     data = [{"text": f"The text of item {i}, which goes on for a while.", "length": i} for i in range(2_000)]

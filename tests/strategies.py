@@ -33,7 +33,7 @@ def votes_of(codes: np.ndarray, n_classes: int) -> fs.Votes:
 
 def draw(accuracies, n=4_000, seed=0, **options):
     """A sample of sources of the given accuracies."""
-    return fs.datasets.simulate(n, accuracies, rng=np.random.default_rng(seed), **options)
+    return fs.datasets.simulate(n, accuracies, random_state=seed, **options)
 
 
 def graph_of(source_task, task_edges=(), source_edges=()) -> fs.DependencyGraph:

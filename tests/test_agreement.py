@@ -56,7 +56,7 @@ def test_the_strongest_pairs_come_first():
 
 
 def test_copies_are_found():
-    sample = fs.datasets.simulate(3_000, [0.8, 0.75, 0.7, 0.65], rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(3_000, [0.8, 0.75, 0.7, 0.65], random_state=0)
     doubled = np.column_stack([sample.votes.codes, sample.votes.codes[:, 0]])
     assert agreement(doubled).duplicates == (("source 0", "source 4"),)
     assert agreement(sample.votes).duplicates == ()
@@ -77,7 +77,7 @@ def test_dependence_of_two_classes_is_the_correlation_within_them():
 
 
 def test_right_probabilities_in_the_place_of_labels_are_right_on_average():
-    sample = fs.datasets.simulate(30_000, [0.8, 0.75, 0.7, 0.7, 0.65], rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(30_000, [0.8, 0.75, 0.7, 0.7, 0.65], random_state=0)
     model = fs.LabelModel(method="covariance").fit(sample.votes)
     found = dependence_given_truth(sample.votes, posterior=model.predict_proba(sample.votes))
     off = found[~np.eye(5, dtype=bool)]

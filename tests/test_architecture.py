@@ -19,6 +19,7 @@ LAYERS = {
     "_registry": 0,
     "exceptions": 0,
     "kernels": 0,
+    "_random": 1,
     "_remarks": 1,
     "votes": 1,
     "io": 1,
@@ -41,6 +42,7 @@ LAYERS = {
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
+    "_random": {"numpy"},
     "_values": {"numpy"},
     "kernels": {"numpy", "numba"},
     "votes": NUMERIC | {"narwhals"},

@@ -21,7 +21,7 @@ from tests.strategies import vote_matrices
 def sample(n=6_000, m=6, n_classes=2, seed=0):
     rng = np.random.default_rng(seed)
     accuracies = rng.uniform(0.6, 0.9, m)
-    votes = fs.datasets.simulate(n, accuracies, coverage=0.8, rng=rng).votes.codes
+    votes = fs.datasets.simulate(n, accuracies, coverage=0.8, random_state=rng).votes.codes
     if n_classes == 2:
         return np.asarray(votes)
     truth = rng.integers(0, n_classes, n)
@@ -149,7 +149,7 @@ def test_too_many_distinct_rows_leave_the_counts(monkeypatch):
 def test_a_graph_and_a_learned_graph():
     rng = np.random.default_rng(0)
     alike = fs.DependencyGraph(6, source_edges=[(0, 1)])
-    votes = fs.datasets.simulate_graph(8_000, alike, 0.75, rng=rng).votes.codes
+    votes = fs.datasets.simulate_graph(8_000, alike, 0.75, random_state=rng).votes.codes
     parts = cut(votes, [3_000])
     for graph in (alike, "learn"):
         whole, model = fs.LabelModel(graph).fit(votes), fs.LabelModel(graph).fit(fs.VoteChunks(parts))
@@ -161,7 +161,7 @@ def test_a_graph_and_a_learned_graph():
 def test_a_learned_graph_of_too_many_rows_reads_twice(monkeypatch):
     monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 20)
     alike = fs.DependencyGraph(6, source_edges=[(0, 1)])
-    votes = fs.datasets.simulate_graph(8_000, alike, 0.75, rng=np.random.default_rng(0)).votes.codes
+    votes = fs.datasets.simulate_graph(8_000, alike, 0.75, random_state=0).votes.codes
     model = fs.LabelModel("learn", method="covariance", class_balance="uniform")
     assert model.fit(fs.VoteChunks([votes])).graph_ == alike
     with pytest.raises(VotesError, match=r"can be read only once.*Pass something that can be read again"):

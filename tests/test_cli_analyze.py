@@ -27,8 +27,8 @@ def test_analyze_says_what_the_library_says(folder):
     said = run("analyze", "judged.csv", "--gold", "truth")
     chunk = open_votes("judged.csv", gold="truth").read()
     model = fs.LabelModel().fit(chunk.votes)
-    assert str(fs.summarize(chunk.votes, chunk.gold, model)) in said
-    for sentence in in_words(chunk.votes, chunk.gold, model):
+    assert str(fs.summarize(chunk.votes, chunk.gold, model=model)) in said
+    for sentence in in_words(chunk.votes, chunk.gold, model=model):
         assert f"- {sentence}\n" in said
     assert "Pairs that agree most beyond chance" in said
     assert re.search(r"^majority vote +\d", said, re.MULTILINE)

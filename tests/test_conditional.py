@@ -155,7 +155,7 @@ def test_any_votes_give_probabilities_or_a_refusal(method, votes, data):
 
 
 def test_float_weights_and_a_constant_source_do_no_harm():
-    sample = fs.datasets.simulate(500, [0.8, 0.75, 0.7, 0.7], rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(500, [0.8, 0.75, 0.7, 0.7], random_state=0)
     votes = np.column_stack([sample.votes.codes, np.zeros(500, np.int8)])
     for seed in range(40):
         with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
@@ -180,9 +180,7 @@ def test_counts_alone_keep_an_even_balance_and_say_so():
 
 
 def test_an_estimated_balance_helps_symmetric_methods_too():
-    sample = fs.datasets.simulate(
-        5_000, [0.95, 0.9, 0.9, 0.85], class_balance=[0.9, 0.1], rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate(5_000, [0.95, 0.9, 0.9, 0.85], class_balance=[0.9, 0.1], random_state=0)
     model = fs.LabelModel(class_balance="estimate").fit(sample.votes)
     assert model.class_balance_[1] == pytest.approx(0.1, abs=0.02)
     assert model.score(sample.votes, sample.y) > 0.98
@@ -284,9 +282,7 @@ def _score(method, balance, votes, y) -> float | None:
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5])
 def test_an_always_yes_source_changes_nothing(p):
-    sample = fs.datasets.simulate(
-        5_000, [0.8, 0.75, 0.7, 0.8, 0.7], class_balance=[1 - p, p], rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate(5_000, [0.8, 0.75, 0.7, 0.8, 0.7], class_balance=[1 - p, p], random_state=0)
     votes = sample.votes.codes
     yes = np.column_stack([votes, np.ones(5_000, np.int8)])
     with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
@@ -297,9 +293,7 @@ def test_an_always_yes_source_changes_nothing(p):
 
 @pytest.mark.parametrize("method", ["covariance", "quadratic", "triplet_mean"])
 def test_many_strong_sources_and_a_lopsided_balance_give_sure_labels(method):
-    sample = fs.datasets.simulate(
-        600, np.full(450, 0.9), class_balance=[0.01, 0.99], rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate(600, np.full(450, 0.9), class_balance=[0.01, 0.99], random_state=0)
     model = fs.LabelModel(method=method, class_balance=[0.01, 0.99])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fs.exceptions.SourceWarning)

@@ -21,7 +21,7 @@ from flyingsquid.exceptions import OptionError, VotesError
 
 @pytest.fixture(scope="module")
 def sample():
-    return fs.datasets.simulate(3_000, [0.95, 0.6, 0.6, 0.6, 0.6], coverage=0.9, rng=np.random.default_rng(0))
+    return fs.datasets.simulate(3_000, [0.95, 0.6, 0.6, 0.6, 0.6], coverage=0.9, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def by_hand(model, votes):
 
 
 def test_the_score_is_as_stated_and_the_highest_come_first(model, sample):
-    found = contested_rows(model, sample.votes, n=8, y=sample.y)
+    found = contested_rows(model, sample.votes, y=sample.y, n=8)
     score = by_hand(model, sample.votes)
     assert [row.score for row in found.unsure] == pytest.approx(
         sorted(set(score.round(12)), reverse=True)[:8], abs=1e-9
@@ -85,7 +85,7 @@ def test_rows_of_sparse_votes_and_many_classes():
 
 def test_several_tasks_are_looked_at_one_by_one():
     graph = fs.DependencyGraph.chain(2, 3)
-    clips = fs.datasets.simulate_graph(500, graph, 0.75, rng=np.random.default_rng(0))
+    clips = fs.datasets.simulate_graph(500, graph, 0.75, random_state=0)
     model = fs.LabelModel(graph).fit(clips.votes)
     with pytest.raises(OptionError, match="2 tasks"):
         contested_rows(model, clips.votes)
@@ -97,7 +97,7 @@ def test_several_tasks_are_looked_at_one_by_one():
 
 
 def test_buckets_hold_every_item_once(model, sample):
-    table = disagreement_buckets(sample.votes, model, sample.y).to_dict()
+    table = disagreement_buckets(sample.votes, sample.y, model=model).to_dict()
     assert sum(table["items"]) == sample.votes.n_items
     assert sum(table["share"]) == pytest.approx(1)
     right = sum(a * k for a, k in zip(table["accuracy"], table["known"], strict=True))
@@ -153,9 +153,7 @@ def test_calibration_counts_every_item(pairs, bins):
 
 
 def test_calibration_of_many_classes_is_of_the_label():
-    sample = fs.datasets.simulate_graph(
-        2_000, fs.DependencyGraph(5), 0.7, n_classes=3, rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate_graph(2_000, fs.DependencyGraph(5), 0.7, n_classes=3, random_state=0)
     model = fs.LabelModel().fit(sample.votes)
     found = calibration(model, sample.votes, sample.y)
     assert found.event == "P(label is right)"

@@ -276,7 +276,7 @@ def test_the_linear_system_takes_three_dependent_sources_and_no_more():
     for largest in (3, 4):
         edges = [(a, b) for a in range(largest) for b in range(a)]
         graph = fs.DependencyGraph(8, source_edges=edges)
-        sample = fs.datasets.simulate_graph(4_000, graph, 0.75, class_balance=[0.2, 0.8], rng=rng)
+        sample = fs.datasets.simulate_graph(4_000, graph, 0.75, class_balance=[0.2, 0.8], random_state=rng)
         model = fs.LabelModel(graph, cliques="linear", class_balance=[0.2, 0.8])
         if largest == 3:
             assert model.fit(sample.votes).score(sample.votes, sample.y) > 0.85
@@ -287,7 +287,7 @@ def test_the_linear_system_takes_three_dependent_sources_and_no_more():
 
 def test_dependent_sources_that_refuse_are_silent_like_others():
     graph = fs.DependencyGraph(5, source_edges=[(0, 1)])
-    sample = fs.datasets.simulate_graph(2_000, graph, 0.8, coverage=0.7, rng=np.random.default_rng(13))
+    sample = fs.datasets.simulate_graph(2_000, graph, 0.8, coverage=0.7, random_state=13)
     codes = np.array(sample.votes.codes)
     refused = np.where((codes == -1) & (np.arange(len(codes)) % 2 == 0)[:, None], -2, codes)
     model = fs.LabelModel(graph).fit(sample.votes)

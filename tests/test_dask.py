@@ -148,9 +148,9 @@ def test_chunks_of_votes_keep_their_convention(client, codes):
 
 def test_tasks_and_learned_graphs(client):
     graph = fs.DependencyGraph.chain(3, 3)
-    votes = fs.datasets.simulate_graph(
-        900, graph, [0.9, 0.8, 0.7] * 3, rng=np.random.default_rng(0)
-    ).votes.codes.reshape(900, 3, 3)
+    votes = fs.datasets.simulate_graph(900, graph, [0.9, 0.8, 0.7] * 3, random_state=0).votes.codes.reshape(
+        900, 3, 3
+    )
     array = da.from_array(votes, chunks=(400, 2, 3))
     assert fs.Moments.of(array, graph) == fs.Moments.of(votes, graph)
     here, there = fs.LabelModel(graph).fit(votes), fs.LabelModel(graph).fit(array)

@@ -24,7 +24,7 @@ def history(values, *, error=0.01, window=1_000, pace=500):
 @pytest.mark.parametrize("kind", ["none", "sudden", "gradual", "periodic"])
 def test_simulated_sources_are_as_good_as_they_are_said_to_be(kind):
     stream = fs.datasets.simulate_drift(
-        60_000, BEFORE, AFTER, kind=kind, period=20_000, coverage=0.5, rng=np.random.default_rng(0)
+        60_000, BEFORE, AFTER, kind=kind, period=20_000, coverage=0.5, random_state=0
     )
     codes = np.asarray(stream.votes.codes)
     for part in np.split(np.arange(60_000), 6):
@@ -45,7 +45,7 @@ def test_simulated_sources_are_as_good_as_they_are_said_to_be(kind):
     "options", [{"kind": "odd"}, {"at": 0}, {"period": 1}, {"after": [0.5]}, {"after": [0.5, 0.5, 2]}]
 )
 def test_drift_that_cannot_be_is_refused(options):
-    arguments = {"before": BEFORE, "after": AFTER, "rng": np.random.default_rng(0), **options}
+    arguments = {"before": BEFORE, "after": AFTER, "random_state": 0, **options}
     with pytest.raises(OptionError):
         fs.datasets.simulate_drift(100, **arguments)
 

@@ -22,9 +22,7 @@ from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 
 
 def draw(n=3_000, seed=0, coverage=0.6):
-    sample = fs.datasets.simulate(
-        n, accuracies=[0.85, 0.75, 0.7, 0.6], coverage=coverage, rng=np.random.default_rng(seed)
-    )
+    sample = fs.datasets.simulate(n, accuracies=[0.85, 0.75, 0.7, 0.6], coverage=coverage, random_state=seed)
     X = np.random.default_rng(seed + 1).normal(sample.y[:, None], 1.0, (n, 3))
     return X, sample.votes, sample.y
 
@@ -206,7 +204,7 @@ def test_what_cannot_be_trained_is_named(data):
     with pytest.raises(IncompatibleError, match="X has 10 rows, and proba has 3000"):
         fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X[:10], votes)
     graph = fs.DependencyGraph.chain(2, 3)
-    sample = fs.datasets.simulate_graph(200, graph, 0.8, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate_graph(200, graph, 0.8, random_state=0)
     with pytest.raises(IncompatibleError, match="an end model learns one task"):
         fs.WeaklySupervisedClassifier(LogisticRegression(), fs.LabelModel(graph)).fit(X[:200], sample.votes)
 

@@ -298,11 +298,11 @@ def test_signed_votes_are_asked_for_by_name():
 
 def test_every_kind_of_fit_says_who_did_not_vote():
     rng = np.random.default_rng(0)
-    binary = fs.datasets.simulate(2_000, [0.8, 0.75, 0.7, 0.7], rng=rng).votes
+    binary = fs.datasets.simulate(2_000, [0.8, 0.75, 0.7, 0.7], random_state=rng).votes
     graph = fs.DependencyGraph(4, source_edges=[(2, 3)])
-    three = fs.datasets.simulate_graph(2_000, fs.DependencyGraph(4), 0.7, n_classes=3, rng=rng).votes
+    three = fs.datasets.simulate_graph(2_000, fs.DependencyGraph(4), 0.7, n_classes=3, random_state=rng).votes
     chain = fs.DependencyGraph.chain(2, 4)
-    clips = fs.datasets.simulate_graph(2_000, chain, 0.75, rng=rng).votes
+    clips = fs.datasets.simulate_graph(2_000, chain, 0.75, random_state=rng).votes
     explained = [
         fs.LabelModel(method="triplet_mean").fit(binary).explain([1, -1, 1, -1]),
         fs.LabelModel(method="covariance").fit(binary).explain([1, -1, 1, -1]),

@@ -13,7 +13,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.extra
 
-SAMPLE = fs.datasets.simulate(1_000, [0.9, 0.8, 0.8, 0.7], coverage=0.8, rng=np.random.default_rng(0))
+SAMPLE = fs.datasets.simulate(1_000, [0.9, 0.8, 0.8, 0.7], coverage=0.8, random_state=0)
 CODES = np.asarray(SAMPLE.votes.codes)
 
 

@@ -108,7 +108,7 @@ def test_an_array_is_no_table():
 
 def test_a_model_takes_frames_and_matches_columns_by_name():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], rng=rng)
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=rng)
     frame = pd.DataFrame(sample.votes.codes, columns=["a", "b", "c"])
     model = fs.LabelModel().fit(frame)
     assert model.source_names_ == ("a", "b", "c")

@@ -48,7 +48,7 @@ def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, lis
     if kind == "symmetric":
         p = rng.uniform(0.2, 0.8)
         sample = fs.datasets.simulate(
-            2_000, rng.uniform(0.55, 0.9, 6), coverage=0.7, class_balance=[1 - p, p], rng=rng
+            2_000, rng.uniform(0.55, 0.9, 6), coverage=0.7, class_balance=[1 - p, p], random_state=rng
         )
         return sample.votes, sample.y, [1 - p, p]
     star = AnyStar.random(rng, 6) if kind == "any" else panel(kind, rng.choice([0.1, 0.3, 0.5]), rng)
@@ -83,7 +83,7 @@ def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
 @pytest.mark.parametrize("method", METHODS)
 def test_known_labels_repair_an_adversarial_majority(method):
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], rng=rng)
+    sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], random_state=rng)
     gold = some_known(sample.y, 20, rng)
     assert fs.LabelModel(method=method).fit(sample.votes).score(sample.votes, sample.y) < 0.2
     model = fs.LabelModel(method=method).fit(sample.votes, gold=gold)
@@ -93,7 +93,7 @@ def test_known_labels_repair_an_adversarial_majority(method):
 
 def test_known_labels_settle_signs_that_are_open():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(4_000, [0.8, 0.8, 0.7, 0.2, 0.2, 0.3], rng=rng)
+    sample = fs.datasets.simulate(4_000, [0.8, 0.8, 0.7, 0.2, 0.2, 0.3], random_state=rng)
     with pytest.raises(NotIdentifiableError):
         fs.LabelModel(method="triplet_mean").fit(sample.votes)
     model = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=some_known(sample.y, 20, rng))
@@ -102,7 +102,7 @@ def test_known_labels_settle_signs_that_are_open():
 
 def test_an_anchor_outranks_known_labels():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.8, 0.7], rng=rng)
+    sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.8, 0.7], random_state=rng)
     gold = some_known(sample.y, 20, rng)
     model = fs.LabelModel(signs=dict.fromkeys(range(4), -1)).fit(sample.votes, gold=gold)
     assert (model.accuracies_ < 0.5).all()
@@ -125,7 +125,7 @@ def test_many_known_labels_outweigh_a_wrong_model():
 
 def test_the_balance_joins_votes_and_known_labels_unless_it_was_given():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(2_000, [0.8, 0.75, 0.7, 0.8], class_balance=[0.8, 0.2], rng=rng)
+    sample = fs.datasets.simulate(2_000, [0.8, 0.75, 0.7, 0.8], class_balance=[0.8, 0.2], random_state=rng)
     gold = some_known(sample.y, 100, rng)
     model = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=gold)
     assert model.class_balance_[1] == pytest.approx(0.2, abs=0.05)
@@ -136,7 +136,7 @@ def test_the_balance_joins_votes_and_known_labels_unless_it_was_given():
 
 def test_intervals_shrink_with_known_labels():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(1_000, [0.8, 0.75, 0.7], rng=rng)
+    sample = fs.datasets.simulate(1_000, [0.8, 0.75, 0.7], random_state=rng)
     few, many = (
         np.diff(
             fs.LabelModel(method="triplet_mean")
@@ -149,7 +149,7 @@ def test_intervals_shrink_with_known_labels():
 
 
 def test_gold_of_any_kind_is_read_and_bad_gold_is_located():
-    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
     codes = np.where(np.arange(500) < 50, sample.y, -1)
     expected = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=codes).predict_proba(sample.votes)
     for gold in (
@@ -172,7 +172,7 @@ def test_gold_of_any_kind_is_read_and_bad_gold_is_located():
 
 def test_weights_count_known_items_too():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], rng=rng)
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=rng)
     gold = some_known(sample.y, 50, rng)
     tripled = fs.Votes(np.tile(sample.votes.codes, (3, 1)), (0, 1))
     a = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=gold, sample_weight=3)
@@ -182,7 +182,7 @@ def test_weights_count_known_items_too():
 
 def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], rng=rng)
+    sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], random_state=rng)
     model = fs.LabelModel(method="triplet_mean").fit(
         sample.votes[:1_000], gold=some_known(sample.y[:1_000], 50, rng)
     )
@@ -201,7 +201,7 @@ def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
 def test_intervals_with_known_labels_cover_the_truth(method, n_gold):
     rng, truth, inside = np.random.default_rng(0), np.array([0.85, 0.8, 0.75, 0.7, 0.65]), []
     for _ in range(150):
-        sample = fs.datasets.simulate(1_000, truth, rng=rng)
+        sample = fs.datasets.simulate(1_000, truth, random_state=rng)
         model = fs.LabelModel(method=method).fit(sample.votes, gold=some_known(sample.y, n_gold, rng))
         low, high = model.accuracies_interval_.T
         inside.append((low <= truth) & (truth <= high))
@@ -210,7 +210,7 @@ def test_intervals_with_known_labels_cover_the_truth(method, n_gold):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_known_labels_on_every_item_leave_good_sources_good(method):
-    sample = fs.datasets.simulate(1_000, [0.95, 0.8, 0.7, 0.99], rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(1_000, [0.95, 0.8, 0.7, 0.99], random_state=0)
     votes = sample.votes.codes.copy()
     votes[:, 3] = sample.y  # never wrong
     model = fs.LabelModel(method=method).fit(votes, gold=sample.y)
@@ -223,9 +223,7 @@ def test_a_few_labels_do_no_harm(n_known):
     """They neither undo the even balance nor flip sources that are clearly good."""
     without, with_labels = [], []
     for seed in range(40):
-        sample = fs.datasets.simulate(
-            400, [0.85, 0.75, 0.7, 0.65], coverage=0.7, rng=np.random.default_rng(seed)
-        )
+        sample = fs.datasets.simulate(400, [0.85, 0.75, 0.7, 0.65], coverage=0.7, random_state=seed)
         gold = np.where(np.arange(400) < n_known, sample.y, -1)
         without.append(fs.LabelModel(method="triplet_mean").fit(sample.votes).score(sample.votes, sample.y))
         with_labels.append(

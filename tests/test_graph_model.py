@@ -327,7 +327,7 @@ def test_errors_shrink_with_the_root_of_the_number_of_items(name, method):
 def test_declared_dependencies_that_are_absent_cost_little(edges, coverage):
     rng, with_edges, without = np.random.default_rng(0), [], []
     for _ in range(20):
-        sample = fs.datasets.simulate(10_000, rng.uniform(0.6, 0.9, 10), coverage=coverage, rng=rng)
+        sample = fs.datasets.simulate(10_000, rng.uniform(0.6, 0.9, 10), coverage=coverage, random_state=rng)
         declared = fs.LabelModel(fs.DependencyGraph(10, source_edges=edges)).fit(sample.votes)
         with_edges.append(declared.score(sample.votes, sample.y))
         without.append(fs.LabelModel().fit(sample.votes).score(sample.votes, sample.y))
@@ -337,7 +337,7 @@ def test_declared_dependencies_that_are_absent_cost_little(edges, coverage):
 def test_declaring_a_copied_source_helps():
     """Two sources that copy a third one: declared, they count about once."""
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(5_000, [0.65, 0.8, 0.8, 0.8, 0.75], rng=rng)
+    sample = fs.datasets.simulate(5_000, [0.65, 0.8, 0.8, 0.8, 0.75], random_state=rng)
     codes = np.asarray(sample.votes.codes)
     copies = np.where(rng.random((5_000, 2)) < 0.9, codes[:, :1], rng.integers(0, 2, (5_000, 2)))
     votes = np.column_stack([copies, codes]).astype(np.int8)
@@ -744,7 +744,7 @@ def test_errors_persist_under_a_given_joint_table_too():
     graph = fs.DependencyGraph.chain(2, 4)
     votes = fs.datasets.simulate_sequence(
         4_000, [0.7] * 4, persistence=0.5, error_persistence=0.6, lengths=[2] * 2_000,
-        rng=np.random.default_rng(0),
+        random_state=0,
     ).votes  # fmt: skip
     stacked = np.asarray(votes.codes).reshape(2_000, 2, 4)
     model = fs.LabelModel(graph, class_balance=[[0.375, 0.125], [0.125, 0.375]], temper="auto").fit(stacked)
@@ -767,7 +767,7 @@ def test_the_error_of_a_pair_of_tasks_is_calibrated():
 
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_the_likelihood_is_a_distribution_whatever_the_balance():
-    sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7, 0.65], coverage=0.6, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7, 0.65], coverage=0.6, random_state=0)
     every = fs.Votes(all_patterns(4, 2), (0, 1))
     sums = []
     for p in (0.1, 0.5):
@@ -780,9 +780,7 @@ def test_the_likelihood_is_a_distribution_whatever_the_balance():
 
 
 def test_three_dependent_sources_need_more_than_a_hair_of_imbalance_for_the_linear_system():
-    sample = fs.datasets.simulate(
-        4_000, [0.85, 0.75, 0.7, 0.65, 0.85, 0.75], coverage=0.7, rng=np.random.default_rng(2)
-    )
+    sample = fs.datasets.simulate(4_000, [0.85, 0.75, 0.7, 0.65, 0.85, 0.75], coverage=0.7, random_state=2)
     graph = fs.DependencyGraph(6, source_edges=[(0, 1), (1, 2), (0, 2)])
     with pytest.raises(NotIdentifiableError, match=r"E\[Y\] = 0\.002 .* too close to 0 at 4,000 items"):
         fs.LabelModel(graph, cliques="linear", class_balance=[0.499, 0.501]).fit(sample.votes)
@@ -790,7 +788,7 @@ def test_three_dependent_sources_need_more_than_a_hair_of_imbalance_for_the_line
 
 def test_triplets_that_no_truth_separates_are_refused():
     graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
-    votes = fs.datasets.simulate(2_000, [0.8] * 6, rng=np.random.default_rng(0)).votes
+    votes = fs.datasets.simulate(2_000, [0.8] * 6, random_state=0).votes
     good = [(0, 2, 3), (1, 4, 5)]
     fs.LabelModel(graph, method="triplet", triplets=good).fit(votes)
     with pytest.raises(OptionError, match="which the truth of no task separates"):

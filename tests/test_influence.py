@@ -14,9 +14,7 @@ from flyingsquid.models import learning_curve, leave_one_out
 
 @pytest.fixture(scope="module")
 def sample():
-    return fs.datasets.simulate(
-        3_000, [0.9, 0.75, 0.7, 0.7, 0.65], coverage=0.9, rng=np.random.default_rng(0)
-    )
+    return fs.datasets.simulate(3_000, [0.9, 0.75, 0.7, 0.7, 0.65], coverage=0.9, random_state=0)
 
 
 OPTIONS = [{}, {"method": "triplet_mean"}, {"method": "covariance"}, {"graph": "learn"}]
@@ -83,14 +81,14 @@ def test_known_labels_of_the_fit_are_asked_for(sample):
     assert np.isfinite(leave_one_out(model, sample.votes, gold=gold).changed).all()
     rng = np.random.default_rng(0)
     with pytest.raises(OptionError, match="gold="):
-        learning_curve(model, sample.votes, rng=rng)
-    curve = learning_curve(model, sample.votes, rng=rng, gold=gold, sizes=[1_000, 3_000], repeats=1)
+        learning_curve(model, sample.votes, random_state=rng)
+    curve = learning_curve(model, sample.votes, random_state=rng, gold=gold, sizes=[1_000, 3_000], repeats=1)
     assert (curve.same[-1] == 1).all()
 
 
 def test_learning_curves_settle(sample):
     model = fs.LabelModel().fit(sample.votes)
-    curve = learning_curve(model, sample.votes, sample.y, rng=np.random.default_rng(0), repeats=4)
+    curve = learning_curve(model, sample.votes, sample.y, random_state=0, repeats=4)
     assert curve.sizes[-1] == 3_000
     assert (np.diff(curve.sizes) > 0).all()
     assert (curve.same[-1] == 1).all()
@@ -103,8 +101,7 @@ def test_learning_curves_settle(sample):
 def test_the_same_generator_gives_the_same_curve(sample):
     model = fs.LabelModel(method="triplet_mean").fit(sample.votes)
     first, second = (
-        learning_curve(model, sample.votes, rng=np.random.default_rng(7), sizes=[100, 1_000], repeats=2)
-        for _ in range(2)
+        learning_curve(model, sample.votes, random_state=7, sizes=[100, 1_000], repeats=2) for _ in range(2)
     )
     np.testing.assert_array_equal(first.same, second.same)
     assert first.accuracy is None
@@ -116,14 +113,14 @@ def test_bad_inputs_are_named(sample):
     rng = np.random.default_rng(0)
     for sizes in ([], [0, 10], [10, 5], [10_000]):
         with pytest.raises(OptionError, match="sizes"):
-            learning_curve(model, sample.votes, rng=rng, sizes=sizes)
+            learning_curve(model, sample.votes, random_state=rng, sizes=sizes)
     with pytest.raises(OptionError, match="repeats"):
-        learning_curve(model, sample.votes, rng=rng, repeats=0)
-    with pytest.raises(OptionError, match="Generator"):
-        learning_curve(model, sample.votes, rng=0)
+        learning_curve(model, sample.votes, random_state=rng, repeats=0)
+    with pytest.raises(OptionError, match="random_state"):
+        learning_curve(model, sample.votes, random_state="0")
     with pytest.raises(OptionError, match="LabelModel or MajorityVote"):
         leave_one_out(fs.SequenceLabelModel().fit(sample.votes), sample.votes)
     graph = fs.DependencyGraph.chain(2, 3)
-    clips = fs.datasets.simulate_graph(500, graph, 0.75, rng=rng)
+    clips = fs.datasets.simulate_graph(500, graph, 0.75, random_state=rng)
     with pytest.raises(OptionError, match="several tasks"):
         leave_one_out(fs.LabelModel(graph).fit(clips.votes), clips.votes)

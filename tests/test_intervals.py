@@ -27,7 +27,7 @@ def test_intervals_of_symmetric_methods_cover_the_truth(method, p):
     rng, inside = np.random.default_rng(0), []
     for _ in range(500):
         votes = fs.datasets.simulate(
-            2_000, ACCURACIES, coverage=COVERAGE, class_balance=[1 - p, p], rng=rng
+            2_000, ACCURACIES, coverage=COVERAGE, class_balance=[1 - p, p], random_state=rng
         ).votes
         inside.append(covers(fs.LabelModel(method=method, class_balance=[1 - p, p]).fit(votes), ACCURACIES))
     assert 0.92 <= np.mean(inside) <= 0.98

@@ -25,7 +25,7 @@ def flat(comparison) -> list[float]:
 
 @pytest.fixture(scope="module")
 def sample():
-    return fs.datasets.simulate(6_000, [0.9, 0.8, 0.7, 0.6], coverage=0.7, rng=np.random.default_rng(0))
+    return fs.datasets.simulate(6_000, [0.9, 0.8, 0.7, 0.6], coverage=0.7, random_state=0)
 
 
 @settings(max_examples=20, deadline=None)
@@ -87,7 +87,7 @@ def test_clips_hold_every_row(n, length, s):
 def test_clip_length():
     assert clip_length(fs.LabelModel()) == clip_length(fs.MajorityVote()) == 1
     graph = fs.DependencyGraph.chain(3, 3)
-    clip = fs.datasets.simulate_graph(500, graph, 0.8, rng=np.random.default_rng(0))
+    clip = fs.datasets.simulate_graph(500, graph, 0.8, random_state=0)
     assert clip_length(fs.LabelModel(graph).fit(clip.votes)) == 3
 
 

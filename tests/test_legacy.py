@@ -129,7 +129,7 @@ def test_a_chain_learns_how_tasks_depend_where_no_balance_is_given():
 def test_hundreds_of_tasks_are_labelled_and_only_enumeration_is_refused():
     v = 300
     graph = fs.DependencyGraph.chain(v, 3)
-    sample = fs.datasets.simulate_graph(400, graph, 0.8, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate_graph(400, graph, 0.8, random_state=0)
     votes = 2 * sample.votes.codes - 1
     label_model = LabelModel(3 * v, v, list(graph.task_edges), [(i, i // 3) for i in range(3 * v)])
     label_model.fit(votes)
@@ -153,9 +153,7 @@ def test_hundreds_of_tasks_are_labelled_and_only_enumeration_is_refused():
 @pytest.fixture(scope="module")
 def sample():
     """Signed votes of five sources, the last worse than random, and the truth."""
-    drawn = fs.datasets.simulate(
-        4_000, accuracies=[0.9, 0.8, 0.75, 0.7, 0.3], coverage=0.8, rng=np.random.default_rng(1)
-    )
+    drawn = fs.datasets.simulate(4_000, accuracies=[0.9, 0.8, 0.75, 0.7, 0.3], coverage=0.8, random_state=1)
     votes = np.where(drawn.votes.codes < 0, 0, 2 * drawn.votes.codes - 1)
     return votes, 2 * drawn.y[:, None] - 1
 
@@ -213,9 +211,7 @@ def test_a_combination_that_cannot_happen_is_next_to_impossible():
 
 def test_repair_is_on_unless_both_options_are_off(sample):
     """Votes of a balance that the one given does not fit: tables fall below 0."""
-    drawn = fs.datasets.simulate(
-        500, accuracies=[0.95, 0.9, 0.9], class_balance=[0.1, 0.9], rng=np.random.default_rng(0)
-    )
+    drawn = fs.datasets.simulate(500, accuracies=[0.95, 0.9, 0.9], class_balance=[0.1, 0.9], random_state=0)
     votes = 2 * drawn.votes.codes - 1
     with pytest.warns(SourceWarning, match="do not fit the class balance"):
         repaired = fitted(votes, class_balance=[0.7, 0.3])
@@ -260,7 +256,7 @@ def test_a_seed_draws_triplets_and_none_takes_the_best(sample):
 def test_drawn_triplets_are_ones_that_the_graph_allows(options):
     label_model = LabelModel(9, **options)
     graph = label_model._graph
-    drawn = fs.datasets.simulate_graph(3_000, graph, 0.8, rng=np.random.default_rng(3))
+    drawn = fs.datasets.simulate_graph(3_000, graph, 0.8, random_state=3)
     label_model.fit(2 * drawn.votes.codes - 1, solve_method="triplet")
     right = np.array(label_model.estimated_accuracies())
     assert right.min() > 0.6
@@ -436,15 +432,13 @@ def test_votes_are_checked(sample):
 
 
 def test_half_of_the_sources_against_the_other_half_is_no_reason_to_call_all_good():
-    drawn = fs.datasets.simulate(3_000, accuracies=[0.8] * 3 + [0.2] * 3, rng=np.random.default_rng(0))
+    drawn = fs.datasets.simulate(3_000, accuracies=[0.8] * 3 + [0.2] * 3, random_state=0)
     with pytest.raises(NotIdentifiableError, match="contradict each other"):
         fitted(2 * drawn.votes.codes - 1)
 
 
 def test_two_sources_are_judged_by_a_lopsided_balance():
-    drawn = fs.datasets.simulate(
-        3_000, accuracies=[0.8, 0.7], class_balance=[0.2, 0.8], rng=np.random.default_rng(0)
-    )
+    drawn = fs.datasets.simulate(3_000, accuracies=[0.8, 0.7], class_balance=[0.2, 0.8], random_state=0)
     votes = 2 * drawn.votes.codes - 1
     label_model = fitted(votes, class_balance=[0.2, 0.8], solve_method="independencies")
     np.testing.assert_allclose(label_model.estimated_accuracies(), [0.8, 0.7], atol=0.03)

@@ -28,18 +28,14 @@ def signed(votes):
 
 @pytest.fixture(scope="module")
 def votes():
-    drawn = fs.datasets.simulate(
-        1_000, accuracies=[0.9, 0.8, 0.7, 0.7], coverage=0.8, rng=np.random.default_rng(0)
-    )
+    drawn = fs.datasets.simulate(1_000, accuracies=[0.9, 0.8, 0.7, 0.7], coverage=0.8, random_state=0)
     return signed(drawn.votes)
 
 
 @pytest.fixture(scope="module")
 def clips():
     graph = fs.DependencyGraph.chain(3, 4)
-    return signed(
-        fs.datasets.simulate_graph(1_000, graph, 0.8, coverage=0.8, rng=np.random.default_rng(0)).votes
-    )
+    return signed(fs.datasets.simulate_graph(1_000, graph, 0.8, coverage=0.8, random_state=0).votes)
 
 
 def as_classes(votes) -> fs.Votes:

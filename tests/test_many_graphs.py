@@ -213,7 +213,7 @@ def test_labels_are_nearly_those_of_bayes_rule(n_classes, method):
 def frames():
     graph = fs.DependencyGraph.chain(4, 4, source_edges=[(0, 1)])
     sample = fs.datasets.simulate_graph(
-        20_000, graph, [0.8, 0.7, 0.75, 0.65] * 4, coverage=0.8, n_classes=3, rng=np.random.default_rng(0)
+        20_000, graph, [0.8, 0.7, 0.75, 0.65] * 4, coverage=0.8, n_classes=3, random_state=0
     )
     return graph, sample
 
@@ -418,7 +418,7 @@ def test_errors_that_persist_are_seen_and_tempered():
         return -np.mean(np.log(np.take_along_axis(model.predict_proba(votes), truths[:, :, None], axis=2)))
 
     assert log_loss(tempered) < log_loss(plain) - 0.01
-    independent = fs.datasets.simulate_graph(6_000, graph, 0.7, n_classes=3, rng=rng)
+    independent = fs.datasets.simulate_graph(6_000, graph, 0.7, n_classes=3, random_state=rng)
     assert abs(np.mean(fs.LabelModel(graph).fit(independent.votes).excess_correlation_)) < 0.05
 
 
@@ -440,7 +440,7 @@ def test_a_silent_source_weighs_nothing():
 def test_a_graph_is_learned_and_used():
     truth = fs.DependencyGraph(8, source_edges=[(0, 1), (2, 3)])
     sample = fs.datasets.simulate_graph(
-        10_000, truth, 0.7, coverage=0.8, copying=0.7, n_classes=3, rng=np.random.default_rng(0)
+        10_000, truth, 0.7, coverage=0.8, copying=0.7, n_classes=3, random_state=0
     )
     model = fs.LabelModel("learn").fit(sample.votes)
     assert model.graph_ == truth
@@ -454,7 +454,7 @@ def test_a_graph_is_learned_and_used():
 
 def test_where_nothing_is_learned_there_is_no_graph():
     graph = fs.DependencyGraph(8)
-    sample = fs.datasets.simulate_graph(3_000, graph, 0.7, n_classes=3, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate_graph(3_000, graph, 0.7, n_classes=3, random_state=0)
     model = fs.LabelModel("learn").fit(sample.votes)
     assert model.graph_.is_trivial
     assert model.graph_.scores == {}
@@ -467,7 +467,7 @@ def test_a_learned_graph_that_leaves_too_little_is_left_out():
     graph = fs.DependencyGraph(8, source_edges=[(0, 1)])
     rng = np.random.default_rng(0)
     codes = np.asarray(
-        fs.datasets.simulate_graph(2_000, graph, 0.6, copying=0.9, n_classes=3, rng=rng).votes.codes
+        fs.datasets.simulate_graph(2_000, graph, 0.6, copying=0.9, n_classes=3, random_state=rng).votes.codes
     ).copy()
     codes[codes == 2] = -1  # nobody votes for the third class, so no view tells it apart
     votes = votes_of(codes, 3)
@@ -563,7 +563,7 @@ def test_the_simulator_draws_what_it_says():
         class_balance=[0.1, 0.2, 0.3, 0.4],
         n_classes=4,
         correlation=0.5,
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
     codes = np.asarray(sample.votes.codes)
     assert sample.votes.classes == (0, 1, 2, 3)
@@ -576,9 +576,7 @@ def test_the_simulator_draws_what_it_says():
         assert cast.mean() == pytest.approx(0.6, abs=0.01)
         assert np.mean(codes[cast, i] == truth[cast, i]) == pytest.approx(accuracy, abs=0.01)
     with pytest.raises(OptionError, match="no correlation below 0"):
-        fs.datasets.simulate_graph(
-            10, graph, 0.7, n_classes=3, correlation=-0.2, rng=np.random.default_rng(0)
-        )
+        fs.datasets.simulate_graph(10, graph, 0.7, n_classes=3, correlation=-0.2, random_state=0)
 
 
 @pytest.mark.parametrize("balance", [None, [0.2, 0.3, 0.5]])
@@ -588,7 +586,7 @@ def test_the_simulator_draws_what_it_says():
     ids=["pair", "chain"],
 )
 def test_files_of_sources_that_never_abstain_come_back(graph, balance, tmp_path):
-    votes = fs.datasets.simulate_graph(1_500, graph, 0.7, n_classes=3, rng=np.random.default_rng(0)).votes
+    votes = fs.datasets.simulate_graph(1_500, graph, 0.7, n_classes=3, random_state=0).votes
     model = fs.LabelModel(graph, class_balance=balance).fit(votes)
     assert model.confusion_.min() >= 0
     model.save(tmp_path / "m.fsq")

@@ -223,7 +223,7 @@ def test_score_is_the_share_of_known_entries():
 
 def test_scikit_learn_knows_it():
     rng = np.random.default_rng(0)
-    samples = [fs.datasets.simulate(600, [0.9, 0.8, 0.7, 0.7], rng=rng) for _ in range(2)]
+    samples = [fs.datasets.simulate(600, [0.9, 0.8, 0.7, 0.7], random_state=rng) for _ in range(2)]
     cube = np.stack([s.votes.codes for s in samples], axis=2)
     y = np.stack([s.y for s in samples], axis=1)
     model = fs.MultiLabelModel(fs.LabelModel(method="triplet_mean"), labels=["a", "b"])

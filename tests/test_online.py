@@ -49,7 +49,7 @@ SETTINGS = [
     ({"class_balance": [0.4, 0.6], "method": "triplet_mean"}, VOTES),
     ({"graph": PAIR, "method": "triplet_mean"}, VOTES),
     ({"graph": CHAIN, "method": "triplet_mean", "temper": "auto"},
-     fs.datasets.simulate_graph(3_000, CHAIN, 0.8, rng=np.random.default_rng(0)).votes.codes),
+     fs.datasets.simulate_graph(3_000, CHAIN, 0.8, random_state=0).votes.codes),
     ({}, many_votes()),
     ({"multiclass": "one_vs_rest", "method": "triplet_mean"}, many_votes()),
 ]  # fmt: skip
@@ -226,7 +226,9 @@ def test_predicting_before_any_votes_is_refused():
 def test_a_balance_that_comes_with_the_votes_is_the_prior_of_its_chunk():
     rng = np.random.default_rng(0)
     parts = [
-        fs.datasets.simulate(4_000, [0.85, 0.8, 0.75, 0.7], coverage=0.7, class_balance=[1 - p, p], rng=rng)
+        fs.datasets.simulate(
+            4_000, [0.85, 0.8, 0.75, 0.7], coverage=0.7, class_balance=[1 - p, p], random_state=rng
+        )
         for p in (0.2, 0.8)
     ]
     online = fs.OnlineLabelModel(window=8_000, method="triplet_mean")
@@ -245,7 +247,7 @@ def test_a_balance_that_comes_with_the_votes_is_the_prior_of_its_chunk():
 
 
 def test_balances_of_tasks():
-    clips = fs.datasets.simulate_graph(2_000, CHAIN, 0.8, rng=np.random.default_rng(0)).votes
+    clips = fs.datasets.simulate_graph(2_000, CHAIN, 0.8, random_state=0).votes
     online = fs.OnlineLabelModel(graph=CHAIN, method="triplet_mean")
     online.update(clips, class_balance=[[0.4, 0.6], [0.5, 0.5], [0.6, 0.4]])
     np.testing.assert_allclose(online.class_balance_, [[0.4, 0.6], [0.5, 0.5], [0.6, 0.4]])
@@ -434,7 +436,7 @@ def accuracy(model, stream, size=250):
 @pytest.mark.parametrize("kind", ["none", "sudden", "gradual", "periodic"])
 def test_the_window_of_its_own_choice_is_nearly_the_best_one(kind):
     stream = fs.datasets.simulate_drift(
-        20_000, BEFORE, AFTER, kind=kind, period=5_000, coverage=0.8, rng=np.random.default_rng(0)
+        20_000, BEFORE, AFTER, kind=kind, period=5_000, coverage=0.8, random_state=0
     )
     options = {"method": "triplet_mean", "refresh": 250}
     best = max(
@@ -444,7 +446,7 @@ def test_the_window_of_its_own_choice_is_nearly_the_best_one(kind):
 
 
 def test_the_window_shrinks_soon_after_a_sudden_change():
-    stream = fs.datasets.simulate_drift(24_000, BEFORE, AFTER, rng=np.random.default_rng(0))
+    stream = fs.datasets.simulate_drift(24_000, BEFORE, AFTER, random_state=0)
     online = fs.OnlineLabelModel("auto", method="triplet_mean")
     feed(online, np.asarray(stream.votes.codes)[:12_000])
     assert online.window_ > 4_000
@@ -454,7 +456,7 @@ def test_the_window_shrinks_soon_after_a_sudden_change():
 
 def test_changes_of_sources_are_found_and_said():
     stream = fs.datasets.simulate_drift(
-        30_000, [0.86, 0.8, 0.75, 0.7, 0.7], [0.61, 0.8, 0.75, 0.7, 0.7], rng=np.random.default_rng(3)
+        30_000, [0.86, 0.8, 0.75, 0.7, 0.7], [0.61, 0.8, 0.75, 0.7, 0.7], random_state=3
     )
     for options in ({"window": 2_000}, {"window": "auto"}, {"decay": 0.999}):
         online = fs.OnlineLabelModel(**options, method="triplet_mean", refresh=250)

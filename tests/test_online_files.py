@@ -15,7 +15,7 @@ from flyingsquid.io import State, read_state, write_state
 from tests.test_online import CHAIN, PAIR, VOTES, many_votes
 
 STREAM = fs.datasets.simulate_drift(
-    1_200, [0.9, 0.8, 0.7, 0.6, 0.7], [0.6, 0.8, 0.9, 0.7, 0.7], coverage=0.8, rng=np.random.default_rng(0)
+    1_200, [0.9, 0.8, 0.7, 0.6, 0.7], [0.6, 0.8, 0.9, 0.7, 0.7], coverage=0.8, random_state=0
 ).votes.codes
 WINDOWS = [{"window": 300}, {"window": "auto"}, {"decay": 0.99}]
 step = st.tuples(
@@ -80,7 +80,7 @@ SETTINGS = [
     ({"class_balance": [0.4, 0.6], "signs": {0: 1}}, VOTES),
     ({"graph": PAIR}, VOTES),
     ({"graph": CHAIN, "temper": "auto"},
-     fs.datasets.simulate_graph(1_000, CHAIN, 0.8, rng=np.random.default_rng(0)).votes.codes),
+     fs.datasets.simulate_graph(1_000, CHAIN, 0.8, random_state=0).votes.codes),
     ({"method": "auto", "new_classes": "add"}, many_votes()),
     ({"method": "agreement", "n_classes": 5}, many_votes()),
 ]  # fmt: skip

@@ -411,7 +411,7 @@ class TestWhatWasBroken:
 def test_known_labels_leave_the_closed_form_what_it_is():
     """Votes that look independent are fitted by covariances with known labels and without."""
     sample = fs.datasets.simulate(
-        20_000, [0.9, 0.8, 0.75, 0.7, 0.65], class_balance=[0.6, 0.4], rng=np.random.default_rng(0)
+        20_000, [0.9, 0.8, 0.75, 0.7, 0.65], class_balance=[0.6, 0.4], random_state=0
     )
     known = np.where(np.arange(20_000) < 50, sample.y, -1)
     plain, aided = fs.LabelModel().fit(sample.votes), fs.LabelModel().fit(sample.votes, gold=known)

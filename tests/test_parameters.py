@@ -26,7 +26,7 @@ CLIP = fs.DependencyGraph.chain(3, 4, source_edges=[(0, 1)])
     ],
 )
 def test_parameters_give_the_labels_of_the_model(graph, options):
-    sample = fs.datasets.simulate_graph(600, graph, 0.75, coverage=0.8, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate_graph(600, graph, 0.75, coverage=0.8, random_state=0)
     model = fs.LabelModel(None if graph.is_trivial else graph, **options).fit(sample.votes)
     found = posterior_parameters(model)
     evidence = found.emissions.evidence(sample.votes.codes)

@@ -21,9 +21,7 @@ HOSTILE = ["$\\frac{1}{", "<script>", "a\nb", "x" * 500, "\u202eabc", ""]
 
 @pytest.fixture(scope="module")
 def fitted():
-    sample = fs.datasets.simulate(
-        800, [0.9, 0.8, 0.75, 0.7, 0.65, 0.6], coverage=0.8, rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate(800, [0.9, 0.8, 0.75, 0.7, 0.65, 0.6], coverage=0.8, random_state=0)
     votes = fs.Votes(sample.votes.codes, sample.votes.classes, tuple(HOSTILE))
     return votes, sample.y, fs.LabelModel().fit(votes)
 
@@ -32,9 +30,9 @@ def pictures(votes, y, model):
     """Every picture by name: a function of axes, and how many of these it takes."""
     from flyingsquid import plot
 
-    summary = fs.summarize(votes, y, model)
+    summary = fs.summarize(votes, y, model=model)
     found = leave_one_out(model, votes, y)
-    curve = learning_curve(model, votes, y, rng=np.random.default_rng(0), sizes=[100, 800], repeats=2)
+    curve = learning_curve(model, votes, y, random_state=0, sizes=[100, 800], repeats=2)
     given = dependence_given_truth(votes, y)
     counted = fs.MajorityVote().fit(votes).explain(votes[[3]])
     return {
@@ -119,7 +117,7 @@ def test_what_is_drawn_can_be_chosen(fitted):
 def test_blue_bars_are_for_the_label():
     from flyingsquid.plot import plot_explanation
 
-    sample = fs.datasets.simulate(800, [0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(800, [0.9, 0.8, 0.7], random_state=0)
     why = fs.LabelModel(method="triplet_mean").fit(sample.votes).explain([1, 1, 0])
     axis = plot_explanation(why)
     widths = [patch.get_width() for patch in axis.patches]

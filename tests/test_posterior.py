@@ -67,7 +67,7 @@ def test_vote_shares_count_votes_and_leave_unvoted_items_even():
 
 def test_an_item_without_votes_gets_the_prior_exactly():
     sample = fs.datasets.simulate(
-        500, [0.9, 0.8, 0.7], coverage=0.6, class_balance=[0.2, 0.8], rng=np.random.default_rng(0)
+        500, [0.9, 0.8, 0.7], coverage=0.6, class_balance=[0.2, 0.8], random_state=0
     )
     model = fs.LabelModel(class_balance=[0.2, 0.8]).fit(sample.votes)
     np.testing.assert_allclose(model.predict_proba([[-1, -1, -1]]), [[0.2, 0.8]], atol=1e-15)

@@ -138,7 +138,7 @@ def test_learn_structure_signature():
 
 def test_report_signature():
     assert list(inspect.signature(fs.report).parameters) == [
-        "votes", "model", "y", "data", "path", "title", "ordered", "task",
+        "votes", "y", "model", "data", "path", "title", "ordered", "task",
     ]  # fmt: skip
 
 
@@ -294,10 +294,10 @@ def test_names_of_understanding():
 
     assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
     assert list(inspect.signature(analysis.in_words).parameters) == ["votes", "y", "model", "task"]
-    assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "n", "y", "task"]
+    assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "y", "n", "task"]
     assert list(inspect.signature(models.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
     assert list(inspect.signature(models.learning_curve).parameters) == [
-        "model", "votes", "y", "rng", "sizes", "repeats", "gold",
+        "model", "votes", "y", "random_state", "sizes", "repeats", "gold",
     ]  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def save_set(folder, real, **arrays):
 
 
 def simulated(n=400):
-    sample = fs.datasets.simulate(n, [0.9, 0.8, 0.7, 0.7], coverage=0.6, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(n, [0.9, 0.8, 0.7, 0.7], coverage=0.6, random_state=0)
     return np.asarray(sample.votes.codes), np.asarray(sample.y, np.int8)
 
 

@@ -38,7 +38,9 @@ def test_scores_by_hand():
 
 
 def made(rng: np.random.Generator, m: int = 4) -> table.Split:
-    sample = fs.datasets.simulate_sequence(2_000, [0.9, 0.85, 0.8, 0.8][:m], lengths=[1_500, 500], rng=rng)
+    sample = fs.datasets.simulate_sequence(
+        2_000, [0.9, 0.85, 0.8, 0.8][:m], lengths=[1_500, 500], random_state=rng
+    )
     return table.Split(np.asarray(sample.votes.codes), sample.y, sample.lengths, None)
 
 

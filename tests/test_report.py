@@ -112,7 +112,7 @@ def test_summary_comes_first_and_says_what_stands_out(page):
 
 def test_table_has_every_source_with_its_numbers(page):
     given = ordinary()
-    rows = fs.summarize(given["votes"], given["y"], fs.LabelModel().fit(given["votes"])).to_dict()
+    rows = fs.summarize(given["votes"], given["y"], model=fs.LabelModel().fit(given["votes"])).to_dict()
     table = re.search(r'<table class="sources sortable".*?</table>', page, re.DOTALL)[0]
     for source, accuracy, coverage in zip(rows["name"], rows["accuracy"], rows["coverage"], strict=True):
         row = re.search(rf"<tr><th[^>]*><bdi>{source}</bdi>.*?</tr>", table)[0]
@@ -142,7 +142,7 @@ def test_missing_votes_are_shown_by_reason():
 
 def test_items_in_order_show_drift_and_name_the_right_source():
     stream = fs.datasets.simulate_drift(
-        8_000, [0.7, 0.8, 0.75, 0.9], [0.7, 0.8, 0.75, 0.6], kind="sudden", rng=np.random.default_rng(0)
+        8_000, [0.7, 0.8, 0.75, 0.9], [0.7, 0.8, 0.75, 0.6], kind="sudden", random_state=0
     )
     text = fs.report(stream.votes, ordered=True)
     assert re.search(r"source 3 fell from \.\d\d to \.\d\d around item 4,\d\d\d", text)
@@ -152,12 +152,12 @@ def test_items_in_order_show_drift_and_name_the_right_source():
 
 def test_history_of_a_stream_is_shown():
     stream = fs.datasets.simulate_drift(
-        6_000, [0.9, 0.8, 0.7], [0.6, 0.8, 0.7], kind="sudden", rng=np.random.default_rng(0)
+        6_000, [0.9, 0.8, 0.7], [0.6, 0.8, 0.7], kind="sudden", random_state=0
     )
     online = fs.OnlineLabelModel(window=1_000, method="triplet_mean")
     for start in range(0, 6_000, 200):
         online.partial_fit(stream.votes[start : start + 200])
-    text = fs.report(stream.votes, online)
+    text = fs.report(stream.votes, model=online)
     assert str(online.changes()[0]) in text
 
 
@@ -212,11 +212,11 @@ def test_sparse_crowd_of_hundreds_says_what_is_left_out():
 
 def test_one_task_of_several_is_shown_when_named():
     graph = fs.DependencyGraph.chain(3, 3)
-    sample = fs.datasets.simulate_graph(800, graph, 0.8, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate_graph(800, graph, 0.8, random_state=0)
     model = fs.LabelModel(graph).fit(sample.votes)
     with pytest.raises(OptionError, match="3 tasks"):
-        fs.report(sample.votes, model)
-    text = fs.report(sample.votes, model, sample.y, task=1)
+        fs.report(sample.votes, model=model)
+    text = fs.report(sample.votes, sample.y, model=model, task=1)
     assert "800 items · 3 sources · 2 classes" in text
     assert "task 1" in text
     assert "source 4" in text
@@ -224,15 +224,15 @@ def test_one_task_of_several_is_shown_when_named():
 
 def test_given_dependencies_are_drawn():
     graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
-    sample = fs.datasets.simulate_graph(1_000, graph, 0.75, rng=np.random.default_rng(0))
-    text = fs.report(sample.votes, fs.LabelModel(graph).fit(sample.votes))
+    sample = fs.datasets.simulate_graph(1_000, graph, 0.75, random_state=0)
+    text = fs.report(sample.votes, model=fs.LabelModel(graph).fit(sample.votes))
     assert "was given these dependencies" in text
     assert text.count('class="source-edge"') == 1
 
 
 def test_majority_vote_as_the_model():
     given = ordinary()
-    text = fs.report(given["votes"], fs.MajorityVote().fit(given["votes"]), given["y"])
+    text = fs.report(given["votes"], given["y"], model=fs.MajorityVote().fit(given["votes"]))
     assert "shares of the votes" in text
 
 
@@ -322,9 +322,7 @@ def test_page_is_written_whole_or_not_at_all(tmp_path):
 
 
 def test_a_million_items_stay_below_three_megabytes():
-    sample = fs.datasets.simulate(
-        2_000, np.linspace(0.9, 0.6, 10), coverage=0.8, rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate(2_000, np.linspace(0.9, 0.6, 10), coverage=0.8, random_state=0)
     codes = np.tile(np.asarray(sample.votes.codes), (500, 1))
     text = fs.report(codes, y=np.tile(sample.y, 500), data=range(len(codes)))
     assert "1,000,000 items" in text

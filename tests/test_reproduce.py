@@ -105,7 +105,7 @@ def test_without_data_it_says_what_to_download_and_does_the_rest(command, tmp_pa
 
 
 def _split(n, seed, *, text=True):
-    sample = simulate(n, [0.85, 0.8, 0.75, 0.7], coverage=0.8, rng=np.random.default_rng(seed))
+    sample = simulate(n, [0.85, 0.8, 0.75, 0.7], coverage=0.8, random_state=seed)
     items = {}
     for i, (votes, y) in enumerate(zip(np.asarray(sample.votes.codes), sample.y, strict=True)):
         words = {"text": f"{'buy now' if y else 'good song'} {i % 7}"} if text else {"feature": i}
@@ -138,7 +138,7 @@ def test_folders_of_wrench_are_read(wrench):
 
 
 def test_a_pool_is_cut_the_same_way_every_time(tmp_path):
-    sample = simulate(287, [0.8, 0.7, 0.6], rng=np.random.default_rng(0))
+    sample = simulate(287, [0.8, 0.7, 0.6], random_state=0)
     (tmp_path / "weather").mkdir()
     np.savez(tmp_path / "weather" / "weather.npz", L=sample.votes.codes, Y=sample.y)
     one, two = (real_sets.load(tmp_path, "weather") for _ in range(2))
@@ -180,7 +180,7 @@ def test_the_peers_answer_where_they_are_installed():
     python = peers.find_interpreter(None)
     if python is None:
         pytest.skip("FLYINGSQUID_PEERS is not set")
-    sample = simulate(2_000, [0.9, 0.8, 0.7, 0.75], rng=np.random.default_rng(0))
+    sample = simulate(2_000, [0.9, 0.8, 0.7, 0.75], random_state=0)
     codes = np.asarray(sample.votes.codes)
     answer = peers.ask(python, "hmm", [peers.Question("x", codes, codes[:300])])["x"]
     assert answer.posterior is not None

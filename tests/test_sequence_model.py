@@ -31,7 +31,7 @@ VIDEO = fs.datasets.simulate_sequence(
     coverage=[1, 0.8, 0.6, 0.6],
     persistence=0.9,
     lengths=[1, 2_000, 3_000, 999],
-    rng=RNG,
+    random_state=RNG,
 )
 
 
@@ -140,7 +140,7 @@ def test_a_row_without_votes_learns_from_its_neighbours():
 
 def test_neighbours_help_where_truths_persist():
     sample = fs.datasets.simulate_sequence(
-        5_000, [0.75, 0.7, 0.7, 0.65], coverage=0.6, persistence=0.95, rng=np.random.default_rng(3)
+        5_000, [0.75, 0.7, 0.7, 0.65], coverage=0.6, persistence=0.95, random_state=3
     )
     ours = fs.SequenceLabelModel().fit(sample.votes)
     alone, majority = (
@@ -155,9 +155,7 @@ def test_neighbours_help_where_truths_persist():
 
 
 def test_rows_that_do_not_follow_each_other_are_labelled_as_by_themselves():
-    sample = fs.datasets.simulate_sequence(
-        50_000, [0.85, 0.8, 0.7], persistence=0.0, rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate_sequence(50_000, [0.85, 0.8, 0.7], persistence=0.0, random_state=0)
     ours, alone = (
         fs.SequenceLabelModel().fit(sample.votes),
         fs.LabelModel(method="triplet_mean").fit(sample.votes),
@@ -176,7 +174,7 @@ def test_sixteen_times_the_rows_is_four_times_closer(method):
         off = []
         for _ in range(60):
             sample = fs.datasets.simulate_sequence(
-                n, [0.9, 0.8, 0.75, 0.7], class_balance=balance, persistence=0.7, rng=rng
+                n, [0.9, 0.8, 0.75, 0.7], class_balance=balance, persistence=0.7, random_state=rng
             )
             model = fs.SequenceLabelModel(method=method, class_balance=balance).fit(sample.votes)
             off.append(
@@ -192,7 +190,7 @@ def test_intervals_cover_the_truth_also_where_errors_persist():
     rng, inside = np.random.default_rng(0), []
     for _ in range(150):
         sample = fs.datasets.simulate_sequence(
-            3_000, [0.85, 0.8, 0.75, 0.7], persistence=0.9, error_persistence=0.6, rng=rng
+            3_000, [0.85, 0.8, 0.75, 0.7], persistence=0.9, error_persistence=0.6, random_state=rng
         )
         low, high = fs.SequenceLabelModel().fit(sample.votes).accuracies_interval_.T
         inside.append((low <= sample.accuracies) & (sample.accuracies <= high))
@@ -228,7 +226,7 @@ def test_the_class_balance_may_be_estimated():
         [0.9, 0.85, 0.8, 0.75],
         class_balance=[0.8, 0.2],
         persistence=0.8,
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
     for options in ({"method": "covariance"}, {"class_balance": "estimate"}):
         model = fs.SequenceLabelModel(**options).fit(sample.votes)
@@ -242,7 +240,7 @@ def test_the_class_balance_may_be_estimated():
 
 def test_tempering_makes_labels_less_sure_where_errors_persist():
     sample = fs.datasets.simulate_sequence(
-        20_000, [0.85, 0.8, 0.75, 0.7], persistence=0.9, error_persistence=0.7, rng=np.random.default_rng(0)
+        20_000, [0.85, 0.8, 0.75, 0.7], persistence=0.9, error_persistence=0.7, random_state=0
     )
     at = np.arange(20_000), sample.y
 
@@ -436,9 +434,7 @@ def test_the_summary_says_what_is_known_of_each_source():
 
 
 def test_evidence_beyond_every_float_gives_no_nan():
-    sample = fs.datasets.simulate_sequence(
-        5_000, np.full(600, 0.95), persistence=0.99, rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate_sequence(5_000, np.full(600, 0.95), persistence=0.99, random_state=0)
     model = fs.SequenceLabelModel().fit(sample.votes)
     posterior = model.predict_proba(sample.votes)
     assert np.isfinite(posterior).all()

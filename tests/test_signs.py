@@ -165,7 +165,7 @@ def test_a_one_sided_source_may_be_right_less_than_half_of_the_time():
 def test_standard_error_of_the_sum_is_calibrated(accuracies, n):
     rng, sums, errors = np.random.default_rng(0), [], []
     for _ in range(200):
-        votes = fs.datasets.simulate(n, accuracies, coverage=0.8, rng=rng).votes
+        votes = fs.datasets.simulate(n, accuracies, coverage=0.8, random_state=rng).votes
         signed = SignedMoments.of(fs.Moments.of(votes))
         pairs = triplets.Pairs.of(signed, comparable_pairs(signed, flag_sources(signed)), 1.0)
         estimate = np.minimum(triplets.all_triplets_mean(pairs).values, signed.coverage)

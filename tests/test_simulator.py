@@ -11,7 +11,7 @@ from flyingsquid.exceptions import OptionError
 
 def test_rates_are_the_given_ones():
     sample = fs.datasets.simulate(
-        200_000, [0.9, 0.6], coverage=[0.5, 1.0], class_balance=[0.2, 0.8], rng=np.random.default_rng(0)
+        200_000, [0.9, 0.6], coverage=[0.5, 1.0], class_balance=[0.2, 0.8], random_state=0
     )
     codes = sample.votes.codes
     np.testing.assert_allclose((codes >= 0).mean(axis=0), [0.5, 1.0], atol=0.01)
@@ -22,7 +22,7 @@ def test_rates_are_the_given_ones():
 
 
 def test_the_same_generator_draws_the_same_votes():
-    a, b = (fs.datasets.simulate(50, [0.8] * 3, rng=np.random.default_rng(1)) for _ in range(2))
+    a, b = (fs.datasets.simulate(50, [0.8] * 3, random_state=1) for _ in range(2))
     np.testing.assert_array_equal(a.votes.codes, b.votes.codes)
 
 
@@ -32,14 +32,14 @@ def test_the_same_generator_draws_the_same_votes():
         ({"n_items": 0}, "at least one item"),
         ({"accuracies": [1.2]}, "accuracies must be probabilities"),
         ({"coverage": [0.5, 0.5]}, "coverage has shape"),
-        ({"rng": 3}, "numpy.random.Generator"),
+        ({"random_state": "3"}, "random_state"),
         ({"n_items": 2.5}, "at least one item"),
         ({"coverage": -0.1}, "coverage must be probabilities"),
         ({"class_balance": [0.5]}, "class_balance has shape"),
     ],
 )
 def test_bad_options_are_refused(options, message):
-    arguments = {"n_items": 10, "accuracies": [0.8], "rng": np.random.default_rng(0)} | options
+    arguments = {"n_items": 10, "accuracies": [0.8], "random_state": 0} | options
     with pytest.raises(OptionError, match=message):
         fs.datasets.simulate(**arguments)
 
@@ -53,7 +53,7 @@ def test_sequences_follow_the_given_chain():
         persistence=0.7,
         lengths=[100] * 2_000,
         error_persistence=0.5,
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
     y, inside = sample.y, np.arange(200_000) % 100 != 99
     for k in (0, 1):
@@ -79,7 +79,7 @@ def test_sequences_follow_the_given_chain():
     ],
 )
 def test_bad_options_of_sequences_are_refused(options, message):
-    arguments = {"n_items": 10, "accuracies": [0.8], "rng": np.random.default_rng(0)} | options
+    arguments = {"n_items": 10, "accuracies": [0.8], "random_state": 0} | options
     with pytest.raises(OptionError, match=message):
         fs.datasets.simulate_sequence(**arguments)
 
@@ -91,7 +91,7 @@ def test_bad_options_of_sequences_are_refused(options, message):
 def test_graphs_are_drawn_as_described(graph):
     sample = fs.datasets.simulate_graph(
         60_000, graph, 0.8, coverage=0.7, class_balance=[0.3, 0.7], correlation=0.6, copying=0.5,
-        rng=np.random.default_rng(0),
+        random_state=0,
     )  # fmt: skip
     codes, truth = np.asarray(sample.votes.codes), sample.y[:, graph.source_task]
     np.testing.assert_allclose((codes >= 0).mean(axis=0), sample.coverage, atol=0.01)
@@ -111,6 +111,6 @@ def test_graphs_are_drawn_as_described(graph):
 )
 def test_bad_options_of_graphs(option):
     with pytest.raises(fs.exceptions.OptionError, match=next(iter(option))):
-        fs.datasets.simulate_graph(10, fs.DependencyGraph(3), 0.8, **option, rng=np.random.default_rng(0))
+        fs.datasets.simulate_graph(10, fs.DependencyGraph(3), 0.8, **option, random_state=0)
     with pytest.raises(fs.exceptions.OptionError, match="DependencyGraph"):
-        fs.datasets.simulate_graph(10, 3, 0.8, rng=np.random.default_rng(0))
+        fs.datasets.simulate_graph(10, 3, 0.8, random_state=0)

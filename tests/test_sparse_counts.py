@@ -71,7 +71,7 @@ def test_independence_is_not_judged_where_nothing_can_be_said(both_counts):
 def test_tasks_of_many_classes(monkeypatch):
     graph = fs.DependencyGraph.chain(2, 4)
     sample = fs.datasets.simulate_graph(
-        800, graph, 0.8, coverage=0.9, n_classes=3, correlation=0.6, rng=np.random.default_rng(3)
+        800, graph, 0.8, coverage=0.9, n_classes=3, correlation=0.6, random_state=3
     )
     whole = fs.LabelModel(graph).fit(sample.votes)
     monkeypatch.setattr("flyingsquid.moments.storage._DENSE_BYTES", 0)

@@ -24,7 +24,7 @@ CODES = np.asarray(
         [0.9, 0.8, 0.7, 0.6, 0.7],
         [0.6, 0.8, 0.9, 0.7, 0.7],
         coverage=0.8,
-        rng=np.random.default_rng(0),
+        random_state=0,
     ).votes.codes
 )
 OPTIONS = ["--method", "triplet_mean", "--window", "300"]

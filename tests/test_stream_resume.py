@@ -259,7 +259,9 @@ def test_killed_at_any_moment_it_writes_the_same(tmp_path, window):
     """kill -9, ten times a window, at random moments; then to the end."""
     rng = np.random.default_rng(7)
     votes, labels, checkpoint = tmp_path / "votes", tmp_path / "labels", tmp_path / "checkpoint"
-    drift = fs.datasets.simulate_drift(40_000, [0.9] * 3 + [0.6] * 2, [0.6] * 5, coverage=0.8, rng=rng)
+    drift = fs.datasets.simulate_drift(
+        40_000, [0.9] * 3 + [0.6] * 2, [0.6] * 5, coverage=0.8, random_state=rng
+    )
     votes.write_text(lines_of(np.asarray(drift.votes.codes)))
     options = [*window, "--method", "triplet_mean", "--block", "50", "--every", "500"]
     straight = run(*options[:-2], votes)
@@ -293,9 +295,7 @@ def test_killed_at_any_moment_it_writes_the_same(tmp_path, window):
 
 def test_the_model_of_a_checkpoint_can_be_looked_at(files):
     """By ``fs.load`` and ``flyingsquid inspect``; before the first votes there is none."""
-    drift = fs.datasets.simulate_drift(
-        3_000, [0.9, 0.85, 0.8, 0.7], [0.4, 0.85, 0.8, 0.7], rng=np.random.default_rng(0)
-    )
+    drift = fs.datasets.simulate_drift(3_000, [0.9, 0.85, 0.8, 0.7], [0.4, 0.85, 0.8, 0.7], random_state=0)
     files.votes.write_text(lines_of(drift.votes.codes, "abcd"))
     options = ["--window", "auto", "--method", "triplet_mean"]
     assert resumed(files, *options).exit_code == 0

@@ -140,7 +140,7 @@ def test_rare_sources_that_meet_by_chance_are_not_joined():
     for seed in range(10):
         rng = np.random.default_rng(seed)
         rates = np.append(np.full(20, 0.01), [0.6] * 6)
-        votes = fs.datasets.simulate(1_000, np.full(26, 0.75), coverage=rates, rng=rng).votes
+        votes = fs.datasets.simulate(1_000, np.full(26, 0.75), coverage=rates, random_state=rng).votes
         assert found(votes) == set()
 
 
@@ -395,9 +395,7 @@ def test_bad_options(options, error, words):
 
 
 def test_counts_of_several_tasks_and_of_nothing_are_refused():
-    clips = fs.datasets.simulate_graph(
-        100, fs.DependencyGraph.chain(2, 5), 0.8, rng=np.random.default_rng(0)
-    ).votes
+    clips = fs.datasets.simulate_graph(100, fs.DependencyGraph.chain(2, 5), 0.8, random_state=0).votes
     with pytest.raises(GraphError, match="structure is learned for one task"):
         fs.learn_structure(fs.Moments.of(clips, fs.DependencyGraph.chain(2, 5)))
     counts = fs.Moments.of(clips)

@@ -93,7 +93,7 @@ def test_missing_votes_are_counted_by_reason():
 
 def test_a_model_adds_its_estimates_and_flags():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(4_000, [0.9, 0.8, 0.75, 0.7, 0.3], rng=rng)
+    sample = fs.datasets.simulate(4_000, [0.9, 0.8, 0.75, 0.7, 0.3], random_state=rng)
     model = fs.LabelModel().fit(sample.votes)
     table = fs.summarize(sample.votes, model=model).to_dict()
     assert table["accuracy"] == model.accuracies_.tolist()
@@ -101,12 +101,12 @@ def test_a_model_adds_its_estimates_and_flags():
     assert "worse than a coin" in table["flags"][4]
     assert not table["flags"][0]
     # Known labels have the last word on who is worse than chance.
-    flags = fs.summarize(sample.votes, sample.y, model).to_dict()["flags"]
+    flags = fs.summarize(sample.votes, sample.y, model=model).to_dict()["flags"]
     assert flags == ["", "", "", "", "worse than chance on known items"]
 
 
 def test_the_summary_of_a_model_and_of_votes_agree():
-    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], coverage=0.6, rng=np.random.default_rng(1))
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], coverage=0.6, random_state=1)
     model = fs.LabelModel().fit(sample.votes)
     ours, own = fs.summarize(sample.votes, model=model).to_dict(), model.summary().to_dict()
     assert all(ours[column] == own[column] for column in set(ours) & set(own))
@@ -114,7 +114,7 @@ def test_the_summary_of_a_model_and_of_votes_agree():
 
 
 def test_copies_are_flagged_without_a_model():
-    sample = fs.datasets.simulate(3_000, [0.8, 0.75, 0.7, 0.65], rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(3_000, [0.8, 0.75, 0.7, 0.65], random_state=0)
     codes = np.column_stack([sample.votes.codes, sample.votes.codes[:, 3]])
     votes = fs.Votes(codes, sample.votes.classes, ("a", "b", "c", "d", "e"))
     assert fs.summarize(votes).to_dict()["flags"] == ["", "", "", "", "near copy of d"]
@@ -122,9 +122,9 @@ def test_copies_are_flagged_without_a_model():
 
 def test_sources_of_several_tasks_overlap_within_their_task():
     graph = fs.DependencyGraph.chain(2, 3)
-    clips = fs.datasets.simulate_graph(2_000, graph, 0.8, coverage=0.7, rng=np.random.default_rng(0))
+    clips = fs.datasets.simulate_graph(2_000, graph, 0.8, coverage=0.7, random_state=0)
     model = fs.LabelModel(graph).fit(clips.votes)
-    table = fs.summarize(clips.votes, clips.y, model).to_dict()
+    table = fs.summarize(clips.votes, clips.y, model=model).to_dict()
     for task in range(2):
         part = clips.votes.of_sources([3 * task, 3 * task + 1, 3 * task + 2])
         alone = fs.summarize(part, clips.y[:, task]).to_dict()
@@ -134,9 +134,9 @@ def test_sources_of_several_tasks_overlap_within_their_task():
 
 @pytest.mark.parametrize("kind", [fs.MajorityVote, fs.SequenceLabelModel])
 def test_other_models(kind):
-    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7, 0.7], rng=np.random.default_rng(2))
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7, 0.7], random_state=2)
     model = kind().fit(sample.votes)
-    table = fs.summarize(sample.votes, sample.y, model).to_dict()
+    table = fs.summarize(sample.votes, sample.y, model=model).to_dict()
     assert ("accuracy" in table) == (kind is fs.SequenceLabelModel)
     assert table["precision"][0] > 0.8
 

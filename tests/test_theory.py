@@ -228,7 +228,7 @@ def simulated_errors(n, accuracies):
     right = np.where(np.eye(2, dtype=bool), accuracies[:, None, None], 1 - accuracies[:, None, None]) / 2
     tables, parameters, a_min = [], [], truth.min()
     for seed in range(20):
-        votes = fs.datasets.simulate(n, accuracies, rng=np.random.default_rng(seed)).votes
+        votes = fs.datasets.simulate(n, accuracies, random_state=seed).votes
         model = fs.LabelModel(method="triplet_mean", class_balance="uniform").fit(votes)
         found = theory.mean_parameters(model.accuracies_)
         tables.append(np.linalg.norm(model.confusion_[:, :, :2] / 2 - right))
@@ -253,7 +253,7 @@ def test_simulated_errors_lie_between_the_bounds():
 
 def test_windows_under_drift_stay_within_the_bound():
     before, after = [0.9, 0.85, 0.75, 0.8, 0.8], [0.75, 0.8, 0.9, 0.85, 0.8]
-    stream = fs.datasets.simulate_drift(8_000, before, after, kind="gradual", rng=np.random.default_rng(0))
+    stream = fs.datasets.simulate_drift(8_000, before, after, kind="gradual", random_state=0)
     drift = theory.drift_of(stream.accuracies)
     rarest = min(theory.rarest_event(row) for row in stream.accuracies[::500])
     for window in (200, 1_000, 5_000):
@@ -270,7 +270,7 @@ def test_faster_drift_makes_both_windows_shorter():
     for period in (20_000, 4_000):
         before, after = [0.9, 0.85, 0.6, 0.65, 0.7], [0.6, 0.65, 0.9, 0.85, 0.7]
         stream = fs.datasets.simulate_drift(
-            20_000, before, after, kind="periodic", period=period, rng=np.random.default_rng(0)
+            20_000, before, after, kind="periodic", period=period, random_state=0
         )
         theirs.append(theory.optimal_window(5, 0.2, theory.drift_of(stream.accuracies), 3e-4))
         online, chosen = fs.OnlineLabelModel("auto", method="triplet_mean"), []

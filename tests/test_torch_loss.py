@@ -38,7 +38,7 @@ APART = fs.DependencyGraph(8, 2)
 
 def draw(n=640, m=5, seed=0, coverage=0.8):
     sample = fs.datasets.simulate(
-        n, accuracies=np.linspace(0.6, 0.9, m), coverage=coverage, rng=np.random.default_rng(seed)
+        n, accuracies=np.linspace(0.6, 0.9, m), coverage=coverage, random_state=seed
     )
     return tensor(sample.votes), sample.y
 
@@ -49,7 +49,7 @@ def tensor(votes):
 
 def draw_on(graph, n=900, seed=0, n_classes=2):
     rng = np.random.default_rng(seed)
-    sample = fs.datasets.simulate_graph(n, graph, 0.75, n_classes=n_classes, coverage=0.8, rng=rng)
+    sample = fs.datasets.simulate_graph(n, graph, 0.75, n_classes=n_classes, coverage=0.8, random_state=rng)
     return tensor(sample.votes)
 
 
@@ -185,8 +185,8 @@ def test_a_window_holds_the_latest_rows(graph, window):
 
 def test_a_window_follows_a_source_that_turns_bad():
     rng = np.random.default_rng(0)
-    good = fs.datasets.simulate(2_000, accuracies=[0.9, 0.8, 0.8, 0.8], rng=rng).votes
-    bad = fs.datasets.simulate(2_000, accuracies=[0.55, 0.8, 0.8, 0.8], rng=rng).votes
+    good = fs.datasets.simulate(2_000, accuracies=[0.9, 0.8, 0.8, 0.8], random_state=rng).votes
+    bad = fs.datasets.simulate(2_000, accuracies=[0.55, 0.8, 0.8, 0.8], random_state=rng).votes
     follows = LabelModelLoss(4, window=1_500, method="triplet_mean")
     remembers = LabelModelLoss(4, method="triplet_mean")
     for batch in torch.cat([tensor(good), tensor(bad)]).split(100):

@@ -30,7 +30,7 @@ def test_lagged_covariances_and_their_noise_equal_a_plain_computation():
         coverage=0.7,
         class_balance=[0.3, 0.7],
         lengths=[100, 200],
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
     lagged = LaggedMoments.of(fs.SequenceMoments.of(sample.votes, sample.lengths))
     signed = np.array([-1, 1, 0])[sample.votes.codes].astype(float)
@@ -56,7 +56,7 @@ def test_the_standard_error_is_calibrated(method, persistence, balance):
             coverage=0.8,
             class_balance=balance,
             persistence=persistence,
-            rng=rng,
+            random_state=rng,
         )
         transition = fitted(sample, method)[2]
         off.append((transition.correlation - persistence) / transition.error)
@@ -67,7 +67,7 @@ def test_the_standard_error_is_calibrated(method, persistence, balance):
 def test_errors_that_persist_do_not_pass_for_truths():
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate_sequence(
-        50_000, [0.8, 0.75, 0.7, 0.7], persistence=0.5, error_persistence=0.8, rng=rng
+        50_000, [0.8, 0.75, 0.7, 0.7], persistence=0.5, error_persistence=0.8, random_state=rng
     )
     transition = fitted(sample)[2]
     assert transition.correlation == pytest.approx(0.5, abs=4 * transition.error)
@@ -77,7 +77,7 @@ def test_errors_that_persist_do_not_pass_for_truths():
 
 def test_copies_are_no_two_sources():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate_sequence(20_000, [0.8, 0.75, 0.7], error_persistence=0.8, rng=rng)
+    sample = fs.datasets.simulate_sequence(20_000, [0.8, 0.75, 0.7], error_persistence=0.8, random_state=rng)
     codes = np.asarray(sample.votes.codes)
     twice = fs.Votes(np.column_stack([codes, codes[:, 0]]), (0, 1))
     moments = fs.SequenceMoments.of(twice)
@@ -93,9 +93,7 @@ def test_copies_are_no_two_sources():
 
 
 def test_rows_without_neighbours_are_independent():
-    sample = fs.datasets.simulate(
-        500, [0.9, 0.8, 0.7], class_balance=[0.3, 0.7], rng=np.random.default_rng(0)
-    )
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], class_balance=[0.3, 0.7], random_state=0)
     model = fs.SequenceLabelModel(class_balance=[0.3, 0.7]).fit(sample.votes, [1] * 500)
     np.testing.assert_allclose(model.transition_, [[0.3, 0.7], [0.3, 0.7]])
     assert "independent, because there are no neighbouring rows" in model.diagnostics_.transition
@@ -107,7 +105,7 @@ def test_rows_without_neighbours_are_independent():
 
 def test_sources_that_never_vote_next_to_each_other_say_nothing():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(900, [0.9, 0.85, 0.8], rng=rng)
+    sample = fs.datasets.simulate(900, [0.9, 0.85, 0.8], random_state=rng)
     codes = np.asarray(sample.votes.codes).copy()
     codes[1::2] = -1
     model = fs.SequenceLabelModel().fit(fs.Votes(codes, (0, 1)))
@@ -139,7 +137,9 @@ def test_what_a_row_is_worth():
 
 def test_one_sided_sources_leave_the_answer_to_the_others():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate_sequence(30_000, [0.85, 0.8, 0.75, 0.8, 0.8], coverage=0.9, rng=rng)
+    sample = fs.datasets.simulate_sequence(
+        30_000, [0.85, 0.8, 0.75, 0.8, 0.8], coverage=0.9, random_state=rng
+    )
     codes = np.asarray(sample.votes.codes).copy()
     codes[:, 3:] = np.where(codes[:, 3:] == 1, 1, -1)
     with warnings.catch_warnings():

@@ -22,14 +22,14 @@ CALLS = {
     "warm_up": lambda n: fs.OnlineLabelModel(warm_up=n).partial_fit(VOTES),
     "max_edges": lambda n: fs.learn_structure(VOTES, max_edges=n),
     "significance": lambda n: fs.learn_structure(VOTES, significance=n),
-    "n_items": lambda n: fs.datasets.simulate(n, [0.8, 0.7], rng=RNG),
-    "persistence": lambda n: fs.datasets.simulate_sequence(9, [0.8, 0.7], persistence=n, rng=RNG),
+    "n_items": lambda n: fs.datasets.simulate(n, [0.8, 0.7], random_state=RNG),
+    "persistence": lambda n: fs.datasets.simulate_sequence(9, [0.8, 0.7], persistence=n, random_state=RNG),
     "n_bins": lambda n: fs.score_bins([[0.1], [0.5], [0.9]], n),
     "chunk": lambda n: fs.apply([str], ["a"], chunk=n),
     "n_jobs": lambda n: fs.apply([str], ["a"], n_jobs=n),
     "bins": lambda n: calibration(fs.LabelModel().fit(VOTES), VOTES, VOTES[:, 0], bins=n),
     "n": lambda n: contested_rows(fs.LabelModel().fit(VOTES), VOTES, n=n),
-    "repeats": lambda n: learning_curve(fs.LabelModel().fit(VOTES), VOTES, rng=RNG, repeats=n),
+    "repeats": lambda n: learning_curve(fs.LabelModel().fit(VOTES), VOTES, random_state=RNG, repeats=n),
 }
 
 
@@ -48,7 +48,7 @@ INDEXED = {
     "n_sources": fs.DependencyGraph,
     "source_edges": lambda n: fs.DependencyGraph(4, source_edges=[(0, n)]),
     "source_task": lambda n: fs.DependencyGraph(4, source_task=[n] * 4),
-    "accuracies": lambda n: fs.datasets.simulate(9, [n, 0.7], rng=RNG),
+    "accuracies": lambda n: fs.datasets.simulate(9, [n, 0.7], random_state=RNG),
     "vote": lambda n: fs.OnlineLabelModel(new_classes="add").partial_fit(VOTES).learn_one([n, 0, 1, 1]),
     "label": lambda n: fs.MultiLabelModel(labels=[n, 1]).fit(np.zeros((9, 3, 2), int)),
 }

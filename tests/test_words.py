@@ -20,25 +20,25 @@ needs_data = pytest.mark.skipif(not DATA, reason="FLYINGSQUID_DATA is not set")
 
 def test_an_adversary_and_the_order_are_named():
     accuracies = [0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.3]
-    sample = fs.datasets.simulate(20_000, accuracies, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(20_000, accuracies, random_state=0)
     model = fs.LabelModel().fit(sample.votes)
     for y in (None, sample.y):
-        found = find(sample.votes, y, model)
+        found = find(sample.votes, y, model=model)
         assert found.worse_than_chance == ("source 7",)
         assert found.strongest.names == ("source 0", "source 1")
         assert not found.strongest.alike
         assert found.weakest.names == ("source 7", "source 6")
         assert found.effective_sources == pytest.approx(8, abs=0.1)
-        text = " ".join(in_words(sample.votes, y, model))
+        text = " ".join(in_words(sample.votes, y, model=model))
         assert "source 7 is worse than chance." in text
         assert "8 sources on 20,000 items" in text
-    assert "known labels" not in " ".join(in_words(sample.votes, None, model)[:4])
+    assert "known labels" not in " ".join(in_words(sample.votes, model=model)[:4])
 
 
 def test_sources_with_a_few_votes_are_not_ranked():
     """Of workers with three votes some are always right; they say nothing about who is strongest."""
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(3_000, [0.9, 0.8, 0.7, 0.6] + [0.7] * 40, rng=rng)
+    sample = fs.datasets.simulate(3_000, [0.9, 0.8, 0.7, 0.6] + [0.7] * 40, random_state=rng)
     codes = np.array(sample.votes.codes)
     for worker in range(4, 44):
         seen = rng.permutation(3_000)[:3]
@@ -54,7 +54,7 @@ def test_sources_with_a_few_votes_are_not_ranked():
 
 
 def test_equal_sources_cannot_be_told_apart():
-    sample = fs.datasets.simulate(1_000, [0.75] * 6, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate(1_000, [0.75] * 6, random_state=0)
     found = find(sample.votes, sample.y)
     assert len(set(found.strongest.names) | set(found.strongest.alike)) >= 5
     assert "cannot be told apart" in " ".join(in_words(sample.votes, sample.y))
@@ -68,7 +68,7 @@ def test_a_few_votes_call_nobody_worse_than_chance():
 
 def test_dependent_sources_are_worth_less():
     graph = fs.DependencyGraph(8, source_edges=[(0, 1), (2, 3)])
-    sample = fs.datasets.simulate_graph(10_000, graph, 0.75, rng=np.random.default_rng(0))
+    sample = fs.datasets.simulate_graph(10_000, graph, 0.75, random_state=0)
     found = find(sample.votes, sample.y)
     assert {(p.first, p.second) for p in found.dependent} == {
         ("source 0", "source 1"),
@@ -97,7 +97,7 @@ def test_nothing_is_said_of_sources_that_nobody_judged():
 
 def test_flags_are_said():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(2_000, [0.8, 0.8, 0.75, 0.7], rng=rng)
+    sample = fs.datasets.simulate(2_000, [0.8, 0.8, 0.75, 0.7], random_state=rng)
     raw = sample.votes.codes.astype(object)
     one_sided = np.where(raw[:, 0] == 1, 1, -1)
     refusing = np.where(rng.random(2_000) < 0.1, "no", raw[:, 1])
@@ -120,14 +120,14 @@ def test_without_a_model_and_labels_only_facts_are_said():
 
 def test_other_models_and_many_classes():
     sample = fs.datasets.simulate_graph(
-        1_000, fs.DependencyGraph(4), [0.8, 0.7, 0.6, 0.6], n_classes=3, rng=np.random.default_rng(0)
+        1_000, fs.DependencyGraph(4), [0.8, 0.7, 0.6, 0.6], n_classes=3, random_state=0
     )
-    assert "4 sources" in in_words(sample.votes, sample.y, fs.LabelModel().fit(sample.votes))[0]
-    assert find(sample.votes, None, fs.MajorityVote().fit(sample.votes)).judged_by == ""
-    binary = fs.datasets.simulate(1_000, [0.8, 0.7, 0.6, 0.6], rng=np.random.default_rng(0))
-    assert find(binary.votes, None, fs.SequenceLabelModel().fit(binary.votes)).strongest is not None
+    assert "4 sources" in in_words(sample.votes, sample.y, model=fs.LabelModel().fit(sample.votes))[0]
+    assert find(sample.votes, model=fs.MajorityVote().fit(sample.votes)).judged_by == ""
+    binary = fs.datasets.simulate(1_000, [0.8, 0.7, 0.6, 0.6], random_state=0)
+    assert find(binary.votes, model=fs.SequenceLabelModel().fit(binary.votes)).strongest is not None
     online = fs.OnlineLabelModel(window=500).partial_fit(binary.votes)
-    assert find(binary.votes, None, online).strongest is not None
+    assert find(binary.votes, model=online).strongest is not None
     with pytest.raises(VotesError, match="no known class"):
         in_words(sample.votes, [None] * 1_000)
 
@@ -149,7 +149,7 @@ class TestJudges:
 
     def test_with_known_labels_everything_is_right(self, judges):
         votes, y, model, order = judges
-        found = find(votes, y, model)
+        found = find(votes, y, model=model)
         assert set(found.weakest.names) == set(order[:5])
         assert set(found.strongest.names) == set(order[-5:])
         assert found.worse_than_chance == ()
@@ -165,16 +165,16 @@ class TestJudges:
         expected = sorted(pairs, key=lambda pair: -pairs[pair])[:5]
         assert [(p.first, p.second) for p in found.dependent] == expected
         assert [p.correlation for p in found.dependent] == pytest.approx([pairs[p] for p in expected])
-        text = " ".join(in_words(votes, y, model))
+        text = " ".join(in_words(votes, y, model=model))
         assert "No source is worse than chance" in text
         assert "better (+" in text
         assert all(name in text for name in (*order[:5], *order[-5:]))
 
     def test_without_known_labels_what_is_said_is_near(self, judges):
         votes, y, model, order = judges
-        found = find(votes, None, model)
+        found = find(votes, model=model)
         assert found.worse_than_chance == ()
-        assert "No source is worse than chance, as far as can be told." in in_words(votes, None, model)
+        assert "No source is worse than chance, as far as can be told." in in_words(votes, model=model)
         assert set(found.weakest.names) == set(order[:5])
         # Three of the five strongest, and the other two are said to be as good as the fifth.
         assert len(set(found.strongest.names) & set(order[-5:])) >= 3

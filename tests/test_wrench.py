@@ -44,7 +44,7 @@ def test_a_folder_is_read(tmp_path):
 
 
 def test_it_goes_into_a_model(tmp_path):
-    drawn = fs.datasets.simulate(300, accuracies=[0.9, 0.8, 0.7], coverage=0.7, rng=np.random.default_rng(0))
+    drawn = fs.datasets.simulate(300, accuracies=[0.9, 0.8, 0.7], coverage=0.7, random_state=0)
     items = {
         str(i): {"label": int(y), "weak_labels": row, "data": {"feature": [0.5]}}
         for i, (y, row) in enumerate(zip(drawn.y, drawn.votes.codes.tolist(), strict=True))

@@ -37,7 +37,7 @@ def point(axis: str, value: int, items: int = ITEMS) -> dict[str, Any]:
     else:
         graph = fs.DependencyGraph.chain(value, 3)
         few = max(2_000, items // 10)
-        votes = fs.datasets.simulate_graph(few, graph, 0.75, rng=np.random.default_rng(0)).votes
+        votes = fs.datasets.simulate_graph(few, graph, 0.75, random_state=0).votes
     best = dict.fromkeys(STEPS, np.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fs.exceptions.SourceWarning)

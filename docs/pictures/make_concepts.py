@@ -14,7 +14,7 @@ def landing() -> None:
     """Votes, what the sources are worth, probabilities."""
     rng = np.random.default_rng(3)
     accuracies = [0.9, 0.8, 0.7, 0.65, 0.6]
-    many = fs.datasets.simulate(4_000, accuracies, coverage=[0.6, 0.8, 0.9, 0.7, 0.8], rng=rng)
+    many = fs.datasets.simulate(4_000, accuracies, coverage=[0.6, 0.8, 0.9, 0.7, 0.8], random_state=rng)
     model = fs.LabelModel().fit(many.votes)
     shown = slice(0, 12)
     figure, (left, middle, right) = plt.subplots(

@@ -36,7 +36,7 @@ def video() -> fs.datasets.SequenceSimulation:
         coverage=[0.9, 0.7, 0.6, 0.6],
         class_balance=[0.6, 0.4],
         persistence=0.95,
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
 
 
@@ -71,7 +71,7 @@ def lengths() -> None:
     for size in sizes:
         graph = fs.DependencyGraph.chain(size, 4)
         clips = fs.datasets.simulate_graph(
-            6_000, graph, [0.8, 0.75, 0.7, 0.65] * size, coverage=0.7, correlation=0.9, rng=rng
+            6_000, graph, [0.8, 0.75, 0.7, 0.65] * size, coverage=0.7, correlation=0.9, random_state=rng
         )
         model = fs.LabelModel(graph).fit(clips.votes)
         scores.append(model.score(clips.votes, clips.y))
@@ -94,7 +94,7 @@ def panel() -> tuple[fs.Votes, np.ndarray, fs.LabelModel]:
         fs.DependencyGraph(12, source_edges=edges),
         [0.62, 0.7, 0.74, 0.66, 0.72, 0.78, 0.85, 0.8, 0.7, 0.65, 0.6, 0.4],
         coverage=[1, 1, 1, 1, 1, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4],
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
     votes = fs.Votes(sample.votes.codes, ("fine", "toxic"), tuple(names))
     return votes, np.array(["fine", "toxic"])[sample.y[:, 0]], fs.LabelModel().fit(votes)
@@ -103,7 +103,7 @@ def panel() -> tuple[fs.Votes, np.ndarray, fs.LabelModel]:
 def understanding() -> None:
     """What each source does, who agrees with whom, and where labels come from."""
     votes, y, model = panel()
-    summary = fs.summarize(votes, y, model)
+    summary = fs.summarize(votes, y, model=model)
     row = analysis.contested_rows(model, votes, n=1).overruled[0].row
     given = analysis.dependence_given_truth(votes, y)
     drawn = {
@@ -115,9 +115,7 @@ def understanding() -> None:
         "calibration": plot.plot_calibration(analysis.calibration(model, votes, y))[0],
         "explanation": plot.plot_explanation(model.explain(votes[[row]])),
         "leave-one-out": plot.plot_leave_one_out(leave_one_out(model, votes, y)),
-        "learning-curve": plot.plot_learning_curve(
-            learning_curve(model, votes, y, rng=np.random.default_rng(0))
-        ),
+        "learning-curve": plot.plot_learning_curve(learning_curve(model, votes, y, random_state=0)),
     }
     for name, axis in drawn.items():
         axis.figure.savefig(HERE / f"understanding-{name}.svg", metadata={"Date": None})

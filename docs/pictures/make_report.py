@@ -28,7 +28,7 @@ def write_page(path: Path) -> None:
         fs.DependencyGraph(12, source_edges=EDGES),
         ACCURACIES,
         coverage=COVERAGE,
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
     votes = fs.Votes(sample.votes.codes, ("fine", "toxic"), NAMES)
     fs.report(votes, y=np.array(["fine", "toxic"])[sample.y[:, 0]], path=path, title="Twelve judges")

@@ -21,7 +21,7 @@ def video() -> None:
         persistence=0.95,
         error_persistence=0.8,
         lengths=[4_000, 3_000, 2_000],
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
     votes, lengths = stuck.votes, stuck.lengths
     ways = {
@@ -56,7 +56,7 @@ def drift() -> None:
         [0.9, 0.85, 0.7, 0.65, 0.6],
         [0.4, 0.85, 0.7, 0.65, 0.6],
         coverage=0.8,
-        rng=np.random.default_rng(0),
+        random_state=0,
     )
     online = fs.OnlineLabelModel(window="auto", method="triplet_mean")
     for start in range(0, 24_000, 100):

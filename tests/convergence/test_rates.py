@@ -19,7 +19,9 @@ def test_sixteen_times_the_rows_is_four_times_closer(method, p, coverage):
     def rmse(n: int) -> float:
         errors = []
         for _ in range(60):
-            votes = fs.datasets.simulate(n, TRUTH, coverage=coverage, class_balance=balance, rng=rng).votes
+            votes = fs.datasets.simulate(
+                n, TRUTH, coverage=coverage, class_balance=balance, random_state=rng
+            ).votes
             model = fs.LabelModel(method=method, class_balance=balance).fit(votes)
             errors.append(model.accuracies_ - TRUTH)
         return float(np.sqrt(np.mean(np.square(errors))))
@@ -31,7 +33,9 @@ def test_independencies_converge_at_the_same_rate():
     rng, balance = np.random.default_rng(0), [0.1, 0.9]
 
     def rmse(n: int) -> float:
-        votes = [fs.datasets.simulate(n, TRUTH, class_balance=balance, rng=rng).votes for _ in range(60)]
+        votes = [
+            fs.datasets.simulate(n, TRUTH, class_balance=balance, random_state=rng).votes for _ in range(60)
+        ]
         models = [fs.LabelModel(method="independencies", class_balance=balance).fit(v) for v in votes]
         return float(np.sqrt(np.mean([(m.accuracies_ - TRUTH) ** 2 for m in models])))
 
@@ -40,7 +44,7 @@ def test_independencies_converge_at_the_same_rate():
 
 def test_labels_approach_the_bayes_rule():
     rng = np.random.default_rng(0)
-    sample = fs.datasets.simulate(100_000, TRUTH, coverage=0.7, class_balance=[0.3, 0.7], rng=rng)
+    sample = fs.datasets.simulate(100_000, TRUTH, coverage=0.7, class_balance=[0.3, 0.7], random_state=rng)
     model = fs.LabelModel(class_balance=[0.3, 0.7]).fit(sample.votes)
     odds = np.log(TRUTH / (1 - TRUTH))
     codes = sample.votes.codes

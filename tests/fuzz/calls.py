@@ -150,7 +150,7 @@ def _use(draw: Draw, model: Any, votes: Any, codes: np.ndarray) -> None:
     elif what == 1:
         keywords = {
             "tie_break": draw(one_of_these(["first", "abstain", "random"])),
-            "rng": draw(one_of_these([np.random.default_rng(0), None])),
+            "random_state": draw(one_of_these([0, np.random.default_rng(0), None])),
         }
         if isinstance(model, fs.SequenceLabelModel):
             keywords = {"joint": draw(st.booleans())}
@@ -438,7 +438,7 @@ def structure_and_summary(draw: Draw) -> None:
         assert repr(learned)
     else:
         model = draw(one_of_these([None, None, fs.LabelModel(), _fitted(), fs.LabelModel]))
-        assert repr(fs.summarize(given, _gold(draw, len(codes)), model))
+        assert repr(fs.summarize(given, _gold(draw, len(codes)), model=model))
 
 
 def _fitted() -> fs.MajorityVote:
@@ -451,9 +451,9 @@ def report(draw: Draw) -> None:
     n = len(codes)
     text = fs.report(
         given,
-        draw(one_of_these([None, None, fs.LabelModel(), _fitted()])),
         _gold(draw, n),
-        draw(
+        model=draw(one_of_these([None, None, fs.LabelModel(), _fitted()])),
+        data=draw(
             one_of_these([None, None, [f"<{i}>" for i in range(n)], [{"text": "a"}] * n, [None] * n, ["a"]])
         ),
         title=draw(one_of_these(["a", "<script>"])),

@@ -59,7 +59,7 @@ def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | N
     Examples
     --------
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(20_000, [0.8, 0.75, 0.7, 0.65], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(20_000, [0.8, 0.75, 0.7, 0.65], random_state=0)
     >>> found = calibration(fs.LabelModel().fit(sample.votes), sample.votes, sample.y)
     >>> found.event, found.error < 0.03
     ('P(1)', True)

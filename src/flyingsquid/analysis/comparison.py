@@ -125,7 +125,7 @@ def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | 
     Examples
     --------
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(5_000, [0.95, 0.6, 0.6, 0.6], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(5_000, [0.95, 0.6, 0.6, 0.6], random_state=0)
     >>> found = compare_with_majority(fs.LabelModel().fit(sample.votes), sample.votes, sample.y)
     >>> found.model.accuracy > found.majority.accuracy + 0.1
     True

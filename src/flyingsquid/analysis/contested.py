@@ -116,7 +116,7 @@ class ContestedRows:
 
 
 def contested_rows(
-    model: Any, votes: Any, n: int = 20, *, y: Any = None, task: int | None = None
+    model: Any, votes: Any, y: Any = None, *, n: int = 20, task: int | None = None
 ) -> ContestedRows:
     """The items that matter most to look at: where evidence stands against evidence.
 
@@ -128,15 +128,17 @@ def contested_rows(
     ----------
     model : a fitted label model
     votes : as ``model.predict_proba`` takes them
-    n : int
     y : array of shape (n,), optional
-        True classes, to be shown beside; they change nothing.
-    task : int, for a graph of several tasks
+        Gold labels, which are shown next to the others and change nothing.
+    n : int, default=20
+        Length of each list.
+    task : int, optional
+        Task to look at, for a model of several tasks.
 
     Examples
     --------
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.7, 0.7, 0.6], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.7, 0.7, 0.6], random_state=0)
     >>> found = contested_rows(fs.LabelModel().fit(sample.votes), sample.votes, n=2)
     >>> [(row.items, row.votes, row.label) for row in found.unsure]
     [(68, (2, 2), 0), (63, (2, 2), 1)]
@@ -165,8 +167,17 @@ def contested_rows(
     return ContestedRows(lists[0], lists[1], n_overruled, items.votes.classes)
 
 
-def disagreement_buckets(votes: Any, model: Any = None, y: Any = None, *, task: int | None = None) -> Table:
-    """How many items are unanimous, split and contested, and how well each kind is labelled.
+def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> Table:
+    """Count the items that are unanimous, split and contested, and compare how well each kind is labeled.
+
+    Parameters
+    ----------
+    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
+    y : array of shape (n,), optional
+        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+    model : fitted label model, optional
+    task : int, optional
+        Task to look at, for a model of several tasks.
 
     Returns
     -------

@@ -127,7 +127,7 @@ class Findings:
     verdict: str
 
 
-def find(votes: Any, y: Any = None, model: Any = None, *, task: int | None = None) -> Findings:
+def find(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> Findings:
     """Look at votes, with a model and known labels where there are any; these decide where they are given.
 
     Parameters

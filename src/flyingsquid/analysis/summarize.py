@@ -33,7 +33,7 @@ Tasks = tuple[tuple[int, ...], ...]
 _OF_VOTES, _OF_GOLD = ("silent", "one_sided"), ("useless", "adversarial")
 
 
-def summarize(votes: Any, y: Any = None, model: Any = None) -> Table:
+def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
     """What each source does, one row a source. Prints; ``.to_dict()``, ``.to_pandas()``.
 
     Parameters

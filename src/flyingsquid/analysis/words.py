@@ -13,7 +13,7 @@ _MOST_LISTED = 6
 _CLOSE = 0.2
 
 
-def in_words(votes: Any, y: Any = None, model: Any = None, *, task: int | None = None) -> list[str]:
+def in_words(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> list[str]:
     """What stands out, most important first: a list of sentences.
 
     Parameters
@@ -27,10 +27,9 @@ def in_words(votes: Any, y: Any = None, model: Any = None, *, task: int | None =
 
     Examples
     --------
-    >>> import numpy as np
     >>> import flyingsquid as fs
     >>> sample = fs.datasets.simulate(
-    ...     5_000, [0.9, 0.8, 0.8, 0.7, 0.7, 0.3], rng=np.random.default_rng(0))
+    ...     5_000, [0.9, 0.8, 0.8, 0.7, 0.7, 0.3], random_state=0)
     >>> for sentence in in_words(sample.votes, model=fs.LabelModel().fit(sample.votes)):
     ...     print(sentence)  # doctest: +ELLIPSIS
     6 sources on 5,000 items, worth about 6.0 independent ones.
@@ -40,7 +39,7 @@ def in_words(votes: Any, y: Any = None, model: Any = None, *, task: int | None =
     Use it: by its own account it labels 9.1 points more right than majority vote.
     The model's label is not the majority's on 3.8% of the items, and majority vote cannot decide 19.1%;...
     """
-    found = find(votes, y, model, task=task)
+    found = find(votes, y, model=model, task=task)
     return say(found)
 
 

@@ -60,9 +60,9 @@ def look_at(reading: Reading, model: Any, most_pairs: int) -> Looked:
         pairs = agreement(votes, model=model).pairs(most_pairs)
     return Looked(
         file=reading.file,
-        sources=summarize(votes, gold, model),
+        sources=summarize(votes, gold, model=model),
         pairs=pairs,
-        words=in_words(votes, gold, model),
+        words=in_words(votes, gold, model=model),
         comparison=None if model is None else compare_with_majority(model, votes, gold),
         part=None if step == 1 else votes.n_items,
     )

@@ -38,7 +38,7 @@ def write_report(
         note = "" if step == 1 else f", on {votes.n_items:,} items evenly spread over the file"
     if gold is not None and not any(label is not None for label in gold.ravel()):
         raise OptionError(f"{reading.file.path}: --gold {reading.file.gold_name}: no label is known")
-    report(votes, model, gold, records, path, title=title, task=task, ordered=ordered)
+    report(votes, gold, model=model, data=records, path=path, title=title, task=task, ordered=ordered)
     return note
 
 

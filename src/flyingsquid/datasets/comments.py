@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._random import RandomState, read_random_state
+
 # What people write, with places for words. Both sides beg, feel and count now and then, so no rule is always
 # right.
 _PRAISE = (
@@ -66,13 +68,22 @@ class Comments:
     y: NDArray[np.int64]
 
 
-def simulate_comments(n_items: int, *, rng: np.random.Generator) -> Comments:
+def simulate_comments(n_items: int, *, random_state: RandomState = None) -> Comments:
     """Draw comments from two lists of phrases.
 
-    >>> sample = simulate_comments(3, rng=np.random.default_rng(4))
+    Parameters
+    ----------
+    n_items : int
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or generator of the draws. None draws differently every time.
+
+    Examples
+    --------
+    >>> sample = simulate_comments(3, random_state=4)
     >>> len(sample.texts), sample.y.shape
     (3, (3,))
     """
+    rng = read_random_state(random_state)
     y = (rng.random(n_items) < _SPAM_SHARE).astype(np.int64)
     return Comments([_comment(_SPAM if spam else _PRAISE, rng) for spam in y], y)
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._values import told
 from flyingsquid.datasets.simulator import Simulation, simulate
 from flyingsquid.exceptions import OptionError
@@ -38,7 +39,7 @@ def simulate_drift(
     period: int | None = None,
     coverage: ArrayLike = 1.0,
     class_balance: Any = None,
-    rng: np.random.Generator,
+    random_state: RandomState = None,
 ) -> DriftSimulation:
     """Draw a stream of one binary task whose sources change between two sets of accuracies.
 
@@ -53,11 +54,11 @@ def simulate_drift(
     at : float in (0, 1), for "sudden"
     period : int, for "periodic"
         Items from ``before`` to ``after`` and back; default a fifth of the stream.
-    coverage, class_balance, rng : as in :func:`simulate`
+    coverage, class_balance, random_state : as in :func:`simulate`
 
     Examples
     --------
-    >>> stream = simulate_drift(1000, [0.9, 0.7], [0.6, 0.7], kind="gradual", rng=np.random.default_rng(0))
+    >>> stream = simulate_drift(1000, [0.9, 0.7], [0.6, 0.7], kind="gradual", random_state=0)
     >>> stream.accuracies[[0, 500, 999]].round(2).tolist()
     [[0.9, 0.7], [0.75, 0.7], [0.6, 0.7]]
     """
@@ -70,7 +71,8 @@ def simulate_drift(
     first, last = (np.atleast_1d(np.asarray(ends, np.float64)) for ends in (before, after))
     if first.shape != last.shape or not ((last >= 0) & (last <= 1)).all():
         raise OptionError("before and after must be probabilities, one a source in each")
-    alone = simulate(n_items, first, coverage=coverage, class_balance=class_balance, rng=rng)
+    rng = read_random_state(random_state)
+    alone = simulate(n_items, first, coverage=coverage, class_balance=class_balance, random_state=rng)
     share = _share(np.arange(n_items), n_items, kind, at, period)
     accuracies = first + share[:, None] * (last - first)
     silent = np.asarray(alone.votes.codes) == ABSTAIN

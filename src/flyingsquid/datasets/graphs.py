@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._values import is_number, is_whole, told
 from flyingsquid.datasets.simulator import Simulation, read_balance, read_sources, simulate
 from flyingsquid.estimation.drawing import draw_truths
@@ -46,7 +47,7 @@ def simulate_graph(
     n_classes: int = 2,
     correlation: float = 0.8,
     copying: float = 0.5,
-    rng: np.random.Generator,
+    random_state: RandomState = None,
 ) -> GraphSimulation:
     """Draw votes on a dependency graph.
 
@@ -63,12 +64,13 @@ def simulate_graph(
         Of the truths of tasks that an edge joins: so often the two are one, beyond chance.
     copying : float in [0, 1)
         How often a source repeats the vote, or the silence, of an earlier source that an edge joins it to.
-    rng : numpy.random.Generator
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or generator of the draws. None draws differently every time.
 
     Examples
     --------
     >>> graph = DependencyGraph.chain(3, 4, source_edges=[(0, 1)])
-    >>> clips = simulate_graph(1000, graph, 0.75, coverage=0.8, rng=np.random.default_rng(0))
+    >>> clips = simulate_graph(1000, graph, 0.75, coverage=0.8, random_state=0)
     >>> clips.votes
     Votes(1,000 items x 12 sources, classes 0, 1, 80% voted, dense int8)
     >>> clips.y.shape
@@ -84,6 +86,7 @@ def simulate_graph(
             f"n_classes={told(n_classes)}, correlation={correlation}; two classes or more are needed, and "
             "more than two have no correlation below 0"
         )
+    rng = read_random_state(random_state)
     right = np.broadcast_to(np.asarray(accuracies, np.float64), graph.n_sources)
     if n_classes == 2:
         alone = _two_classes(n_items, graph, right, coverage, class_balance, correlation, rng)
@@ -131,7 +134,7 @@ def _two_classes(
     correlation: float,
     rng: np.random.Generator,
 ) -> _Alone:
-    alone = simulate(n_items, right, coverage=coverage, class_balance=class_balance, rng=rng)
+    alone = simulate(n_items, right, coverage=coverage, class_balance=class_balance, random_state=rng)
     balance = alone.class_balance
     table = joint_table(correlation * 4 * balance.prod(), balance, balance, np.inf)
     truths = _draw_truths(n_items, graph, table, balance, rng)
@@ -152,7 +155,7 @@ def _many_classes(
     rng: np.random.Generator,
     n_classes: int,
 ) -> _Alone:
-    accuracies, votes_at = read_sources(n_items, right, coverage, rng)
+    accuracies, votes_at = read_sources(n_items, right, coverage)
     balance = read_balance(class_balance, n_classes)
     table = correlation * np.diag(balance) + (1 - correlation) * np.outer(balance, balance)
     truths = _draw_truths(n_items, graph, table, balance, rng)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._values import is_number, told
 from flyingsquid.datasets.simulator import Simulation, simulate
 from flyingsquid.exceptions import OptionError
@@ -40,7 +41,7 @@ def simulate_sequence(
     persistence: float = 0.9,
     lengths: Any = None,
     error_persistence: float = 0.0,
-    rng: np.random.Generator,
+    random_state: RandomState = None,
 ) -> SequenceSimulation:
     """Draw sequences of one binary task whose sources are independent given the truth.
 
@@ -48,7 +49,7 @@ def simulate_sequence(
     ----------
     n_items : int
         Rows of all sequences together.
-    accuracies, coverage, class_balance, rng : as in :func:`simulate`
+    accuracies, coverage, class_balance, random_state : as in :func:`simulate`
     persistence : float in [0, 1)
         Correlation of neighbouring truths: a row repeats the truth before it this often, and draws a new one
         otherwise.
@@ -61,7 +62,7 @@ def simulate_sequence(
     Examples
     --------
     >>> video = simulate_sequence(
-    ...     1000, [0.9, 0.7], coverage=0.5, persistence=0.8, lengths=[600, 400], rng=np.random.default_rng(0))
+    ...     1000, [0.9, 0.7], coverage=0.5, persistence=0.8, lengths=[600, 400], random_state=0)
     >>> video.votes
     Votes(1,000 items x 2 sources, classes 0, 1, 49% voted, dense int8)
     >>> video.transition
@@ -71,7 +72,8 @@ def simulate_sequence(
     for name, share in (("persistence", persistence), ("error_persistence", error_persistence)):
         if not is_number(share) or not 0 <= share < 1:
             raise OptionError(f"{name}={told(share)}; a number from 0 up to, but not including, 1 is needed")
-    fresh = simulate(n_items, accuracies, coverage=coverage, class_balance=class_balance, rng=rng)
+    rng = read_random_state(random_state)
+    fresh = simulate(n_items, accuracies, coverage=coverage, class_balance=class_balance, random_state=rng)
     sequences = read_lengths(lengths, n_items)
     starts = starts_of(sequences)
     y = fresh.y[_source_row(rng.random(n_items) < persistence, starts)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._values import is_whole, told
 from flyingsquid.estimation import resolve_balance
 from flyingsquid.exceptions import OptionError
@@ -43,7 +44,7 @@ def simulate(
     *,
     coverage: ArrayLike = 1.0,
     class_balance: Any = None,
-    rng: np.random.Generator,
+    random_state: RandomState = None,
 ) -> Simulation:
     """Draw one binary task whose sources are independent given the truth.
 
@@ -55,15 +56,17 @@ def simulate(
     coverage : number or array of shape (m,)
         P(source votes), whatever the truth.
     class_balance : None for uniform, or P(Y=0), P(Y=1)
-    rng : numpy.random.Generator
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or generator of the draws. None draws differently every time.
 
     Examples
     --------
-    >>> sample = simulate(1000, [0.9, 0.7, 0.6], coverage=0.5, rng=np.random.default_rng(0))
+    >>> sample = simulate(1000, [0.9, 0.7, 0.6], coverage=0.5, random_state=0)
     >>> sample.votes
     Votes(1,000 items x 3 sources, classes 0, 1, 50% voted, dense int8)
     """
-    right, votes_at = read_sources(n_items, accuracies, coverage, rng)
+    right, votes_at = read_sources(n_items, accuracies, coverage)
+    rng = read_random_state(random_state)
     balance = read_balance(class_balance, 2)
     y = (rng.random(n_items) < balance[1]).astype(np.int8)
     shape = (n_items, len(right))
@@ -81,13 +84,11 @@ def read_balance(class_balance: Any, n_classes: int) -> NDArray[np.float64]:
 
 
 def read_sources(
-    n_items: int, accuracies: ArrayLike, coverage: ArrayLike, rng: np.random.Generator
+    n_items: int, accuracies: ArrayLike, coverage: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Accuracies and coverages as a user gives them, both of shape (m,)."""
     if not is_whole(n_items) or n_items < 1:
         raise OptionError(f"n_items={told(n_items)}; at least one item is needed")
-    if not isinstance(rng, np.random.Generator):
-        raise OptionError("rng must be a numpy.random.Generator, as numpy.random.default_rng(0) makes")
     try:
         right = np.atleast_1d(np.asarray(accuracies, np.float64))
         votes_at = np.asarray(coverage, np.float64)

@@ -74,7 +74,7 @@ class Residuals:
         --------
         >>> from flyingsquid.datasets import simulate
         >>> from flyingsquid.moments import Moments
-        >>> votes = simulate(10_000, [0.8, 0.7, 0.7, 0.6, 0.8], rng=np.random.default_rng(0)).votes
+        >>> votes = simulate(10_000, [0.8, 0.7, 0.7, 0.6, 0.8], random_state=0).votes
         >>> centered = CenteredMoments.of(Moments.of(votes))
         >>> residuals = Residuals.of(centered, ~np.eye(5, dtype=bool), np.ones(5))
         >>> residuals.strength.round(1)

@@ -30,8 +30,6 @@ def decide(
     """
     if not is_one_of(tie_break, TIE_BREAKS):
         raise OptionError(f"tie_break={told(tie_break)} is unknown; one of {', '.join(TIE_BREAKS)}")
-    if tie_break == "random" and not isinstance(rng, np.random.Generator):
-        raise OptionError("tie_break='random' needs rng=, a numpy.random.Generator")
     labels = as_label_array(classes)
     if tie_break == "first" and len(classes) == 2:  # most of the time, and ten times as fast
         return labels[(posterior[:, 0] < posterior[:, 1] - _TIE).view(np.int8)]

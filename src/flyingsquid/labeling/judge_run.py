@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.answers import Missing
@@ -37,7 +38,7 @@ def ask_judges(
     concurrency: int = 8,
     on_error: OnError = "abstain",
     progress: bool = False,
-    rng: np.random.Generator | None = None,
+    random_state: RandomState = None,
 ) -> JudgeRun:
     """Ask every judge about every item.
 
@@ -66,8 +67,8 @@ def ask_judges(
         ends the run with its error. The same holds for a parser that raises; its answer is unparseable.
     progress : bool
         Whether to draw a progress bar on standard error.
-    rng : numpy Generator, optional
-        Draws the random part of the waits before retries. Default: seeded with 0.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or generator of the random part of the waits before retries.
 
     Returns
     -------
@@ -113,7 +114,7 @@ def ask_judges(
     try:
         known = {} if file is None else _known(panel, keys, file, again, on_error)
         cells = [(j, i) for i in range(len(found)) for j in range(len(panel)) if (j, i) not in known]
-        rng = np.random.default_rng(0) if rng is None else rng
+        rng = read_random_state(random_state)
         calls = Calls(
             panel, found, cells, concurrency=concurrency, keep=keep, on_error=on_error, rng=rng, clock=Clock()
         )

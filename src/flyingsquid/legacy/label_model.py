@@ -69,7 +69,7 @@ class LabelModel:
     >>> import numpy as np
     >>> import flyingsquid as fs
     >>> from flyingsquid.legacy import LabelModel
-    >>> sample = fs.datasets.simulate(5_000, accuracies=[0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(5_000, accuracies=[0.9, 0.8, 0.7], random_state=0)
     >>> L_train = 2 * sample.votes.codes - 1  # -1 and +1
     >>> label_model = LabelModel(3)
     >>> label_model.fit(L_train)

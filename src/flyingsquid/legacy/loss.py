@@ -47,10 +47,9 @@ class FSLoss(nn.Module):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import torch
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(1_000, accuracies=[0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(1_000, accuracies=[0.9, 0.8, 0.7], random_state=0)
     >>> votes = 2 * torch.as_tensor(sample.votes.codes.astype("int64")) - 1
     >>> criterion = FSLoss(3, buffer_capacity=1_000)
     >>> for batch in votes.split(100):

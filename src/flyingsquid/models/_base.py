@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
+from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import told
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
@@ -27,7 +28,6 @@ from flyingsquid.votes.weights import read_weights
 DOUBLE = np.dtype(np.float64)
 # Votes of which labels come back as an array: not in chunks, and not on a cluster.
 InMemory: TypeAlias = Votes | NDArray[Any] | list[Any] | tuple[Any, ...]
-Rng: TypeAlias = np.random.Generator | None
 
 
 class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]  # untyped base
@@ -161,32 +161,39 @@ class VoteEstimator(VoteReader):
             yield answer
 
     @overload
-    def predict(self, votes: InMemory, tie_break: TieBreak = ..., rng: Rng = ...) -> NDArray[Any]: ...
+    def predict(
+        self, votes: InMemory, tie_break: TieBreak = ..., random_state: RandomState = ...
+    ) -> NDArray[Any]: ...
 
     @overload
-    def predict(self, votes: Any, tie_break: TieBreak = ..., rng: Rng = ...) -> Any: ...
+    def predict(self, votes: Any, tie_break: TieBreak = ..., random_state: RandomState = ...) -> Any: ...
 
-    def predict(self, votes: Any, tie_break: TieBreak = "first", rng: Rng = None) -> Any:
+    def predict(self, votes: Any, tie_break: TieBreak = "first", random_state: RandomState = None) -> Any:
         """The most probable class of each item, shape (n,); of each task by itself, (n, D), for D > 1 tasks.
 
         Parameters
         ----------
         votes : as in :meth:`predict_proba`; of ``VoteChunks`` the answer is an iterator, one array a chunk
         tie_break : ``"first"``, ``"abstain"`` or ``"random"``
-            What to answer when classes are equally probable: the first of them; no label (-1, or
-            0 where -1 is a class, or None where classes are not numbers); one drawn with ``rng``.
-        rng : numpy.random.Generator, for ``tie_break="random"``
+            Label of an item whose most probable classes are equally probable: the first of them; no label
+            (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
+        random_state : int, numpy.random.Generator or None, default=None
+            Seed or generator for ``tie_break="random"``. None draws differently every time.
         """
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             self._require_fitted()
             return on_cluster.label(self, "predict", {"tie_break": tie_break})
+        # A seed is read here and not for each chunk, or every chunk would repeat the same draws.
+        rng = None if random_state is None and tie_break != "random" else read_random_state(random_state)
         posterior = self.predict_proba(votes)
         if isinstance(posterior, Iterator):
             return (self._decided(part, tie_break, rng) for part in posterior)
         return self._decided(posterior, tie_break, rng)
 
-    def _decided(self, posterior: NDArray[np.float64], tie_break: TieBreak, rng: Rng) -> NDArray[Any]:
+    def _decided(
+        self, posterior: NDArray[np.float64], tie_break: TieBreak, rng: np.random.Generator | None
+    ) -> NDArray[Any]:
         flat = posterior.reshape(-1, posterior.shape[-1])
         return decide(flat, self._classes, tie_break, rng).reshape(posterior.shape[:-1])
 

@@ -52,7 +52,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(2_000, accuracies=[0.8, 0.75, 0.7], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(2_000, accuracies=[0.8, 0.75, 0.7], random_state=0)
     >>> X = np.random.default_rng(1).normal(sample.y[:, None], 0.7, (2_000, 2))
     >>> model = fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X, sample.votes)
     >>> model.score(X, sample.y) > 0.8

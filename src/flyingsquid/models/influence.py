@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._remarks import listening
 from flyingsquid._values import is_whole, told
 from flyingsquid.analysis.reading import winners
@@ -96,7 +97,7 @@ def leave_one_out(
     Examples
     --------
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(5_000, [0.9, 0.7, 0.7, 0.6], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(5_000, [0.9, 0.7, 0.7, 0.6], random_state=0)
     >>> found = leave_one_out(fs.LabelModel().fit(sample.votes), sample.votes, sample.y)
     >>> int(np.argmax(found.changed)), bool(found.accuracy_change[0] < -0.1)
     (0, True)
@@ -166,7 +167,7 @@ def learning_curve(
     votes: Any,
     y: Any = None,
     *,
-    rng: np.random.Generator,
+    random_state: RandomState = None,
     sizes: Sequence[int] | None = None,
     repeats: int = 5,
     gold: Any = None,
@@ -181,8 +182,8 @@ def learning_curve(
     votes : what it was fitted on
     y : array of shape (n,), optional
         True classes; they have no part in any fit.
-    rng : numpy.random.Generator
-        Draws the parts.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or generator that draws the parts. None draws differently every time.
     sizes : increasing numbers of items, optional
         Default: halving from all items, at most six sizes of at least 50 items.
     repeats : int
@@ -192,16 +193,15 @@ def learning_curve(
     Examples
     --------
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(4_000, [0.9, 0.7, 0.7, 0.6], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(4_000, [0.9, 0.7, 0.7, 0.6], random_state=0)
     >>> model = fs.LabelModel().fit(sample.votes)
-    >>> curve = learning_curve(model, sample.votes, rng=np.random.default_rng(1), repeats=2)
+    >>> curve = learning_curve(model, sample.votes, random_state=1, repeats=2)
     >>> curve.sizes.tolist()
     [125, 250, 500, 1000, 2000, 4000]
     >>> bool(curve.same[-1].min() == 1), bool(curve.moved[0].mean() > curve.moved[-2].mean())
     (True, True)
     """
-    if not isinstance(rng, np.random.Generator):
-        raise OptionError("rng is a numpy.random.Generator")
+    rng = read_random_state(random_state)
     read = _read(model, votes, gold)
     chosen = _sizes(read.n_items, sizes)
     _check_repeats(repeats)

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, TypeAlias, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._random import RandomState
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import told
 from flyingsquid.analysis import Diagnostics, Explanation, Table, summarize_sources
@@ -26,7 +27,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import Emissions, TieBreak, max_product
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.models import _options
-from flyingsquid.models._base import DOUBLE, InMemory, Rng, VoteEstimator
+from flyingsquid.models._base import DOUBLE, InMemory, VoteEstimator
 from flyingsquid.models._counted import count_votes
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._solve import solve
@@ -148,10 +149,9 @@ class LabelModel(VoteEstimator):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import flyingsquid as fs
     >>> sample = fs.datasets.simulate(
-    ...     5_000, accuracies=[0.9, 0.8, 0.7, 0.6], coverage=0.8, rng=np.random.default_rng(0))
+    ...     5_000, accuracies=[0.9, 0.8, 0.7, 0.6], coverage=0.8, random_state=0)
     >>> model = fs.LabelModel().fit(sample.votes)
     >>> model.accuracies_.round(1)
     array([0.9, 0.8, 0.7, 0.6])
@@ -317,17 +317,24 @@ class LabelModel(VoteEstimator):
 
     @overload
     def predict(
-        self, votes: InMemory, tie_break: TieBreak = ..., rng: Rng = ..., *, joint: bool = ...
+        self,
+        votes: InMemory,
+        tie_break: TieBreak = ...,
+        random_state: RandomState = ...,
+        *,
+        joint: bool = ...,
     ) -> NDArray[Any]: ...
 
     @overload
-    def predict(self, votes: Any, tie_break: TieBreak = ..., rng: Rng = ..., *, joint: bool = ...) -> Any: ...
+    def predict(
+        self, votes: Any, tie_break: TieBreak = ..., random_state: RandomState = ..., *, joint: bool = ...
+    ) -> Any: ...
 
     def predict(
         self,
         votes: Any,
         tie_break: TieBreak = "first",
-        rng: Rng = None,
+        random_state: RandomState = None,
         *,
         joint: bool = False,
     ) -> Any:
@@ -337,9 +344,10 @@ class LabelModel(VoteEstimator):
         ----------
         votes : as in :meth:`predict_proba`
         tie_break : ``"first"``, ``"abstain"`` or ``"random"``
-            What to answer when classes are equally probable: the first of them; no label (-1, or
-            0 where -1 is a class, or None where classes are not numbers); one drawn with ``rng``.
-        rng : numpy.random.Generator, for ``tie_break="random"``
+            Label of an item whose most probable classes are equally probable: the first of them; no label
+            (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
+        random_state : int, numpy.random.Generator or None, default=None
+            Seed or generator for ``tie_break="random"``. None draws differently every time.
         joint : bool
             For several tasks. False: the most probable class of each task by itself, which is wrong least
             often. True: the most probable classes of all tasks together, which is possible as a whole.
@@ -359,7 +367,7 @@ class LabelModel(VoteEstimator):
         if on_cluster is not None:
             return on_cluster.label(self, "predict", {"tie_break": tie_break, "joint": joint})
         if not joint or self.graph_.n_tasks == 1:  # one task has nothing to be joined with
-            return super().predict(votes, tie_break, rng)
+            return super().predict(votes, tie_break, random_state)
         chunks = as_chunks(votes)
         if chunks is not None:
             return (self.predict(chunk, joint=True) for chunk in chunks)

@@ -74,7 +74,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     >>> import flyingsquid as fs
     >>> rng = np.random.default_rng(0)
     >>> topics = {
-    ...     topic: fs.datasets.simulate(2_000, [0.9, 0.8, 0.7], class_balance=[1 - p, p], rng=rng)
+    ...     topic: fs.datasets.simulate(2_000, [0.9, 0.8, 0.7], class_balance=[1 - p, p], random_state=rng)
     ...     for topic, p in (("sports", 0.3), ("politics", 0.2))}
     >>> votes = {topic: sample.votes for topic, sample in topics.items()}
     >>> model = fs.MultiLabelModel(fs.LabelModel(class_balance="estimate")).fit(votes)

@@ -95,7 +95,7 @@ class OnlineLabelModel(LastFit):
     >>> import numpy as np
     >>> import flyingsquid as fs
     >>> stream = fs.datasets.simulate_drift(
-    ...     20_000, [0.9, 0.8, 0.7, 0.7], [0.6, 0.8, 0.9, 0.7], kind="sudden", rng=np.random.default_rng(0))
+    ...     20_000, [0.9, 0.8, 0.7, 0.7], [0.6, 0.8, 0.9, 0.7], kind="sudden", random_state=0)
     >>> online = fs.OnlineLabelModel(window=2_000, method="triplet_mean")
     >>> labels = np.concatenate([online.update(stream.votes[t : t + 500]) for t in range(0, 20_000, 500)])
     >>> labels.shape

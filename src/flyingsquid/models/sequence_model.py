@@ -81,10 +81,9 @@ class SequenceLabelModel(VoteReader):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import flyingsquid as fs
     >>> video = fs.datasets.simulate_sequence(
-    ...     20_000, [0.85, 0.8, 0.75, 0.7], coverage=0.5, persistence=0.9, rng=np.random.default_rng(0))
+    ...     20_000, [0.85, 0.8, 0.75, 0.7], coverage=0.5, persistence=0.9, random_state=0)
     >>> model = fs.SequenceLabelModel().fit(video.votes)
     >>> model.transition_.round(2)
     array([[0.94, 0.06],
@@ -208,7 +207,7 @@ class SequenceLabelModel(VoteReader):
         --------
         >>> import flyingsquid as fs
         >>> video = fs.datasets.simulate_sequence(
-        ...     2_000, [0.9, 0.8, 0.7], coverage=0.6, rng=np.random.default_rng(0))
+        ...     2_000, [0.9, 0.8, 0.7], coverage=0.6, random_state=0)
         >>> model = fs.SequenceLabelModel().fit(video.votes)
         >>> clips = [[1, 1, -1], [-1, -1, -1], [1, 1, 1], [0, 0, 0], [0, 0, 0]]
         >>> model.predict(clips, lengths=[3, 2]).tolist()

@@ -35,7 +35,7 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
     Parameters
     ----------
     summary : Table
-        As ``fs.summarize(votes, y, model)`` gives it, with known labels, a model, or both.
+        As ``fs.summarize(votes, y, model=model)`` gives it, with known labels, a model, or both.
     axis : matplotlib axes, optional
 
     Returns
@@ -45,9 +45,9 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
     Examples
     --------
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(1_000, [0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(1_000, [0.9, 0.8, 0.7], random_state=0)
     >>> model = fs.LabelModel().fit(sample.votes)
-    >>> axis = plot_accuracies(fs.summarize(sample.votes, sample.y, model))  # doctest: +SKIP
+    >>> axis = plot_accuracies(fs.summarize(sample.votes, sample.y, model=model))  # doctest: +SKIP
     """
     columns = _columns(summary, "plot_accuracies")
     estimated, measured = _numbers(columns, "accuracy"), _numbers(columns, "precision")

@@ -43,11 +43,11 @@ _SECTIONS = (
 
 def report(
     votes: Any,
-    model: Any = None,
     y: Any = None,
+    *,
+    model: Any = None,
     data: Any = None,
     path: str | os.PathLike[str] | None = None,
-    *,
     title: str = "Votes and labels",
     ordered: bool = False,
     task: int | None = None,
@@ -60,12 +60,12 @@ def report(
     Parameters
     ----------
     votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
-    model : a fitted LabelModel, OnlineLabelModel or MajorityVote, optional
-        Default: ``LabelModel()``, fitted here. Where it cannot be fitted, the page says why and goes on with
-        the votes alone.
     y : array of shape (n,), optional
-        True classes; None, NaN and masked are unknown, and -1 unless it is a class. They judge the labels and
-        take no part in making them.
+        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. They are used for scores
+        and not for the fit.
+    model : fitted LabelModel, OnlineLabelModel or MajorityVote, optional
+        Default: ``LabelModel()``, fitted here. If the fit fails, the page gives the reason and continues with
+        the votes alone.
     data : table or list with one entry an item, optional
         The items themselves: pandas, polars, pyarrow, a list of texts or mappings. For votes in long form
         also a mapping from item identifiers. The page shows those of the few items that are worth a look.
@@ -84,9 +84,8 @@ def report(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7], random_state=0)
     >>> page = fs.report(sample.votes, y=sample.y, title="Three sources")
     >>> page[:15], "<h1><bdi>Three sources</bdi></h1>" in page
     ('<!DOCTYPE html>', True)

@@ -144,8 +144,8 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
     _, tasks = read_votes(model, read)
     items = read_items(model, read, y, task=task)
     sources = tasks[task or 0]
-    table = summarize(read, y, model)
-    found = find(read, y, None if failure else model, task=task)
+    table = summarize(read, y, model=model)
+    found = find(read, y, model=None if failure else model, task=task)
     columns = {name: [values[j] for j in sources] for name, values in table.to_dict().items()}
     return Study(
         items=items,

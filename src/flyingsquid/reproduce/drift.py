@@ -42,7 +42,7 @@ def stream_of(name: str, seed: int) -> DriftSimulation:
     """One stream of a kind of drift."""
     options = DRIFTS[name]
     rng = np.random.default_rng(seed)
-    return simulate_drift(ITEMS, BEFORE, coverage=COVERAGE, rng=rng, **options)
+    return simulate_drift(ITEMS, BEFORE, coverage=COVERAGE, random_state=rng, **options)
 
 
 def online(stream: DriftSimulation, window: Any) -> tuple[Right, list[float]]:

@@ -85,7 +85,7 @@ def video_stream(n_items: int, rng: np.random.Generator) -> StreamTask:
     """Frames of a chain, seven eighths to train: ten features, five sources that vote on 80% of frames."""
     balance = np.array([0.7, 0.3])
     video = simulate_sequence(
-        n_items, _ACCURACIES, coverage=0.8, class_balance=balance, persistence=0.9, rng=rng
+        n_items, _ACCURACIES, coverage=0.8, class_balance=balance, persistence=0.9, random_state=rng
     )
     X = rng.normal(size=(n_items, 10)) + 0.5 * (2 * video.y[:, None] - 1)
     cut = 7 * n_items // 8

@@ -53,10 +53,7 @@ def mean_error(n_items: int, n_sources: int, repeats: int, coverage: float = COV
     """Mean of ‖μ̂ - μ‖₂ over draws of ``n_items`` items."""
     accuracies = np.resize(ACCURACIES, n_sources)
     truth = tables_of(accuracies, coverage)
-    draws = (
-        simulate(n_items, accuracies, coverage=coverage, rng=np.random.default_rng(seed))
-        for seed in range(repeats)
-    )
+    draws = (simulate(n_items, accuracies, coverage=coverage, random_state=seed) for seed in range(repeats))
     return float(np.mean([table_error(draw.votes, truth) for draw in draws]))
 
 

@@ -43,7 +43,7 @@ def _stream(n: int, repeats: int) -> dict[str, Any]:
     windows = [SHORTEST * 2**k for k in range(20) if SHORTEST * 2**k <= n]
     errors = np.empty((repeats, len(windows)))
     for seed in range(repeats):
-        stream = simulate_drift(n, BEFORE, AFTER, kind="gradual", rng=np.random.default_rng(seed))
+        stream = simulate_drift(n, BEFORE, AFTER, kind="gradual", random_state=seed)
         now = tables_of(stream.accuracies[-1], 1.0)
         for at, window in enumerate(windows):
             errors[seed, at] = _error(stream.votes[n - window :], now)

@@ -151,10 +151,9 @@ def learn_structure(
 
     Examples
     --------
-    >>> import numpy as np
     >>> import flyingsquid as fs
     >>> truth = fs.DependencyGraph(8, source_edges=[(0, 1), (2, 3)])
-    >>> sample = fs.datasets.simulate_graph(5_000, truth, 0.75, coverage=0.8, rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate_graph(5_000, truth, 0.75, coverage=0.8, random_state=0)
     >>> learned = fs.learn_structure(sample.votes)
     >>> learned
     LearnedGraph(8 sources on 1 task, 2 source edges)

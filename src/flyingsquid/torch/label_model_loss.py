@@ -66,10 +66,9 @@ class LabelModelLoss(nn.Module):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import torch
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(2_000, accuracies=[0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    >>> sample = fs.datasets.simulate(2_000, accuracies=[0.9, 0.8, 0.7], random_state=0)
     >>> votes = torch.as_tensor(sample.votes.codes.astype("int64"))
     >>> loss_fn = LabelModelLoss(n_sources=3, method="triplet_mean")
     >>> for batch in votes.split(100):

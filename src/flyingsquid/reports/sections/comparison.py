@@ -81,7 +81,7 @@ def _share(name: str, share: float, count: int, kind: str = "") -> Estimate:
 
 
 def _buckets(study: Study) -> str:
-    table = disagreement_buckets(study.every, study.model, study.y, task=study.task)
+    table = disagreement_buckets(study.every, study.y, model=study.model, task=study.task)
     caption = (
         "How to read it: items by how far their votes are apart. Unanimous items need no model; what a "
         "model is worth shows where votes are split."

@@ -36,7 +36,7 @@ def influence_section(study: Study) -> Section:
     try:
         model, votes, y = _sample(study, rng)
         without = leave_one_out(model, votes, y)
-        curve = learning_curve(model, votes, y, rng=rng, repeats=_REPEATS)
+        curve = learning_curve(model, votes, y, random_state=rng, repeats=_REPEATS)
     except FlyingSquidError as error:  # such as a model with known labels, which are not here
         return Section("influence", heading, f'<p class="note">Not shown: {safe(error, 600)}.</p>')
     sampled = votes.n_items < study.votes.n_items

@@ -20,7 +20,7 @@ _MOST_CONTRIBUTIONS = 14
 def rows_section(study: Study) -> Section:
     """Two lists: where the model cannot decide, and where it overrules the majority."""
     model = study.model or MajorityVote().fit(study.every)
-    found = contested_rows(model, study.every, MOST_ITEMS, y=study.y, task=study.task)
+    found = contested_rows(model, study.every, study.y, n=MOST_ITEMS, task=study.task)
     body = _listed(
         study, model, found.unsure, "Undecided",
         "Many votes stand against each other, and the label is a close call. A known label here teaches "

@@ -1,0 +1,38 @@
+"""Random state as users pass it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from flyingsquid._values import is_whole, told
+from flyingsquid.exceptions import OptionError
+
+RandomState: TypeAlias = int | np.random.Generator | None
+
+
+def read_random_state(random_state: Any) -> np.random.Generator:
+    """Return the generator that ``random_state`` stands for.
+
+    Parameters
+    ----------
+    random_state : int, numpy.random.Generator or None
+        An integer seeds a new generator, so the same integer gives the same numbers. A generator is used as
+        it is and advances. None seeds a new generator from the operating system.
+
+    Examples
+    --------
+    >>> bool(read_random_state(0).random() == read_random_state(0).random())
+    True
+    >>> generator = np.random.default_rng(0)
+    >>> read_random_state(generator) is generator
+    True
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or (is_whole(random_state) and random_state >= 0):
+        return np.random.default_rng(None if random_state is None else int(random_state))
+    raise OptionError(
+        f"`random_state` must be an integer >= 0, a numpy.random.Generator or None; got {told(random_state)}."
+    )
