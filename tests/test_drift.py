@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.analysis.drift import ChangePoint, DriftHistory
+from flyingsquid.models.drift import ChangePoint, DriftHistory
 from flyingsquid.exceptions import OptionError
 
 BEFORE, AFTER = np.array([0.9, 0.7, 0.8]), np.array([0.6, 0.7, 0.9])

@@ -17,7 +17,7 @@ from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
 
 if TYPE_CHECKING:
-    from flyingsquid import datasets, labeling
+    from flyingsquid import analysis, datasets, labeling, solvers
     from flyingsquid.analysis import summarize
     from flyingsquid.graph import DependencyGraph
     from flyingsquid.labeling import apply, labeling_function
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
         OnlineLabelModel,
         SequenceLabelModel,
         WeaklySupervisedClassifier,
-        learn_structure,
         load,
         to_training_set,
     )
     from flyingsquid.moments import Moments, SequenceMoments
     from flyingsquid.reports import report
+    from flyingsquid.solvers.structure import learn_structure
     from flyingsquid.votes import ABSTAIN, VoteChunks, Votes, score_bins
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "load",
     "report",
     "score_bins",
+    "solvers",
     "summarize",
     "to_training_set",
 ]
@@ -78,16 +79,16 @@ _NAMES_IN = {
         "OnlineLabelModel",
         "SequenceLabelModel",
         "WeaklySupervisedClassifier",
-        "learn_structure",
         "load",
         "to_training_set",
     ),
     "moments": ("Moments", "SequenceMoments"),
     "reports": ("report",),
+    "solvers.structure": ("learn_structure",),
     "votes": ("ABSTAIN", "VoteChunks", "Votes", "score_bins"),
 }
 _HOMES = {name: home for home, names in _NAMES_IN.items() for name in names}
-_LAZY_MODULES = ("datasets", "labeling")
+_LAZY_MODULES = ("analysis", "datasets", "labeling", "solvers")
 
 
 if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name

@@ -197,15 +197,26 @@ BALANCE = [0.65, 0.35]
 Case = Callable[[], dict[str, Array]]
 
 
+# Recorded under the names that methods had when the numbers were first written.
+SOLVERS: dict[str, Any] = {
+    "triplet_mean": "triplet",
+    "triplet_median": fs.solvers.Triplet("median"),
+    "triplet": fs.solvers.Triplet("best"),
+    "refined": "em",
+    "consensus": "weighted",
+    "anchored": "anchored_em",
+}
+
+
 def by_method(name: str, sample: Callable[[], tuple[Array, Array]], *methods: str) -> dict[str, Case]:
-    return {f"{name}, {method}": partial(fitted, sample, method=method) for method in methods}
+    return {f"{name}, {method}": partial(fitted, sample, method=SOLVERS.get(method, method)) for method in methods}
 
 
 def by_method_on(
     graph: fs.DependencyGraph, name: str, sample: Callable[[], Array], *methods: str
 ) -> dict[str, Case]:
     def of(method: str) -> Case:
-        return lambda: on_graph(sample(), graph, method=method)
+        return lambda: on_graph(sample(), graph, method=SOLVERS.get(method, method))
 
     return {f"{name}, {method}": of(method) for method in methods}
 
@@ -213,28 +224,28 @@ def by_method_on(
 CASES: dict[str, Case] = {
     **by_method("binary", binary, "auto", "triplet_mean", "triplet_median", "triplet", "covariance"),
     **by_method("binary", binary, "quadratic", "consensus", "anchored"),
-    "binary, independencies": partial(fitted, binary, method="independencies", class_balance=BALANCE),
-    "binary, given triplets": partial(fitted, binary, method="triplet", triplets=TRIPLETS),
+    "binary, independencies": partial(fitted, binary, method="marginal", class_balance=BALANCE),
+    "binary, given triplets": partial(fitted, binary, method=fs.solvers.Triplet("best", TRIPLETS)),
     "binary, estimated balance": partial(fitted, binary, class_balance="estimate"),
     "binary, known labels": partial(fitted, binary, known=60, method="covariance"),
-    "binary, triplets with known labels": partial(fitted, binary, known=60, method="triplet_mean"),
+    "binary, triplets with known labels": partial(fitted, binary, known=60, method="triplet"),
     "binary, known labels decide the way": partial(fitted, binary, known=60),
     **by_method("rules", rules, "auto", "consensus", "anchored"),
     "rules, known labels decide the way": partial(fitted, rules, known=60),
     "three, decomposition": partial(fitted, three, method="decomposition"),
     "three, decomposition with known labels": partial(fitted, three, method="decomposition", known=40),
     **by_method("four", four, "auto", "agreement", "refined", "consensus", "anchored"),
-    "four, one against the rest": partial(fitted, four, method="covariance", multiclass="one_vs_rest"),
+    "four, one against the rest": partial(fitted, four, method=fs.solvers.OneVsRest("covariance")),
     "four, estimated balance": partial(fitted, four, method="agreement", class_balance="estimate"),
-    "four, known labels": partial(fitted, four, known=80, method="refined"),
+    "four, known labels": partial(fitted, four, known=80, method="em"),
     "four, agreement with known labels": partial(fitted, four, known=80, method="agreement"),
     **by_method_on(PAIRS, "copying", lambda: copying()[1], "triplet_mean", "triplet_median", "triplet"),
     **by_method_on(PAIRS, "copying", lambda: copying()[1], "covariance", "quadratic"),
     **by_method_on(NINE, "one alone", with_one_alone, "triplet_mean", "covariance"),
     "copying, three in a row": lambda: on_graph(copying()[1], TRIPLE, method="covariance"),
-    "copying, linear": lambda: on_graph(copying()[1], PAIRS, method="triplet_mean", cliques="linear"),
+    "copying, linear": lambda: on_graph(copying()[1], PAIRS, method=fs.solvers.Triplet(cliques="linear")),
     **by_method("crowd", crowd, "auto", "agreement", "refined", "consensus", "anchored"),
-    "sure, known labels": partial(fitted, sure, known=60, method="triplet_mean"),
+    "sure, known labels": partial(fitted, sure, known=60, method="triplet"),
     "three and a sure one": partial(fitted, three_and_a_sure_one, method="decomposition"),
     "sure": partial(fitted, sure, method="covariance"),
     "copying, learned": partial(learned, copying),
@@ -243,13 +254,13 @@ CASES: dict[str, Case] = {
     "frames": lambda: on_graph(frames(), CHAIN),
     "frames, tempered": lambda: on_graph(frames(), CHAIN, temper="auto", method="covariance"),
     **by_method_on(NINE, "three, dependent", lambda: three()[1], "refined", "decomposition"),
-    "three, frames": lambda: on_graph(three()[1][:, :8], FRAMES_OF_THREE, method="refined"),
-    "frames, one-sided": lambda: on_graph(one_sided(frames(), 3), CHAIN, method="triplet_mean"),
-    "frames, lopsided": lambda: on_graph(frames(), CHAIN, method="triplet_mean", class_balance=BALANCE),
+    "three, frames": lambda: on_graph(three()[1][:, :8], FRAMES_OF_THREE, method="em"),
+    "frames, one-sided": lambda: on_graph(one_sided(frames(), 3), CHAIN, method="triplet"),
+    "frames, lopsided": lambda: on_graph(frames(), CHAIN, method="triplet", class_balance=BALANCE),
     "sequences": sequences,
-    "sequences, one alone": partial(sequences, -1, method="triplet_mean", class_balance=BALANCE),
-    "sequences, one-sided": partial(sequences, 3, method="triplet_mean", class_balance=BALANCE),
-    "sequences, tempered": partial(sequences, temper="auto", method="triplet_mean", class_balance="estimate"),
+    "sequences, one alone": partial(sequences, -1, method="triplet", class_balance=BALANCE),
+    "sequences, one-sided": partial(sequences, 3, method="triplet", class_balance=BALANCE),
+    "sequences, tempered": partial(sequences, temper="auto", method="triplet", class_balance="estimate"),
 }
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.analysis.diagnostics import named_groups
-from flyingsquid.analysis.reading import read_votes
 from flyingsquid._table import Table
+from flyingsquid.analysis.reading import read_votes
 from flyingsquid.estimation.copies import MOST_SOURCES, near_copies, pair_agreement
 from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.fits.diagnostics import names_in_groups
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.gold import read_task_gold
@@ -94,7 +94,7 @@ def agreement(votes: Any, *, model: Any = None) -> Agreement:
         raise OptionError("counts on a graph of several tasks do not hold all pairs; pass the votes")
     overlap, alike, (by_chance, _) = pair_agreement(moments)
     names = moments.source_names
-    copies = named_groups(names, near_copies(moments))
+    copies = names_in_groups(names, near_copies(moments))
     share = np.divide(alike, overlap, out=np.full_like(overlap, np.nan), where=overlap > 0)
     # A rounding error of 1 is no chance left.
     room = (1 - by_chance > 1e-12) & (overlap > 0)

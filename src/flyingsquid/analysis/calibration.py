@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import is_whole, told
-from flyingsquid.estimation.normal import wilson
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import read_items
+from flyingsquid.estimation.normal import wilson
 from flyingsquid.exceptions import OptionError, VotesError
 
 Array = NDArray[np.float64]

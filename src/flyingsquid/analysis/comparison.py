@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid._table import Table
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
-from flyingsquid._table import Table
+from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.exceptions import VotesError
 
 Array = NDArray[np.float64]

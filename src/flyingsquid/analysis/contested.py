@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._table import Scalar, Table, as_scalar
 from flyingsquid._values import is_whole, told
 from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
-from flyingsquid._table import Scalar, Table, as_scalar
 from flyingsquid.exceptions import OptionError
 from flyingsquid.infer import vote_shares
 from flyingsquid.votes import Votes

@@ -10,18 +10,19 @@ from numpy.typing import NDArray
 
 from flyingsquid.analysis.agreement import dependence_given_truth, effective_sources
 from flyingsquid.analysis.comparison import Comparison, compare_items
-from flyingsquid.analysis.diagnostics import named, named_groups
-from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.analysis.overlaps import GoldTally, look_at_rows
 from flyingsquid.analysis.reading import Items, read_items
-from flyingsquid.analysis.skill import balanced_accuracies
-from flyingsquid.analysis.tally import SourceTally
 from flyingsquid.estimation.copies import near_copies, pair_agreement
-from flyingsquid.estimation.opinion_fit import OPINIONS
+from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.exceptions import VotesError
+from flyingsquid.fits.diagnostics import names_in, names_in_groups
+from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments
+from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import REASONS
 
+# Methods that compare the sources of any number of classes with random votes.
+_WEIGHTED = ("weighted", "anchored_em")
 Array = NDArray[np.float64]
 Names = tuple[str, ...]
 # At most so many sources and pairs are named, and of few sources a third.
@@ -171,8 +172,8 @@ def find(votes: Any, y: Any = None, *, model: Any = None, task: int | None = Non
         worse_than_chance=below,
         like_chance=alike,
         not_judged=unjudged,
-        one_sided=named(names, seen == 1),
-        silent=named(names, seen == 0),
+        one_sided=names_in(names, seen == 1),
+        silent=names_in(names, seen == 0),
         duplicates=_duplicates(items),
         missing=_missing(tally),
         comparison=compare_items(items) if model is not None else None,
@@ -285,23 +286,27 @@ def _chance(
         reach = NORMAL_95 * gold.balanced_error
         near = np.abs(np.nan_to_num(gold.balanced_accuracy - gold.chance, nan=np.inf)) <= reach
         unknown = gold.cast.sum(axis=1) == 0
-        return named(names, gold.worse_than_chance), named(names, several & near), named(names, unknown)
+        return (
+            names_in(names, gold.worse_than_chance),
+            names_in(names, several & near),
+            names_in(names, unknown),
+        )
     if not judged_by:
         return (), (), names
     found, here = model.diagnostics_, set(names)
     # A fit of many classes judges nobody, unless it weighs votes.
-    judges = len(model.classes_) == 2 or found.method in OPINIONS
+    judges = len(model.classes_) == 2 or found.method in _WEIGHTED
     return (
         tuple(name for name in found.adversarial if name in here),
         tuple(name for name in found.useless if name in here),
-        named(names, seen < 2) if judges else names,
+        names_in(names, seen < 2) if judges else names,
     )
 
 
 def _duplicates(items: Items) -> tuple[Names, ...]:
     if items.votes.n_sources > _MOST_SOURCES or items.votes.n_classes > _MOST_CLASSES:
         return ()
-    return named_groups(items.votes.source_names, near_copies(Moments.of(items.votes)))
+    return names_in_groups(items.votes.source_names, near_copies(Moments.of(items.votes)))
 
 
 def _missing(tally: SourceTally) -> tuple[tuple[str, int, str, int], ...]:

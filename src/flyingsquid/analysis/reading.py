@@ -81,10 +81,10 @@ def read_votes(model: Any, votes: Any) -> tuple[Votes, tuple[tuple[int, ...], ..
     if model is None:
         read = as_votes(votes)
         return read, (tuple(range(read.n_sources)),)
-    if not hasattr(model, "_read") or not hasattr(model, "source_names_"):
+    if not hasattr(model, "read_votes") or not hasattr(model, "source_names_"):
         kind = type(model).__name__
         raise OptionError(f"model= is a fitted label model of items, such as fs.LabelModel, not {kind}")
-    read = model._read(votes)
+    read = model.read_votes(votes)
     graph = getattr(model, "graph_", None)
     if graph is None or graph.n_tasks == 1:
         return read, (tuple(range(read.n_sources)),)

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._table import Table
 from flyingsquid.analysis.overlaps import GoldTally, SourceOverlaps, count_overlaps
 from flyingsquid.analysis.reading import read_votes
-from flyingsquid.analysis.summary import (
+from flyingsquid.estimation.copies import MOST_SOURCES, near_copies
+from flyingsquid.exceptions import VotesError
+from flyingsquid.fits.summary import (
     Columns,
     Notes,
     accuracy_columns,
@@ -20,11 +23,8 @@ from flyingsquid.analysis.summary import (
     table_of,
     vote_columns,
 )
-from flyingsquid._table import Table
-from flyingsquid.analysis.tally import SourceTally
-from flyingsquid.estimation.copies import MOST_SOURCES, near_copies
-from flyingsquid.exceptions import VotesError
 from flyingsquid.moments import Moments
+from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import Votes
 from flyingsquid.votes.gold import read_task_gold
 

@@ -17,8 +17,8 @@ from flyingsquid.cli.reading import Reading
 from flyingsquid.exceptions import GraphError, ModelFileError, OptionError
 from flyingsquid.graph import DependencyGraph
 
-METHODS = ("auto", "triplet_mean", "triplet_median", "triplet", "independencies", "covariance", "quadratic",
-           "agreement", "refined", "decomposition", "consensus", "anchored")  # fmt: skip
+METHODS = ("auto", "weighted", "anchored_em", "triplet", "covariance", "quadratic", "marginal", "agreement", "em",
+           "decomposition", "one_vs_rest")  # fmt: skip
 _CHAIN = re.compile(r"chain:(\d{1,6})")
 
 
@@ -115,7 +115,7 @@ def fit_model(
         model.fit(votes, gold=gold)
         _ = model.diagnostics_
     notes = dict.fromkeys(str(each.message) for each in caught)
-    if model._note.startswith("from counts") and method == "auto":
+    if model.rows_used_ == "none" and method == "auto":
         notes[
             "auto used its closed-form part alone, because the votes were too many different ones to keep"
         ] = None

@@ -84,7 +84,7 @@ def _write_labels(
     parts = reading.chunks(multiple=reading.file.n_items if in_one else clip_length(model))
     writer = LabelWriter(
         output,
-        classes=tuple(model._classes),
+        classes=tuple(model.vote_schema_.classes),
         format=options["output_format"],
         force=options["force"],
         id_name=_id_name(file),
@@ -146,7 +146,7 @@ def _say(
 def _counted(model: Any, labeller: Labeller) -> str:
     shown = [
         f"{label}: {count:,}"
-        for label, count in zip([*model._classes, "without a label"], labeller.counts.tolist(), strict=True)
+        for label, count in zip([*model.vote_schema_.classes, "without a label"], labeller.counts.tolist(), strict=True)
         if count
     ]
     rest = len(shown) - 8
@@ -170,7 +170,7 @@ def _result(
         "labels": {
             "path": output,
             "items": int(labeller.counts.sum()),
-            "counts": dict(zip(map(str, model._classes), labeller.counts.tolist(), strict=False)),
+            "counts": dict(zip(map(str, model.vote_schema_.classes), labeller.counts.tolist(), strict=False)),
             "without_label": int(labeller.counts[-1]),
         },
         "report": options["report_path"],

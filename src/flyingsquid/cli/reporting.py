@@ -101,7 +101,7 @@ def reading_of_model(options: dict[str, Any], model: Any) -> dict[str, Any]:
     """The options of reading, with what a model that was kept knows of the classes."""
     if model is None or options["classes"] is not None:
         return options
-    classes = tuple(model._classes)
+    classes = tuple(model.vote_schema_.classes)
     if classes == (-1, 1):
         return options | {"signed": True}
     return options | {"classes": list(classes)}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
-from typing import Any, BinaryIO, get_args
+from typing import Any, BinaryIO
 
 import click
 
 from flyingsquid._values import told
+from flyingsquid.cli.fitting import METHODS
 from flyingsquid.cli.reading import FILE, read_list
 from flyingsquid.cli.stopping import StoppedBySignalError, leave_closed_pipe
 from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, read_checkpoint
@@ -17,9 +18,7 @@ from flyingsquid.cli.stream_lines import Known, Rules
 from flyingsquid.cli.stream_loop import Signals, Stream, open_output, skip_input
 from flyingsquid.exceptions import FlyingSquidError, OptionError
 from flyingsquid.models import OnlineLabelModel
-from flyingsquid.models._stream_options import check as check_options
-from flyingsquid.models._stream_options import read_classes
-from flyingsquid.models.label_model import Method
+from flyingsquid.models.validation import read_classes
 from flyingsquid.votes.states import Label
 
 _EVERY = 10_000
@@ -48,7 +47,7 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
               help="All named sources. Default: those in the first block.")
 @click.option("--class-balance", callback=read_list, metavar="P,Q,...",
               help="Probabilities of the classes, in their order.")
-@click.option("--method", type=click.Choice(get_args(Method)), default="auto", show_default=True,
+@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True,
               metavar="NAME", help="As in fs.OnlineLabelModel.")
 @click.option("--refresh", type=click.IntRange(1),
               help="Items between two estimates. Default: a quarter of the window, or 1,000.")
@@ -179,9 +178,8 @@ def _new_model(options: dict[str, Any]) -> OnlineLabelModel:
         new_classes=options["new_classes"],
     )
     try:
-        check_options(model)
-        if model.classes is not None:
-            model.classes = read_classes(model.classes)
+        model.check_options()
+        model.classes = read_classes(model.classes, None)
     except FlyingSquidError as error:
         raise click.UsageError(str(error)) from error
     return model

@@ -9,7 +9,8 @@ from flyingsquid._values import told
 from flyingsquid.cli.stream_lines import Known
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
-from flyingsquid.models import OnlineLabelModel, online_files
+from flyingsquid.models import OnlineLabelModel
+from flyingsquid.models.files import CHECKPOINT, stream_from_checkpoint, stream_to_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Checkpoint:
 
 def write_checkpoint(path: str, checkpoint: Checkpoint) -> None:
     """Write it whole or not at all."""
-    state = None if checkpoint.model is None else online_files.to_state(checkpoint.model)
+    state = None if checkpoint.model is None else stream_to_state(checkpoint.model)
     known = checkpoint.known
     meta = {
         "options": checkpoint.options,
@@ -59,13 +60,13 @@ def write_checkpoint(path: str, checkpoint: Checkpoint) -> None:
         "classes": None if known.classes is None else encode_labels(known.classes),
         "model": None if state is None else state.meta,
     }
-    write_state(path, State(online_files.CHECKPOINT, meta, {} if state is None else state.arrays))
+    write_state(path, State(CHECKPOINT, meta, {} if state is None else state.arrays))
 
 
 def read_checkpoint(path: str) -> Checkpoint:
     """Read what :func:`write_checkpoint` wrote; refused where it is damaged or something else."""
     state = read_state(path)
-    if state.kind != online_files.CHECKPOINT:
+    if state.kind != CHECKPOINT:
         raise ModelFileError(f"{path}: the file holds a {told(state.kind)}, no checkpoint of a stream")
     meta = state.meta
     try:
@@ -75,6 +76,6 @@ def read_checkpoint(path: str) -> Checkpoint:
         names = None if meta["names"] is None else tuple(meta["names"])
         classes = None if meta["classes"] is None else decode_labels(meta["classes"])
         known = Known(names, meta["width"], classes)
-        return Checkpoint(dict(meta["options"]), position, known, online_files.of_checkpoint(state))
+        return Checkpoint(dict(meta["options"]), position, known, stream_from_checkpoint(state))
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise ModelFileError(f"{path}: the file holds no whole checkpoint: {error}") from error

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._values import is_whole, told
-from flyingsquid.estimation import resolve_balance
+from flyingsquid.estimation.balance import resolve_balance
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes
 

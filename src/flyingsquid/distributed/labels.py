@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +15,6 @@ from flyingsquid.votes import Votes
 from flyingsquid.votes.states import Label
 
 # What a fit keeps and labelling does not read: counts grow with the square of the sources.
-_LEFT_BEHIND = ("moments_", "_pending", "_passes", "_gold", "_diagnostics", "_tally")
 
 
 class Work(Protocol):
@@ -76,19 +74,16 @@ class Labelling:
                 "tie_break='random' has no part in labelling on a cluster, where a task may run twice; use "
                 "'first' or 'abstain'"
             )
-        slim = copy.copy(estimator)
-        for name in _LEFT_BEHIND:
-            if name in vars(slim):
-                setattr(slim, name, None)
-        slim._interval = np.empty((0, 2))  # so that a copy does not compute it
-        silent = np.full((1, slim.n_features_in_), -1, np.int8)
-        example = getattr(slim, method)(Votes(silent, slim._classes, slim._names), **options)[:0]
-        kind = kind_of(slim._classes) if method == "predict" else example.dtype.name
+        slim = estimator.for_labeling()
+        schema = slim.vote_schema_
+        silent = np.full((1, len(schema.source_names)), -1, np.int8)
+        example = getattr(slim, method)(Votes(silent, schema.classes, schema.names), **options)[:0]
+        kind = kind_of(schema.classes) if method == "predict" else example.dtype.name
         fields = _fields(method, slim.classes_, example.shape[1:])
         kinds = dict.fromkeys(fields, kind)
         if len(kinds) < len(fields):
             raise OptionError(
-                f"classes {', '.join(map(repr, slim._classes[:6]))} look alike as names of columns"
+                f"classes {', '.join(map(repr, schema.classes[:6]))} look alike as names of columns"
             )
         require_free(kinds, keep)
         return cls(slim, method, options, columns, keep, kinds, example)
@@ -97,7 +92,8 @@ class Labelling:
         """Labels of a chunk of n items, shape (n, K), (n, D, K), (n,) or (n, D)."""
         if not len(chunk):
             return self.example
-        read = Reader(self.columns, self.estimator._classes, self.estimator._tasks)
+        schema = self.estimator.vote_schema_
+        read = Reader(self.columns, schema.classes, schema.tasks)
         labels: NDArray[Any] = getattr(self.estimator, self.method)(read(chunk), **self.options)
         return labels
 

@@ -85,7 +85,7 @@ class DistributedVotes:
     def label(self, estimator: Any, method: str, options: dict[str, Any]) -> Any:
         """What ``estimator.predict`` or ``predict_proba`` says of every chunk, where the chunk is."""
         if self.columns is not None:  # said here: on a worker it would be too late for a plain error
-            theirs = set(estimator._names or map(str, self.columns))
+            theirs = set(estimator.vote_schema_.names or map(str, self.columns))
             try:
                 require_same("sources", set(map(str, self.columns)), theirs)
             except IncompatibleError as error:

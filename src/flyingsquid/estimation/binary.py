@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid.estimation.conditional import (
     CONDITIONAL,
     ConditionalFit,
@@ -23,7 +24,6 @@ from flyingsquid.estimation.signed import SignedMoments
 from flyingsquid.estimation.symmetric import SYMMETRIC, fit_symmetric
 from flyingsquid.estimation.tables import conditional_tables, vote_tables, vote_weights
 from flyingsquid.estimation.third_moment import BalanceEstimate, estimate_balance
-from flyingsquid._values import told
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments

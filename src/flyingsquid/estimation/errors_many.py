@@ -18,6 +18,7 @@ from scipy.special import stdtrit
 
 from flyingsquid.estimation.agreement import PRIOR_RIGHT, PRIOR_VOTES, cast_on, sparse_agreement_tables
 from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.refine import Passes
 from flyingsquid.estimation.sparse_tables import sparse_others_votes
 from flyingsquid.moments import Moments

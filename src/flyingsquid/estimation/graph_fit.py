@@ -6,16 +6,24 @@ the fit is linear in the number of tasks. Start reading here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed, told
+from flyingsquid._values import listed
 from flyingsquid.estimation.balance import TaskBalance
-from flyingsquid.estimation.binary import BinaryTasks, Evidence, TaskFit, fit_binary, is_imbalanced, refuse_idle_options
+from flyingsquid.estimation.binary import (
+    BinaryTasks,
+    Evidence,
+    Options,
+    TaskFit,
+    fit_binary,
+    is_imbalanced,
+    refuse_idle_options,
+)
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.gold_tables import unit_with_gold, with_gold
 from flyingsquid.estimation.proportional import tables_from_edges, tables_from_joint
@@ -66,7 +74,9 @@ def fit_graph(
     units = _fit_units(moments, graph, tasks, options, gold)
     pairs = _fit_pairs(moments, graph, tasks)
     if balance.joint is not None:
-        return BinaryTasks(graph, tuple(tasks), units, pairs, tables_from_joint(graph.task_tree, balance.joint))
+        return BinaryTasks(
+            graph, tuple(tasks), units, pairs, tables_from_joint(graph.task_tree, balance.joint)
+        )
     tables = tables_from_edges(
         graph.task_tree,
         graph.task_edges,

@@ -39,8 +39,8 @@ def accuracies_from_balance(
     reference = int(np.argmax(np.abs(mean) / np.maximum(noise, 1e-150)))
     if abs(expected) < _NEEDED_ERRORS * noise[reference] or expected == 0:
         raise NotIdentifiableError(
-            f"method=\"marginal\" divides by E[Y] = {expected:.3g}, which is too close to 0 at {n:,.0f} items. "
-            "Pass the true `class_balance` if it is imbalanced, or use method=\"triplet\", which needs three "
+            f'method="marginal" divides by E[Y] = {expected:.3g}, which is too close to 0 at {n:,.0f} items. '
+            'Pass the true `class_balance` if it is imbalanced, or use method="triplet", which needs three '
             "sources and no balance."
         )
     direct, error = mean / expected, noise / abs(expected)

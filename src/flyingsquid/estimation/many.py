@@ -143,7 +143,9 @@ def _native(
     given = balance if isinstance(balance, np.ndarray) else None
     if passes.votes is None and (method != "agreement" or isinstance(balance, str)):
         what = f'method="{method}"' if method != "agreement" else 'class_balance="estimate"'
-        raise OptionError(f"{what} needs the votes themselves, and only counts are available; call fit(votes).")
+        raise OptionError(
+            f"{what} needs the votes themselves, and only counts are available; call fit(votes)."
+        )
     origin = ""
     if isinstance(balance, str):
         given, origin = estimate_many_balance(moments, passes, method, gold).settled(moments.classes)

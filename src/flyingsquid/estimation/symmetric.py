@@ -194,7 +194,7 @@ def _require_three(flags: SourceFlags, separation: Separation, method: str, name
     raise NotIdentifiableError(
         f"Three different sources are needed, and only {different} of {len(names)} vote: {shown}{alike}. Add "
         "sources, or use MajorityVote; if the classes are imbalanced and their balance is known, "
-        "method=\"marginal\" needs no third source."
+        'method="marginal" needs no third source.'
     )
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.flags import SourceFindings
 from flyingsquid.estimation.centered import CenteredMoments
+from flyingsquid.estimation.flags import SourceFindings
 from flyingsquid.estimation.signed import VoteRates
 from flyingsquid.estimation.task_pairs import SAYS_NOTHING, joint_table
 from flyingsquid.moments import SequenceMoments

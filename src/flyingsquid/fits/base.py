@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.flags import SourceFindings
+from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.sparse_tables import SparseTables
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
@@ -26,9 +29,6 @@ from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer import Emissions, Opinion
 from flyingsquid.io import State
 from flyingsquid.moments import Moments
-from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.gold_many import ManyGold
-from flyingsquid.estimation.sparse_tables import SparseTables
 from flyingsquid.votes.states import Codes, Label
 
 Array = NDArray[np.float64]
@@ -108,6 +108,10 @@ class Assessment:
     def standard_errors(self, n_sources: int) -> Array:
         """Return standard errors of the accuracies, shape (m,); NaN if unknown."""
         return np.full(n_sources, np.nan) if self.errors is None else self.errors
+
+    def widened(self, factor: float) -> Assessment:
+        """Return an assessment with standard errors multiplied by ``factor``."""
+        return replace(self, errors=None if self.errors is None else factor * self.errors)
 
     def diagnose(self, fit: Fit, moments: Moments) -> Diagnostics:
         """Return the diagnostics of a fit."""
@@ -272,7 +276,9 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
         raise ModelFileError("the class balance in the file must be positive and sum to 1")
     diagnostics = None
     if state.meta["diagnostics"] is not None:
-        triplets = [read_array(state, f"triplets_{which}", (m,), "int64", low=0) for which in ("used", "skipped")]
+        triplets = [
+            read_array(state, f"triplets_{which}", (m,), "int64", low=0) for which in ("used", "skipped")
+        ]
         diagnostics = Diagnostics.from_meta(state.meta["diagnostics"], *triplets, moments.source_names)
     errors = read_array(state, "errors", (m,), low=0.0, may_be_nan=True)
     return {

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimation.fit_test import FitTest
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.moments import Moments
-from flyingsquid.estimation.fit_test import FitTest
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -199,7 +199,9 @@ def silent_sources_concern(moments: Moments) -> tuple[str, ...]:
     silent = np.asarray(moments.vote_counts).sum(axis=1) == 0
     if not silent.any():
         return ()
-    return (f"These sources always abstain and are ignored: {format_names(names_in(moments.source_names, silent))}.",)
+    return (
+        f"These sources always abstain and are ignored: {format_names(names_in(moments.source_names, silent))}.",
+    )
 
 
 # ---------------------------------------------------------------------- recommendation

@@ -120,9 +120,7 @@ def gold_to_arrays(gold: tuple[GoldCounts | None, ...] | ManyGold | None) -> Arr
     return arrays
 
 
-def gold_from_arrays(
-    arrays: Arrays, moments: Moments
-) -> tuple[GoldCounts | None, ...] | ManyGold | None:
+def gold_from_arrays(arrays: Arrays, moments: Moments) -> tuple[GoldCounts | None, ...] | ManyGold | None:
     """Return the counts that :func:`gold_to_arrays` described; refuse those that do not fit the votes."""
     if "gold_classes" in arrays:
         return _many_gold(arrays, moments)

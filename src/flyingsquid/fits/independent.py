@@ -167,9 +167,7 @@ def accuracies_from_tables(tables: Tables, balance: Array, silent: NDArray[np.bo
     return np.divide(right, cast, out=np.full(len(cast), 0.5), where=(cast > 0) & ~silent)
 
 
-def gain_on_drawn_items(
-    tables: Tables, balance: Array, label: Callable[[NDArray[Any]], Array]
-) -> float:
+def gain_on_drawn_items(tables: Tables, balance: Array, label: Callable[[NDArray[Any]], Array]) -> float:
     """Return the accuracy less that of majority vote, on items drawn from the tables with a fixed seed.
 
     ``label`` returns posteriors of shape (n, K) for codes of shape (n, m).

@@ -1,4 +1,4 @@
-"""What a fit of sequences noticed."""
+"""Diagnostics and summary of sequence models."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.analysis.diagnostics import Diagnostics
-from flyingsquid.analysis.summary import summarize_sources
 from flyingsquid._table import Table
-from flyingsquid.analysis.verdict import PERSISTENT, Verdict, accuracy_gain, errors_persist, put_into_words
-from flyingsquid.estimation import BinaryFit, Transition, persistence_of_errors
 from flyingsquid.estimation.task_pairs import SAYS_NOTHING
-from flyingsquid.infer import binary_evidence, forward_backward, vote_shares, with_own_evidence
+from flyingsquid.estimation.transition import Transition, persistence_of_errors
+from flyingsquid.fits.base import Fit
+from flyingsquid.fits.diagnostics import (
+    PERSISTENT,
+    Diagnostics,
+    Verdict,
+    accuracy_gain,
+    names_in,
+    persistent_errors_doubt,
+    recommend,
+)
+from flyingsquid.fits.summary import summarize_sources
+from flyingsquid.infer import forward_backward, vote_shares, with_own_evidence
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
@@ -43,31 +51,23 @@ class SequenceDiagnostics(Diagnostics):
 
 
 def diagnose_sequences(
-    rows: Diagnostics,
-    fit: BinaryFit,
-    transition: Transition,
-    names: tuple[str, ...],
-    accuracies: Array,
-    coverage: Array,
-    temper: float,
+    rows: Diagnostics, fit: Fit, transition: Transition, coverage: Array, temper: float
 ) -> SequenceDiagnostics:
-    """Add to the diagnostics of rows how they follow each other, and judge the whole."""
-    verdict = _judge(fit, rows, transition, accuracies, coverage, temper)
-    return sequence_diagnostics(rows, transition, names, temper, verdict)
+    """Add to the diagnostics of rows how they follow each other.
 
-
-def sequence_diagnostics(
-    rows: Diagnostics, transition: Transition, names: tuple[str, ...], temper: float, verdict: Verdict
-) -> SequenceDiagnostics:
-    """The diagnostics of rows, and how they follow each other."""
+    For closed forms of two classes the recommendation is that of the whole sequences; otherwise that of rows.
+    """
+    verdict = rows.verdict
+    if fit.findings is not None:
+        verdict = _recommend(fit, fit.findings.clipped, rows, transition, coverage, temper)
     excess = transition.excess_correlation
     plain = {field.name: getattr(rows, field.name) for field in fields(rows)}
     return SequenceDiagnostics(
         **{**plain, "verdict": verdict},
-        transition=_in_words(transition),
+        transition=_describe(transition),
         correlation=transition.correlation,
         correlation_error=transition.error,
-        persistent=tuple(names[i] for i in np.flatnonzero(excess > PERSISTENT)),
+        persistent=names_in(fit.source_names, excess > PERSISTENT),
         temper=temper,
     )
 
@@ -101,7 +101,7 @@ def summarize_sequences(
     )
 
 
-def _in_words(transition: Transition) -> str:
+def _describe(transition: Transition) -> str:
     if not transition.pairs:
         return (
             "rows are taken to be independent, because there are no neighbouring rows in which two different "
@@ -127,27 +127,27 @@ def _in_words(transition: Transition) -> str:
     )
 
 
-def _judge(
-    fit: BinaryFit,
+def _recommend(
+    fit: Fit,
+    clipped: NDArray[np.bool_],
     rows: Diagnostics,
     transition: Transition,
-    accuracies: Array,
     coverage: Array,
     temper: float,
 ) -> Verdict:
     """Compare the model with majority vote on sequences drawn from itself."""
-    codes, y = _draw(fit.tables, fit.balance, transition.matrix)
-    evidence = np.zeros((2, len(y)))
-    evidence[1] = binary_evidence(codes, fit.weights)
+    balance = fit.class_balance[0]
+    codes, y = _draw(np.asarray(fit.confusion), balance, transition.matrix)
+    evidence = fit.evidence(codes)[:, 0]
     lengths = np.full(_DRAWN_SEQUENCES, _DRAWN_STEPS)
-    posterior, _ = forward_backward(temper * evidence.T, lengths, fit.balance, transition.matrix)
-    posterior = with_own_evidence(posterior, evidence.T, temper)
-    gain = accuracy_gain(posterior[:, 1], vote_shares(codes, 2)[:, 0, 1], y)
+    posterior, _ = forward_backward(temper * evidence, lengths, balance, transition.matrix)
+    posterior = with_own_evidence(posterior, evidence, temper)
+    gain = accuracy_gain(posterior, vote_shares(codes, 2)[:, 0], y)
     doubts = []
     persistence = persistence_of_errors(transition.excess_correlation, coverage)
     if persistence > PERSISTENT:
-        doubts.append(errors_persist(persistence, "row to row"))
-    return put_into_words(gain, fit.clipped, rows.fit_test, accuracies, coverage, doubts)
+        doubts.append(persistent_errors_doubt(persistence, "row to row"))
+    return recommend(gain, fit.accuracies, coverage, clipped=clipped, test=rows.fit_test, doubts=doubts)
 
 
 def _draw(tables: Array, balance: Array, transition: Array) -> tuple[NDArray[np.int8], NDArray[np.intp]]:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.analysis.diagnostics import Diagnostics
 from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid.analysis.tally import SourceTally
+from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.moments import Moments
+from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import REASONS
 
 Array = NDArray[np.float64]

@@ -103,7 +103,9 @@ class WeightedFit(Fit):
     def parameters(self) -> PosteriorParameters:
         weighting = self.weighting
         if weighting.logs is not None:
-            raise OptionError(f"method={self.method!r} labels by weights and tables together; use predict_proba")
+            raise OptionError(
+                f"method={self.method!r} labels by weights and tables together; use predict_proba"
+            )
         everyone = (tuple(range(len(self.source_names))),)
         silent = np.zeros((*weighting.weights.shape, len(weighting.balance) + 1))
         return PosteriorParameters(
@@ -189,9 +191,7 @@ class WeightedFit(Fit):
         one_sided = read_array(state, "one_sided", (m,), "int8", low=0, high=1).astype(np.bool_)
         groups = read_array(state, "groups", (m,), "int64", low=0, high=m - 1).astype(np.intp)
         weighting = Opinion(weights, one_sided, common["class_balance"][0], given, logs, trust)
-        return cls(
-            **common, weighting=weighting, groups=groups, gain=float("nan") if gain is None else gain
-        )
+        return cls(**common, weighting=weighting, groups=groups, gain=float("nan") if gain is None else gain)
 
 
 def balanced_accuracies(

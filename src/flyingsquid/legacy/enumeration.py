@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.fits import PosteriorParameters
 from flyingsquid.infer.junction import plan
-from flyingsquid.models.parameters import PosteriorParameters
 from flyingsquid.votes.states import Codes
 
 Array = NDArray[np.float64]

@@ -22,7 +22,6 @@ from flyingsquid.legacy.reading import (
 )
 from flyingsquid.legacy.translation import SignRecovery, SolveMethod, options_for
 from flyingsquid.models import LabelModel as NewLabelModel
-from flyingsquid.models.parameters import posterior_parameters
 from flyingsquid.votes import Votes
 
 _LOGGER = logging.getLogger("flyingsquid")
@@ -173,7 +172,7 @@ class LabelModel:
         """
         self._require_few_tasks("predict_proba")
         votes = self._read_fitted(L_matrix, verbose)
-        return joint_posterior(votes.codes, posterior_parameters(self.model_))
+        return joint_posterior(votes.codes, self.model_.fit_.parameters())
 
     def predict_proba_marginalized(self, L: ArrayLike, verbose: bool = False) -> NDArray[np.float64]:
         """P(Y_d = +1 | votes), flat: all v tasks of the first item, then those of the next, shape (n·v,).

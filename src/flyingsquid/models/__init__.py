@@ -1,30 +1,22 @@
-"""Thin estimators over the statistic, the solvers and the inference."""
+"""Estimators."""
 
 from flyingsquid.models.end_model import WeaklySupervisedClassifier
 from flyingsquid.models.files import load
-from flyingsquid.models.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.online_model import OnlineLabelModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
-from flyingsquid.models.structure import LearnedGraph, learn_structure
 from flyingsquid.models.training_set import TrainingSet, to_training_set
 
 __all__ = [
     "LabelModel",
-    "LearnedGraph",
-    "LearningCurve",
-    "LeaveOneOut",
     "MajorityVote",
     "MultiLabelModel",
     "OnlineLabelModel",
     "SequenceLabelModel",
     "TrainingSet",
     "WeaklySupervisedClassifier",
-    "learn_structure",
-    "learning_curve",
-    "leave_one_out",
     "load",
     "to_training_set",
 ]

@@ -1,11 +1,12 @@
-"""What every estimator of labels shares: reading votes, deciding labels, scoring."""
+"""Base classes of the estimators: reading votes, choosing labels, scoring."""
 
 from __future__ import annotations
 
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, TypeAlias, overload
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,68 +35,113 @@ class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[mi
     """Both errors at once. It lives here because ``exceptions`` does not import scikit-learn."""
 
 
-class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Base of all estimators: sources and classes remembered, votes read by them, models kept in files."""
+@dataclass(frozen=True, slots=True)
+class VoteSchema:
+    """Sources and classes that a model was fitted with, by which it reads further votes.
 
-    classes_: NDArray[Any]
-    source_names_: tuple[str, ...]
-    n_features_in_: int
-    _classes: tuple[Label, ...]
-    _names: tuple[str, ...] | None
-    # (D, s) where votes may come as arrays (n, D, s).
-    _tasks: tuple[int, int] | None = None
+    Attributes
+    ----------
+    classes : tuple of K labels
+    names : tuple of m str, or None
+        Names of the sources, if the votes had some; votes with names are matched by name.
+    source_names : tuple of m str
+        The names, or ``source 0``, ``source 1``, ... if there are none.
+    tasks : (D, s) or None
+        The shape of stacked votes (n, D, s), for a graph of D tasks with s sources each.
+    """
+
+    classes: tuple[Label, ...]
+    names: tuple[str, ...] | None
+    source_names: tuple[str, ...]
+    tasks: tuple[int, int] | None = None
+
+    def read(self, data: Any) -> Votes:
+        """Return votes in the order of these sources and classes; refuse votes of others."""
+        votes = as_votes(data, self.classes, self.tasks)
+        if votes.n_sources != len(self.source_names):
+            shown = ", ".join(self.source_names[:5]) + (", ..." if len(self.source_names) > 5 else "")
+            raise IncompatibleError(
+                f"votes have {votes.n_sources} sources; the model was fitted with {len(self.source_names)} "
+                f"({shown})"
+            )
+        return votes.matched_to(self.classes, self.names)
+
+
+class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Base of all estimators: read votes by the fitted sources and classes, save models."""
+
+    @property
+    @abstractmethod
+    def vote_schema_(self) -> VoteSchema:
+        """Sources and classes that the model was fitted with."""
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Class labels, shape (K,)."""
+        return as_label_array(self.vote_schema_.classes)
+
+    @property
+    def source_names_(self) -> tuple[str, ...]:
+        """Names of the m sources."""
+        return self.vote_schema_.source_names
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of sources."""
+        return len(self.vote_schema_.source_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, whole or not at all; ``flyingsquid.load`` reads it.
+        """Write the fitted model to a file, completely or not at all; ``flyingsquid.load`` reads it.
 
-        No pickle: arrays and JSON. Predictions after a round trip are identical to the last bit.
+        Files hold arrays and JSON, no pickle. Predictions after a round trip are identical to the last bit.
         """
         from flyingsquid.models import files  # it knows the estimators, which know this class
 
         files.save(self, path)
 
-    def _remember(
-        self, classes: tuple[Label, ...], names: tuple[str, ...] | None, shown: tuple[str, ...]
-    ) -> None:
-        self._classes, self._names = classes, names
-        self.classes_ = as_label_array(classes)
-        self.source_names_ = shown
-        self.n_features_in_ = len(shown)
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "vote_schema_")
 
-    def _require_fitted(self) -> None:
-        if not hasattr(self, "_classes"):
-            raise _NotFittedError(
-                f"this {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first"
-            )
+    def _not_fitted(self) -> NotFittedError:
+        return _NotFittedError(
+            f"This {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first."
+        )
 
-    def _read(self, data: Any) -> Votes:
-        """Votes of the fitted sources and classes, or an error that says what differs."""
-        self._require_fitted()
-        votes = as_votes(data, self._classes, self._tasks)
-        if votes.n_sources != self.n_features_in_:
-            raise IncompatibleError(
-                f"votes have {votes.n_sources} sources; the model was fitted with {self.n_features_in_} "
-                f"({', '.join(self.source_names_[:5])}{', ...' if self.n_features_in_ > 5 else ''})"
-            )
-        return votes.matched_to(self._classes, self._names)
+    def read_votes(self, votes: Any) -> Votes:
+        """Return votes in the order of the fitted sources and classes.
+
+        Raises
+        ------
+        IncompatibleError
+            If they are votes of other sources or classes.
+        """
+        return self.vote_schema_.read(votes)
 
     def _read_row(self, votes_row: Any) -> NDArray[Any]:
-        """Dense codes of one item, shape (m,), matched as in :meth:`_read`."""
-        self._require_fitted()
-        several = self._tasks is not None and self._tasks[0] > 1
-        if several and getattr(votes_row, "shape", None) == self._tasks:
+        """Return dense codes of one item, shape (m,), in the order of the fitted sources and classes."""
+        schema = self.vote_schema_
+        if (
+            schema.tasks is not None
+            and schema.tasks[0] > 1
+            and getattr(votes_row, "shape", None) == schema.tasks
+        ):
             votes_row = votes_row.reshape(1, -1)  # one item of D tasks with s sources each
-        votes = self._read(one_row(votes_row, self._names))
+        votes = self.read_votes(one_row(votes_row, schema.names))
         if votes.n_items != 1:
             raise VotesError(
-                f"one item is explained at a time, and these are votes on {votes.n_items}; pick one, as in "
-                "votes[[0]] or array[0]"
+                f"`votes_row` must hold the votes on one item; got {votes.n_items}. Pick one, as in votes[[0]] or "
+                "array[0]."
             )
         return np.asarray(votes.to_dense().codes[0])
 
 
 class VoteEstimator(VoteReader):
-    """Base of the estimators of items. Subclasses call :meth:`_remember` and give :meth:`_posterior`."""
+    """Base of the estimators of single items. Subclasses implement :meth:`_posterior`."""
+
+    def for_labeling(self) -> Self:
+        """Return a model that labels the same way, to be sent to workers; smaller if possible."""
+        _ = self.vote_schema_  # fitted
+        return self
 
     # What comes back depends on what is passed; these lines tell type checkers what is known.
     @overload
@@ -129,7 +175,6 @@ class VoteEstimator(VoteReader):
         >>> fs.MajorityVote().fit(votes).predict_proba(votes, dtype=np.float32).dtype
         dtype('float32')
         """
-        self._require_fitted()
         if out is not None and not isinstance(out, np.ndarray):
             raise OptionError(f"out={type(out).__name__} is no array to write the answer to")
         if out is not None and not out.flags.writeable:
@@ -137,6 +182,7 @@ class VoteEstimator(VoteReader):
         wanted = read_dtype(dtype if out is None else out.dtype)
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
+            _ = self.vote_schema_  # fitted
             refuse_options(out=out)
             return on_cluster.label(self, "predict_proba", {"dtype": wanted})
         chunks = as_chunks(votes)
@@ -146,7 +192,7 @@ class VoteEstimator(VoteReader):
         return parts if out is None else written(parts, out)
 
     def _answer(self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        posterior = self._posterior(self._read(votes), dtype)
+        posterior = self._posterior(self.read_votes(votes), dtype)
         posterior = posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
         if posterior.dtype != dtype:
             posterior = posterior.astype(dtype)
@@ -182,7 +228,7 @@ class VoteEstimator(VoteReader):
         """
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
-            self._require_fitted()
+            _ = self.vote_schema_  # fitted
             return on_cluster.label(self, "predict", {"tie_break": tie_break})
         # A seed is read here and not for each chunk, or every chunk would repeat the same draws.
         rng = None if random_state is None and tie_break != "random" else read_random_state(random_state)
@@ -195,7 +241,7 @@ class VoteEstimator(VoteReader):
         self, posterior: NDArray[np.float64], tie_break: TieBreak, rng: np.random.Generator | None
     ) -> NDArray[Any]:
         flat = posterior.reshape(-1, posterior.shape[-1])
-        return decide(flat, self._classes, tie_break, rng).reshape(posterior.shape[:-1])
+        return decide(flat, self.vote_schema_.classes, tie_break, rng).reshape(posterior.shape[:-1])
 
     def score(self, votes: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on the items whose true class is known.
@@ -207,9 +253,9 @@ class VoteEstimator(VoteReader):
             True classes; None, NaN and masked are unknown, and -1 unless it is a class.
         sample_weight : array of shape (n,), optional
         """
-        posterior = self._posterior(self._read(votes))
+        posterior = self._posterior(self.read_votes(votes))
         n, n_tasks, _ = posterior.shape
-        truth = read_task_gold(y, self._classes, (n, n_tasks), "y").ravel()
+        truth = read_task_gold(y, self.vote_schema_.classes, (n, n_tasks), "y").ravel()
         posterior = posterior.reshape(n * n_tasks, -1)
         known = truth >= 0
         if not known.any():
@@ -218,7 +264,7 @@ class VoteEstimator(VoteReader):
         weights = np.repeat(weights, n_tasks)
         if not weights[known].sum() > 0:
             raise VotesError("sample_weight is 0 on every item whose class is known")
-        answers = decide(posterior[known], tuple(range(len(self._classes))), "first", None)
+        answers = decide(posterior[known], tuple(range(len(self.classes_))), "first", None)
         return float(np.average(answers == truth[known], weights=weights[known]))
 
     @abstractmethod

@@ -14,7 +14,6 @@ from sklearn.utils.validation import has_fit_parameter
 from flyingsquid._values import is_one_of, told
 from flyingsquid.exceptions import IncompatibleError, OptionError
 from flyingsquid.models._base import _NotFittedError
-from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.training_set import TrainingSet, to_training_set
 
@@ -108,12 +107,15 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             classes=label_model.classes_,
         )
         self._train(end_model, chosen, weight_name)
-        draft = draft_of(self)
-        draft.label_model_, draft.end_model_ = label_model, end_model
-        draft.classes_, draft.rows_ = chosen.classes, chosen.rows
+        fitted = {
+            "label_model_": label_model,
+            "end_model_": end_model,
+            "classes_": chosen.classes,
+            "rows_": chosen.rows,
+        }
         if hasattr(end_model, "n_features_in_"):
-            draft.n_features_in_ = end_model.n_features_in_
-        keep(self, draft)
+            fitted["n_features_in_"] = end_model.n_features_in_
+        vars(self).update(fitted)  # in one step, so that an interrupted fit leaves the model as it was
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

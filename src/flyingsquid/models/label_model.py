@@ -1,151 +1,159 @@
-"""The batch label model."""
+"""Label model for items: the batch estimator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, TypeAlias, overload
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._random import RandomState
 from flyingsquid._registry import distributed_votes
+from flyingsquid._table import Table
 from flyingsquid._values import told
-from flyingsquid.analysis import Diagnostics, Explanation, Table, summarize_sources
+from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation import (
-    GoldCounts,
-    GraphFit,
-    ManyFit,
-    ManyGraphFit,
-    OpinionFit,
-    UnitTable,
+from flyingsquid.exceptions import (
+    GraphError,
+    ModelFileError,
+    NotIdentifiableError,
+    OptionError,
 )
-from flyingsquid.estimation.refine import Passes
-from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
+from flyingsquid.fits.base import Assessment, Fit
+from flyingsquid.fits.diagnostics import Diagnostics
+from flyingsquid.fits.explanation import Explanation
+from flyingsquid.fits.summary import summarize_sources
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import Emissions, TieBreak, max_product
+from flyingsquid.infer import TieBreak
 from flyingsquid.infer.decide import as_label_array
-from flyingsquid.models import _options
-from flyingsquid.models._base import DOUBLE, InMemory, VoteEstimator
-from flyingsquid.models._counted import count_votes
-from flyingsquid.models._graphs import stacked_shape
-from flyingsquid.models._solve import solve
-from flyingsquid.models._ways import diagnostics_of, errors_of, explanation_of, likelihood_of, posterior_of
-from flyingsquid.models._whole import draft_of, keep
-from flyingsquid.models.structure import given_graph
+from flyingsquid.io import State
+from flyingsquid.models import validation
+from flyingsquid.models._base import DOUBLE, InMemory, VoteEstimator, VoteSchema
+from flyingsquid.models._state import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
+from flyingsquid.solvers import FitData, Solver, check_solver
+from flyingsquid.solvers.base import Rows
+from flyingsquid.solvers.data import read_fit_data
+from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes, as_chunks, as_votes
+from flyingsquid.votes.states import Label
 
-Method: TypeAlias = Literal[
-    "auto",
-    "triplet_mean",
-    "triplet_median",
-    "triplet",
-    "independencies",
-    "covariance",
-    "quadratic",
-    "agreement",
-    "refined",
-    "decomposition",
-    "consensus",
-    "anchored",
-]
 Source: TypeAlias = int | str
+Method: TypeAlias = (
+    Solver
+    | Literal[
+        "auto",
+        "triplet",
+        "covariance",
+        "quadratic",
+        "marginal",
+        "agreement",
+        "em",
+        "decomposition",
+        "one_vs_rest",
+        "weighted",
+        "anchored_em",
+    ]
+)
 
 
 class LabelModel(VoteEstimator):
-    """Combine noisy votes into probabilistic labels, in closed form and without gold labels.
+    """Label model that combines noisy votes into probabilistic labels without gold labels.
 
-    For one task or several, of any number of classes, whose sources may abstain. Without a graph: one task,
-    whose sources err independently given the truth.
+    For one task or several, with any number of classes, whose sources may abstain.
 
     Parameters
     ----------
-    graph : DependencyGraph or "learn", optional
-        Which sources depend on each other beyond the truth, and which tasks on each other: the frames of a
-        clip, the pixels of an image. ``"learn"`` finds dependent sources of one task by
-        :func:`~flyingsquid.learn_structure`, in ``fit`` only; prefer ``method="covariance"`` with it.
-    method : text
-        How sources are judged. For sources that err and abstain equally often on both classes:
-        ``"triplet_mean"`` and ``"triplet_median"`` average over all triplets of sources; ``"triplet"``
-        uses the strongest one for each source, or those in ``triplets``; ``"independencies"`` divides by
-        a known, lopsided class balance and needs no triplets. For sources of any kind:
-        ``"covariance"`` fits all pairs at once; ``"quadratic"`` averages triplets vote by vote. For any
-        number of classes: ``"agreement"`` judges a source by the other votes on its items, from counts alone;
-        ``"refined"`` adds ten passes over the votes; ``"decomposition"`` is exact for sources of any kind, by
-        three views. On a graph with more than two classes ``"refined"`` starts from three views where these
-        suffice, and ``"decomposition"`` is those alone. For votes that need not be independent:
-        ``"consensus"`` weighs a vote by how often others side with it, from counts alone; ``"anchored"`` adds
-        ten passes over the votes that cannot drift from there. ``"auto"`` decides by the votes: a closed form
-        (``"covariance"``; ``"refined"`` for more than two classes) where they look independent given the
-        truth and are many enough to tell, and to find the balance of two; otherwise ``"anchored"`` where an
-        item has 2.5 votes of sources that use several classes, otherwise ``"consensus"``. With a graph,
-        ``signs``, ``screen`` or an estimated balance, or ``gold`` that shows weighing to be wrong, it is
-        ``"triplet_mean"``; for more than two classes ``"refined"`` or ``"agreement"``. ``diagnostics_``
-        says what was chosen and why.
-    multiclass : "native" or "one_vs_rest"
-        For more than two classes. ``"one_vs_rest"`` fits every class against the rest by a binary ``method``,
-        and puts the results into one table: the paper's reduction.
-    class_balance : None, "uniform", "estimate" or array
-        P(Y = k) in the order of ``classes_``, shape (K,); for D tasks it is shared by all. An array (D, K)
-        has one row a task. The joint table of all tasks, shape (K,) * D or flat in C order, also says how
-        they depend on each other, which is otherwise learned from votes. ``"estimate"`` reads the balance
-        off triples of votes (of more than two classes, by passes over the votes), and keeps an even one
-        where those say too little (a standard error of P above 0.075). None is the method's own choice: even
-        for symmetric methods, ``"agreement"`` and ``"consensus"``; learned by ``"anchored"``, where an even
-        one is worth 20 items; for ``"covariance"`` and ``"quadratic"`` estimated by ``fit``, even in
-        ``fit_moments`` and ``partial_fit``, which see no triples.
+    graph : DependencyGraph, "learn" or None, default=None
+        Which sources depend on each other beyond the truth, and which tasks depend on each other: the frames
+        of a clip, the pixels of an image. ``"learn"`` finds dependent sources of one task by
+        :func:`~flyingsquid.learn_structure`, in ``fit`` only; prefer ``method="covariance"`` with it. None is
+        one task.
+    method : str or Solver, default="auto"
+        How parameters are estimated: the name of a solver, or a solver with its own options from
+        ``flyingsquid.solvers``.
+
+        ================= =========================================== ================= =======================
+        method            assumes                                     needs             use when
+        ================= =========================================== ================= =======================
+        ``auto``          what the votes support                      counts or votes   in doubt
+        ``weighted``      sources are better than random on average   counts            sources may be dependent
+        ``anchored_em``   as ``weighted``                             votes             items have many votes
+        ``triplet``       independent; equal errors on both classes   counts, 2 classes as in the paper
+        ``covariance``    independent                                 counts, 2 classes sources are independent
+        ``quadratic``     independent                                 counts, 2 classes as in the paper
+        ``marginal``      equal errors on both classes                counts, 2 classes balance is known and
+                                                                                        imbalanced
+        ``agreement``     independent                                 counts            many classes, few votes
+        ``em``            independent                                 votes             many classes, many votes
+        ``decomposition`` independent                                 votes             three good views
+        ``one_vs_rest``   as its binary solver                        counts            as in the paper
+        ================= =========================================== ================= =======================
+
+        ``auto`` uses ``covariance`` (``em`` for more than two classes) if the votes look independent given the
+        truth and are many enough to tell, otherwise ``anchored_em`` if an item has 2.5 votes of sources that
+        use several classes, otherwise ``weighted``. With a graph, ``signs`` or an estimated balance, or gold
+        labels that show weighting to be wrong, it uses ``triplet``, or ``em`` and ``agreement`` for more than
+        two classes. ``method_`` and ``reason_`` report the choice.
+    class_balance : None, "uniform", "estimate" or array, default=None
+        P(Y = k) in the order of ``classes_``, shape (K,); it is shared by all D tasks. An array (D, K) has
+        one row per task. The joint table of all tasks, shape (K,) * D or flat in C order, also sets how they
+        depend on each other, which is otherwise learned from votes. ``"estimate"`` estimates the balance from
+        triples of votes (for more than two classes, by EM passes), and keeps a uniform one if those leave it
+        open (a standard error of P above 0.075). None is the method's own choice: uniform for ``triplet``,
+        ``agreement`` and ``weighted``; learned by ``anchored_em``, where a uniform one counts as 20 items; for
+        ``covariance`` and ``quadratic`` estimated by ``fit`` and uniform in ``fit_moments`` and
+        ``partial_fit``, which see no triples.
+    classes : sequence of labels, optional
+        Class labels in order, including those that nobody votes for. Default: those that occur.
     n_classes : int, optional
-        Classes are 0 to ``n_classes`` - 1, also those that nobody votes for. Default: those that occur.
-    signs : "average" or mapping {source: +1 | -1}
-        ``"average"`` takes the sources to be better than random on average. Anchors name sources
-        known to be better (+1) or worse (-1) than random, by name or position.
-    screen : float
-        Triplets whose denominator is below this many standard errors are skipped; 0 uses all.
-    triplets : sequence of (source, source, source), for ``method="triplet"``
-        Names or positions. Each triplet is solved for its three sources.
-    cliques : "instrument" or "linear"
-        How the joint votes of dependent sources are judged: by the sources that are independent of them,
-        or by the paper's linear system, for symmetric methods and at most three sources. The latter is the
-        paper's route throughout: single votes, too, may then weigh more than twice their source's odds.
-    temper : None, "auto" or number in (0, 1]
+        Short for ``classes=range(n_classes)``.
+    signs : "average" or mapping {source: +1 or -1}, default="average"
+        ``"average"`` assumes that the sources are better than random on average. A mapping names sources, by
+        name or position, that are known to be better (+1) or worse (-1) than random.
+    temper : None, "auto" or float in (0, 1], default=None
         The power that the evidence of other tasks is taken to: near 0 every task stands alone. Errors that
-        persist from frame to frame make a chain of tasks too sure of itself; ``"auto"`` reads their
-        correlation r off the votes and takes (1 - r)/(1 + r). None is 1. In ``predict(joint=True)``, where
-        no task is the one at hand, it is taken of all evidence.
+        persist from frame to frame make a chain of tasks too certain; ``"auto"`` estimates their correlation r
+        from the votes and uses (1 - r)/(1 + r). None is 1. In ``predict(joint=True)`` it applies to all
+        evidence.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
-    source_names_ : tuple of m texts
-    class_balance_ : array of shape (K,); (D, K) for D > 1 tasks
+    source_names_ : tuple of m str
+    method_ : str
+        The method that was used.
+    reason_ : str
+        Why ``"auto"`` chose it; otherwise empty.
+    class_balance_ : array of shape (K,), or (D, K) for D > 1 tasks
     accuracies_ : array of shape (m,)
-        P(vote is right | source votes); 0.5 for a source that never votes.
+        P(vote is right | source votes); 0.5 for a source that always abstains.
     accuracies_interval_ : array of shape (m, 2)
-        95% intervals of ``accuracies_``; NaN where there is none (see the docs). Computed when asked.
+        95% intervals of ``accuracies_``; NaN if unknown. Computed on demand.
     coverage_ : array of shape (m,)
         P(source votes).
     confusion_ : array of shape (m, K, K + 1)
-        P(vote = v | Y = k), no vote last. With ``class_balance_`` it gives every posterior, unless a graph
-        says that there is more to know; and up to what no vote says, which is nothing for symmetric methods
-        even where the balance does not fit the votes. With more than 2^24 cells by ``"agreement"`` it is
-        kept sparse: ``confusion_[i]`` still is the table of source i, an array, ``len`` and iteration go by
-        source, and ``np.asarray(confusion_)`` is refused where it would not fit into memory.
+        P(vote = v | Y = k), no vote last. With more than 2^24 cells by ``"agreement"`` it is stored sparsely:
+        ``confusion_[i]`` still is the table of source i, and ``len`` and iteration go by source.
     graph_ : DependencyGraph
         The learned one, with scores, for ``graph="learn"``.
     task_tables_ : array of shape (E, K, K)
         P(Y_a, Y_b) for each of the E edges in ``graph_.task_edges``.
     excess_correlation_ : array of shape (m,)
-        For each source how much its errors on neighbouring tasks agree beyond what the truths explain; NaN
-        unless all tasks have equally many sources, numbered task by task, so that equal places are one
-        detector.
+        For each source how much its errors on neighboring tasks agree beyond what the truths explain; NaN
+        unless all tasks have the same sources in the same order.
     temper_ : float
+    rows_used_ : {"all", "distinct", "none"}
+        Which votes the solver could read besides the counts.
     moments_ : Moments
         The counts that were fitted.
+    fit_ : Fit
+        The estimated parameters.
     diagnostics_ : Diagnostics
-        Sources that deserve a look, a test of independence, and a verdict beside majority vote. Computed
-        when asked.
+        Suspicious sources, a test of independence, and a recommendation. Computed on demand.
 
     Examples
     --------
@@ -160,130 +168,106 @@ class LabelModel(VoteEstimator):
            [0.42, 0.58]])
     """
 
-    moments_: Moments
-    class_balance_: NDArray[np.float64]
-    accuracies_: NDArray[np.float64]
-    coverage_: NDArray[np.float64]
-    confusion_: NDArray[np.float64]
-    _many: ManyFit | None = None
-    _passes: Passes | None = None
-    _many_graph: ManyGraphFit | None = None
-    _pending: Moments | None
-    _opinion: OpinionFit | None = None
-    _note: str = ""
-    _gold: list[GoldCounts | None] | None = None
-    _interval: NDArray[np.float64] | None
-    _fit: GraphFit
-    _fitted_with: dict[str, Any]
-    _weights: NDArray[np.float64]
-    _units: tuple[UnitTable, ...]
-    _clique_tables: tuple[NDArray[np.float64], ...]
-    _emissions: Emissions
-    _diagnostics: Diagnostics | None
-    graph_: DependencyGraph
-    task_tables_: NDArray[np.float64]
-    excess_correlation_: NDArray[np.float64]
-    temper_: float
+    _state: _State
 
     def __init__(
         self,
         graph: DependencyGraph | Literal["learn"] | None = None,
         *,
         method: Method = "auto",
-        multiclass: Literal["native", "one_vs_rest"] = "native",
         class_balance: Literal["uniform", "estimate"] | ArrayLike | None = None,
+        classes: Sequence[Label] | None = None,
         n_classes: int | None = None,
         signs: Literal["average"] | Mapping[Source, int] = "average",
-        screen: float = 1.0,
-        triplets: Sequence[tuple[Source, Source, Source]] | None = None,
-        cliques: Literal["instrument", "linear"] = "instrument",
         temper: Literal["auto"] | float | None = None,
     ) -> None:
         self.graph = graph
         self.method = method
-        self.multiclass = multiclass
         self.class_balance = class_balance
+        self.classes = classes
         self.n_classes = n_classes
         self.signs = signs
-        self.screen = screen
-        self.triplets = triplets
-        self.cliques = cliques
         self.temper = temper
+
+    # ------------------------------------------------------------------ fitting
+
+    @classmethod
+    def from_fit(cls, fit: Fit, moments: Moments, **params: Any) -> Self:
+        """Return a model with parameters that were estimated elsewhere.
+
+        Parameters
+        ----------
+        fit : Fit
+        moments : Moments
+            The counts that it was made of.
+        **params : parameters of the model
+        """
+        model = cls(moments.graph, **params)
+        model._publish(Fitted.of(fit, moments))
+        return model
+
+    def for_labeling(self) -> Self:
+        """Return a copy that only labels: without counts and diagnostics, to be sent to workers."""
+        fitted = self._fitted
+        fit = replace(fitted.fit, assessment=Assessment(), gold=None, findings=None)
+        model: Self = type(self)(**self.get_params(deep=False))
+        model._publish(Fitted(fit, None, fitted.schema))  # type: ignore[arg-type]  # counts stay behind
+        return model
 
     def fit(
         self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Count the votes, then solve.
+        """Count the votes, then estimate the parameters.
 
         Parameters
         ----------
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
-            Or an array (n, D, s) for a graph whose D tasks have s sources each. Keep items that nobody
-            votes on: dropping them biases every rate. Or ``VoteChunks``, which are read once: what needs the
-            votes themselves then reads their distinct rows, and counts alone where these are too many.
-            Or votes on a cluster: a Dask array or dataframe, a list of ``dask.delayed`` chunks, a Spark
-            dataframe; the same of them comes here, and no more.
+            Or an array (n, D, s) for a graph whose D tasks have s sources each. Keep items that nobody votes
+            on: dropping them biases every rate. Or ``VoteChunks``, which are read once: a method that needs
+            the votes themselves then reads their distinct rows, or only counts if these are too many. Or
+            votes on a cluster: a Dask array or dataframe, a list of ``dask.delayed`` chunks, a Spark
+            dataframe; only counts and distinct rows leave the cluster.
         y : ignored
-            For scikit-learn's signature.
+            Not used, present for scikit-learn's cross-validation. Gold labels are passed as ``gold``.
         gold : sequence of n labels, or array (n, D), optional
-            Known classes of some items; None, NaN and masked where unknown, and -1 unless it is a class.
-            In a closed form they settle signs, join the estimate of the class balance unless it was given,
-            and correct the sources by their weight; where votes are weighed, passes hold on to them. They
-            should be a random sample of the items.
-        sample_weight : array of shape (n,) or number, optional
+            Gold labels of some items; None, NaN and masked if unknown, and -1 unless it is a class. A closed
+            form uses them for signs, the class balance unless it was given, and the accuracies; weighted votes
+            hold them through the passes. They should be a random sample of the items.
+        sample_weight : array of shape (n,) or float, optional
             How often each item counts.
 
         Examples
         --------
         >>> import flyingsquid as fs
         >>> data = fs.datasets.load_breast_cancer()
-        >>> known = [label if i < 50 else None for i, label in enumerate(data.y.tolist())]
-        >>> fs.LabelModel().fit(data.votes, gold=known).classes_
+        >>> gold = [label if i < 50 else None for i, label in enumerate(data.y.tolist())]
+        >>> fs.LabelModel().fit(data.votes, gold=gold).classes_
         array(['benign', 'malignant'], dtype='<U9')
         """
-        self._check_options()
-        counted = count_votes(self, votes, gold, sample_weight)
-        draft = draft_of(self)
-        solve(draft, counted.moments, counted.votes, counted.weights, gold, note=counted.note)
-        if counted.learned is not None and counted.learned == draft.graph_:  # not where it had to be left out
-            draft.graph_ = counted.learned
-        keep(self, draft)
-        return self
+        return self._fit(votes, gold=gold, sample_weight=sample_weight)._warn(stacklevel=3)
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Solve from counts alone, wherever they were gathered.
+        """Estimate the parameters from counts alone, wherever they were gathered.
 
-        With a graph they must have been counted for it, by ``Moments.of(votes, graph)``.
+        With a graph the counts must have been made for it, by ``Moments.of(votes, graph)``.
 
         Examples
         --------
         >>> import flyingsquid as fs
         >>> votes = fs.datasets.load_breast_cancer().votes
         >>> counts = fs.Moments.of(votes[:300]) + fs.Moments.of(votes[300:])  # gathered in two places
-        >>> model = fs.LabelModel(method="triplet_mean")
+        >>> model = fs.LabelModel(method="triplet")
         >>> bool((model.fit_moments(counts).accuracies_ == model.fit(votes).accuracies_).all())
         True
         """
-        self._check_options()
-        graph = given_graph(self.graph, "fit_moments")
-        _options.require_moments(moments)
-        wanted = None if graph is None or graph.is_trivial else graph
-        if moments.graph != wanted:
-            raise GraphError(
-                f"the counts were made for {moments.graph or 'no graph'}, the model has {wanted or 'none'}; "
-                "count with Moments.of(votes, graph)"
-            )
-        draft = draft_of(self)
-        solve(draft, moments)
-        keep(self, draft)
-        return self
+        return self._fit_moments(moments)._warn(stacklevel=3)
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
-        """Add the votes to the counts of earlier calls, then solve again.
+        """Add the votes to the counts of earlier calls, then estimate the parameters again.
 
-        The counts are kept even when they do not determine the accuracies yet and
-        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on. Known
-        labels of an earlier ``fit`` keep their say where they corrected the sources.
+        The counts are kept even if they do not determine the accuracies yet and
+        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on. Gold
+        labels of an earlier ``fit`` are still used if they corrected the sources.
 
         Examples
         --------
@@ -295,25 +279,86 @@ class LabelModel(VoteEstimator):
         >>> model.moments_ == fs.Moments.of(votes)
         True
         """
-        self._check_options()
-        graph = given_graph(self.graph, "partial_fit")
-        before: Moments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
-        known = _options.read_n_classes(self.n_classes, votes) if before is None else before.classes
-        chunk = as_votes(votes, known, stacked_shape(graph))
+        solver = self._validate()
+        graph = validation.given_graph(self.graph, "partial_fit")
+        fitted, pending = getattr(self, "_state", _State(None, None))
+        before = pending if pending is not None or fitted is None else fitted.moments
+        if before is None:
+            known = validation.read_classes(self.classes, self.n_classes, votes)
+        else:
+            known = before.classes
+        chunk = as_votes(votes, known, None if graph is None else graph.stacked_shape)
         if before is not None and before.graph is not None and before.names and chunk.names:
             chunk = chunk.matched_to(before.classes, before.names)
         total = Moments.of(chunk, graph, sample_weight=sample_weight)
-        if before is not None:
-            total = before + total
-        draft = draft_of(self)
+        total = total if before is None else before + total
+        data = FitData(
+            moments=total, earlier_gold=None if fitted is None else fitted.fit.gold, **self._request()
+        )
         try:
-            solve(draft, total, again=True)
+            self._solve(solver, data)
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
-            self._pending = total
+            self._state = _State(fitted, total)
             raise
-        keep(self, draft)
+        return self._warn(stacklevel=2)
+
+    def _fit(self, votes: Any, *, gold: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit without warnings."""
+        solver = self._validate()
+        classes = validation.read_classes(self.classes, self.n_classes, votes)
+        if self.classes is not None and isinstance(votes, Votes) and classes is not None:
+            votes = votes.matched_to(classes, None)
+        data = read_fit_data(
+            votes,
+            self.graph,
+            classes=classes,
+            gold=gold,
+            sample_weight=sample_weight,
+            keep_rows=solver.requires.rows != "unused"
+            or isinstance(self.graph, str)
+            or (isinstance(self.class_balance, str) and self.class_balance == "estimate"),
+            **self._request(),
+        )
+        return self._solve(solver, data)
+
+    def _fit_moments(self, moments: Moments) -> Self:
+        """Fit counts without warnings."""
+        solver = self._validate()
+        graph = validation.given_graph(self.graph, "fit_moments")
+        validation.require_moments(moments)
+        wanted = None if graph is None or graph.is_trivial else graph
+        if moments.graph != wanted:
+            raise GraphError(
+                f"`moments` were counted for {moments.graph or 'no graph'}; the model has {wanted or 'none'}. "
+                "Count with Moments.of(votes, graph)."
+            )
+        return self._solve(solver, FitData(moments=moments, **self._request()))
+
+    def _validate(self) -> Solver:
+        return validation.check_options(self.method, self.graph, self.temper)
+
+    def _request(self) -> dict[str, Any]:
+        return {"class_balance": self.class_balance, "signs": self.signs, "temper": self.temper}
+
+    def _solve(self, solver: Solver, data: FitData) -> Self:
+        fit = check_solver(solver, data).solve(data)
+        notes = [note for note in (fit.reason, data.note) if note]
+        fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns))
+        self._publish(Fitted.of(fit, data.moments, data.learned_graph, data.rows))
         return self
+
+    def _publish(self, fitted: Fitted) -> None:
+        # One assignment: an interrupted fit leaves the model as it was.
+        self._state = _State(fitted, None)
+
+    def _warn(self, *, stacklevel: int) -> Self:
+        concerns = self.fit_.concerns
+        if concerns:
+            warn_about_sources(" ".join(concerns), stacklevel=stacklevel)
+        return self
+
+    # ------------------------------------------------------------------ labels
 
     @overload
     def predict(
@@ -338,17 +383,17 @@ class LabelModel(VoteEstimator):
         *,
         joint: bool = False,
     ) -> Any:
-        """The most probable class of each item, shape (n,); (n, D) for D > 1 tasks.
+        """Return the most probable class of each item, shape (n,); (n, D) for D > 1 tasks.
 
         Parameters
         ----------
         votes : as in :meth:`predict_proba`
-        tie_break : ``"first"``, ``"abstain"`` or ``"random"``
+        tie_break : {"first", "abstain", "random"}, default="first"
             Label of an item whose most probable classes are equally probable: the first of them; no label
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator for ``tie_break="random"``. None draws differently every time.
-        joint : bool
+        joint : bool, default=False
             For several tasks. False: the most probable class of each task by itself, which is wrong least
             often. True: the most probable classes of all tasks together, which is possible as a whole.
 
@@ -361,25 +406,22 @@ class LabelModel(VoteEstimator):
         ['spam', 'ham', 'ham', None]
         """
         if joint and tie_break != "first":
-            raise OptionError(f"joint=True breaks ties by tie_break='first' only, not by {told(tie_break)}")
-        self._require_fitted()
+            raise OptionError(f'`tie_break` must be "first" with joint=True; got {told(tie_break)}.')
+        fit = self.fit_
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             return on_cluster.label(self, "predict", {"tie_break": tie_break, "joint": joint})
-        if not joint or self.graph_.n_tasks == 1:  # one task has nothing to be joined with
+        if not joint or len(fit.class_balance) == 1:  # a single task has nothing to be joined with
             return super().predict(votes, tie_break, random_state)
         chunks = as_chunks(votes)
         if chunks is not None:
             return (self.predict(chunk, joint=True) for chunk in chunks)
-        read = self._read(votes)
-        evidence = self.temper_ * self._emissions.evidence(read.codes)
-        states = max_product(evidence, self.graph_.task_tree, self._clique_tables)
-        return as_label_array(self._classes)[states]
+        return as_label_array(fit.classes)[fit.joint_labels(self.read_votes(votes).codes)]
 
     def log_likelihood(self, votes: Any) -> NDArray[np.float64]:
-        """log P(votes of an item) under the fitted model, shape (n,); its sum compares models.
+        """Return log P(votes of an item) under the fitted model, shape (n,); its sum compares models.
 
-        ``temper`` has no part in it.
+        ``temper`` does not apply.
 
         Examples
         --------
@@ -388,18 +430,18 @@ class LabelModel(VoteEstimator):
         >>> fs.LabelModel().fit(votes).log_likelihood(votes).shape
         (569,)
         """
-        return likelihood_of(self, self._read(votes))
+        return self.fit_.log_likelihood(self.read_votes(votes).codes)
 
     def explain(self, votes_row: Any, *, task: int | None = None) -> Explanation:
-        """Why one item got its label: what each source adds to the log odds, strongest first.
+        """Explain the label of one item: what each source adds to the log odds, strongest first.
 
         Parameters
         ----------
         votes_row : the votes on one item
             ``Votes`` or a table with one row, an array of shape (1, m) or (m,), a sequence of m votes,
             or a mapping or pandas row from names to votes.
-        task : int, for a graph of several tasks
-            Which truth to explain. What is known from the votes on other tasks is one contribution.
+        task : int, optional
+            The task to explain, for a graph of several. What the votes on other tasks add is one contribution.
 
         Examples
         --------
@@ -410,55 +452,175 @@ class LabelModel(VoteEstimator):
         ('malignant', 'dented outline')
         """
         codes = self._read_row(votes_row)
-        return explanation_of(self, codes, _options.read_task(task, self.graph_.n_tasks))
+        return self.fit_.explain(codes, validation.read_task(task, len(self.fit_.class_balance)))
 
     def summary(self) -> Table:
-        """What each source is worth, one row a source. Prints; ``.to_dict()``, ``.to_pandas()``.
+        """Return one row per source: what it votes for, how often, and how accurately.
 
-        The columns are those of :func:`~flyingsquid.analysis.summarize_sources`.
+        The columns are those of :func:`~flyingsquid.fits.summary.summarize_sources`.
         """
-        self._require_fitted()
         return summarize_sources(
             self.moments_, self.accuracies_, self.accuracies_interval_, self.diagnostics_
         )
+
+    def _to_state(self) -> State:
+        fitted = self._fitted
+        options = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
+        state = fit_to_state(fitted.fit, fitted.moments, options=options_to_meta(options), rows=fitted.rows)
+        return State(type(self).__name__, state.meta, state.arrays)
+
+    @classmethod
+    def _from_state(cls, state: State) -> Self:
+        fit, moments = fit_from_state(state)
+        model = cls(moments.graph, **options_from_meta(state.meta["options"]))
+        model._validate()
+        if state.meta["rows"] not in get_args(Rows):
+            raise ModelFileError(f"`rows` in the file must be one of {get_args(Rows)}")
+        model._publish(Fitted.of(fit, moments, rows=state.meta["rows"]))
+        return model
+
+    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
+        return self.fit_.posterior(votes.codes, dtype)
+
+    # ------------------------------------------------------------------ fitted attributes
+
+    @property
+    def _fitted(self) -> Fitted:
+        fitted = getattr(self, "_state", _State(None, None)).fitted
+        if fitted is None:
+            raise self._not_fitted()
+        return fitted
+
+    @property
+    def vote_schema_(self) -> VoteSchema:
+        return self._fitted.schema
+
+    @property
+    def fit_(self) -> Fit:
+        return self._fitted.fit
+
+    @property
+    def moments_(self) -> Moments:
+        return self._fitted.moments
+
+    @property
+    def rows_used_(self) -> Rows:
+        return self._fitted.rows
+
+    @property
+    def method_(self) -> str:
+        return self.fit_.method
+
+    @property
+    def reason_(self) -> str:
+        return self.fit_.reason
+
+    @property
+    def class_balance_(self) -> NDArray[np.float64]:
+        balance = self.fit_.class_balance
+        return np.asarray(balance[0] if len(balance) == 1 else balance)
+
+    @property
+    def accuracies_(self) -> NDArray[np.float64]:
+        return self.fit_.accuracies
+
+    @property
+    def coverage_(self) -> NDArray[np.float64]:
+        return np.minimum(self.moments_.coverage, 1.0)
+
+    @property
+    def confusion_(self) -> NDArray[np.float64]:
+        return self.fit_.confusion  # type: ignore[return-value]  # sparse tables are read source by source
+
+    @property
+    def graph_(self) -> DependencyGraph:
+        return self._fitted.graph
+
+    @property
+    def task_tables_(self) -> NDArray[np.float64]:
+        return self.fit_.task_tables
+
+    @property
+    def excess_correlation_(self) -> NDArray[np.float64]:
+        return self.fit_.excess_correlation
+
+    @property
+    def temper_(self) -> float:
+        return self.fit_.temper
 
     @property
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
-        ``"consensus"`` and ``"anchored"`` judge sources by their own labels; the interval is what chance does
-        to that, and not how far the labels are off.
+        ``"weighted"`` and ``"anchored_em"`` estimate sources by their own labels; the interval reflects chance,
+        and not how far the labels are off.
 
-        For more than two classes they cover what the method finds on endless items of the same kind, which
-        is not the truth where the method leans, as ``"agreement"`` does. They pass over the votes of ``fit``
-        once more (``"agreement"``) or fit ten times (others), with the balance as it is unless the method
-        learned it; NaN after ``fit_moments`` and ``partial_fit``, which see counts alone.
+        For more than two classes the intervals cover what the method finds on infinitely many items of the
+        same kind, which is not the truth if the method is biased, as ``"agreement"`` is. They take another
+        pass through the votes of ``fit`` (``"agreement"``) or ten fits (others), with the balance fixed unless
+        the method learned it; NaN after ``fit_moments`` and ``partial_fit``, which see counts alone.
         """
-        self._require_fitted()
-        if self._interval is None:
-            errors = errors_of(self)
-            reach = NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
-            self._interval = np.clip(self.accuracies_[:, None] + reach, 0.0, 1.0)
-            self._interval.flags.writeable = False
-        return self._interval
+        return self._fitted.interval
 
     @property
     def diagnostics_(self) -> Diagnostics:
-        """What the fit noticed; computed when asked."""
-        self._require_fitted()
-        if self._diagnostics is None:
-            self._diagnostics = diagnostics_of(self)
-        return self._diagnostics
+        """Suspicious sources, a test of independence, and a recommendation; computed on demand."""
+        return self._fitted.diagnostics
 
-    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return posterior_of(self, votes, dtype)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Votes stay where they are; what still needs them is computed before a copy leaves.
-        if self._many is not None:
-            _ = self.accuracies_interval_
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_passes"}
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fit, the counts it was made of, and what follows from both.
 
-    def _check_options(self) -> None:
-        _options.check_label_model(self)
+    Attributes
+    ----------
+    fit : Fit
+    moments : Moments
+    schema : VoteSchema
+    learned_graph : LearnedGraph or None
+    rows : {"all", "distinct", "none"}
+    """
+
+    fit: Fit
+    moments: Moments
+    schema: VoteSchema
+    learned_graph: LearnedGraph | None = None
+    rows: Rows = "none"
+
+    @classmethod
+    def of(
+        cls, fit: Fit, moments: Moments, learned_graph: LearnedGraph | None = None, rows: Rows = "none"
+    ) -> Fitted:
+        """Return a fit with its counts, and with the sources and classes that these have."""
+        tasks = (1, moments.n_sources) if fit.graph is None else fit.graph.stacked_shape
+        schema = VoteSchema(moments.classes, moments.names, moments.source_names, tasks)
+        return cls(fit, moments, schema, learned_graph, rows)
+
+    @cached_property
+    def graph(self) -> DependencyGraph:
+        plain = self.fit.graph or DependencyGraph(len(self.schema.source_names))
+        # A learned graph that had to be left out is not the graph of the fit.
+        return self.learned_graph if self.learned_graph == plain else plain  # type: ignore[return-value]
+
+    @cached_property
+    def interval(self) -> NDArray[np.float64]:
+        interval = interval_around(self.fit.accuracies, self.fit.standard_errors())
+        interval.flags.writeable = False
+        return interval
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        return self.fit.diagnose(self.moments)
+
+
+class _State(NamedTuple):
+    """The last fit, and counts that came since but do not determine the accuracies."""
+
+    fitted: Fitted | None
+    pending: Moments | None
+
+
+def interval_around(accuracies: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 95% intervals within [0, 1], shape (m, 2)."""
+    reach = NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
+    return np.clip(accuracies[:, None] + reach, 0.0, 1.0)

@@ -73,8 +73,8 @@ class Labeller:
         if clip > 1:
             posterior = self._model.predict_proba(clips(votes, clip)).reshape(-1, votes.n_classes)
             return self._labelled(votes, posterior[: votes.n_items], gold)
-        whole = with_silent(votes, self._model._names)
-        whole = whole.matched_to(tuple(self._model._classes), self._model._names)
+        whole = with_silent(votes, self._model.vote_schema_.names)
+        whole = whole.matched_to(tuple(self._model.vote_schema_.classes), self._model.vote_schema_.names)
         codes, by_path = whole.codes, not hasattr(self._model, "transition_")
         if not by_path or isinstance(codes, csr_array) or not is_repetitive(codes, whole.n_classes):
             return self._labelled(whole, np.asarray(self._model.predict_proba(whole)), gold)

@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._registry import distributed_votes
-from flyingsquid.analysis import SourceTally, Table, VoteCount, count_item, summarize_tally
-from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid._table import Table
+from flyingsquid.exceptions import ModelFileError, OptionError, VotesError
+from flyingsquid.fits.explanation import VoteCount, count_item
+from flyingsquid.fits.summary import summarize_tally
 from flyingsquid.infer import vote_shares
-from flyingsquid.models._base import DOUBLE, VoteEstimator
-from flyingsquid.models._options import require_moments
-from flyingsquid.models._whole import draft_of, keep
+from flyingsquid.io import State, decode_labels, encode_labels
+from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema
+from flyingsquid.models.validation import require_moments
 from flyingsquid.moments import Moments
+from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.weights import read_weights
@@ -40,7 +43,7 @@ class MajorityVote(VoteEstimator):
            [0.5 , 0.5 ]])
     """
 
-    _tally: SourceTally
+    _counted: tuple[VoteSchema, SourceTally]
 
     def fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
         """Note classes, sources and their counts.
@@ -77,9 +80,10 @@ class MajorityVote(VoteEstimator):
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
         """Check that further votes are of the same classes and sources, and count them too."""
-        if not hasattr(self, "_classes"):
+        if not hasattr(self, "_counted"):
             return self.fit(votes, sample_weight=sample_weight)
-        self._tally = self._tally + _count(self._read(votes), sample_weight)
+        schema, tally = self._counted
+        self._counted = schema, tally + _count(self.read_votes(votes), sample_weight)
         return self
 
     def explain(self, votes_row: Any) -> VoteCount:
@@ -92,7 +96,7 @@ class MajorityVote(VoteEstimator):
         source 2  a     0.33
         b with probability 0.67: 2 of 3 votes
         """
-        return count_item(self._read_row(votes_row), self._classes, self.source_names_)
+        return count_item(self._read_row(votes_row), self.vote_schema_.classes, self.source_names_)
 
     def summary(self) -> Table:
         """One row a source: what it votes for, and how often. A majority vote judges nobody's accuracy.
@@ -104,14 +108,44 @@ class MajorityVote(VoteEstimator):
         source 1  1            50.0%      1  one-sided
         source 2  0           100.0%      2  one-sided
         """
-        self._require_fitted()
-        return summarize_tally(self._tally)
+        return summarize_tally(self.tally_)
+
+    @property
+    def vote_schema_(self) -> VoteSchema:
+        if not hasattr(self, "_counted"):
+            raise self._not_fitted()
+        return self._counted[0]
+
+    @property
+    def tally_(self) -> SourceTally:
+        """How often each source voted for each class."""
+        if not hasattr(self, "_counted"):
+            raise self._not_fitted()
+        return self._counted[1]
+
+    def _to_state(self) -> State:
+        schema, tally = self.vote_schema_, self.tally_
+        meta = {
+            "classes": encode_labels(tally.classes),
+            "names": None if schema.names is None else list(schema.names),
+            "source_names": list(tally.source_names),
+            "n_items": tally.n_items,
+        }
+        arrays = {"votes": np.asarray(tally.votes), "missing": np.asarray(tally.missing)}
+        return State(type(self).__name__, meta, arrays)
+
+    @classmethod
+    def _from_state(cls, state: State) -> Self:
+        classes = decode_labels(state.meta["classes"])
+        shown, names = tuple(state.meta["source_names"]), state.meta["names"]
+        votes, missing = state.arrays["votes"], state.arrays["missing"]
+        if votes.shape != (len(shown), len(classes)) or missing.shape != (len(shown), 3):
+            raise ModelFileError("the counts in the file do not fit its sources and classes")
+        tally = SourceTally(state.meta["n_items"], votes, missing, classes, shown)
+        return cls()._keep(tally, None if names is None else tuple(names))
 
     def _keep(self, tally: SourceTally, names: tuple[str, ...] | None) -> Self:
-        draft = draft_of(self)
-        draft._remember(tally.classes, names, tally.source_names)
-        draft._tally = tally
-        keep(self, draft)
+        self._counted = VoteSchema(tally.classes, names, tally.source_names), tally
         return self
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:

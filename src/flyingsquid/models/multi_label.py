@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import has_fit_parameter
 
-from flyingsquid._remarks import listening, say
+from flyingsquid._table import Scalar, Table, as_scalar
 from flyingsquid._values import is_one_of, listed, told
-from flyingsquid.analysis import Table
-from flyingsquid._table import Scalar, as_scalar
+from flyingsquid._warnings import capture_source_warnings, warn_about_sources
 from flyingsquid.exceptions import (
     GraphError,
     IncompatibleError,
+    ModelFileError,
     NotIdentifiableError,
     OptionError,
     VotesError,
@@ -25,9 +25,10 @@ from flyingsquid.exceptions import (
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import decide
 from flyingsquid.infer.decide import as_label_array
+from flyingsquid.io import State, decode_labels, encode_labels, write_state
 from flyingsquid.models._base import _NotFittedError
 from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
-from flyingsquid.models._whole import draft_of, keep
+from flyingsquid.models._state import nested, options_from_meta, options_to_meta, unnested
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.votes import Votes
@@ -85,10 +86,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     0.92
     """
 
-    labels_: tuple[Label, ...]
-    classes_: list[NDArray[Any]]
-    models_: dict[Label, Any]
-    failures_: dict[Label, str]
+    _fitted: tuple[dict[Label, Any], dict[Label, str]]
 
     def __init__(
         self,
@@ -142,8 +140,8 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         noted = [label for label in remarks if remarks[label]]
         if noted:
             more = f" ({len(noted) - 1} more labels likewise: {listed(noted[1:])})" if noted[1:] else ""
-            first = f"label {noted[0]!r}: {remarks[noted[0]]} of models_[{noted[0]!r}]"
-            say(f"{first}{more}", stacklevel=2)
+            first = f"label {noted[0]!r}: {remarks[noted[0]]}"
+            warn_about_sources(f"{first}{more}", stacklevel=2)
         return self
 
     def predict_proba(self, votes: Any) -> NDArray[np.float64]:
@@ -210,9 +208,61 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         For label models that are ``LabelModel`` or ``MajorityVote``. Predictions after a round trip are
         identical to the last bit.
         """
-        from flyingsquid.models import multi_label_files  # it knows this class
+        write_state(path, self._to_state())
 
-        multi_label_files.save(self, path)
+    def _to_state(self) -> State:
+        """Return arrays and JSON values that hold everything; the arrays of label c are ``label_c.<name>``."""
+        self._require_fitted()
+        parts = [
+            nested(_model_to_state(self.models_[label], f"the model of label {told(label)}"), f"label_{c}")
+            for c, label in enumerate(self.labels_)
+        ]
+        declared = read_labels(self.labels)
+        meta = {
+            "labels": encode_labels(self.labels_),
+            "models": [meta for meta, _ in parts],
+            "failures": [[self.labels_.index(label), words] for label, words in self.failures_.items()],
+            "options": {
+                "labels": None if declared is None else encode_labels(declared),
+                "on_failure": str(self.on_failure),
+                "label_model": self._templates(),
+            },
+        }
+        arrays = {name: array for _, part in parts for name, array in part.items()}
+        return State(type(self).__name__, meta, arrays)
+
+    @classmethod
+    def _from_state(cls, state: State) -> Self:
+        """Return the model that :meth:`_to_state` described; damaged states are refused."""
+        labels, options = decode_labels(state.meta["labels"]), state.meta["options"]
+        declared = options["labels"]
+        model = cls(
+            _read_templates(options["label_model"], labels),
+            labels=None if declared is None else list(decode_labels(declared)),
+            on_failure=options["on_failure"],
+        )
+        models: dict[Label, Any] = {
+            label: _model_from_state(unnested(part, state.arrays, f"label_{c}"))
+            for c, (label, part) in enumerate(zip(labels, state.meta["models"], strict=True))
+        }
+        failures: dict[Label, str] = {labels[at]: str(words) for at, words in state.meta["failures"]}
+        fits = (
+            len(models) == len(labels) > 0
+            and all(fitted.vote_schema_.classes == NO_YES for fitted in models.values())
+            and all(type(models[label]) is MajorityVote for label in failures)
+            and model.on_failure in ("raise", "majority")
+        )
+        if not fits:
+            raise ModelFileError("the models in the file do not fit its labels")
+        model._keep(models, failures)
+        return model
+
+    def _templates(self) -> dict[str, Any] | list[Any] | None:
+        """Return ``label_model`` as JSON values: one estimator, or a list in the order of labels."""
+        given = self.label_model
+        if isinstance(given, Mapping):
+            return [_template(given[label]) for label in self.labels_]
+        return _template(given)
 
     def _summary_row(self, label: Label) -> tuple[Scalar, ...]:
         model = self.models_[label]
@@ -257,14 +307,31 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return clone(given)
 
     def _keep(self, models: dict[Label, Any], failures: dict[Label, str]) -> None:
-        draft = draft_of(self)
-        draft.labels_ = tuple(models)
-        draft.classes_ = [as_label_array(NO_YES) for _ in models]
-        draft.models_, draft.failures_ = models, failures
-        keep(self, draft)
+        self._fitted = models, failures
+
+    @property
+    def models_(self) -> dict[Label, Any]:
+        self._require_fitted()
+        return self._fitted[0]
+
+    @property
+    def failures_(self) -> dict[Label, str]:
+        self._require_fitted()
+        return self._fitted[1]
+
+    @property
+    def labels_(self) -> tuple[Label, ...]:
+        return tuple(self.models_)
+
+    @property
+    def classes_(self) -> list[NDArray[Any]]:
+        return [as_label_array(NO_YES) for _ in self.models_]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
 
     def _require_fitted(self) -> None:
-        if not hasattr(self, "models_"):
+        if not hasattr(self, "_fitted"):
             raise _NotFittedError("this MultiLabelModel is not fitted yet; call fit first")
 
     def _read(self, votes: Any) -> dict[Label, Votes]:
@@ -273,7 +340,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
 
 def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: NDArray[Any] | None) -> str:
-    """Fit, and give back what the fit had to say about sources."""
+    """Fit without warnings, and return the concerns about sources."""
     options: dict[str, Any] = {}
     if gold is not None and (gold >= 0).any():
         options["gold"] = gold
@@ -282,9 +349,9 @@ def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: N
     for name in options:
         if not has_fit_parameter(model, name):
             raise OptionError(f"{type(model).__name__} takes no {name}=")
-    with listening() as heard:
+    with capture_source_warnings() as captured:
         model.fit(votes, **options)
-    return "; ".join(heard)
+    return " ".join(captured)
 
 
 def _applies(model: Any, votes: Votes, label: Label) -> NDArray[np.float64]:
@@ -296,3 +363,54 @@ def _applies(model: Any, votes: Votes, label: Label) -> NDArray[np.float64]:
                 "needed"
             )
     return posterior[:, 1]
+
+
+def _model_to_state(model: Any, what: str) -> State:
+    if type(model) not in (LabelModel, MajorityVote):
+        raise _unsupported(model, what)
+    return model._to_state()  # type: ignore[no-any-return]
+
+
+def _model_from_state(state: State) -> LabelModel | MajorityVote:
+    readers: dict[str, Any] = {model.__name__: model._from_state for model in (LabelModel, MajorityVote)}
+    if state.kind not in readers:
+        raise ModelFileError(
+            f"the model of a label is a {told(state.kind)}, which this version does not know"
+        )
+    return readers[state.kind](state)  # type: ignore[no-any-return]
+
+
+def _template(given: Any) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    if type(given) is MajorityVote:
+        return {"kind": "MajorityVote"}
+    if type(given) is not LabelModel:
+        raise _unsupported(given, "`label_model`")
+    params = given.get_params(deep=False)
+    graph = params.pop("graph")
+    graph = graph.to_dict() if isinstance(graph, DependencyGraph) else graph
+    return {"kind": "LabelModel", "options": options_to_meta(params), "graph": graph}
+
+
+def _read_templates(meta: Any, labels: tuple[Any, ...]) -> Any:
+    if isinstance(meta, list):
+        return {label: _read_template(each) for label, each in zip(labels, meta, strict=True)}
+    return _read_template(meta)
+
+
+def _read_template(meta: dict[str, Any] | None) -> LabelModel | MajorityVote | None:
+    if meta is None:
+        return None
+    if meta["kind"] == "MajorityVote":
+        return MajorityVote()
+    graph = meta["graph"]  # None, "learn", or a graph
+    if isinstance(graph, dict):
+        graph = DependencyGraph.from_dict(graph)
+    return LabelModel(graph, **options_from_meta(meta["options"]))
+
+
+def _unsupported(model: Any, what: str) -> ModelFileError:
+    return ModelFileError(
+        f"{what} is a {type(model).__name__}; files of MultiLabelModel hold LabelModel and MajorityVote only"
+    )

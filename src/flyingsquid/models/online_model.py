@@ -3,39 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._remarks import listening
-from flyingsquid.analysis.drift import ChangePoint, DriftHistory
-from flyingsquid.estimation import resolve_task_balance
-from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid._table import Table
+from flyingsquid.estimation.balance import resolve_task_balance
+from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
+from flyingsquid.fits.diagnostics import Diagnostics
+from flyingsquid.fits.explanation import Explanation
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.models import _intake, _stream_options
-from flyingsquid.models._auto import settled
-from flyingsquid.models._base import DOUBLE
-from flyingsquid.models._graphs import stacked_shape
-from flyingsquid.models._history import Recorder
-from flyingsquid.models._last_fit import LastFit
-from flyingsquid.models._single import NEEDS_A_CLOSER_LOOK, SingleItems
-from flyingsquid.models._stream_labels import fitted_posterior, priors_of_tasks, shares_before_a_fit
-from flyingsquid.models._whole import draft_of, keep
-from flyingsquid.models.label_model import LabelModel, Method, Source
+from flyingsquid.io import State, decode_labels, encode_labels
+from flyingsquid.models import _stream, validation
+from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema, _NotFittedError
+from flyingsquid.models._state import (
+    fit_from_state,
+    fit_to_state,
+    nested,
+    options_from_meta,
+    options_to_meta,
+    part_of,
+    unnested,
+)
+from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup
+from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
+from flyingsquid.models.label_model import Fitted, LabelModel, Method, Source
 from flyingsquid.moments import Moments
 from flyingsquid.moments.cover import Cover
 from flyingsquid.moments.vectors import Layout
 from flyingsquid.moments.windows import Window
+from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.votes import Votes
 from flyingsquid.votes.states import Label, shown_names
 
 Array = NDArray[np.float64]
-# A window of its own choice may shrink at any time, so is noted at least this often.
-_NEWS = 1_000
+# A window of its own choice may shrink at any time, so it is recorded at least this often.
+_RECORD_EVERY = 1_000
 
 
-class OnlineLabelModel(LastFit):
+@dataclass
+class _StreamState:
+    """Everything that a stream has learned. Chunks work on a copy, which then replaces it.
+
+    Attributes
+    ----------
+    solver : Solver
+    window : Window
+    schema : VoteSchema
+    recorder : Recorder
+    fitted : Fitted or None
+        The last fit; None before the first one.
+    reason : str
+        Why the last refresh did not determine the parameters; empty if it did.
+    fitted_at : int
+        Items seen at the last fit.
+    fitted_on : float
+        Items in the window at the last fit.
+    due, record_due : int
+        Items seen at which the next refresh and the next record are due.
+    lookup : ItemLookup or None
+    """
+
+    solver: Solver
+    window: Window
+    schema: VoteSchema
+    recorder: Recorder
+    fitted: Fitted | None = None
+    reason: str = ""
+    fitted_at: int = 0
+    fitted_on: float = 0.0
+    due: int = 1
+    record_due: int = 0
+    lookup: ItemLookup | None = None
+
+    def update_lookup(self) -> None:
+        """Rebuild the lookups of single items after anything they depend on has changed."""
+        fit = None if self.fitted is None else self.fitted.fit
+        self.lookup = ItemLookup.of(self.window.layout, fit, self.window.balance_now)
+
+
+class OnlineLabelModel(VoteEstimator):
     """Label a stream of votes as it comes, under drift, without gold labels.
 
     Every item is counted into a window, and the parameters are those that :class:`LabelModel` finds in the
@@ -50,11 +100,12 @@ class OnlineLabelModel(LastFit):
         Instead of a window: an item of age t weighs ``decay ** t``, so about 1 / (1 - decay) items count.
     graph : DependencyGraph, optional
         As in :class:`LabelModel`; the items of a chain come as arrays (b, D, s).
-    method, multiclass, signs, screen, temper : as in :class:`LabelModel`
-        Methods that counts suffice for. ``"auto"`` is ``"consensus"``, which takes any votes and costs
-        little, unless a graph or another option asks for what only closed forms have; it does not change its
-        ways in mid-stream. Where sources are independent given the truth, ``"triplet_mean"`` and
-        ``"covariance"`` follow their accuracies more closely.
+    method : str or Solver, default="auto"
+        As in :class:`LabelModel`, for methods that need counts only. ``"auto"`` is ``"weighted"``, which takes
+        any votes and costs little, unless a graph or another option needs a closed form; it does not change in
+        mid-stream. If sources are independent given the truth, ``"triplet"`` and ``"covariance"`` follow their
+        accuracies more closely.
+    signs, temper : as in :class:`LabelModel`
     class_balance : None, "uniform" or array
         As in :class:`LabelModel`. A balance that varies comes with the votes, see :meth:`update`.
     refresh : int, optional
@@ -96,7 +147,7 @@ class OnlineLabelModel(LastFit):
     >>> import flyingsquid as fs
     >>> stream = fs.datasets.simulate_drift(
     ...     20_000, [0.9, 0.8, 0.7, 0.7], [0.6, 0.8, 0.9, 0.7], kind="sudden", random_state=0)
-    >>> online = fs.OnlineLabelModel(window=2_000, method="triplet_mean")
+    >>> online = fs.OnlineLabelModel(window=2_000, method="triplet")
     >>> labels = np.concatenate([online.update(stream.votes[t : t + 500]) for t in range(0, 20_000, 500)])
     >>> labels.shape
     (20000, 2)
@@ -106,8 +157,7 @@ class OnlineLabelModel(LastFit):
     source 2 rose from .70 to .88 around item 10,200
     """
 
-    _window: Window
-    _recorder: Recorder
+    _stream: _StreamState
 
     def __init__(
         self,
@@ -116,10 +166,8 @@ class OnlineLabelModel(LastFit):
         decay: float | None = None,
         graph: DependencyGraph | None = None,
         method: Method = "auto",
-        multiclass: Literal["native", "one_vs_rest"] = "native",
         class_balance: Literal["uniform"] | ArrayLike | None = None,
         signs: Literal["average"] | Mapping[Source, int] = "average",
-        screen: float = 1.0,
         temper: Literal["auto"] | float | None = None,
         refresh: int | None = None,
         warm_up: int = 100,
@@ -132,10 +180,8 @@ class OnlineLabelModel(LastFit):
         self.decay = decay
         self.graph = graph
         self.method = method
-        self.multiclass = multiclass
         self.class_balance = class_balance
         self.signs = signs
-        self.screen = screen
         self.temper = temper
         self.refresh = refresh
         self.warm_up = warm_up
@@ -190,256 +236,424 @@ class OnlineLabelModel(LastFit):
         >>> online.n_seen_, online.predict_proba_one({"links": "spam", "short": "spam"})
         (1, {'ham': 0.25, 'spam': 0.75})
         """
-        fast = self.__dict__.get("_fast")
-        if fast is not None and type(row) is np.ndarray and row.shape == fast.shape:
-            window = self._window
-            if fast.plain.issuperset(row.tolist()):  # labels that are their own codes
+        stream = self.__dict__.get("_stream")
+        lookup = None if stream is None else stream.lookup
+        if lookup is not None and type(row) is np.ndarray and row.shape == lookup.shape:
+            window = stream.window
+            if lookup.plain.issuperset(row.tolist()):  # labels that are their own codes
                 window.append(row)
-                if window.n_seen >= self._due or window.urgent:
-                    self._refresh()
+                if window.n_seen >= stream.due or window.urgent:
+                    self._refresh(stream)
                 return self
         self._learn_row(row)
         return self
 
     def predict_proba_one(self, row: Any) -> Any:
-        """P(Y = k | votes) of one item as a mapping from classes; a list of them for D > 1 tasks.
+        """Return P(Y = k | votes) of one item as a mapping from classes; a list of them for D > 1 tasks.
 
         ``row`` as in :meth:`learn_one`.
         """
-        fast = self.__dict__.get("_fast")
-        if fast is not None and fast.tables is not None:
+        stream = self.__dict__.get("_stream")
+        lookup = None if stream is None else stream.lookup
+        if lookup is not None and lookup.tables is not None:
             try:
-                values = row.tolist() if type(row) is np.ndarray else fast.values(row)
-                if len(values) == fast.width:
-                    odds = fast.offset
-                    for table, value in zip(fast.tables, values, strict=False):
-                        odds += table[value]
-                    return fast.answer(odds)
-            except NEEDS_A_CLOSER_LOOK:
-                pass  # a value that needs a closer look, or an error that says what is wrong
-        self._require_fitted()
-        codes = self._read(self._row(row)).codes
-        posterior = self._posterior_of(codes)[0]
-        answers = [dict(zip(self._classes, each.tolist(), strict=True)) for each in posterior]
+                values = row.tolist() if type(row) is np.ndarray else lookup.values(row)
+                if len(values) == lookup.width:
+                    first = second = 0.0
+                    for table, value in zip(lookup.tables, values, strict=False):
+                        adds = table[value]
+                        first += adds[0]
+                        second += adds[1]
+                    return dict(zip(lookup.classes, lookup.scores.finish(first, second), strict=True))
+            except LOOKUP_ERRORS:
+                pass  # a value that needs a closer look, or an error with a better message below
+        schema = self.vote_schema_
+        posterior = self._posterior_of(self.read_votes(self._row(row)).codes)[0]
+        answers = [dict(zip(schema.classes, each.tolist(), strict=True)) for each in posterior]
         return answers[0] if len(answers) == 1 else answers
 
-    # ------------------------------------------------------------------ what is known
+    # ------------------------------------------------------------------ fitted attributes
+
+    @property
+    def _learned(self) -> _StreamState:
+        if not hasattr(self, "_stream"):
+            raise self._not_fitted()
+        return self._stream
+
+    @property
+    def vote_schema_(self) -> VoteSchema:
+        return self._learned.schema
 
     @property
     def n_seen_(self) -> int:
         """Items learned so far."""
-        return self._window.n_seen if hasattr(self, "_window") else 0
+        return self._stream.window.n_seen if hasattr(self, "_stream") else 0
 
     @property
     def window_(self) -> float:
         """How many items count now."""
-        return self._window.n_items if hasattr(self, "_window") else 0
+        return self._stream.window.n_items if hasattr(self, "_stream") else 0
 
     @property
     def moments_(self) -> Moments:
         """The counts of the window."""
-        self._require_fitted()
-        return self._window.moments()
+        return self._learned.window.moments()
 
     @property
     def status_(self) -> str:
-        """Where the labels come from, in words."""
-        if not hasattr(self, "_window"):
+        """Where the labels come from."""
+        if not hasattr(self, "_stream"):
             return "no votes yet"
-        if self._model is None:
+        stream = self._stream
+        if stream.fitted is None:
             if self.n_seen_ < self.warm_up:
                 return f"vote shares: {self.n_seen_:,} of {self.warm_up:,} items to warm up"
-            return f"vote shares: {self._reason}"
-        words = f"parameters of item {self._fitted_at:,}, from {self._fitted_on:,.0f} items"
-        return f"{words}; since then: {self._reason}" if self._reason else words
+            return f"vote shares: {stream.reason}"
+        words = f"parameters of item {stream.fitted_at:,}, from {stream.fitted_on:,.0f} items"
+        return f"{words}; since then: {stream.reason}" if stream.reason else words
 
     @property
     def history_(self) -> DriftHistory:
         """Accuracies, intervals and windows over time."""
-        self._require_fitted()
-        return self._recorder.history(self.source_names_)
+        return self._learned.recorder.history(self.source_names_)
 
     def changes(self) -> tuple[ChangePoint, ...]:
-        """When sources changed: ``history_.changes()``. Each prints as a sentence."""
+        """Return when sources changed: ``history_.changes()``. Each prints as a sentence."""
         return self.history_.changes()
+
+    @property
+    def model_(self) -> LabelModel:
+        """The label model of the last refresh."""
+        fitted = self._learned.fitted
+        if fitted is None:
+            raise _NotFittedError(f"there are no parameters yet: {self.status_}")
+        model = LabelModel(
+            self.graph,
+            method=self.method,
+            class_balance=self.class_balance,
+            signs=self.signs,
+            temper=self.temper,
+        )
+        model._publish(fitted)
+        return model
+
+    @property
+    def accuracies_(self) -> Array:
+        return self.model_.accuracies_
+
+    @property
+    def accuracies_interval_(self) -> Array:
+        return self.model_.accuracies_interval_
+
+    @property
+    def coverage_(self) -> Array:
+        return self.model_.coverage_
+
+    @property
+    def confusion_(self) -> Array:
+        return self.model_.confusion_
+
+    @property
+    def class_balance_(self) -> Array:
+        return self.model_.class_balance_
+
+    @property
+    def diagnostics_(self) -> Diagnostics:
+        return self.model_.diagnostics_
+
+    @property
+    def method_(self) -> str:
+        return self.model_.method_
+
+    @property
+    def reason_(self) -> str:
+        return self.model_.reason_
+
+    def summary(self) -> Table:
+        """Return one row per source, for the window of the last refresh; as ``LabelModel.summary``."""
+        return self.model_.summary()
+
+    def explain(self, votes_row: Any, *, task: int | None = None) -> Explanation:
+        """Explain the label of one item by the parameters of the last refresh; as ``LabelModel.explain``."""
+        return self.model_.explain(votes_row, task=task)
 
     # ------------------------------------------------------------------ learning
 
     def _learn(self, votes: Any, class_balance: ArrayLike | None) -> NDArray[Any]:
-        """Learn a chunk whole or not at all, whatever is raised on the way; the codes of its votes."""
-        draft = draft_of(self)
-        codes = draft._take(votes)
+        """Learn a chunk completely or not at all, whatever is raised on the way; return its codes."""
+        draft, codes = self._take(votes)
         if class_balance is not None:
-            draft._window = draft._window.draft()
-            draft._set_balance(class_balance)
-        draft._window = window = draft._window.draft(len(codes))
+            draft.window = draft.window.draft()
+            self._set_balance(draft, class_balance)
+        draft.window = window = draft.window.draft(len(codes))
         window.extend(codes)
-        if window.n_seen >= draft._due or window.urgent:
-            draft._refresh()
-        keep(self, draft)
+        if window.n_seen >= draft.due or window.urgent:
+            self._refresh(draft)
+        self._stream = draft
         return codes
 
     def _learn_row(self, row: Any) -> None:
-        fast = self.__dict__.get("_fast")
-        if fast is not None:
+        stream = self.__dict__.get("_stream")
+        if stream is not None and stream.lookup is not None:
+            lookup = stream.lookup
             try:
-                values = row.tolist() if type(row) is np.ndarray else fast.values(row)
-                codes = [fast.codes[value] for value in values]
-            except NEEDS_A_CLOSER_LOOK:
+                values = row.tolist() if type(row) is np.ndarray else lookup.values(row)
+                codes = [lookup.codes[value] for value in values]
+            except LOOKUP_ERRORS:
                 codes = []
-            if len(codes) == fast.width:
-                self._window.append(codes)
-                if self._window.n_seen >= self._due or self._window.urgent:
-                    self._refresh()
+            if len(codes) == lookup.width:
+                stream.window.append(codes)
+                if stream.window.n_seen >= stream.due or stream.window.urgent:
+                    self._refresh(stream)
                 return
         self._learn(self._row(row), None)
 
     def _row(self, row: Any) -> Any:
-        begun = hasattr(self, "_window")
-        names = self._names if begun else None
-        classes = self._classes if begun else _stream_options.declared_classes(self)
-        data = _intake.row_votes(row, names, stacked_shape(self.graph))
-        return _intake.read_row(data, classes, add_classes=begun and self.new_classes == "add")
+        stream = self.__dict__.get("_stream")
+        names = None if stream is None else stream.schema.names
+        classes = self._declared_classes() if stream is None else stream.schema.classes
+        tasks = None if self.graph is None else self.graph.stacked_shape
+        data = _stream.row_votes(row, names, tasks)
+        return _stream.read_row(data, classes, add_classes=stream is not None and self.new_classes == "add")
 
-    def _take(self, data: Any) -> NDArray[Any]:
-        """Codes of a chunk, with whatever is new in it made known."""
-        if not hasattr(self, "_window"):
+    def _declared_classes(self) -> tuple[Label, ...] | None:
+        return validation.read_classes(self.classes, self.n_classes)
+
+    def _take(self, data: Any) -> tuple[_StreamState, NDArray[Any]]:
+        """Return a copy of the state that knows the sources and classes of a chunk, and the chunk's codes."""
+        if not hasattr(self, "_stream"):
             return self._begin(data)
-        add = self.new_classes == "add"
-        votes = _intake.further_votes(data, self._classes, add_classes=add, tasks=self._tasks)
-        classes = _intake.all_classes(self._classes, votes, add=add)
-        m = self.n_features_in_
-        names = _intake.all_names(self._names, m, votes, add=self.new_sources == "add")
-        if classes != self._classes or names != self._names:
-            self._widen(classes, names)
-        return _intake.matched_codes(votes, self._classes, self._names, self.n_features_in_)
+        draft, schema, add = copy(self._stream), self._stream.schema, self.new_classes == "add"
+        votes = _stream.further_votes(data, schema.classes, add_classes=add, tasks=schema.tasks)
+        classes = _stream.all_classes(schema.classes, votes, add=add)
+        n_sources = len(schema.source_names)
+        names = _stream.all_names(schema.names, n_sources, votes, add=self.new_sources == "add")
+        if classes != schema.classes or names != schema.names:
+            self._widen(draft, classes, names)
+        schema = draft.schema
+        return draft, _stream.matched_codes(votes, schema.classes, schema.names, len(schema.source_names))
 
-    def _begin(self, data: Any) -> NDArray[Any]:
-        _stream_options.check(self)
-        shell = self._label_model(self.class_balance)
-        shell._check_options()
-        votes = _intake.first_votes(data, _stream_options.declared_classes(self), self.graph)
+    def _begin(self, data: Any) -> tuple[_StreamState, NDArray[Any]]:
+        solver = self._validate()
+        votes = _stream.first_votes(data, self._declared_classes(), self.graph)
         cover = Cover.everything(votes.n_sources) if self.graph is None else Cover.of(self.graph)
         layout = Layout(cover, votes.classes, votes.names)
-        _stream_options.check_fit(shell, layout)
-        self._start(_stream_options.new_window(self, layout))
-        return np.asarray(votes.codes)
+        self._check_fit(solver, layout)
+        draft = self._new_state(solver, _stream.new_window(self, layout))
+        return draft, np.asarray(votes.codes)
 
-    def _start(self, window: Window) -> None:
-        layout = window.layout
-        self._window, self._model, self._recorder = window, None, Recorder()
-        self._reason, self._fitted_at, self._fitted_on = "", 0, 0.0
-        self._due, self._record_due = max(1, self.warm_up), 0
-        self._tasks = stacked_shape(self.graph)
-        self._know(layout)
+    def check_options(self) -> None:
+        """Raise an error if an option is invalid; otherwise the first votes would."""
+        self._validate()
+        self._declared_classes()
 
-    def _know(self, layout: Layout) -> None:
-        self._remember(layout.classes, layout.names, shown_names(layout.names, layout.n_sources))
-        self._prepare_single_items()
+    def _validate(self) -> Solver:
+        solver = validation.check_options(self.method, self.graph, self.temper)
+        _stream.check_stream_options(self, solver)
+        return solver
 
-    def _prepare_single_items(self) -> None:
-        """Whatever labels depend on has changed, and with it what single items are looked up in."""
-        self._fast = SingleItems.of(self._window.layout, self._model, self._window.balance_now)
+    def _check_fit(self, solver: Solver, layout: Layout) -> None:
+        """Refuse options that the sources and classes of a stream rule out, before anything is learned."""
+        empty = self._fit_data(layout.moments(layout.zeros(), exact=True), self.class_balance)
+        check_solver(solver, empty)
+        _ = empty.anchors
 
-    def _widen(self, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> None:
-        before = self._window.layout
-        n_sources = self.n_features_in_ if names is None else len(names)
-        _stream_options.check_widening(self.graph, before, classes, n_sources)
-        n_balance = before.n_balance if classes == self._classes else 0
+    def _new_state(self, solver: Solver, window: Window) -> _StreamState:
+        state = _StreamState(
+            solver, window, self._schema_of(window.layout), Recorder(), due=max(1, self.warm_up)
+        )
+        state.update_lookup()
+        return state
+
+    def _schema_of(self, layout: Layout) -> VoteSchema:
+        tasks = None if self.graph is None else self.graph.stacked_shape
+        return VoteSchema(layout.classes, layout.names, shown_names(layout.names, layout.n_sources), tasks)
+
+    def _widen(self, draft: _StreamState, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> None:
+        before = draft.window.layout
+        n_sources = len(draft.schema.source_names) if names is None else len(names)
+        _stream.check_widening(self.graph, before, classes, n_sources)
+        n_balance = before.n_balance if classes == draft.schema.classes else 0
         layout = before.widened(classes, names, n_sources, n_balance)
-        _stream_options.check_fit(self._label_model(self.class_balance), layout)
-        self._window = self._window.draft()
-        self._window.widen(layout)
+        self._check_fit(draft.solver, layout)
+        draft.window = draft.window.draft()
+        draft.window.widen(layout)
         if not n_balance:
-            self._window.balance_now = None
-        self._model, self._reason = None, "sources or classes were added"
-        self._due = self._window.n_seen + 1
-        self._know(layout)
+            draft.window.balance_now = None
+        draft.fitted, draft.reason = None, "sources or classes were added"
+        draft.due = draft.window.n_seen + 1
+        draft.schema = self._schema_of(layout)
+        draft.update_lookup()
 
-    def _set_balance(self, class_balance: ArrayLike) -> None:
-        layout = self._window.layout
+    def _set_balance(self, draft: _StreamState, class_balance: ArrayLike) -> None:
+        layout = draft.window.layout
         n_tasks = 1 if self.graph is None else self.graph.n_tasks
         given = resolve_task_balance(class_balance, layout.classes, n_tasks)
         if given.joint is not None or not all(isinstance(each, np.ndarray) for each in given.tasks):
-            raise OptionError("the class balance of a chunk is an array of K probabilities, or one a task")
+            raise OptionError(
+                "`class_balance` of a chunk must be an array of K probabilities, or one per task."
+            )
         flat = np.concatenate([np.asarray(each) for each in given.tasks])
         if layout.n_balance != len(flat):
             wider = layout.widened(layout.classes, layout.names, layout.n_sources, len(flat))
-            self._window.widen(wider)
-        self._window.balance_now = flat
-        self._prepare_single_items()
+            draft.window.widen(wider)
+        draft.window.balance_now = flat
+        draft.update_lookup()
 
     # ------------------------------------------------------------------ solving
 
-    def _refresh(self) -> None:
-        """Compute the parameters anew, and note them."""
-        window, n = self._window, self._window.n_seen
-        shrunk, window.urgent = window.urgent, False
-        if n < self.warm_up:
-            self._due = self.warm_up
-            return
-        every = _stream_options.items_between_fits(self)
-        # While few items have been seen, a quarter more of them is news.
-        self._due = n + min(every, max(10, n // 4))
-        model = self._label_model(self._mean_balance())
-        try:
-            with listening():  # not once a refresh; diagnostics_ has them
-                model.fit_moments(window.moments())
-        except NotIdentifiableError as error:
-            self._reason = str(error)
-        else:
-            self._model, self._reason = model, ""
-            self._fitted_at, self._fitted_on = n, float(window.n_items)
-            if n >= self._record_due or shrunk:
-                self._recorder = self._recorder.with_added(
-                    n, self._fitted_on, model.accuracies_, model.accuracies_interval_
-                )
-                pace = self._fitted_on / 4  # windows that overlap by more say little that is new
-                pace = min(pace, _NEWS) if isinstance(self.window, str) else pace
-                self._record_due = n + max(every, int(pace))
-        self._prepare_single_items()
-
-    def _label_model(self, class_balance: Any) -> LabelModel:
-        model = LabelModel(
-            self.graph,
-            method=self.method,
-            multiclass=self.multiclass,
+    def _fit_data(self, moments: Moments, class_balance: Any) -> FitData:
+        return FitData(
+            moments=moments,
             class_balance=class_balance,
             signs=self.signs,
-            screen=self.screen,
             temper=self.temper,
+            use="stream",
         )
-        return settled(model)
 
-    def _mean_balance(self) -> Any:
-        """The balance to solve with: the mean of those that came with the window, or the one given."""
-        mean = self._window.balance()
+    def _refresh(self, stream: _StreamState) -> None:
+        """Estimate the parameters of the window again, and record them."""
+        window, n = stream.window, stream.window.n_seen
+        shrunk, window.urgent = window.urgent, False
+        if n < self.warm_up:
+            stream.due = self.warm_up
+            return
+        every = _stream.items_between_fits(self)
+        # While few items have been seen, a quarter more of them is news.
+        stream.due = n + min(every, max(10, n // 4))
+        data = self._fit_data(window.moments(), self._mean_balance(window))
+        try:
+            fit = check_solver(stream.solver, data).solve(data)
+        except NotIdentifiableError as error:
+            stream.reason = str(error)
+        else:
+            stream.fitted, stream.reason = Fitted.of(fit, data.moments), ""
+            stream.fitted_at, stream.fitted_on = n, float(window.n_items)
+            if n >= stream.record_due or shrunk:
+                stream.recorder = stream.recorder.with_added(
+                    n, stream.fitted_on, fit.accuracies, stream.fitted.interval
+                )
+                pace = stream.fitted_on / 4  # windows that overlap by more say little that is new
+                pace = min(pace, _RECORD_EVERY) if isinstance(self.window, str) else pace
+                stream.record_due = n + max(every, int(pace))
+        stream.update_lookup()
+
+    def _mean_balance(self, window: Window) -> Any:
+        """Return the balance to solve with: the mean of those that came with the window, or the one given."""
+        mean = window.balance()
         if mean is None:
             return self.class_balance
-        n_classes = self._window.layout.n_classes
+        n_classes = window.layout.n_classes
         return mean if len(mean) == n_classes else mean.reshape(-1, n_classes)
 
-    # ------------------------------------------------------------------ labelling
+    # ------------------------------------------------------------------ labels
 
-    def _read(self, data: Any) -> Votes:
-        """Votes to label, in the order of the stream; nothing is learned of them."""
-        self._require_fitted()
-        votes = _intake.further_votes(data, self._classes, add_classes=False, tasks=self._tasks)
-        _intake.all_classes(self._classes, votes, add=False)
-        names = _intake.all_names(self._names, self.n_features_in_, votes, add=self.new_sources == "add")
-        if names != self._names:
-            _intake.all_names(self._names, self.n_features_in_, votes, add=False)  # says which is unknown
-        codes = _intake.matched_codes(votes, self._classes, self._names, self.n_features_in_)
-        return Votes(codes, self._classes, self._names)
+    def read_votes(self, votes: Any) -> Votes:
+        """Return votes in the order of the stream; nothing is learned from them."""
+        schema = self.vote_schema_
+        n_sources = len(schema.source_names)
+        read = _stream.further_votes(votes, schema.classes, add_classes=False, tasks=schema.tasks)
+        _stream.all_classes(schema.classes, read, add=False)
+        names = _stream.all_names(schema.names, n_sources, read, add=self.new_sources == "add")
+        if names != schema.names:
+            _stream.all_names(
+                schema.names, n_sources, read, add=False
+            )  # raises, and names the unknown source
+        codes = _stream.matched_codes(read, schema.classes, schema.names, n_sources)
+        return Votes(codes, schema.classes, schema.names)
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return self._posterior_of(votes.codes)
 
     def _posterior_of(self, codes: Any) -> Array:
-        """P(Y = k | votes), shape (n, D, K), for codes in the order of the stream."""
-        now = self._window.balance_now
-        if self._model is not None:
-            return fitted_posterior(self._model, Votes(codes, self._classes), now)
+        """Return P(Y = k | votes), shape (n, D, K), for codes in the order of the stream."""
+        stream = self._learned
+        now = stream.window.balance_now
+        if stream.fitted is not None:
+            return _stream.fitted_posterior(stream.fitted.fit, codes, now)
         n_tasks = 1 if self.graph is None else self.graph.n_tasks
-        priors = priors_of_tasks(self.class_balance, now, self._classes, n_tasks)
-        return shares_before_a_fit(codes, self.graph, priors)
+        priors = _stream.priors_of_tasks(self.class_balance, now, stream.schema.classes, n_tasks)
+        return _stream.shares_before_a_fit(codes, self.graph, priors)
+
+    # ------------------------------------------------------------------ files
+
+    def _to_state(self) -> State:
+        """Return arrays and JSON values that hold everything; a restored model goes on as if it had not stopped."""
+        stream = self._learned
+        window, layout = stream.window, stream.window.layout
+        window_meta, window_arrays = window.state()
+        options = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
+        fit_meta, fit_arrays = None, {}
+        if stream.fitted is not None:
+            fit_meta, fit_arrays = nested(fit_to_state(stream.fitted.fit, stream.fitted.moments), "last")
+        meta: dict[str, Any] = {
+            "options": options_to_meta(options),
+            "graph": None if self.graph is None else self.graph.to_dict(),
+            "classes": encode_labels(layout.classes),
+            "names": None if layout.names is None else list(layout.names),
+            "n_sources": layout.n_sources,
+            "n_balance": layout.n_balance,
+            "n_seen": window.n_seen,
+            "urgent": window.urgent,
+            "window": window_meta,
+            "last": fit_meta,
+            "reason": stream.reason,
+            "marks": [stream.due, stream.record_due, stream.fitted_at],
+            "fitted_on": stream.fitted_on,
+        }
+        arrays = {f"window.{name}": array for name, array in window_arrays.items()}
+        arrays |= fit_arrays | stream.recorder.state()
+        if window.balance_now is not None:
+            arrays["balance_now"] = window.balance_now
+        return State(type(self).__name__, meta, arrays)
+
+    @classmethod
+    def _from_state(cls, state: State) -> Self:
+        """Return a model that goes on where it was saved; damaged states are refused."""
+        meta, arrays = state.meta, state.arrays
+        if "last" not in meta:
+            raise ModelFileError(
+                "the file was written by an earlier development version, whose format is no longer read"
+            )
+        graph = None if meta["graph"] is None else DependencyGraph.from_dict(meta["graph"])
+        model = cls(graph=graph, **options_from_meta(meta["options"]))
+        solver = model._validate()
+        names = None if meta["names"] is None else tuple(meta["names"])
+        cover = Cover.everything(meta["n_sources"]) if graph is None else Cover.of(graph)
+        layout = Layout(cover, decode_labels(meta["classes"]), names, meta["n_balance"])
+        _check_stream(meta, layout, names)
+        window = _stream.new_window(model, layout)
+        window.n_seen, window.urgent = meta["n_seen"], meta["urgent"]
+        window.restore(meta["window"], part_of(arrays, "window"))
+        if "balance_now" in arrays:
+            window.balance_now = np.ascontiguousarray(arrays["balance_now"])
+        stream = model._new_state(solver, window)
+        if meta["last"] is not None:
+            fit, moments = fit_from_state(unnested(meta["last"], arrays, "last"))
+            if moments.classes != layout.classes or moments.names != layout.names:
+                raise ModelFileError("the last fit in the file is of other sources or classes")
+            stream.fitted = Fitted.of(fit, moments)
+        stream.reason, stream.fitted_on = meta["reason"], meta["fitted_on"]
+        stream.due, stream.record_due, stream.fitted_at = meta["marks"]
+        stream.recorder = Recorder.from_state(arrays, layout.n_sources)
+        stream.update_lookup()
+        model._stream = stream
+        return model
+
+
+def _check_stream(meta: dict[str, Any], layout: Layout, names: tuple[str, ...] | None) -> None:
+    fits = (
+        type(meta["n_seen"]) is int
+        and meta["n_seen"] >= 0
+        and type(meta["n_balance"]) is int
+        and meta["n_balance"] >= 0
+        and type(meta["urgent"]) is bool
+        and layout.n_sources == meta["n_sources"]
+        and (names is None or len(names) == len(set(names)) == layout.n_sources)
+        and all(type(mark) is int for mark in meta["marks"])
+        and type(meta["fitted_on"]) is float
+        and type(meta["reason"]) is str
+        and type(meta["window"]) is dict
+    )
+    if not fits:
+        raise ModelFileError("the stream in the file is inconsistent")

@@ -3,38 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import told
-from flyingsquid.analysis import SequenceDiagnostics, Table, diagnose_sequences, summarize_sequences
-from flyingsquid.analysis.sequences import sequence_diagnostics
-from flyingsquid.estimation import OPINIONS, Transition, fit_transition, persistence_of_errors, worth_of_a_row
-from flyingsquid.estimation.transition_many import fit_transition_many, require_few_classes
-from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
-from flyingsquid.infer import (
-    binary_evidence,
-    class_evidence,
-    decide,
-    forward_backward,
-    viterbi,
-    with_own_evidence,
+from flyingsquid._table import Table
+from flyingsquid._warnings import warn_about_sources
+from flyingsquid.estimation.transition import (
+    Transition,
+    fit_transition,
+    persistence_of_errors,
+    worth_of_a_row,
 )
-from flyingsquid.models import _options
-from flyingsquid.models._base import VoteReader
-from flyingsquid.models._binary import solve_binary
-from flyingsquid.models._many import is_many, solve_many
-from flyingsquid.models._whole import draft_of, keep
-from flyingsquid.models.label_model import LabelModel, Method, Source
+from flyingsquid.estimation.transition_many import fit_transition_many, require_few_classes
+from flyingsquid.exceptions import (
+    ModelFileError,
+    NotIdentifiableError,
+    OptionError,
+    VotesError,
+)
+from flyingsquid.fits.base import Assessment, Fit
+from flyingsquid.fits.diagnostics import Verdict
+from flyingsquid.fits.files import read_array
+from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
+from flyingsquid.infer import decide, forward_backward, viterbi, with_own_evidence
+from flyingsquid.io import State
+from flyingsquid.models import validation
+from flyingsquid.models._base import VoteReader, VoteSchema
+from flyingsquid.models._state import (
+    fit_from_state,
+    fit_to_state,
+    options_from_meta,
+    options_to_meta,
+    part_of,
+)
+from flyingsquid.models.label_model import Method, Source, interval_around
 from flyingsquid.moments import Moments, SequenceMoments
+from flyingsquid.moments.lagged import KIND as SEQUENCE_MOMENTS
+from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.gold import read_gold
 from flyingsquid.votes.lengths import read_lengths
-
-# A vote that never occurred in training is as improbable as this; it says nothing about the class.
-_NEVER_SEEN = 1e-6
 
 
 class SequenceLabelModel(VoteReader):
@@ -47,14 +59,18 @@ class SequenceLabelModel(VoteReader):
 
     Parameters
     ----------
-    method, class_balance, signs, screen : as in :class:`LabelModel`
-        How the sources are judged, from all rows. ``method="triplet"`` chooses its own triplets.
-    temper : None, "auto" or number in (0, 1]
-        Errors of real sources persist from row to row, and the model takes them for independent: its labels
-        are then too sure. A number multiplies the evidence of all other rows: near 0 every row stands alone.
-        ``"auto"`` is (1 - r)/(1 + r), with r the mean of the excess correlations above 0, weighted by
-        coverage: what a row is worth when errors have autocorrelation r. None leaves the evidence as it is.
-        On the paths of :meth:`predict`, where no row is the one at hand, it multiplies all evidence.
+    method : str or Solver, default="auto"
+        How the sources are estimated, from all rows, as in :class:`LabelModel`; it must estimate confusion
+        tables. ``"auto"`` is ``"triplet"`` for two classes, and ``"em"`` or ``"agreement"`` for more.
+    class_balance : None, "uniform", "estimate" or array, default=None
+    signs : "average" or mapping, default="average"
+        As in :class:`LabelModel`.
+    temper : None, "auto" or float in (0, 1], default=None
+        Errors of real sources persist from row to row, and the model assumes that they are independent: its
+        labels are then too certain. A number multiplies the evidence of all other rows: near 0 every row
+        stands alone. ``"auto"`` is (1 - r)/(1 + r), with r the mean of the excess correlations above 0,
+        weighted by coverage. None leaves the evidence as it is. On the paths of :meth:`predict` it multiplies
+        all evidence.
 
     Attributes
     ----------
@@ -98,19 +114,7 @@ class SequenceLabelModel(VoteReader):
     array([0.01, 0.99])
     """
 
-    moments_: SequenceMoments
-    class_balance_: NDArray[np.float64]
-    transition_: NDArray[np.float64]
-    accuracies_: NDArray[np.float64]
-    coverage_: NDArray[np.float64]
-    confusion_: NDArray[np.float64]
-    excess_correlation_: NDArray[np.float64]
-    temper_: float
-    _rows: LabelModel
-    _transition: Transition
-    _pending: SequenceMoments | None
-    _interval: NDArray[np.float64] | None
-    _diagnostics: SequenceDiagnostics | None
+    _state: _State
 
     def __init__(
         self,
@@ -118,13 +122,11 @@ class SequenceLabelModel(VoteReader):
         method: Method = "auto",
         class_balance: Literal["uniform", "estimate"] | ArrayLike | None = None,
         signs: Literal["average"] | Mapping[Source, int] = "average",
-        screen: float = 1.0,
         temper: Literal["auto"] | float | None = None,
     ) -> None:
         self.method = method
         self.class_balance = class_balance
         self.signs = signs
-        self.screen = screen
         self.temper = temper
 
     def fit(self, votes: Any, lengths: Any = None) -> Self:
@@ -137,27 +139,26 @@ class SequenceLabelModel(VoteReader):
         lengths : list of integers that add up to T, optional
             Rows of each sequence; None is one sequence.
         """
-        rows = self._row_model()
+        solver = self._validate()
         read = as_votes(votes)
         require_few_classes(read.n_classes)
         sequences = read_lengths(lengths, read.n_items)
         counts = Moments.of(read)
-        _solve_rows(rows, counts, read)
-        self._keep(rows, SequenceMoments.of_rows(rows.moments_, read, sequences))
-        return self
+        fit = self._solve(solver, FitData(moments=counts, votes=read, rows="all", **self._request()))
+        self._publish(fit, SequenceMoments.of_rows(counts, read, sequences))
+        return self._warn()
 
     def fit_moments(self, moments: SequenceMoments) -> Self:
         """Solve from counts alone, wherever they were gathered."""
-        rows = self._row_model()
+        solver = self._validate()
         if not isinstance(moments, SequenceMoments):
             raise OptionError(
-                f"fit_moments takes SequenceMoments, not {type(moments).__name__}; count with "
-                "SequenceMoments.of(votes, lengths), which keeps what follows what"
+                f"`moments` must be SequenceMoments; got {type(moments).__name__}. Count with "
+                "SequenceMoments.of(votes, lengths)."
             )
-        _options.require_moments(moments.rows)
-        _solve_rows(rows, moments.rows)
-        self._keep(rows, moments)
-        return self
+        validation.require_moments(moments.rows)
+        self._publish(self._solve(solver, FitData(moments=moments.rows, **self._request())), moments)
+        return self._warn()
 
     def partial_fit(self, votes: Any, lengths: Any = None) -> Self:
         """Add further sequences to the counts of earlier calls, then solve again.
@@ -166,20 +167,20 @@ class SequenceLabelModel(VoteReader):
         ``SequenceMoments.of(votes, previous=last_row)`` to ``moments_`` and call :meth:`fit_moments`. Counts
         are kept even when they do not determine the accuracies yet.
         """
-        rows = self._row_model()
-        before: SequenceMoments | None = getattr(self, "_pending", None) or getattr(self, "moments_", None)
+        solver = self._validate()
+        fitted, pending = getattr(self, "_state", _State(None, None))
+        before = pending if pending is not None or fitted is None else fitted.moments
         chunk = as_votes(votes, None if before is None else before.rows.classes)
         require_few_classes(chunk.n_classes)
         total = SequenceMoments.of(chunk, lengths)
-        if before is not None:
-            total = before + total
+        total = total if before is None else before + total
         try:
-            _solve_rows(rows, total.rows)
+            fit = self._solve(solver, FitData(moments=total.rows, **self._request()))
         except NotIdentifiableError:
-            self._pending = total
+            self._state = _State(fitted, total)
             raise
-        self._keep(rows, total)
-        return self
+        self._publish(fit, total)
+        return self._warn()
 
     def predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """P(Y(t) = k | all rows of its sequence), shape (T, K), columns in the order of ``classes_``.
@@ -214,23 +215,19 @@ class SequenceLabelModel(VoteReader):
         [1, 1, 1, 0, 0]
         """
         if not joint:
-            return decide(self.predict_proba(votes, lengths), self._classes, "first", None)
+            return decide(self.predict_proba(votes, lengths), self.vote_schema_.classes, "first", None)
         paths = self._paths(*self._evidence(votes, lengths))
         return self.classes_[paths]
 
     def log_likelihood(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
-        """log P(votes of a sequence), in nats, shape (sequences,); ``temper`` has no part in it.
+        """Return log P(votes of a sequence), in nats, shape (sequences,); ``temper`` does not apply.
 
         To compare sequences, or models of the same votes. A vote that its source never gave in training
-        counts as one in a million.
+        counts as one in a billion.
         """
         read, sequences = self._read_sequences(votes, lengths)
-        # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
-        logs = np.log(np.maximum(self.confusion_, _NEVER_SEEN))
-        if self._rows._many is not None:
-            evidence = class_evidence(read.codes, logs)
-        else:
-            evidence = np.stack([binary_evidence(read.codes, logs[:, k]) for k in (0, 1)]).T
+        # By the tables themselves, which sum to 1 even if the class balance does not fit the votes.
+        evidence = self.fit_.likelihoods(read.codes)[:, 0]
         return forward_backward(evidence, sequences, self.class_balance_, self.transition_)[1]
 
     def score(self, votes: Any, y: ArrayLike, lengths: Any = None) -> float:
@@ -239,7 +236,7 @@ class SequenceLabelModel(VoteReader):
         ``y`` of shape (T,): None, NaN and masked are unknown, and -1 unless it is a class.
         """
         evidence, sequences = self._evidence(votes, lengths)
-        truth = read_gold(y, self._classes, len(evidence), "y")
+        truth = read_gold(y, self.vote_schema_.classes, len(evidence), "y")
         known = truth >= 0
         if not known.any():
             raise VotesError("y holds no known class, so there is nothing to score")
@@ -248,7 +245,6 @@ class SequenceLabelModel(VoteReader):
 
     def summary(self) -> Table:
         """What each source is worth, one row a source, and how rows follow each other."""
-        self._require_fitted()
         return summarize_sequences(
             self.moments_.rows,
             self.accuracies_,
@@ -258,120 +254,247 @@ class SequenceLabelModel(VoteReader):
             self.transition_,
         )
 
+    # ------------------------------------------------------------------ fitted attributes
+
+    @property
+    def _fitted(self) -> FittedSequences:
+        fitted = getattr(self, "_state", _State(None, None)).fitted
+        if fitted is None:
+            raise self._not_fitted()
+        return fitted
+
+    @property
+    def vote_schema_(self) -> VoteSchema:
+        rows = self._fitted.moments.rows
+        return VoteSchema(rows.classes, rows.names, rows.source_names)
+
+    @property
+    def fit_(self) -> Fit:
+        """The estimated parameters of single rows."""
+        return self._fitted.fit
+
+    @property
+    def method_(self) -> str:
+        return self.fit_.method
+
+    @property
+    def reason_(self) -> str:
+        return self.fit_.reason
+
+    @property
+    def moments_(self) -> SequenceMoments:
+        return self._fitted.moments
+
+    @property
+    def class_balance_(self) -> NDArray[np.float64]:
+        return np.asarray(self.fit_.class_balance[0])
+
+    @property
+    def transition_(self) -> NDArray[np.float64]:
+        return self._fitted.transition.matrix
+
+    @property
+    def accuracies_(self) -> NDArray[np.float64]:
+        return self.fit_.accuracies
+
+    @property
+    def coverage_(self) -> NDArray[np.float64]:
+        return self._fitted.coverage
+
+    @property
+    def confusion_(self) -> NDArray[np.float64]:
+        return np.asarray(self.fit_.confusion)
+
+    @property
+    def excess_correlation_(self) -> NDArray[np.float64]:
+        return self._fitted.transition.excess_correlation
+
+    @property
+    def temper_(self) -> float:
+        return self._fitted.temper
+
     @property
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
-        Those of a model of single rows, which are right where errors are independent from row to row,
-        whatever the truths do, as long as the class balance is given: the error of an estimated balance takes
-        rows for independent, and is too small where scenes are long. Errors that persist make n rows worth
+        Those of a model of single rows, which hold if errors are independent from row to row, whatever the
+        truths do, as long as the class balance is given: the error of an estimated balance assumes independent
+        rows, and is too small if scenes are long. With errors that persist, n rows count as
         n(1 - r)/(1 + r), r as in ``temper``.
         """
-        self._require_fitted()
-        if self._interval is None:
-            plain = self._rows.accuracies_interval_
-            # Ends are clipped to [0, 1]; the longer side shows the reach.
-            reach = np.abs(plain - self.accuracies_[:, None]).max(axis=1, keepdims=True)
-            reach = reach / np.sqrt(worth_of_a_row(self._persistence()))
-            ends = self.accuracies_[:, None] + reach * np.array([-1.0, 1.0])
-            interval = np.clip(ends, 0.0, 1.0)
-            interval.flags.writeable = False
-            self._rows._interval = interval  # what is said of single sources follows from it
-            self._interval = interval
-        return self._interval
+        return self._fitted.interval
 
     @property
     def diagnostics_(self) -> SequenceDiagnostics:
-        """What the fit noticed; computed when asked."""
-        self._require_fitted()
-        if self._diagnostics is None:
-            _ = self.accuracies_interval_  # settles the intervals of the rows
-            if self._rows._many is not None:
-                rows = self._rows.diagnostics_
-                self._diagnostics = sequence_diagnostics(
-                    rows, self._transition, self.source_names_, self.temper_, rows.verdict
-                )
-                return self._diagnostics
-            self._diagnostics = diagnose_sequences(
-                self._rows.diagnostics_,
-                self._rows._fit.tasks[0].fit,
-                self._transition,
-                self.source_names_,
-                self.accuracies_,
-                self.coverage_,
-                self.temper_,
+        """Suspicious sources, the estimated transition, and a recommendation; computed on demand."""
+        return self._fitted.diagnostics
+
+    # ------------------------------------------------------------------ internals
+
+    def _validate(self) -> Solver:
+        validation.check_temper(self.temper)
+        return validation.check_options(self.method, None, None)
+
+    def _request(self) -> dict[str, Any]:
+        return {"class_balance": self.class_balance, "signs": self.signs, "use": "tables"}
+
+    def _solve(self, solver: Solver, data: FitData) -> Fit:
+        if isinstance(self.temper, str) and data.n_classes > 2:
+            raise OptionError('temper="auto" is for two classes; pass a float in (0, 1].')
+        return check_solver(solver, data).solve(data)
+
+    def _publish(self, fit: Fit, moments: SequenceMoments) -> None:
+        balance, tables = fit.class_balance[0], np.asarray(fit.confusion)
+        if fit.findings is not None:
+            transition = fit_transition(moments, balance, fit.findings)
+            persistence = persistence_of_errors(
+                transition.excess_correlation, np.minimum(moments.rows.coverage, 1.0)
             )
-        return self._diagnostics
-
-    def _row_model(self) -> LabelModel:
-        """A model of single rows with the same options, which are checked."""
-        _options.check_temper(self.temper)
-        rows = LabelModel(
-            method=self.method, class_balance=self.class_balance, signs=self.signs, screen=self.screen
-        )
-        rows._check_options()
-        return rows
-
-    def _keep(self, rows: LabelModel, moments: SequenceMoments) -> None:
-        if rows._many is not None:
-            if isinstance(self.temper, str):
-                raise OptionError("temper='auto' is for two classes; pass a number above 0 and up to 1")
-            # Errors of many classes are not followed from row to row, so nobody knows what a row is worth.
-            rows._passes, rows._interval = None, np.full((len(rows.coverage_), 2), np.nan)
-            transition = fit_transition_many(moments, rows.confusion_, rows.class_balance_)
+            worth = worth_of_a_row(persistence)
+            assessment = fit.assessment.widened(1 / np.sqrt(worth))
         else:
-            transition = fit_transition(moments, rows._fit.tasks[0].fit)
-        draft = draft_of(self)
-        draft._keep_fitted(rows, moments, transition)
-        draft.temper_ = _options.read_temper(self.temper, draft._persistence())
-        keep(self, draft)
+            transition, worth = fit_transition_many(moments, tables, balance), 1.0
+            # Errors of such tables are not followed from row to row, so standard errors are unknown.
+            assessment = Assessment()
+        temper = worth if isinstance(self.temper, str) else 1.0 if self.temper is None else float(self.temper)
+        fit = replace(fit, assessment=assessment)
+        # One assignment: an interrupted fit leaves the model as it was.
+        self._state = _State(FittedSequences(fit, moments, transition, temper), None)
 
-    def _keep_fitted(self, rows: LabelModel, moments: SequenceMoments, transition: Transition) -> None:
-        self._rows, self._transition = rows, transition
-        self._pending = None
-        self._interval = None
-        self._diagnostics = None
-        self.moments_ = moments
-        self.class_balance_ = rows.class_balance_
-        self.transition_ = transition.matrix
-        self.excess_correlation_ = transition.excess_correlation
-        self.accuracies_, self.coverage_, self.confusion_ = rows.accuracies_, rows.coverage_, rows.confusion_
-        self._remember(moments.rows.classes, moments.rows.names, moments.rows.source_names)
+    def _warn(self) -> Self:
+        """Warn about suspicious sources in the name of the caller of ``fit``."""
+        if self.fit_.concerns:
+            warn_about_sources(" ".join(self.fit_.concerns), stacklevel=3)
+        return self
 
-    def _persistence(self) -> float:
-        return persistence_of_errors(self.excess_correlation_, self.coverage_)
+    def _to_state(self) -> State:
+        fitted = self._fitted
+        transition, moments, verdict = fitted.transition, fitted.moments, self.diagnostics_.verdict
+        state = fit_to_state(
+            fitted.fit,
+            moments.rows,
+            options=options_to_meta(self.get_params(deep=False)),
+            n_pairs=moments.n_pairs,
+            temper=fitted.temper,
+            pairs=transition.pairs,
+            verdict=[verdict.words, verdict.gain, verdict.use_model],
+        )
+        arrays = {
+            "joint": transition.joint,
+            # As an array, because JSON has no infinity.
+            "correlation": np.array([transition.correlation, transition.error]),
+            "excess": transition.excess_correlation,
+            "lagged": moments.lagged,
+            "first": moments.first,
+            "second": moments.second,
+        }
+        return State(type(self).__name__, state.meta, {**state.arrays, **arrays})
+
+    @classmethod
+    def _from_state(cls, state: State) -> Self:
+        fit, rows = fit_from_state(state)
+        meta, arrays = state.meta, state.arrays
+        counted = {name: arrays[name] for name in ("lagged", "first", "second")}
+        moments = SequenceMoments.from_state(
+            State(
+                SEQUENCE_MOMENTS,
+                {"rows": meta["counts"], "n_pairs": meta["n_pairs"]},
+                {**part_of(arrays, "counts"), **counted},
+            )
+        )
+        model = cls(**options_from_meta(meta["options"]))
+        model._validate()
+        words, gain, use_model = meta["verdict"]
+        model._state = _State(
+            FittedSequences(
+                fit,
+                moments,
+                _read_transition(state, fit, rows.n_sources),
+                _read_temper(meta["temper"]),
+                Verdict(str(words), float(gain), bool(use_model)),
+            ),
+            None,
+        )
+        return model
 
     def _read_sequences(self, votes: Any, lengths: Any) -> tuple[Votes, NDArray[np.intp]]:
-        read = self._read(votes)
+        read = self.read_votes(votes)
         return read, read_lengths(lengths, read.n_items)
 
     def _evidence(self, votes: Any, lengths: Any) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """What each row says about the classes, shape (T, K), and the lengths of sequences."""
+        """Return the evidence of each row, shape (T, K), and the lengths of sequences."""
         read, sequences = self._read_sequences(votes, lengths)
-        if self._rows._many is not None:
-            return class_evidence(read.codes, self._rows._many.log_tables), sequences
-        return _as_evidence(binary_evidence(read.codes, self._rows._weights)), sequences
+        return self.fit_.evidence(read.codes)[:, 0], sequences
 
     def _paths(self, evidence: NDArray[np.float64], lengths: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The most probable path of each sequence, all evidence tempered, shape (T,)."""
+        """Return the most probable path of each sequence, all evidence tempered, shape (T,)."""
         return viterbi(self.temper_ * evidence, lengths, self.class_balance_, self.transition_)
 
 
-def _solve_rows(rows: LabelModel, counts: Moments, votes: Votes | None = None) -> None:
-    """Fit the model of single rows, which has to say how sources err on each class."""
-    if rows.method in OPINIONS:
-        raise OptionError(
-            f"method={told(rows.method)} weighs votes without saying how sources err, which sequences need; "
-            "use method='auto', or 'covariance'"
-        )
-    if is_many(rows, counts):
-        solve_many(rows, counts, votes)
-    else:
-        solve_binary(rows, counts, None, votes)
+@dataclass(frozen=True, eq=False)
+class FittedSequences:
+    """A fit of rows, how rows follow each other, and what follows from both.
+
+    Attributes
+    ----------
+    fit : Fit
+    moments : SequenceMoments
+    transition : Transition
+    temper : float
+    recorded_verdict : Verdict or None
+        The recommendation, if the model was read from a file.
+    """
+
+    fit: Fit
+    moments: SequenceMoments
+    transition: Transition
+    temper: float
+    recorded_verdict: Verdict | None = None
+
+    @cached_property
+    def coverage(self) -> NDArray[np.float64]:
+        return np.minimum(self.moments.rows.coverage, 1.0)
+
+    @cached_property
+    def interval(self) -> NDArray[np.float64]:
+        interval = interval_around(self.fit.accuracies, self.fit.standard_errors())
+        interval.flags.writeable = False
+        return interval
+
+    @cached_property
+    def diagnostics(self) -> SequenceDiagnostics:
+        rows = self.fit.diagnose(self.moments.rows)
+        found = diagnose_sequences(rows, self.fit, self.transition, self.coverage, self.temper)
+        return found if self.recorded_verdict is None else replace(found, verdict=self.recorded_verdict)
 
 
-def _as_evidence(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log likelihoods of shape (T, 2), up to a constant for each row; columns are contiguous."""
-    evidence = np.zeros((2, len(log_odds)))
-    evidence[1] = log_odds
-    return evidence.T
+class _State(NamedTuple):
+    """The last fit, and counts that came since but do not determine the accuracies."""
+
+    fitted: FittedSequences | None
+    pending: SequenceMoments | None
+
+
+def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
+    """Return the transition in a file; refuse one that does not fit the class balance."""
+    balance, pairs = fit.class_balance[0], state.meta["pairs"]
+    joint = read_array(state, "joint", (len(balance),) * 2, low=0.0, high=1.0)
+    excess = read_array(state, "excess", (n_sources,), low=-1.0, high=1.0)
+    correlation = state.arrays["correlation"]
+    fits = (
+        bool((joint > 0).all())
+        and all(np.abs(joint.sum(axis=axis) - balance).max() < 1e-9 for axis in (0, 1))
+        and correlation.shape == (2,)
+        and str(correlation.dtype) == "float64"
+        and not np.isnan(correlation[0])
+        and type(pairs) is int
+    )
+    if not fits:
+        raise ModelFileError("the transition in the file does not fit its rows")
+    return Transition(joint, float(correlation[0]), float(correlation[1]), pairs, excess)
+
+
+def _read_temper(temper: Any) -> float:
+    if type(temper) is not float or not 0 < temper <= 1:
+        raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {temper!r}")
+    return temper

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid.analysis.drift import DriftHistory
 from flyingsquid.exceptions import OptionError
+from flyingsquid.models.drift import DriftHistory
 from flyingsquid.plot._canvas import plain, several_axes
 
 # More bands than this cover each other.

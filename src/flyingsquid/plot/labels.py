@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flyingsquid.analysis import Calibration, Explanation, VoteCount
+from flyingsquid.analysis.influence import LearningCurve
 from flyingsquid.exceptions import OptionError
-from flyingsquid.models.influence import LearningCurve
 from flyingsquid.plot._canvas import (
     BLUE,
     GREY,

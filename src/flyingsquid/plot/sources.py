@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from flyingsquid.analysis import Table
+from flyingsquid.analysis.influence import LeaveOneOut
 from flyingsquid.exceptions import OptionError
-from flyingsquid.models.influence import LeaveOneOut
 from flyingsquid.plot._canvas import (
     BLUE,
     GREY,

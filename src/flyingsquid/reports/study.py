@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._remarks import listening
+from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.comparison import Comparison, compare_items
 from flyingsquid.analysis.findings import Findings, find
 from flyingsquid.analysis.reading import Items, read_items, read_votes
@@ -133,7 +133,7 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
             f"{type(model).__name__}"
         )
     if model is not None:
-        model._require_fitted()
+        _ = model.vote_schema_  # fitted
     given, failure = model is not None, ""
     warned: tuple[str, ...] = ()
     if model is None:
@@ -167,7 +167,7 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
 
 def _fit(votes: Votes) -> tuple[Any, str, tuple[str, ...]]:
     """A label model; or a majority vote, and why."""
-    with listening() as heard:
+    with capture_source_warnings() as heard:
         try:
             model, failure = LabelModel().fit(votes), ""
         except NotIdentifiableError as error:

@@ -107,9 +107,7 @@ def solver_from_options(name: Any, options: Any) -> Solver:
             "fs.solvers.register first"
         )
     read = {
-        key: solver_from_options(value["solver"], value["options"])
-        if isinstance(value, dict)
-        else value
+        key: solver_from_options(value["solver"], value["options"]) if isinstance(value, dict) else value
         for key, value in options.items()
     }
     return _SOLVERS[name](**read)

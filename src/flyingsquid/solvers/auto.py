@@ -246,7 +246,9 @@ def _tables(data: FitData) -> IndependentFit:
         solver = EM()
         reason = f"{per_item:.1f} votes an item and {per_cell:,.0f} for each cell of a table"
     else:
-        reason = f"{per_item:.1f} votes an item and {per_cell:,.1f} for each cell of a table are too few to refine"
+        reason = (
+            f"{per_item:.1f} votes an item and {per_cell:,.1f} for each cell of a table are too few to refine"
+        )
     check_capabilities(solver, data)
     return solve_tables(data, solver.name, reason=reason)
 

@@ -205,7 +205,9 @@ def check_capabilities(solver: Solver, data: FitData) -> None:
     if has_graph and not requires.graph:
         raise OptionError(f"`graph` is not supported by {name}; leave it out.")
     if requires.rows == "required" and data.votes is None:
-        raise OptionError(f"{name} needs the votes themselves, and only counts are available; call fit(votes).")
+        raise OptionError(
+            f"{name} needs the votes themselves, and only counts are available; call fit(votes)."
+        )
     if data.has_gold and not requires.gold:
         raise OptionError(f'`gold` is not supported by {name}; leave it out, or use method="auto".')
     if data.has_gold and has_graph and n_classes > 2:
@@ -226,7 +228,9 @@ def read_signs(signs: Any, names: tuple[str, ...]) -> dict[int, int]:
     if is_one_of(signs, ("average",)):
         return {}
     if not isinstance(signs, Mapping) or not signs:
-        raise OptionError(f'`signs` must be "average" or a mapping from sources to +1 or -1; got {told(signs)}.')
+        raise OptionError(
+            f'`signs` must be "average" or a mapping from sources to +1 or -1; got {told(signs)}.'
+        )
     anchors: dict[int, int] = {}
     for source, sign in signs.items():
         if np.ndim(sign) or sign not in (-1, 1):

@@ -7,7 +7,7 @@ without, and return an :class:`IndependentFit` or a :class:`GraphFit`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -120,7 +120,9 @@ class Triplet(Solver):
         names = data.moments.source_names
         given = None
         if self.triplets is not None:
-            given = [tuple(position_of(source, names, "triplets") for source in each) for each in self.triplets]
+            given = [
+                tuple(position_of(source, names, "triplets") for source in each) for each in self.triplets
+            ]
             for triplet in given:
                 if len(set(triplet)) < 3:
                     raise OptionError(f"`triplets` must name three different sources each; got {triplet}.")
@@ -362,6 +364,8 @@ class ClosedFormAssessment(Assessment):
     moments : Moments
     tasks : BinaryTasks
     options : Options
+    widening : float
+        Factor of the standard errors.
     """
 
     is_recorded: ClassVar[bool] = True
@@ -369,6 +373,7 @@ class ClosedFormAssessment(Assessment):
     moments: Moments
     tasks: BinaryTasks
     options: Options
+    widening: float = 1.0
 
     @cached_property
     def _errors(self) -> Array:
@@ -384,7 +389,10 @@ class ClosedFormAssessment(Assessment):
             )
             for number, task in enumerate(self.tasks.tasks)
         ]
-        return self.tasks.gather(errors)
+        return np.asarray(self.widening * self.tasks.gather(errors))
+
+    def widened(self, factor: float) -> ClosedFormAssessment:
+        return replace(self, widening=factor * self.widening)
 
     def standard_errors(self, n_sources: int) -> Array:
         return self._errors

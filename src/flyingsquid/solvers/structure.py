@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from flyingsquid._values import is_number, is_whole, told
+from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.residuals import FitStatistic
 from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, Edge, Structure, learn_edges
-from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.limits import MOST_SOURCES_IN_A_UNIT
 from flyingsquid.moments import Moments
@@ -171,7 +171,7 @@ def learn_structure(
         moments = Moments.of(as_votes(votes), sample_weight=sample_weight)
     graph = graph_from(moments, significance, max_edges)
     for concern in graph.concerns:
-        warnings.warn(concern, SourceWarning, stacklevel=2)
+        warn_about_sources(concern, stacklevel=2)
     return graph
 
 

@@ -209,5 +209,3 @@ class RefitAssessment(Assessment):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Assessment, (self._errors,)
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from flyingsquid.torch.posterior import float_dtype, posterior, vote_shares
 from flyingsquid.torch.processes import gathered, summed
 from flyingsquid.torch.reading import joined_sources, read_graph, read_votes, read_whole, require_dense
 from flyingsquid.torch.soft_cross_entropy import Reduction, SoftCrossEntropy, require_logits
-from flyingsquid.torch.solver import Solved, Solver
+from flyingsquid.torch.solver import LossSolver, Solved
 
 
 class LabelModelLoss(nn.Module):
@@ -42,7 +42,7 @@ class LabelModelLoss(nn.Module):
     window : int, optional
         Learn from the latest so many items only, of all processes together. None: from all.
     class_balance : as in ``LabelModel``, but for "estimate"
-    method, multiclass, signs, screen, triplets, cliques, temper : as in ``LabelModel``
+    method, signs, temper : as in ``LabelModel``
         Methods that work from counts. ``"auto"`` is ``"consensus"``, which takes any votes, unless a graph or
         another option asks for a closed form; see ``LabelModel``.
     weight : tensor of shape (K,), optional
@@ -70,7 +70,7 @@ class LabelModelLoss(nn.Module):
     >>> import flyingsquid as fs
     >>> sample = fs.datasets.simulate(2_000, accuracies=[0.9, 0.8, 0.7], random_state=0)
     >>> votes = torch.as_tensor(sample.votes.codes.astype("int64"))
-    >>> loss_fn = LabelModelLoss(n_sources=3, method="triplet_mean")
+    >>> loss_fn = LabelModelLoss(n_sources=3, method="triplet")
     >>> for batch in votes.split(100):
     ...     loss = loss_fn(torch.zeros(100, requires_grad=True), batch)
     >>> loss_fn.label_model.accuracies_.round(1)
@@ -88,11 +88,7 @@ class LabelModelLoss(nn.Module):
         class_balance: Literal["uniform"] | ArrayLike | None = None,
         *,
         method: Method = "auto",
-        multiclass: Literal["native", "one_vs_rest"] = "native",
         signs: Literal["average"] | Mapping[int, int] = "average",
-        screen: float = 1.0,
-        triplets: Sequence[tuple[int, int, int]] | None = None,
-        cliques: Literal["instrument", "linear"] = "instrument",
         temper: Literal["auto"] | float | None = None,
         weight: Tensor | None = None,
         reduction: Reduction = "mean",
@@ -111,16 +107,7 @@ class LabelModelLoss(nn.Module):
         self.soft_cross_entropy = SoftCrossEntropy(weight, reduction=reduction)
         self._cover = Cover.of(self.graph)
         require_dense(self._cover, self.n_classes)
-        options = {
-            "method": method,
-            "multiclass": multiclass,
-            "signs": signs,
-            "screen": screen,
-            "triplets": triplets,
-            "cliques": cliques,
-            "temper": temper,
-        }
-        self._solver = Solver(self.n_classes, self.graph, class_balance, options)
+        self._solver = LossSolver(self.n_classes, self.graph, class_balance, method, signs, temper)
         self._prior = self._solver.prior()
         self._solver.check()
         self._tasks = tuple(self.graph.sources_of(task) for task in range(self.graph.n_tasks))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from flyingsquid.fits import PosteriorParameters
 from flyingsquid.infer import Emissions, Opinion
 from flyingsquid.infer.junction import Step, plan
-from flyingsquid.models.parameters import PosteriorParameters
+from flyingsquid.infer.weighted import EVEN_VOTE
 from flyingsquid.torch.counting import full_precision, unit_numbers
 
 
@@ -18,8 +19,8 @@ def posterior(votes: Tensor, parameters: PosteriorParameters) -> Tensor:
     ``votes`` has shape (b, m), integers, -1 for no vote.
     """
     with full_precision(votes.device):
-        if parameters.opinion is not None:
-            return _weighted(votes, parameters.opinion)[:, None, :]
+        if parameters.weighted is not None:
+            return _weighted(votes, parameters.weighted)[:, None, :]
         own = _evidence(votes, parameters.emissions)
         own = own - own.amax(dim=-1, keepdim=True)
         labels = _sum_product(parameters.temper * own, plan(parameters.tree, parameters.clique_tables))
@@ -38,7 +39,7 @@ def _weighted(votes: Tensor, opinion: Opinion) -> Tensor:
     balance = torch.as_tensor(opinion.balance, dtype=dtype, device=device)
     n_classes = len(balance)
     sums = [(votes == vote).to(dtype) @ weights[:, vote] for vote in range(n_classes)]
-    labels = torch.stack(sums, dim=1) + 1 / n_classes  # one even vote joins
+    labels = torch.stack(sums, dim=1) + EVEN_VOTE / n_classes
     if opinion.given:
         labels = labels * balance
     labels = labels / labels.sum(dim=1, keepdim=True)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._remarks import listening
-from flyingsquid.estimation import resolve_task_balance
+from flyingsquid._values import is_one_of
+from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
+from flyingsquid.fits import Fit, PosteriorParameters
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer import Emissions
 from flyingsquid.models import LabelModel
-from flyingsquid.models._auto import is_plain, settled
-from flyingsquid.models._stream_labels import priors_of_tasks
-from flyingsquid.models.parameters import PosteriorParameters, posterior_parameters
+from flyingsquid.models.validation import check_options
 from flyingsquid.moments import Moments
+from flyingsquid.solvers import FitData, check_solver, get_solver
+from flyingsquid.solvers.base import Use
 from flyingsquid.votes import Votes
 
 # Rows of made-up votes on which options are tried.
@@ -45,77 +45,92 @@ class Solved:
 
 
 @dataclass(frozen=True, slots=True)
-class Solver:
-    """Options of the label model, and how it is fitted to counts.
+class LossSolver:
+    """Options of the label model behind a loss, and how it is fitted to counts.
 
     Attributes
     ----------
     n_classes : int
     graph : DependencyGraph
         Of all sources; trivial for one task of independent sources.
-    class_balance : as ``LabelModel`` takes it, but for "estimate"
-    options : mapping
-        Further options of ``LabelModel``, by name.
+    class_balance : as ``LabelModel`` takes it, without "estimate"
+    method : str or Solver
+    signs, temper : as ``LabelModel`` takes them
     """
 
     n_classes: int
     graph: DependencyGraph
     class_balance: Any
-    options: Mapping[str, Any]
+    method: Any
+    signs: Any
+    temper: Any
 
     def check(self) -> None:
         """Refuse now what would otherwise be refused in the middle of an epoch."""
-        if isinstance(self.class_balance, str) and self.class_balance == "estimate":
+        if is_one_of(self.class_balance, ("estimate",)):
             raise OptionError(
-                "class_balance='estimate' needs triples of votes, and a loss keeps counts of pairs; pass "
-                "class_balance_ of a LabelModel that was fitted on whole data"
+                'class_balance="estimate" needs triples of votes, and a loss keeps counts of pairs; pass '
+                "class_balance_ of a LabelModel that was fitted on whole data."
             )
         joined = self.graph.task_edges or self.graph.source_edges
         if self.n_classes > 2 and joined:
             raise GraphError(
-                f"a graph with edges and {self.n_classes} classes is fitted by triples of votes, and a loss "
-                "keeps counts of pairs. Leave the edges out; or label with LabelModel(graph).fit(votes), and "
-                "train with SoftCrossEntropy"
+                f"A graph with edges and {self.n_classes} classes needs the votes themselves, and a loss keeps "
+                "counts of pairs. Leave the edges out; or label with LabelModel(graph).fit(votes), and train "
+                "with SoftCrossEntropy."
             )
+        check_options(self.method, None if self.graph.is_trivial else self.graph, self.temper)
         rng = np.random.default_rng(0)
         codes = rng.integers(-1, self.n_classes, (_TRIAL_ROWS, self.graph.n_sources))
         made_up = Votes.from_classes(codes, classes=tuple(range(self.n_classes)))
         self.solve(Moments.of(made_up, self.graph))
 
     def prior(self) -> NDArray[np.float64]:
-        """P(Y = k) of each task as given, even where it was not, shape (D, K)."""
-        classes = tuple(range(self.n_classes))
-        return np.stack(priors_of_tasks(self.class_balance, None, classes, self.graph.n_tasks))
+        """Return P(Y = k) of each task, uniform if it was not given, shape (D, K)."""
+        given = resolve_task_balance(self.class_balance, tuple(range(self.n_classes)), self.graph.n_tasks)
+        even = np.full(self.n_classes, 1 / self.n_classes)
+        return np.stack([each if isinstance(each, np.ndarray) else even for each in given.tasks])
 
     def solve(self, moments: Moments) -> Solved:
-        """Fit the counts, where they suffice."""
+        """Fit the counts, if they suffice."""
         try:
-            with listening():  # every batch would say it anew; the fitted model says it when asked
-                if self.n_classes > 2 and self.graph.n_tasks > 1:
-                    return self._solve_apart(moments)
-                graph = None if self.graph.is_trivial else self.graph
-                model = settled(LabelModel(graph, class_balance=self.class_balance, **self.options))
-                model.fit_moments(moments)
+            if self.n_classes > 2 and self.graph.n_tasks > 1:
+                return self._solve_tasks(moments)
+            fit = self._fit(moments, self.class_balance, "stream")
         except NotIdentifiableError as error:
             return Solved((), None, str(error))
-        return Solved((model,), posterior_parameters(model))
+        return Solved((self._model(fit, moments, self.class_balance),), fit.parameters())
 
-    def _solve_apart(self, moments: Moments) -> Solved:
-        """Tasks of many classes that nothing joins, one by one."""
+    def _fit(self, moments: Moments, class_balance: Any, use: Use) -> Fit:
+        data = FitData(
+            moments=moments,
+            class_balance=class_balance,
+            signs=self.signs,
+            temper=self.temper if moments.graph is not None else None,
+            use=use,
+        )
+        return check_solver(get_solver(self.method), data).solve(data)
+
+    def _model(self, fit: Fit, moments: Moments, class_balance: Any) -> LabelModel:
+        return LabelModel.from_fit(
+            fit, moments, method=self.method, class_balance=class_balance, signs=self.signs
+        )
+
+    def _solve_tasks(self, moments: Moments) -> Solved:
+        """Fit tasks of more than two classes that nothing joins, one by one."""
         tasks = tuple(self.graph.sources_of(task) for task in range(self.graph.n_tasks))
         balance = resolve_task_balance(self.class_balance, moments.classes, len(tasks))
         models: list[LabelModel] = []
         cliques: list[NDArray[np.float64]] = []
         log_tables = np.empty((self.graph.n_sources, self.n_classes, self.n_classes + 1))
         for task, sources in enumerate(tasks):
-            model = LabelModel(class_balance=balance.tasks[task], **self.options)
-            if is_plain(model, with_gold=False):
-                model.set_params(method="agreement")  # tables of all tasks are put together
-            model.fit_moments(moments.part(moments.cover.homes[task], sources))
-            found = posterior_parameters(model)
+            part = moments.part(moments.cover.homes[task], sources)
+            # Tables of all tasks are put together, so weights alone do not do.
+            fit = self._fit(part, balance.tasks[task], "tables")
+            found = fit.parameters()
             log_tables[list(sources)] = found.emissions.log_tables
             cliques.extend(found.clique_tables)
-            models.append(model)
+            models.append(self._model(fit, part, balance.tasks[task]))
         numbers = range(len(tasks))
         forest = JunctionTree(tuple((task,) for task in numbers), (-1,) * len(tasks), ((),) * len(tasks))
         parameters = PosteriorParameters(Emissions(tasks, log_tables), forest, tuple(cliques), 1.0)

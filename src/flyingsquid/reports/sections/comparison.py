@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from flyingsquid._table import Table
 from flyingsquid.analysis.comparison import Comparison
 from flyingsquid.analysis.contested import disagreement_buckets
 from flyingsquid.estimation.normal import wilson
-from flyingsquid._table import Table
 from flyingsquid.reports.charts import Estimate, intervals
 from flyingsquid.reports.escape import safe
 from flyingsquid.reports.page import Section, figure, grid

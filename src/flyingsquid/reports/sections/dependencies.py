@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._remarks import listening
+from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.agreement import agreement, dependence_given_truth
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
@@ -66,7 +66,7 @@ def _edges(study: Study, shown: list[int]) -> _Found:
 
 def _learned(study: Study, shown: list[int]) -> _Found:
     """What the votes say where the model takes the sources to be independent."""
-    with listening():  # what could not be learned or kept is said on the page
+    with capture_source_warnings():  # what could not be learned or kept is said on the page
         try:
             graph = learn_structure(study.votes.of_sources(shown))
         except FlyingSquidError as error:

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from flyingsquid._remarks import listening
-from flyingsquid.analysis.drift import DriftHistory
+from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.models import OnlineLabelModel
+from flyingsquid.models.drift import DriftHistory
 from flyingsquid.reports.escape import safe
 from flyingsquid.reports.marks import line
 from flyingsquid.reports.page import Section, figure, key
@@ -73,7 +73,7 @@ def _pass_over(votes: Votes, method: Literal["triplet_mean", "auto"]) -> DriftHi
     step = max(n // _STEPS, 1)
     window = max(n // _WINDOWS, _LEAST_ITEMS // 5)
     online = OnlineLabelModel(window=window, refresh=step, method=method, classes=votes.classes)
-    with listening():  # each window would warn of what the whole already did
+    with capture_source_warnings():  # each window would warn of what the whole already did
         for start in range(0, n, step):
             online.partial_fit(votes[start : start + step])
         return online.history_

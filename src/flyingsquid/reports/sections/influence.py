@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._remarks import listening
+from flyingsquid._warnings import capture_source_warnings
+from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.models import LabelModel
-from flyingsquid.models.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.reports.charts import both_ways
 from flyingsquid.reports.escape import safe
 from flyingsquid.reports.page import Section, figure, grid
@@ -51,7 +51,7 @@ def _sample(study: Study, rng: np.random.Generator) -> tuple[LabelModel, Votes, 
         return study.model, study.every, study.y
     drawn = np.sort(rng.permutation(n)[:MOST_ITEMS])
     part = study.every[drawn]
-    with listening():  # the fit of all items has said it
+    with capture_source_warnings():  # the fit of all items has said it
         model = LabelModel(**study.model.get_params(deep=False)).fit(part)
     y = None if study.items.gold is None else study.known_classes(drawn)
     return model, part, y

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flyingsquid.analysis.contested import ContestedRow, contested_rows
 from flyingsquid._table import as_scalar
+from flyingsquid.analysis.contested import ContestedRow, contested_rows
 from flyingsquid.models import MajorityVote
 from flyingsquid.reports.charts import both_ways
 from flyingsquid.reports.escape import name, plain, safe

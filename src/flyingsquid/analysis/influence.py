@@ -12,22 +12,21 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._remarks import listening
-from flyingsquid._values import is_whole, told
-from flyingsquid.analysis.reading import winners
 from flyingsquid._table import Scalar, Table
+from flyingsquid._values import is_whole, told
+from flyingsquid._warnings import capture_source_warnings
+from flyingsquid.analysis.reading import winners
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.models._options import has_anchors
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments import Moments
+from flyingsquid.solvers import get_solver
 from flyingsquid.votes import Votes
 from flyingsquid.votes.gold import read_task_gold
 
 Array = NDArray[np.float64]
 # Methods whose fit is a function of the counts of pairs, given the class balance.
-_BY_COUNTS = ("triplet_mean", "triplet_median")
 # A learning curve labels at most so many items, and begins with at least so many.
 _MOST_LABELLED, _FEWEST_ITEMS = 20_000, 50
 _MOST_SIZES, _MOST_REPEATS = 6, 10_000
@@ -228,15 +227,17 @@ def _read(model: Any, votes: Any, gold: Any) -> Votes:
     """The votes as the model reads them, or an error for a model that cannot be fitted again."""
     if not isinstance(model, (LabelModel, MajorityVote)):
         raise OptionError(f"a fitted LabelModel or MajorityVote is needed, not {type(model).__name__}")
-    read = model._read(votes)
+    read = model.read_votes(votes)
     if isinstance(model, MajorityVote):
         return read
     if model.graph_.n_tasks > 1:
         raise OptionError("models of several tasks are not fitted again; look at the tasks one by one")
-    if model.triplets is not None:
-        raise OptionError("triplets= names sources that are left out; use a method without it")
-    if model._gold is not None and gold is None:
-        raise OptionError("the model was fitted with known labels; pass them again as gold=")
+    if getattr(get_solver(model.method), "triplets", None) is not None:
+        raise OptionError(
+            "`triplets` of the solver names sources that are left out; use a method without it."
+        )
+    if model.fit_.gold is not None and gold is None:
+        raise OptionError("The model was fitted with gold labels; pass them again as `gold`.")
     return read
 
 
@@ -255,10 +256,12 @@ def _without(model: Any, votes: Votes, left_out: int, gold: Any) -> Array | None
 
 
 def _by_counts(model: Any, gold: Any) -> bool:
-    if isinstance(model, MajorityVote) or gold is not None or model.method not in _BY_COUNTS:
+    if isinstance(model, MajorityVote) or gold is not None:
+        return False
+    if get_solver(model.method).requires.rows != "unused":
         return False
     estimated = isinstance(model.class_balance, str) and model.class_balance == "estimate"
-    return len(model.classes_) == 2 and model.graph is None and not has_anchors(model.signs) and not estimated
+    return len(model.classes_) == 2 and model.graph is None and model.signs == "average" and not estimated
 
 
 def _renamed(votes: Votes, counts: Moments) -> Votes:
@@ -283,13 +286,13 @@ def _for_sources(model: Any, kept: list[int]) -> Any:
 
 
 def _fitted(model: Any, votes: Votes, gold: Any = None) -> Any:
-    """A copy of the model fitted on votes; None where these do not suffice."""
+    """Return a copy of the model fitted on votes; None if these do not suffice."""
     known = {} if gold is None else {"gold": gold}
     return _attempt(lambda: clone(model).fit(votes, **known))
 
 
 def _attempt(fit: Any) -> Any:
-    with listening():  # and not m warnings about the same sources
+    with capture_source_warnings():  # m warnings about the same sources would not help
         try:
             return fit()
         except NotIdentifiableError:

@@ -1,0 +1,45 @@
+"""Warnings about sources: issued once, or captured by code that fits on behalf of a user.
+
+``warnings.catch_warnings`` changes the filters of the whole process, so two threads that use it at once leave
+the wrong filters behind. Capturing here is local to a thread or task.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from flyingsquid.exceptions import SourceWarning
+
+_captured: ContextVar[list[str] | None] = ContextVar("captured", default=None)
+
+
+def warn_about_sources(message: str, *, stacklevel: int) -> None:
+    """Issue a SourceWarning, or hand it to :func:`capture_source_warnings`.
+
+    ``stacklevel`` is that of ``warnings.warn``, counted from the caller.
+    """
+    captured = _captured.get()
+    if captured is None:
+        warnings.warn(message, SourceWarning, stacklevel=stacklevel + 1)
+    else:
+        captured.append(message)
+
+
+@contextmanager
+def capture_source_warnings() -> Iterator[list[str]]:
+    """Collect warnings about sources instead of issuing them.
+
+    >>> with capture_source_warnings() as captured:
+    ...     warn_about_sources("source 3 always abstains", stacklevel=1)
+    >>> captured
+    ['source 3 always abstains']
+    """
+    captured: list[str] = []
+    token = _captured.set(captured)
+    try:
+        yield captured
+    finally:
+        _captured.reset(token)

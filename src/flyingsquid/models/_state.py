@@ -1,0 +1,104 @@
+"""Options, counts and fits of the estimators as plain states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._values import told
+from flyingsquid.exceptions import ModelFileError
+from flyingsquid.fits import Fit, GraphFit, IndependentFit, WeightedFit
+from flyingsquid.io import State, decode_labels, encode_labels
+from flyingsquid.moments import Moments
+from flyingsquid.moments.files import KIND as MOMENTS
+from flyingsquid.moments.files import to_state as moments_to_state
+from flyingsquid.solvers import get_solver, solver_from_options
+
+_FITS: dict[str, type[Fit]] = {fit.TAG: fit for fit in (IndependentFit, WeightedFit, GraphFit)}
+
+
+def options_to_meta(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of an estimator as JSON values."""
+    return {name: _option_to_meta(name, value) for name, value in params.items()}
+
+
+def _option_to_meta(name: str, value: Any) -> Any:
+    if name == "method":
+        solver = get_solver(value)
+        return {"solver": solver.name, "options": solver.options()}
+    if value is None or isinstance(value, (bool, str)):
+        return value if value is None or isinstance(value, bool) else str(value)
+    if name == "class_balance":
+        return np.asarray(value).tolist()
+    if name == "signs":
+        return [[str(s) if isinstance(s, str) else int(s), int(sign)] for s, sign in value.items()]
+    if name == "classes":
+        return encode_labels(tuple(v.item() if isinstance(v, np.generic) else v for v in value))
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+
+
+def options_from_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that :func:`options_to_meta` described."""
+    return {name: _option_from_meta(name, value) for name, value in meta.items()}
+
+
+def _option_from_meta(name: str, value: Any) -> Any:
+    if name == "method":
+        solver = solver_from_options(value["solver"], value["options"])
+        return solver.name if solver == get_solver(solver.name) else solver
+    if name == "signs" and not isinstance(value, str):
+        return dict(value)
+    if name == "classes" and value is not None:
+        return list(decode_labels(value))
+    return value
+
+
+def fit_to_state(fit: Fit, moments: Moments, **meta: Any) -> State:
+    """Return the state of a fit and its counts; further values of ``meta`` are added."""
+    fitted, counts = fit.to_state(moments), moments_to_state(moments)
+    return State(
+        "Fit",
+        {"fit": {"tag": fitted.kind, **fitted.meta}, "counts": counts.meta, **meta},
+        {**_prefixed(fitted.arrays, "fit"), **_prefixed(counts.arrays, "counts")},
+    )
+
+
+def fit_from_state(state: State) -> tuple[Fit, Moments]:
+    """Return the fit and the counts that :func:`fit_to_state` described."""
+    if "fit" not in state.meta:
+        raise ModelFileError(
+            "the file was written by an earlier development version, whose format is no longer read; fit the "
+            "model again and save it"
+        )
+    moments = Moments.from_state(State(MOMENTS, state.meta["counts"], part_of(state.arrays, "counts")))
+    tag = state.meta["fit"]["tag"]
+    if tag not in _FITS:
+        raise ModelFileError(f"the file holds a fit of the kind {told(tag)}, which is not known")
+    fitted = State(tag, state.meta["fit"], part_of(state.arrays, "fit"))
+    return _FITS[tag].from_state(fitted, moments), moments
+
+
+def _prefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {f"{prefix}.{name}": array for name, array in arrays.items()}
+
+
+def nested(state: State, prefix: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return a state as part of another: its kind and meta, and its arrays under a prefix."""
+    return {"kind": state.kind, "meta": state.meta}, _prefixed(state.arrays, prefix)
+
+
+def unnested(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> State:
+    """Return the state that :func:`nested` described."""
+    return State(meta["kind"], meta["meta"], part_of(arrays, prefix))
+
+
+def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays under a prefix."""
+    return {
+        name.removeprefix(f"{prefix}."): array
+        for name, array in arrays.items()
+        if name.startswith(f"{prefix}.")
+    }

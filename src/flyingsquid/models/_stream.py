@@ -1,0 +1,310 @@
+"""Votes of a stream: matched to the known sources and classes, labeled one by one, or before a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._values import is_null, is_one_of, is_whole, told
+from flyingsquid.estimation.balance import resolve_task_balance
+from flyingsquid.exceptions import GraphError, IncompatibleError, OptionError, VotesError
+from flyingsquid.fits.base import Fit, ItemScores
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.infer import smoothed_shares
+from flyingsquid.models.validation import given_graph
+from flyingsquid.moments.adaptive import DyadicCounts
+from flyingsquid.moments.vectors import Layout
+from flyingsquid.moments.windows import DecayedCounts, RollingCounts, Window
+from flyingsquid.solvers import Solver
+from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes.coerce import labels_in, one_row
+from flyingsquid.votes.states import ABSTAIN, MOST_CLASSES, Label, require_same, smallest_dtype
+
+Array = NDArray[np.float64]
+LOOKUP_ERRORS = (KeyError, TypeError, ValueError)
+"""What a lookup raises for an item that is not plain: the slow path validates it."""
+# Items between two fits if neither ``refresh`` nor a window of fixed size is given.
+_REFRESH = 1_000
+
+
+# ---------------------------------------------------------------------- options
+
+
+def check_stream_options(model: Any, solver: Solver) -> None:
+    """Refuse options of an online model that are invalid or that a stream does not support."""
+    window, decay = model.window, model.decay
+    is_auto = is_one_of(window, ("auto",))
+    if not is_auto and not (is_whole(window) and window >= 1):
+        raise OptionError(f'`window` must be an integer >= 1 or "auto"; got {told(window)}.')
+    if decay is not None and not (isinstance(decay, (float, np.floating)) and 0 < decay < 1):
+        raise OptionError(f"`decay` must be a float in (0, 1), such as 0.999, or None; got {told(decay)}.")
+    if decay is not None and is_auto:
+        raise OptionError('`decay` and window="auto" cannot be combined; choose one.')
+    if model.refresh is not None and not (is_whole(model.refresh) and model.refresh >= 1):
+        raise OptionError(f"`refresh` must be an integer >= 1 or None; got {told(model.refresh)}.")
+    if not is_whole(model.warm_up) or model.warm_up < 0:
+        raise OptionError(f"`warm_up` must be an integer >= 0; got {told(model.warm_up)}.")
+    for name in ("new_sources", "new_classes"):
+        if not is_one_of(getattr(model, name), ("error", "add")):
+            raise OptionError(f'`{name}` must be "error" or "add"; got {told(getattr(model, name))}.')
+    given_graph(model.graph, "a stream")
+    if is_one_of(model.class_balance, ("estimate",)):
+        raise OptionError(
+            'class_balance="estimate" needs triples of votes, which a window does not count; pass the balance, '
+            "here or with the votes."
+        )
+    if solver.requires.rows == "required":
+        raise OptionError(
+            f'method="{solver.name}" needs all items in memory and cannot run on a stream; use method="auto".'
+        )
+
+
+def check_widening(
+    graph: DependencyGraph | None, before: Layout, classes: tuple[Label, ...], n_sources: int
+) -> None:
+    """Refuse new sources and classes on a graph."""
+    if graph is None or (classes == before.classes and n_sources == before.n_sources):
+        return
+    what = "source" if n_sources != before.n_sources else "class"
+    raise GraphError(
+        f"The graph has {before.n_sources} sources and two classes; a new {what} cannot be added to it."
+    )
+
+
+def new_window(model: Any, layout: Layout) -> Window:
+    """Return an empty window for ``window`` or ``decay``."""
+    if model.decay is not None:
+        return DecayedCounts(layout, float(model.decay))
+    if isinstance(model.window, str):
+        return DyadicCounts(layout)
+    return RollingCounts(layout, int(model.window))
+
+
+def items_between_fits(model: Any) -> int:
+    """Return ``refresh``, or its default."""
+    if model.refresh is not None:
+        return int(model.refresh)
+    if model.decay is not None or isinstance(model.window, str):
+        return _REFRESH
+    return max(1, int(model.window) // 4)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def first_votes(data: Any, classes: tuple[Label, ...] | None, graph: DependencyGraph | None) -> Votes:
+    """The votes that a stream begins with, dense."""
+    votes = as_votes(data, classes, None if graph is None else graph.stacked_shape)
+    if graph is not None and graph.n_sources != votes.n_sources:
+        raise GraphError(
+            f"the graph has {graph.n_sources} sources, the votes have {votes.n_sources}; one column a "
+            "source, in the order of the graph"
+        )
+    if classes is not None:
+        votes = votes.matched_to(classes, None)
+    return votes.to_dense()
+
+
+def further_votes(
+    data: Any, classes: tuple[Label, ...], *, add_classes: bool, tasks: tuple[int, int] | None
+) -> Votes:
+    """Votes of a stream that has begun, dense; of more classes where these may be added."""
+    if isinstance(data, Votes) or not add_classes:
+        return as_votes(data, classes, tasks).to_dense()
+    try:
+        return as_votes(data, classes, tasks)
+    except VotesError:
+        new = _new_classes(labels_in(data), classes)
+        if not new:
+            raise
+        return as_votes(data, (*classes, *new), tasks)
+
+
+def all_classes(classes: tuple[Label, ...], votes: Votes, *, add: bool) -> tuple[Label, ...]:
+    """The classes that are known, and those that the votes add."""
+    if not add:
+        require_same("classes", set(votes.classes), set(classes))
+        return classes
+    return (*classes, *(label for label in votes.classes if label not in classes))
+
+
+def all_names(
+    names: tuple[str, ...] | None, n_sources: int, votes: Votes, *, add: bool
+) -> tuple[str, ...] | None:
+    """The names that are known, and those that the votes add."""
+    if names is None or votes.names is None:
+        if votes.n_sources != n_sources:
+            hint = "; new_sources='add' needs named sources on both sides" if add else ""
+            raise IncompatibleError(f"votes have {votes.n_sources} sources; the stream has {n_sources}{hint}")
+        return names
+    if not add:
+        require_same("sources", set(votes.names), set(names))
+        return names
+    known = set(names)
+    return (*names, *(name for name in votes.names if name not in known))
+
+
+def matched_codes(
+    votes: Votes, classes: tuple[Label, ...], names: tuple[str, ...] | None, n_sources: int
+) -> NDArray[Any]:
+    """Codes of shape (n, n_sources) in the order of the stream; a source that is not there abstains."""
+    codes: Any = votes.codes
+    if votes.classes != classes:
+        to = np.array([classes.index(label) for label in votes.classes], smallest_dtype(len(classes)))
+        codes = np.where(codes >= 0, to[np.maximum(codes, 0)], codes)
+    if names is None or votes.names is None or votes.names == names:
+        return np.asarray(codes)
+    full = np.full((len(codes), n_sources), ABSTAIN, smallest_dtype(len(classes)))
+    position = {name: at for at, name in enumerate(names)}
+    full[:, [position[name] for name in votes.names]] = codes
+    return full
+
+
+def row_votes(row: Any, names: tuple[str, ...] | None, tasks: tuple[int, int] | None) -> Any:
+    """The votes on one item as a matrix of one row; a mapping keeps its names."""
+    if isinstance(row, Mapping):
+        if not row:
+            raise VotesError("the votes on one item are an empty mapping; name the sources, None abstains")
+        return _Named(tuple(str(name) for name in row), list(row.values()))
+    if tasks is not None and tasks[0] > 1 and getattr(row, "shape", None) == tasks:
+        return row.reshape(1, -1)
+    return one_row(row, names)
+
+
+class _Named:
+    """One row of named votes, before its classes are known."""
+
+    def __init__(self, names: tuple[str, ...], values: list[Any]) -> None:
+        self.names, self.values = names, values
+
+    def read(self, classes: tuple[Label, ...] | None) -> Votes:
+        array = np.empty((1, len(self.values)), object)
+        array[0] = self.values
+        if classes is not None and ABSTAIN in classes:
+            return Votes.from_classes(array, abstain=None, classes=classes, names=self.names)
+        return Votes.from_classes(array, classes=classes, names=self.names)
+
+    def labels(self) -> set[Any]:
+        return {value for value in self.values if not is_null(value)}
+
+
+def read_row(data: Any, classes: tuple[Label, ...] | None, *, add_classes: bool) -> Any:
+    """A named row as votes; anything else as it is."""
+    if not isinstance(data, _Named):
+        return data
+    if classes is not None and add_classes:
+        classes = (*classes, *_new_classes(data.labels(), classes))
+    return data.read(classes)
+
+
+def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, ...]:
+    """Labels that are not known, in an order that does not depend on where they stand."""
+    found = {label for label in labels if label not in classes and label != ABSTAIN}
+    plain = classes == tuple(range(len(classes)))
+    if plain and found and all(is_whole(v) and v >= 0 for v in found):
+        largest = int(max(found))
+        if largest >= MOST_CLASSES:
+            raise VotesError(
+                f"the largest vote is {told(largest, 30)}, and there can be {MOST_CLASSES:,} classes at "
+                "most, counted from 0; name the classes of the stream with classes= if these are labels"
+            )
+        return tuple(range(len(classes), largest + 1))
+    return tuple(sorted(found, key=lambda label: (type(label).__name__, label)))
+
+
+# ---------------------------------------------------------------------- labels
+
+
+def shares_before_a_fit(codes: Any, graph: DependencyGraph | None, priors: list[Array]) -> Array:
+    """Return vote shares smoothed by P(Y = k) of each task, shape (n, D, K)."""
+    if graph is None or graph.n_tasks == 1:
+        return smoothed_shares(codes, priors[0])
+    parts = [
+        smoothed_shares(codes[:, list(graph.sources_of(task))], prior) for task, prior in enumerate(priors)
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def priors_of_tasks(
+    class_balance: Any, balance_now: Array | None, classes: tuple[Label, ...], n_tasks: int
+) -> list[Array]:
+    """Return P(Y = k) of each task: as it came with the votes, as given, or uniform."""
+    n_classes = len(classes)
+    if balance_now is not None:
+        return list(balance_now.reshape(-1, n_classes))
+    given = resolve_task_balance(class_balance, classes, n_tasks).tasks
+    return [each if isinstance(each, np.ndarray) else np.full(n_classes, 1 / n_classes) for each in given]
+
+
+def fitted_posterior(fit: Fit, codes: Any, balance_now: Array | None) -> Array:
+    """Return P(Y = k | votes), shape (n, D, K), for one task with the balance that came with the votes."""
+    posterior = fit.posterior(codes)
+    if balance_now is None or posterior.shape[1] > 1:
+        return posterior
+    # The fit used the mean balance of the window; these votes come with their own.
+    posterior = posterior * (balance_now / fit.class_balance[0])
+    return np.asarray(posterior / posterior.sum(axis=2, keepdims=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemLookup:
+    """Single items read and labeled by lookups, in a few microseconds each. Rebuilt at every refresh.
+
+    Attributes
+    ----------
+    width : int
+        Number of sources.
+    shape : (width,)
+    names : tuple of str, or None
+    codes : mapping from a raw vote to its code
+    plain : set of votes that are their own codes; empty unless classes are 0 to K - 1
+    tables : list of m mappings, or None
+        From the raw vote of a source to what it adds to the scores of two classes; None if single items need
+        the full inference.
+    scores : ItemScores or None
+    classes : tuple of labels
+    """
+
+    width: int
+    shape: tuple[int]
+    names: tuple[str, ...] | None
+    codes: dict[Any, int]
+    plain: frozenset[int]
+    tables: list[dict[Any, tuple[float, float]]] | None
+    scores: ItemScores | None
+    classes: tuple[Label, ...]
+
+    @classmethod
+    def of(cls, layout: Layout, fit: Fit | None, balance: Array | None) -> ItemLookup | None:
+        """Return the lookups of a stream; None if a raw -1 could be a class.
+
+        ``balance`` is the current class balance, if it comes with the votes.
+        """
+        classes, width = layout.classes, layout.n_sources
+        if ABSTAIN in classes:
+            return None
+        codes: dict[Any, int] = {label: code for code, label in enumerate(classes)}
+        codes |= {None: -1, ABSTAIN: -1}
+        is_plain = classes == tuple(range(len(classes)))
+        plain = frozenset(range(-1, len(classes))) if is_plain else frozenset[int]()
+        scores = None if fit is None else fit.item_scores(balance)
+        tables = None
+        if scores is not None:
+            tables = [
+                {label: tuple(adds[code]) for label, code in codes.items()} for adds in scores.adds.tolist()
+            ]
+        return cls(width, (width,), layout.names, codes, plain, tables, scores, classes)
+
+    def values(self, row: Any) -> list[Any]:
+        """Return the raw votes of an item in the order of the sources."""
+        if isinstance(row, Mapping):
+            if self.names is None or len(row) != self.width:
+                raise KeyError
+            return [row[name] for name in self.names]
+        if isinstance(row, (list, tuple)):
+            return list(row)
+        raise TypeError

@@ -1,0 +1,100 @@
+"""Options of the estimators, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flyingsquid._values import is_number, is_one_of, is_whole, listed, told
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments import Moments
+from flyingsquid.solvers import Solver, get_solver
+from flyingsquid.votes import Votes
+from flyingsquid.votes.convention import Convention
+from flyingsquid.votes.states import MOST_CLASSES, Label
+
+
+def check_options(method: Any, graph: Any, temper: Any) -> Solver:
+    """Return the solver; refuse options that are invalid or that do not go together."""
+    solver = get_solver(method)
+    if not (graph is None or is_one_of(graph, ("learn",)) or isinstance(graph, DependencyGraph)):
+        raise OptionError(f'`graph` must be a DependencyGraph, "learn" or None; got {told(graph)}.')
+    if graph is not None and not solver.requires.graph:
+        raise OptionError(f'`graph` is not supported by method="{solver.name}"; leave it out.')
+    solver.check_graph(graph)
+    check_temper(temper)
+    if temper is None:
+        return solver
+    if not isinstance(graph, DependencyGraph) or not graph.task_edges:
+        raise OptionError("`temper` weakens the evidence that tasks give each other; it needs task edges.")
+    if isinstance(temper, str) and graph.stacked_shape is None:
+        raise OptionError(
+            'temper="auto" compares each source with itself on the next task, so every task needs the same '
+            "sources in the same order; pass a number."
+        )
+    return solver
+
+
+def check_temper(temper: Any) -> None:
+    """Refuse a power that is not None, "auto" or in (0, 1]."""
+    if temper is None or is_one_of(temper, ("auto",)):
+        return
+    if not (is_number(temper) and 0 < temper <= 1):
+        raise OptionError(f'`temper` must be None, "auto" or a float in (0, 1]; got {told(temper)}.')
+
+
+def given_graph(graph: Any, caller: str) -> DependencyGraph | None:
+    """Return the graph; refuse one that is still to be learned."""
+    if not isinstance(graph, str):
+        return graph  # type: ignore[no-any-return]
+    raise OptionError(
+        f'graph="learn" is not supported by {caller}: counts of pairs do not hold the joint votes of dependent '
+        "sources. Call graph = fs.learn_structure(moments) first, then fs.LabelModel(graph), and count with "
+        "Moments.of(votes, graph)."
+    )
+
+
+def read_classes(classes: Any, n_classes: Any, votes: Any = None) -> tuple[Label, ...] | None:
+    """Return the classes that ``classes`` or ``n_classes`` declares; None if the votes are to show them."""
+    if classes is not None and n_classes is not None:
+        raise OptionError("`classes` and `n_classes` cannot both be given; pass one of them.")
+    if classes is not None:
+        declared = Convention.declared(classes).classes
+        if declared is None:
+            raise OptionError("`classes` must name two or more classes; got none.")
+        return declared
+    if n_classes is None:
+        return None
+    if not is_whole(n_classes) or not 2 <= n_classes <= MOST_CLASSES:
+        raise OptionError(
+            f"`n_classes` must be an integer from 2 to {MOST_CLASSES:,}; got {told(n_classes)}."
+        )
+    if isinstance(votes, Votes) and votes.n_classes != n_classes:
+        raise OptionError(
+            f"`n_classes` must be the number of classes of the votes, {votes.n_classes} "
+            f"({listed(votes.classes)}); got {n_classes}. Declare further classes with "
+            "Votes.from_classes(..., classes=...)."
+        )
+    return tuple(range(int(n_classes)))
+
+
+def read_task(task: Any, n_tasks: int) -> int:
+    """Return the number of a task."""
+    if task is None and n_tasks == 1:
+        return 0
+    if task is None or isinstance(task, bool) or not hasattr(task, "__index__"):
+        raise OptionError(f"`task` must be an integer from 0 to {n_tasks - 1}; got {told(task)}.")
+    at = int(task.__index__())
+    if not 0 <= at < n_tasks:
+        raise OptionError(f"`task` must be an integer from 0 to {n_tasks - 1}; got {told(at)}.")
+    return at
+
+
+def require_moments(moments: Any) -> None:
+    """Refuse what is not counts, or counts of no items."""
+    if not isinstance(moments, Moments):
+        raise OptionError(
+            f"`moments` must be Moments; got {type(moments).__name__}. Votes are passed to fit."
+        )
+    if not moments.n_items > 0:
+        raise NotIdentifiableError("The counts hold no items.")
