@@ -223,7 +223,7 @@ def test_known_labels_that_are_exactly_even_leave_the_balance_even():
 
 def test_tables_of_tasks_as_large_as_they_may_be():
     width_8, width_9 = (fs.DependencyGraph.grid(side, 9, 3) for side in (8, 9))
-    assert (width_8.task_tree.width, width_9.task_tree.width) == (8, 9)
+    assert (width_8._task_tree.width, width_9._task_tree.width) == (8, 9)
     require_few_cells(width_8, 3)  # 3⁹ cells
     with pytest.raises(GraphError, match="treewidth 9"):
         require_few_cells(width_9, 3)

@@ -233,7 +233,7 @@ def with_parameters(model: Model, graph: fs.DependencyGraph) -> fs.LabelModel:
     tables = model.confusion()
     weights = np.log(tables[:, 1]) - np.log(tables[:, 0])
     units = []
-    for tree in graph.units:
+    for tree in graph._units:
         sources, _, table = next(group for group in model.groups if tree.cliques[0][0] in group[0])
         for clique, separator in zip(tree.cliques, tree.separators, strict=True):
             axes = tuple(sources.index(i) for i in clique)
@@ -244,7 +244,7 @@ def with_parameters(model: Model, graph: fs.DependencyGraph) -> fs.LabelModel:
     fitted = fs.LabelModel(graph)
     fitted._remember((0, 1), None, tuple(map(str, range(graph.n_sources))))
     fitted.graph_, fitted.temper_ = graph, 1.0
-    cliques = tuple(margin(model.truths, clique) for clique in graph.task_tree.cliques)
+    cliques = tuple(margin(model.truths, clique) for clique in graph._task_tree.cliques)
     keep_parameters(fitted, model.balance(), tables, weights, tuple(units), cliques)
     return fitted
 

@@ -35,8 +35,8 @@ TOP = [
 ]
 MEMBERS = {
     fs.DependencyGraph: {
-        "chain", "grid", "is_trivial", "stacked_shape", "sources_of", "neighbours", "groups", "units",
-        "separated_by", "task_tree", "describe", "to_svg", "to_dict", "from_dict", "to_json", "from_json",
+        "chain", "grid", "is_trivial", "stacked_shape", "sources_of", "neighbors", "describe", "to_svg",
+        "to_dict", "from_dict", "to_json", "from_json",
     },
     fs.LabelModel: {
         "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "partial_fit", "predict",

@@ -252,7 +252,7 @@ def concerns(fit: GraphFit, names: tuple[str, ...]) -> str:
         found.append(f"never vote, so weigh nothing: {listed(silent)}")
     identical = identical_sources(fit)
     if fit.graph is not None:  # declared to depend on each other, they count as what they are
-        of = fit.graph.groups
+        of = fit.graph._groups
         identical = [group for group in identical if len(set(of[list(group)].tolist())) > 1]
     if identical:
         groups = "; ".join(_listed([names[i] for i in group]) for group in identical)

@@ -42,7 +42,7 @@ def _gain(fit: ManyGraphFit) -> float:
     codes, truths = draw_items(n, graph, fit.task_tables, fit.tables, fit.units, np.random.default_rng(0))
     tasks = tuple(graph.sources_of(task) for task in range(graph.n_tasks))
     emissions = emissions_of(tasks, fit.tables, None, fit.balance, fit.units)
-    posterior, _ = sum_product(emissions.evidence(codes), graph.task_tree, fit.task_tables)
+    posterior, _ = sum_product(emissions.evidence(codes), graph._task_tree, fit.task_tables)
     gains = [
         accuracy_of(posterior[:, task], truths[:, task])
         - accuracy_of(vote_shares(codes[:, list(sources)], n_classes)[:, 0], truths[:, task])

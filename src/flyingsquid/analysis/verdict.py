@@ -114,7 +114,7 @@ def _gain(fit: GraphFit) -> float:
     codes, truths = draw_items(n, fit.graph, fit.tables, tables, fit.units, np.random.default_rng(0))
     tasks = tuple(task.own for task in fit.tasks)
     emissions = emissions_of(tasks, tables, weights, fit.balance, fit.units)
-    all_posteriors, _ = sum_product(emissions.evidence(codes), fit.graph.task_tree, fit.tables)
+    all_posteriors, _ = sum_product(emissions.evidence(codes), fit.graph._task_tree, fit.tables)
     shares = np.stack([vote_shares(codes[:, list(sources)], 2)[:, 0, 1] for sources in tasks], axis=1)
     return accuracy_gain(all_posteriors[:, :, 1], shares, truths)
 

@@ -97,7 +97,7 @@ class GraphFit:
         Every clique of dependent sources, after the one it shares sources with.
     pairs : tuple of TaskPair, one a task edge
         What the votes say of them; not used where the joint table of tasks was given.
-    tables : tuple of arrays of shape (2,) * c, one for each clique of ``graph.task_tree``
+    tables : tuple of arrays of shape (2,) * c, one for each clique of ``graph._task_tree``
         P(Y_C).
     mismatch : float
         How far ``tables`` are from the pairs, which may not fit together.
@@ -158,9 +158,9 @@ def fit_graph(
     units = _fit_units(moments, graph, tasks, options, gold)
     pairs = _fit_pairs(moments, graph, tasks)
     if balance.joint is not None:
-        return GraphFit(graph, tuple(tasks), units, pairs, tables_from_joint(graph.task_tree, balance.joint))
+        return GraphFit(graph, tuple(tasks), units, pairs, tables_from_joint(graph._task_tree, balance.joint))
     tables = tables_from_edges(
-        graph.task_tree,
+        graph._task_tree,
         graph.task_edges,
         np.array([pair.table for pair in pairs]).reshape(-1, 2, 2),
         np.stack([task.fit.balance for task in tasks]),
@@ -191,9 +191,9 @@ def _locate(
             method = "independencies"
         return _Place(0, every, every, Separation.independent(len(every)), method)
     own = graph.sources_of(task)
-    groups, votes = graph.groups[list(own)], _voting(moments, block, own)
+    groups, votes = graph._groups[list(own)], _voting(moments, block, own)
     if len(np.unique(groups[votes])) < 3 and method != "independencies":
-        columns, wide = cover.blocks[block], graph.separated_by(task)
+        columns, wide = cover.blocks[block], graph._separated_by(task)
         around = np.array(columns)
         separated = wide[around]
         n_groups = len(np.unique(separated[_voting(moments, block, columns)]))
@@ -302,7 +302,7 @@ def _fit_units(
     options: Options,
     gold: Sequence[GoldCounts | None] | None,
 ) -> tuple[UnitTable, ...]:
-    separators = [separator for tree in graph.units for separator in tree.separators]
+    separators = [separator for tree in graph._units for separator in tree.separators]
     found: list[UnitTable] = []
     seen = [0] * graph.n_tasks
     for unit, block, counts, separator in zip(

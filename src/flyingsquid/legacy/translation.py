@@ -44,7 +44,7 @@ def options_for(
         if triplets is None and triplet_seed is not None:
             triplets = draw_triplets(graph, triplet_seed)
         options["triplets"] = triplets
-    if max((len(clique) for unit in graph.units for clique in unit.cliques), default=0) == 2:
+    if max((len(clique) for unit in graph._units for clique in unit.cliques), default=0) == 2:
         # The paper's system. For three sources it divides by E[Y], which an even balance makes 0.
         options["cliques"] = "linear"
     return options

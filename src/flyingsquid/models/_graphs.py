@@ -76,13 +76,13 @@ def edge_tables(
 ) -> NDArray[np.float64]:
     """P(Y_a, Y_b) of every task edge, shape (E, K, K), read off the cliques."""
     home: dict[tuple[int, int], int] = {}
-    for number, clique in enumerate(graph.task_tree.cliques):
+    for number, clique in enumerate(graph._task_tree.cliques):
         for a in clique:
             for b in clique:
                 home.setdefault((a, b), number)
     tables = []
     for a, b in graph.task_edges:
-        clique, table = graph.task_tree.cliques[home[a, b]], clique_tables[home[a, b]]
+        clique, table = graph._task_tree.cliques[home[a, b]], clique_tables[home[a, b]]
         others = tuple(axis for axis, task in enumerate(clique) if task not in (a, b))
         tables.append(table.sum(axis=others))
     n_classes = clique_tables[0].shape[0]
@@ -96,8 +96,8 @@ def flat_tables(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 def read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> tuple[UnitTable, ...]:
     """Tables of dependent sources from a file; refused where they are no probabilities."""
-    cliques = [clique for tree in graph.units for clique in tree.cliques]
-    separators = [separator for tree in graph.units for separator in tree.separators]
+    cliques = [clique for tree in graph._units for clique in tree.cliques]
+    separators = [separator for tree in graph._units for separator in tree.separators]
     tables = cut_tables(flat, [(n_classes, (n_classes + 1) ** len(clique)) for clique in cliques])
     if not all(np.abs(table.sum(axis=1) - 1).max() < 1e-6 and (table >= 0).all() for table in tables):
         raise ModelFileError("tables of dependent sources in the file are no probabilities")
@@ -108,7 +108,7 @@ def read_task_tables(
     flat: NDArray[Any], graph: DependencyGraph, balance: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], ...]:
     """Tables of tasks from a file; refused where they disagree, or with ``balance`` of shape (D, K)."""
-    tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph.task_tree.cliques])
+    tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph._task_tree.cliques])
     whole = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
     if not whole or not _agree(tables, graph, balance):
         raise ModelFileError("tables of tasks in the file are no probabilities, or do not agree")
@@ -126,7 +126,7 @@ def _agree(
     tables: Sequence[NDArray[np.float64]], graph: DependencyGraph, balance: NDArray[np.float64]
 ) -> bool:
     """Whether cliques of tasks agree with the class balance, and on what they share."""
-    tree = graph.task_tree
+    tree = graph._task_tree
     for clique, parent, shared, table in zip(
         tree.cliques, tree.parents, tree.separators, tables, strict=True
     ):

@@ -49,7 +49,7 @@ def refine_on_graph(
         return replace(fit, method="agreement", balance_note=fit.balance_note if given else _EVEN)
     for _ in range(PASSES):
         evidence = emissions_of(tasks, fit.tables, None, fit.balance, fit.units).evidence(votes.codes)
-        posterior, _ = sum_product(temper * evidence, graph.task_tree, fit.task_tables)
+        posterior, _ = sum_product(temper * evidence, graph._task_tree, fit.task_tables)
         posterior = with_own_evidence(posterior, evidence, temper) * weights[:, None, None]
         as_voted = (posterior.sum(axis=0) + 1) / (weights.sum() + n_classes)
         as_voted[spared] = fit.balance[spared]

@@ -106,7 +106,7 @@ def check_linear(method: str, graph: DependencyGraph | None) -> None:
         )
     if graph is None or not graph.source_edges:
         raise OptionError("cliques='linear' is for a graph with source edges; there is none to solve for")
-    largest = max((clique for unit in graph.units for clique in unit.cliques), key=len)
+    largest = max((clique for unit in graph._units for clique in unit.cliques), key=len)
     if len(largest) > LARGEST_SYSTEM:
         raise GraphError(
             f"cliques='linear' solves for {LARGEST_SYSTEM} sources at most, and sources {largest} all depend "

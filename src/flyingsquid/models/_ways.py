@@ -55,7 +55,7 @@ def posterior_of(model: LabelModel, votes: Votes, dtype: np.dtype[Any] = DOUBLE)
     def on_graph(codes: Codes) -> Array:
         evidence = model._emissions.evidence(codes)
         tempered = model.temper_ * evidence
-        posterior, _ = sum_product(tempered, model.graph_.task_tree, model._clique_tables)
+        posterior, _ = sum_product(tempered, model.graph_._task_tree, model._clique_tables)
         return with_own_evidence(posterior, evidence, model.temper_)
 
     return by_pattern(votes.codes, on_graph, votes.n_classes, dtype)
@@ -80,7 +80,7 @@ def likelihood_of(model: LabelModel, votes: Votes) -> Array:
     # By the tables themselves, which sum to 1 also where the class balance does not fit the votes.
     balance = np.atleast_2d(model.class_balance_)
     plain = emissions_of(model._emissions.tasks, model.confusion_, None, balance, model._units)
-    return sum_product(plain.evidence(votes.codes), model.graph_.task_tree, model._clique_tables)[1]
+    return sum_product(plain.evidence(votes.codes), model.graph_._task_tree, model._clique_tables)[1]
 
 
 def explanation_of(model: LabelModel, codes: NDArray[Any], task: int) -> Explanation:

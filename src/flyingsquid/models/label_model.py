@@ -373,7 +373,7 @@ class LabelModel(VoteEstimator):
             return (self.predict(chunk, joint=True) for chunk in chunks)
         read = self._read(votes)
         evidence = self.temper_ * self._emissions.evidence(read.codes)
-        states = max_product(evidence, self.graph_.task_tree, self._clique_tables)
+        states = max_product(evidence, self.graph_._task_tree, self._clique_tables)
         return as_label_array(self._classes)[states]
 
     def log_likelihood(self, votes: Any) -> NDArray[np.float64]:

@@ -60,7 +60,7 @@ def posterior_parameters(model: LabelModel) -> PosteriorParameters:
         return PosteriorParameters(Emissions(everyone, silent), alone, (opinion.balance,), 1.0, opinion)
     if model._many is None and not model.graph_.is_trivial:
         return PosteriorParameters(
-            model._emissions, model.graph_.task_tree, model._clique_tables, model.temper_
+            model._emissions, model.graph_._task_tree, model._clique_tables, model.temper_
         )
     if model._many is not None:
         logs = logs_of(model._many)
