@@ -10,12 +10,12 @@ from sklearn.metrics import f1_score, log_loss
 
 import flyingsquid as fs
 from flyingsquid.analysis import (
-    calibrate,
     calibration,
     compare_with_majority,
     contested_rows,
     disagreement_buckets,
 )
+from flyingsquid.analysis.calibration import calibrate
 from flyingsquid.exceptions import OptionError, VotesError
 
 

@@ -78,6 +78,31 @@ def test_type_checkers_see_the_same_names():
     assert seen == {*NAMESPACES, *fs.__all__} - eager
 
 
+def documented() -> dict[str, set[str]]:
+    """Return the names that the reference documents, by module."""
+    page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    found: dict[str, set[str]] = {}
+    for entry in re.findall(r"\.\. auto(?:class|function|data):: (\S+)", page):
+        module, _, name = entry.rpartition(".")
+        found.setdefault(module, set()).add(name)
+    for module, members in re.findall(r"\.\. automodule:: (\S+)\n(?:   :members: (.*)\n)?", page):
+        names = members.split(", ") if members else getattr(import_module(module), "__all__", ())
+        found.setdefault(module, set()).update(names)
+    return found
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_the_reference_documents_the_public_names(name):
+    namespace, found = import_module(f"flyingsquid.{name}"), documented()
+    again = found["flyingsquid"] & set(namespace.__all__)
+    submodules = {module.rpartition(".")[2] for module in found if module.startswith(f"flyingsquid.{name}.")}
+    assert set(namespace.__all__) - submodules == found.get(f"flyingsquid.{name}", set()) | again
+
+
+def test_the_reference_documents_the_top_level():
+    assert documented()["flyingsquid"] == {*fs.__all__} - {"__version__", "exceptions", "FlyingSquidError"}
+
+
 def test_the_versioning_page_lists_the_same_namespaces():
     page = (ROOT / "docs" / "versioning.md").read_text("utf-8")
     listed = set(re.findall(r"`flyingsquid\.(\w+)`", page))
