@@ -27,7 +27,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import Emissions, TieBreak, max_product
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.models import _options
-from flyingsquid.models._base import DOUBLE, InMemory, VoteEstimator
+from flyingsquid.models._base import DOUBLE, BatchEstimator, InMemory
 from flyingsquid.models._counted import count_votes
 from flyingsquid.models._graphs import stacked_shape
 from flyingsquid.models._solve import solve
@@ -54,7 +54,7 @@ Method: TypeAlias = Literal[
 Source: TypeAlias = int | str
 
 
-class LabelModel(VoteEstimator):
+class LabelModel(BatchEstimator):
     """Combine noisy votes into probabilistic labels, in closed form and without gold labels.
 
     For one task or several, of any number of classes, whose sources may abstain. Without a graph: one task,
@@ -224,7 +224,8 @@ class LabelModel(VoteEstimator):
             Or votes on a cluster: a Dask array or dataframe, a list of ``dask.delayed`` chunks, a Spark
             dataframe; the same of them comes here, and no more.
         y : ignored
-            For scikit-learn's signature.
+            Accepted because scikit-learn's cross-validation passes it. Gold labels that should take part in
+            the fit are passed as ``gold``.
         gold : sequence of n labels, or array (n, D), optional
             Known classes of some items; None, NaN and masked where unknown, and -1 unless it is a class.
             In a closed form they settle signs, join the estimate of the class balance unless it was given,

@@ -11,7 +11,7 @@ from flyingsquid._registry import distributed_votes
 from flyingsquid.analysis import SourceTally, Table, VoteCount, count_item, summarize_tally
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.infer import vote_shares
-from flyingsquid.models._base import DOUBLE, VoteEstimator
+from flyingsquid.models._base import DOUBLE, BatchEstimator
 from flyingsquid.models._options import require_moments
 from flyingsquid.models._whole import draft_of, keep
 from flyingsquid.moments import Moments
@@ -20,7 +20,7 @@ from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.weights import read_weights
 
 
-class MajorityVote(VoteEstimator):
+class MajorityVote(BatchEstimator):
     """One source, one vote. Any number of classes.
 
     ``predict_proba`` gives each class's share of the votes, uniform where nobody votes.

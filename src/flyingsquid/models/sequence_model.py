@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._random import RandomState
 from flyingsquid._values import told
 from flyingsquid.analysis import SequenceDiagnostics, Table, diagnose_sequences, summarize_sequences
 from flyingsquid.analysis.sequences import sequence_diagnostics
@@ -15,6 +16,7 @@ from flyingsquid.estimate import OPINIONS, Transition, fit_transition, persisten
 from flyingsquid.estimate.transition_many import fit_transition_many, require_few_classes
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.infer import (
+    TieBreak,
     binary_evidence,
     class_evidence,
     decide,
@@ -23,7 +25,7 @@ from flyingsquid.infer import (
     with_own_evidence,
 )
 from flyingsquid.models import _options
-from flyingsquid.models._base import VoteReader
+from flyingsquid.models._base import VoteReader, read_tie_generator
 from flyingsquid.models._binary import solve_binary
 from flyingsquid.models._many import is_many, solve_many
 from flyingsquid.models._whole import draft_of, keep
@@ -192,16 +194,29 @@ class SequenceLabelModel(VoteReader):
         )
         return with_own_evidence(posterior, evidence, self.temper_)
 
-    def predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
-        """A class for each row, shape (T,).
+    def predict(
+        self,
+        votes: Any,
+        lengths: Any = None,
+        *,
+        joint: bool = True,
+        tie_break: TieBreak = "first",
+        random_state: RandomState = None,
+    ) -> NDArray[Any]:
+        """Return a class for each row, shape (T,).
 
         Parameters
         ----------
         votes, lengths : as in :meth:`fit`
         joint : bool
             True: the most probable path of each sequence (Viterbi). False: the most probable class of each
-            row by itself, which errs on fewer rows but may give a path that is improbable as a whole. Ties
-            go to the first class.
+            row by itself, which errs on fewer rows but may give a path that is improbable as a whole.
+        tie_break : {"first", "abstain", "random"}, default="first"
+            Label of a row whose most probable classes are equally probable: the first of them; no label
+            (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
+            Paths take the first.
+        random_state : int, numpy.random.Generator or None, default=None
+            Seed or generator for ``tie_break="random"``. None draws differently every time.
 
         Examples
         --------
@@ -213,10 +228,34 @@ class SequenceLabelModel(VoteReader):
         >>> model.predict(clips, lengths=[3, 2]).tolist()
         [1, 1, 1, 0, 0]
         """
+        if joint and tie_break != "first":
+            raise OptionError(f'`tie_break` must be "first" if joint=True; got {told(tie_break)}.')
         if not joint:
-            return decide(self.predict_proba(votes, lengths), self._classes, "first", None)
+            rng = read_tie_generator(tie_break, random_state)
+            return decide(self.predict_proba(votes, lengths), self._classes, tie_break, rng)
         paths = self._paths(*self._evidence(votes, lengths))
         return self.classes_[paths]
+
+    def fit_predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
+        """Fit the model and return a class for each row: ``fit(votes).predict(votes)``.
+
+        Parameters as in :meth:`fit` and :meth:`predict`.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> video = fs.datasets.simulate_sequence(2_000, [0.9, 0.8, 0.7], random_state=0)
+        >>> fs.SequenceLabelModel().fit_predict(video.votes).shape
+        (2000,)
+        """
+        return self.fit(votes, lengths).predict(votes, lengths, joint=joint)
+
+    def fit_predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
+        """Fit the model and return the probabilities of each row: ``fit(votes).predict_proba(votes)``.
+
+        Parameters as in :meth:`fit`.
+        """
+        return self.fit(votes, lengths).predict_proba(votes, lengths)
 
     def log_likelihood(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """log P(votes of a sequence), in nats, shape (sequences,); ``temper`` has no part in it.
