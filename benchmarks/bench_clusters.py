@@ -89,7 +89,7 @@ ENGINES = {"numpy": on_numpy, "dask": on_dask, "spark": on_spark}
 
 def measure(n: int, repeats: int) -> list[dict[str, Any]]:
     codes = codes_of(n)
-    model = fs.LabelModel(method="triplet_mean").fit(codes)
+    model = fs.LabelModel(method="triplet").fit(codes)
     with ExitStack() as stack:
         engines = {name: stack.enter_context(make(codes, model)) for name, make in ENGINES.items()}
         rows = []

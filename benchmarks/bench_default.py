@@ -1,6 +1,6 @@
 """Claim: the default costs at most three times ``triplet_mean``, fit and labels together.
 
-Baseline, in the same run, a round at a time: ``LabelModel(method="triplet_mean")`` on the same million items
+Baseline, in the same run, a round at a time: ``LabelModel(method="triplet")`` on the same million items
 of ten binary sources. Independent votes get a closed form, votes of which one source copies another half of
 the time get weights and passes over distinct rows. A search for structure is reported beside them, without a
 goal. Run with ``python -m benchmarks.bench_default``; ``--save`` writes the results file.

@@ -62,11 +62,11 @@ def measure_edges() -> dict[str, Any]:
     fits = alternate(
         {
             "edges": lambda: fs.LabelModel(graph).fit(votes),
-            "none": lambda: fs.LabelModel(method="triplet_mean").fit(votes),
+            "none": lambda: fs.LabelModel(method="triplet").fit(votes),
         },
         repeats=40,
     )
-    labels = fs.LabelModel(graph).fit(votes), fs.LabelModel(method="triplet_mean").fit(votes)
+    labels = fs.LabelModel(graph).fit(votes), fs.LabelModel(method="triplet").fit(votes)
     predictions = alternate(
         {"edges": lambda: labels[0].predict_proba(votes), "none": lambda: labels[1].predict_proba(votes)},
         repeats=40,

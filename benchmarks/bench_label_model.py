@@ -47,7 +47,7 @@ def majority(votes: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 
 def fit(votes: NDArray[np.int8]) -> fs.LabelModel:
-    return fs.LabelModel(method="triplet_mean").fit(votes)
+    return fs.LabelModel(method="triplet").fit(votes)
 
 
 def measure(n: int, m: int) -> dict[str, Any]:

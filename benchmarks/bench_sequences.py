@@ -42,17 +42,17 @@ def votes_of() -> fs.Votes:
 
 
 def measure(name: str, lengths: list[int], goal: float | None, votes: fs.Votes) -> dict[str, Any]:
-    alone, ours = fs.LabelModel(method="triplet_mean").fit(votes), fs.SequenceLabelModel().fit(votes, lengths)
+    alone, ours = fs.LabelModel(method="triplet").fit(votes), fs.SequenceLabelModel().fit(votes, lengths)
     both = alternate(
         {
-            "rows": lambda: fs.LabelModel(method="triplet_mean").fit(votes).predict_proba(votes),
+            "rows": lambda: fs.LabelModel(method="triplet").fit(votes).predict_proba(votes),
             "sequences": lambda: fs.SequenceLabelModel().fit(votes, lengths).predict_proba(votes, lengths),
         },
         repeats=REPEATS,
     )
     fits = alternate(
         {
-            "rows": lambda: fs.LabelModel(method="triplet_mean").fit(votes),
+            "rows": lambda: fs.LabelModel(method="triplet").fit(votes),
             "sequences": lambda: fs.SequenceLabelModel().fit(votes, lengths),
         },
         repeats=REPEATS,

@@ -36,7 +36,7 @@ def measure(n_pairs: int, repeats: int) -> dict[str, Any]:
         {
             "learn_structure": lambda: fs.learn_structure(votes),
             "LabelModel('learn')": lambda: fs.LabelModel("learn").fit(votes),
-            "LabelModel()": lambda: fs.LabelModel(method="triplet_mean").fit(votes),
+            "LabelModel()": lambda: fs.LabelModel(method="triplet").fit(votes),
         },
         repeats=repeats,
     )

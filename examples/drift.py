@@ -53,8 +53,8 @@ def main() -> dict[str, tuple[float, float]]:
     rng = np.random.default_rng(0)
     stream = fs.datasets.simulate_drift(FRAMES, BEFORE, AFTER, kind="sudden", coverage=0.8, random_state=rng)
     features = frames(stream.y, rng)
-    offline = fs.LabelModel(method="triplet_mean").fit(stream.votes[: FRAMES // 4])
-    online = fs.OnlineLabelModel(window="auto", method="triplet_mean", refresh=CHUNK)
+    offline = fs.LabelModel(method="triplet").fit(stream.votes[: FRAMES // 4])
+    online = fs.OnlineLabelModel(window="auto", method="triplet", refresh=CHUNK)
     ways: dict[str, Callable[..., np.ndarray]] = {
         "majority vote": fs.MajorityVote().fit(stream.votes[:CHUNK]).predict_proba,
         "fitted once": offline.predict_proba,

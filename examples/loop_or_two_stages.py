@@ -37,9 +37,9 @@ def main(n_items: int) -> dict[str, float]:
     votes = torch.as_tensor(sample.votes.codes.astype(np.int64))
     X, new_X, votes, new_y = X[:n_items], X[n_items:], votes[:n_items], y[n_items:]
 
-    batch_model = fs.LabelModel(method="triplet_mean").fit(votes.numpy())
+    batch_model = fs.LabelModel(method="triplet").fit(votes.numpy())
     labels = torch.as_tensor(batch_model.predict_proba(votes.numpy()), dtype=torch.float32)
-    in_the_loop = LabelModelLoss(5, method="triplet_mean", drop_uncovered=False)
+    in_the_loop = LabelModelLoss(5, method="triplet", drop_uncovered=False)
     models = {
         "two stages": train(X, SoftCrossEntropy(), labels),
         "in the loop": train(X, in_the_loop, votes),

@@ -53,8 +53,8 @@ def main(n_items: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     frames, y = draw_frames(n_items, rng)
     votes, (new_frames, new_y) = draw_votes(y, rng), draw_frames(1_000, rng)
-    follows = LabelModelLoss(5, window=max(400, n_items // 20), method="triplet_mean")
-    remembers, soft = LabelModelLoss(5, method="triplet_mean"), SoftCrossEntropy()
+    follows = LabelModelLoss(5, window=max(400, n_items // 20), method="triplet")
+    remembers, soft = LabelModelLoss(5, method="triplet"), SoftCrossEntropy()
     losses: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
         "a window of the latest frames": lambda logits, rows: follows(logits, votes[rows]),
         "all frames so far": lambda logits, rows: remembers(logits, votes[rows]),

@@ -56,7 +56,7 @@ def is_about_votes(name: str) -> bool:
     return not inspect.isclass(CALLABLES[name]) and "votes" in names and bool({"model", "y"} & names)
 
 
-@pytest.mark.parametrize("name", list(filter(is_about_votes, CALLABLES)))
+@pytest.mark.parametrize("name", [name for name in CALLABLES if is_about_votes(name)])
 def test_arguments_come_in_one_order(name):
     """``(model, votes, y=None, *, ...)``, or ``(votes, y=None, *, model=None, ...)`` if it is optional."""
     parameters = parameters_of(name)

@@ -143,7 +143,7 @@ def test_too_many_distinct_rows_leave_the_counts(monkeypatch):
     assert model.diagnostics_.method == by_counts.diagnostics_.method
     assert "from counts, because there are more than 50 distinct rows" in model.diagnostics_.reason
     with pytest.raises(OptionError, match="passes over the votes"):
-        fs.LabelModel(method="anchored").fit(fs.VoteChunks(votes))
+        fs.LabelModel(method="anchored_em").fit(fs.VoteChunks(votes))
 
 
 def test_a_graph_and_a_learned_graph():
@@ -257,7 +257,7 @@ def test_what_needs_votes_in_memory_says_so():
     with pytest.raises(VotesError, match="sample_weight= belongs"):
         fs.Moments.of(chunks, sample_weight=np.ones(200))
     with pytest.raises(OptionError, match="compares groups of items"):
-        fs.LabelModel(method="refined", class_balance="estimate").fit(
+        fs.LabelModel(method="em", class_balance="estimate").fit(
             fs.VoteChunks([sample(500, n_classes=3)])
         )
 
@@ -297,7 +297,7 @@ def test_memory_does_not_grow_with_the_number_of_items(tmp_path):
 def test_a_mapped_array_is_read_without_a_copy(tmp_path):
     np.save(tmp_path / "votes.npy", sample(100_000, m=30))
     mapped = np.load(tmp_path / "votes.npy", mmap_mode="r")
-    model = fs.LabelModel(method="triplet_mean").fit(mapped[:2_000])
+    model = fs.LabelModel(method="triplet").fit(mapped[:2_000])
     tracemalloc.start()
     model.fit(mapped)
     peak = tracemalloc.get_traced_memory()[1]

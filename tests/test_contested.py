@@ -10,12 +10,12 @@ from sklearn.metrics import f1_score, log_loss
 
 import flyingsquid as fs
 from flyingsquid.analysis import (
-    calibrate,
     calibration,
     compare_with_majority,
     contested_rows,
     disagreement_buckets,
 )
+from flyingsquid.analysis.calibration import calibrate
 from flyingsquid.exceptions import OptionError, VotesError
 
 
@@ -63,7 +63,7 @@ def test_overruled_rows_differ_from_the_majority(model, sample):
 def test_nothing_contested():
     votes = np.zeros((50, 4), int)
     votes[::2] = 1
-    found = contested_rows(fs.LabelModel(method="consensus").fit(votes), votes)
+    found = contested_rows(fs.LabelModel(method="weighted").fit(votes), votes)
     assert found.unsure == ()
     assert found.overruled == ()
     assert found.n_overruled == 0

@@ -137,17 +137,17 @@ def test_tables_too_large_for_passes_are_refused_or_weighed_without(monkeypatch)
         rng.random((400, 6)) < 0.7, rng.integers(0, 3, 400)[:, None], rng.integers(0, 3, (400, 6))
     )
     moments = Moments.of(votes)
-    whole = fs.LabelModel(method="consensus").fit_moments(moments).accuracies_
+    whole = fs.LabelModel(method="weighted").fit_moments(moments).accuracies_
     monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2 - 1)
     with pytest.raises(OptionError, match="cells are too many; use method='consensus'"):
-        fs.LabelModel(method="anchored").fit(votes)
+        fs.LabelModel(method="anchored_em").fit(votes)
     with_silence = np.column_stack([votes, np.full(400, -1)])
     with pytest.warns(SourceWarning, match="never vote"):
-        assert fs.LabelModel(method="consensus").fit(with_silence).accuracies_[6] == 0.5
-    apart = fs.LabelModel(method="consensus").fit_moments(moments).accuracies_
+        assert fs.LabelModel(method="weighted").fit(with_silence).accuracies_[6] == 0.5
+    apart = fs.LabelModel(method="weighted").fit_moments(moments).accuracies_
     np.testing.assert_allclose(apart, whole, rtol=1e-6)
     monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2)
-    fs.LabelModel(method="anchored").fit(votes)
+    fs.LabelModel(method="anchored_em").fit(votes)
 
 
 def test_a_joint_table_that_was_rounded_sums_to_1_afterwards():
@@ -176,9 +176,9 @@ def test_one_vote_for_a_second_class_is_enough_to_use_several():
     votes = binary(rng, 500, np.array([0.8, 0.7, 0.75, 0.7]), rng.random(500) < 0.5)
     votes[:, 3] = np.where(votes[:, 3] == 0, -1, 1)
     votes[0, 3] = 0
-    assert not fit_opinion(Moments.of(votes), None, method="consensus").one_sided.any()
+    assert not fit_opinion(Moments.of(votes), None, method="weighted").one_sided.any()
     votes[0, 3] = -1
-    found = fit_opinion(Moments.of(votes), None, method="consensus").one_sided
+    found = fit_opinion(Moments.of(votes), None, method="weighted").one_sided
     assert found.tolist() == [False, False, False, True]
 
 
@@ -223,7 +223,7 @@ def test_known_labels_that_are_exactly_even_leave_the_balance_even():
 
 def test_tables_of_tasks_as_large_as_they_may_be():
     width_8, width_9 = (fs.DependencyGraph.grid(side, 9, 3) for side in (8, 9))
-    assert (width_8.task_tree.width, width_9.task_tree.width) == (8, 9)
+    assert (width_8._task_tree.width, width_9._task_tree.width) == (8, 9)
     require_few_cells(width_8, 3)  # 3⁹ cells
     with pytest.raises(GraphError, match="treewidth 9"):
         require_few_cells(width_9, 3)

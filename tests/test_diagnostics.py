@@ -30,12 +30,12 @@ def test_the_test_of_independence_has_its_size(method):
 
 def test_copying_is_noticed_and_costs_effective_sources():
     votes = draw([0.8, 0.75, 0.7, 0.7, 0.65, 0.7]).votes.codes.copy()
-    honest = fs.LabelModel(method="triplet_mean").fit(votes).diagnostics_
+    honest = fs.LabelModel(method="triplet").fit(votes).diagnostics_
     rng = np.random.default_rng(1)
     for j in (1, 2):
         copied = rng.random(4_000) < 0.7
         votes[copied, j] = votes[copied, 0]
-    copying = fs.LabelModel(method="triplet_mean").fit(votes).diagnostics_
+    copying = fs.LabelModel(method="triplet").fit(votes).diagnostics_
     assert honest.fit_test.p_value > 0.01
     assert honest.fit_test.effective_sources > 5.8
     assert copying.fit_test.p_value < 1e-6
@@ -48,17 +48,17 @@ def test_copying_is_noticed_and_costs_effective_sources():
 def test_copies_are_worth_one_source_and_near_copies_little_more():
     votes = draw([0.8, 0.75, 0.7, 0.7, 0.65]).votes.codes
     with pytest.warns(SourceWarning, match="alike"):
-        doubled = fs.LabelModel(method="triplet_mean").fit(np.column_stack([votes, votes])).diagnostics_
+        doubled = fs.LabelModel(method="triplet").fit(np.column_stack([votes, votes])).diagnostics_
     assert doubled.fit_test.effective_sources == pytest.approx(5, abs=0.1)
     votes, rng = draw([0.75] * 12).votes.codes.copy(), np.random.default_rng(1)
     for j in (1, 2, 3):
         copied = rng.random(4_000) < 0.9
         votes[copied, j] = votes[copied, 0]
-    assert fs.LabelModel(method="triplet_mean").fit(votes).diagnostics_.fit_test.effective_sources < 8
+    assert fs.LabelModel(method="triplet").fit(votes).diagnostics_.fit_test.effective_sources < 8
 
 
 def test_three_sources_have_no_test():
-    found = fs.LabelModel(method="triplet_mean").fit(draw([0.95, 0.7, 0.6]).votes).diagnostics_
+    found = fs.LabelModel(method="triplet").fit(draw([0.95, 0.7, 0.6]).votes).diagnostics_
     assert found.fit_test is None
     assert "too little to test" in str(found.verdict)
 
@@ -93,7 +93,7 @@ def test_useless_and_adversarial_sources_are_named(method):
 
 def test_a_verdict_for_unequal_sources_is_to_use_the_model_and_is_true():
     sample = draw([0.95, 0.6, 0.6, 0.6, 0.6], n=10_000)
-    model = fs.LabelModel(method="triplet_mean").fit(sample.votes)
+    model = fs.LabelModel(method="triplet").fit(sample.votes)
     verdict = model.diagnostics_.verdict
     truth = model.score(sample.votes, sample.y) - fs.MajorityVote().fit(sample.votes).score(
         sample.votes, sample.y
@@ -104,19 +104,19 @@ def test_a_verdict_for_unequal_sources_is_to_use_the_model_and_is_true():
 
 
 def test_a_verdict_for_equal_sources_is_that_majority_vote_will_do():
-    verdict = fs.LabelModel(method="triplet_mean").fit(draw([0.75] * 5).votes).diagnostics_.verdict
+    verdict = fs.LabelModel(method="triplet").fit(draw([0.75] * 5).votes).diagnostics_.verdict
     assert not verdict.use_model
     assert "about equally good" in str(verdict)
     sparse = draw([0.8, 0.7, 0.7, 0.75], coverage=0.15, n=100_000).votes
     assert "0.6 votes on average" in str(
-        fs.LabelModel(method="triplet_mean").fit(sparse).diagnostics_.verdict
+        fs.LabelModel(method="triplet").fit(sparse).diagnostics_.verdict
     )
 
 
 def test_a_wrong_balance_is_in_the_verdict():
     votes = draw([0.95, 0.9, 0.9, 0.85], class_balance=[0.9, 0.1]).votes
     with pytest.warns(SourceWarning, match="do not fit"):
-        model = fs.LabelModel(method="triplet_mean").fit(votes)
+        model = fs.LabelModel(method="triplet").fit(votes)
     assert "class balance does not fit" in str(model.diagnostics_.verdict)
     assert str(model.diagnostics_.verdict).startswith("Unproven")
     assert len(model.diagnostics_.clipped) > 2
@@ -124,6 +124,6 @@ def test_a_wrong_balance_is_in_the_verdict():
 
 def test_diagnostics_need_a_fit_and_belong_to_it():
     with pytest.raises(NotFittedError):
-        fs.LabelModel(method="triplet_mean").diagnostics_  # noqa: B018
-    model = fs.LabelModel(method="triplet_mean").fit(draw([0.9, 0.8, 0.7, 0.6]).votes)
+        fs.LabelModel(method="triplet").diagnostics_  # noqa: B018
+    model = fs.LabelModel(method="triplet").fit(draw([0.9, 0.8, 0.7, 0.6]).votes)
     assert model.set_params(method="covariance").diagnostics_.method == "triplet_mean"

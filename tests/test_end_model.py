@@ -34,7 +34,7 @@ def data():
 
 def test_learns_from_votes_what_gold_would_teach(data):
     X, votes, y = data
-    weak = fs.WeaklySupervisedClassifier(LogisticRegression(), fs.LabelModel(method="triplet_mean"))
+    weak = fs.WeaklySupervisedClassifier(LogisticRegression(), fs.LabelModel(method="triplet"))
     weak.fit(X, votes)
     X_new, _, y_new = draw(seed=7)
     gold = LogisticRegression().fit(X, y)
@@ -48,7 +48,7 @@ def test_soft_labels_are_the_expected_loss(data):
     """The gradient of the expected log loss of the soft labels vanishes at what was learned."""
     X, votes, _ = data
     weak = fs.WeaklySupervisedClassifier(
-        LogisticRegression(C=1e8, tol=1e-10, max_iter=1_000), fs.LabelModel(method="triplet_mean")
+        LogisticRegression(C=1e8, tol=1e-10, max_iter=1_000), fs.LabelModel(method="triplet")
     ).fit(X, votes)
     labels = weak.label_model_.predict_proba(votes)[weak.rows_]
     gap = weak.predict_proba(X[weak.rows_])[:, 1] - labels[:, 1]

@@ -304,12 +304,12 @@ def test_every_kind_of_fit_says_who_did_not_vote():
     chain = fs.DependencyGraph.chain(2, 4)
     clips = fs.datasets.simulate_graph(2_000, chain, 0.75, random_state=rng).votes
     explained = [
-        fs.LabelModel(method="triplet_mean").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="triplet").fit(binary).explain([1, -1, 1, -1]),
         fs.LabelModel(method="covariance").fit(binary).explain([1, -1, 1, -1]),
-        fs.LabelModel(method="consensus").fit(binary).explain([1, -1, 1, -1]),
-        fs.LabelModel(method="anchored").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="weighted").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="anchored_em").fit(binary).explain([1, -1, 1, -1]),
         fs.LabelModel(graph).fit(binary).explain([1, -1, 1, -1]),
-        fs.LabelModel(method="refined").fit(three).explain([2, -1, 2, -1]),
+        fs.LabelModel(method="em").fit(three).explain([2, -1, 2, -1]),
         fs.LabelModel(chain).fit(clips).explain([1, -1, 1, -1, 0, 0, 0, 0], task=0),
     ]
     for why in explained:

@@ -41,7 +41,7 @@ def test_parts_are_read_one_after_the_other(folder):
 
 
 def test_a_fit_over_a_folder_is_a_fit_in_memory(folder):
-    model = fs.LabelModel(method="triplet_mean")
+    model = fs.LabelModel(method="triplet")
     chunks = fs.VoteChunks(open_votes(folder, item=False))
     by_parts = np.concatenate(list(model.fit(chunks).predict_proba(chunks)))
     names = [f"s{j}" for j in range(4)]

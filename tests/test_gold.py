@@ -95,8 +95,8 @@ def test_known_labels_settle_signs_that_are_open():
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(4_000, [0.8, 0.8, 0.7, 0.2, 0.2, 0.3], random_state=rng)
     with pytest.raises(NotIdentifiableError):
-        fs.LabelModel(method="triplet_mean").fit(sample.votes)
-    model = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=some_known(sample.y, 20, rng))
+        fs.LabelModel(method="triplet").fit(sample.votes)
+    model = fs.LabelModel(method="triplet").fit(sample.votes, gold=some_known(sample.y, 20, rng))
     assert model.score(sample.votes, sample.y) > 0.9
 
 
@@ -116,8 +116,8 @@ def test_many_known_labels_outweigh_a_wrong_model():
     copies = [np.where(rng.random(4_000) < 0.95, shared, 1 - shared) for _ in range(4)]
     good = [np.where(rng.random(4_000) < 0.85, y, 1 - y) for _ in range(2)]
     votes = np.column_stack([*copies, *good])
-    fooled = fs.LabelModel(method="triplet_mean").fit(votes)
-    told = fs.LabelModel(method="triplet_mean").fit(votes, gold=np.where(np.arange(4_000) < 2_000, y, -1))
+    fooled = fs.LabelModel(method="triplet").fit(votes)
+    told = fs.LabelModel(method="triplet").fit(votes, gold=np.where(np.arange(4_000) < 2_000, y, -1))
     assert fooled.accuracies_[0] > 0.9
     assert told.accuracies_[0] < fooled.accuracies_[0] - 0.05
     assert told.score(votes, y) > fooled.score(votes, y)
@@ -127,10 +127,10 @@ def test_the_balance_joins_votes_and_known_labels_unless_it_was_given():
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(2_000, [0.8, 0.75, 0.7, 0.8], class_balance=[0.8, 0.2], random_state=rng)
     gold = some_known(sample.y, 100, rng)
-    model = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=gold)
+    model = fs.LabelModel(method="triplet").fit(sample.votes, gold=gold)
     assert model.class_balance_[1] == pytest.approx(0.2, abs=0.05)
     assert "known labels" in model.diagnostics_.class_balance
-    given = fs.LabelModel(method="triplet_mean", class_balance=[0.7, 0.3]).fit(sample.votes, gold=gold)
+    given = fs.LabelModel(method="triplet", class_balance=[0.7, 0.3]).fit(sample.votes, gold=gold)
     np.testing.assert_array_equal(given.class_balance_, [0.7, 0.3])
 
 
@@ -139,7 +139,7 @@ def test_intervals_shrink_with_known_labels():
     sample = fs.datasets.simulate(1_000, [0.8, 0.75, 0.7], random_state=rng)
     few, many = (
         np.diff(
-            fs.LabelModel(method="triplet_mean")
+            fs.LabelModel(method="triplet")
             .fit(sample.votes, gold=some_known(sample.y, n, rng))
             .accuracies_interval_
         )
@@ -151,23 +151,23 @@ def test_intervals_shrink_with_known_labels():
 def test_gold_of_any_kind_is_read_and_bad_gold_is_located():
     sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
     codes = np.where(np.arange(500) < 50, sample.y, -1)
-    expected = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=codes).predict_proba(sample.votes)
+    expected = fs.LabelModel(method="triplet").fit(sample.votes, gold=codes).predict_proba(sample.votes)
     for gold in (
         np.where(codes < 0, np.nan, codes),
         [None if c < 0 else int(c) for c in codes],
         np.ma.masked_array(sample.y, codes < 0),
     ):
-        model = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=gold)
+        model = fs.LabelModel(method="triplet").fit(sample.votes, gold=gold)
         np.testing.assert_array_equal(model.predict_proba(sample.votes), expected)
-    nothing = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=np.full(500, -1))
+    nothing = fs.LabelModel(method="triplet").fit(sample.votes, gold=np.full(500, -1))
     np.testing.assert_array_equal(
         nothing.predict_proba(sample.votes),
-        fs.LabelModel(method="triplet_mean").fit(sample.votes).predict_proba(sample.votes),
+        fs.LabelModel(method="triplet").fit(sample.votes).predict_proba(sample.votes),
     )
     with pytest.raises(VotesError, match=r"gold\[3\]: the vote 7 is outside"):
-        fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=np.where(np.arange(500) == 3, 7, codes))
+        fs.LabelModel(method="triplet").fit(sample.votes, gold=np.where(np.arange(500) == 3, 7, codes))
     with pytest.raises(VotesError, match="gold has 3 labels"):
-        fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=[1, 0, 1])
+        fs.LabelModel(method="triplet").fit(sample.votes, gold=[1, 0, 1])
 
 
 def test_weights_count_known_items_too():
@@ -175,15 +175,15 @@ def test_weights_count_known_items_too():
     sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=rng)
     gold = some_known(sample.y, 50, rng)
     tripled = fs.Votes(np.tile(sample.votes.codes, (3, 1)), (0, 1))
-    a = fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=gold, sample_weight=3)
-    b = fs.LabelModel(method="triplet_mean").fit(tripled, gold=np.tile(gold, 3))
+    a = fs.LabelModel(method="triplet").fit(sample.votes, gold=gold, sample_weight=3)
+    b = fs.LabelModel(method="triplet").fit(tripled, gold=np.tile(gold, 3))
     np.testing.assert_allclose(a.accuracies_, b.accuracies_, rtol=1e-9)
 
 
 def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], random_state=rng)
-    model = fs.LabelModel(method="triplet_mean").fit(
+    model = fs.LabelModel(method="triplet").fit(
         sample.votes[:1_000], gold=some_known(sample.y[:1_000], 50, rng)
     )
     model.save(tmp_path / "m.fsq")
@@ -191,7 +191,7 @@ def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
         later.partial_fit(sample.votes[1_000:])
         assert later.score(sample.votes, sample.y) > 0.9
         assert "known labels" in later.diagnostics_.class_balance
-    fresh = fs.LabelModel(method="triplet_mean").fit(sample.votes)
+    fresh = fs.LabelModel(method="triplet").fit(sample.votes)
     assert fresh.score(sample.votes, sample.y) < 0.2
 
 
@@ -225,9 +225,9 @@ def test_a_few_labels_do_no_harm(n_known):
     for seed in range(40):
         sample = fs.datasets.simulate(400, [0.85, 0.75, 0.7, 0.65], coverage=0.7, random_state=seed)
         gold = np.where(np.arange(400) < n_known, sample.y, -1)
-        without.append(fs.LabelModel(method="triplet_mean").fit(sample.votes).score(sample.votes, sample.y))
+        without.append(fs.LabelModel(method="triplet").fit(sample.votes).score(sample.votes, sample.y))
         with_labels.append(
-            fs.LabelModel(method="triplet_mean").fit(sample.votes, gold=gold).score(sample.votes, sample.y)
+            fs.LabelModel(method="triplet").fit(sample.votes, gold=gold).score(sample.votes, sample.y)
         )
     assert np.mean(with_labels) > np.mean(without) - 0.005
     assert min(with_labels) > 0.6

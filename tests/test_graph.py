@@ -164,21 +164,21 @@ def test_groups_units_and_separation_agree_with_networkx(graph):
     whole.add_edges_from(graph.source_edges)
     for task, truth in enumerate(truths):
         rest = whole.subgraph(set(whole) - {truth})
-        parts = graph.separated_by(task)
+        parts = graph._separated_by(task)
         assert parts.shape == (graph.n_sources,)
         assert sorted(set(parts.tolist())) == list(range(parts.max() + 1))
         assert same_partition(parts, nx.connected_components(rest))
-        assert graph.neighbours(task) == tuple(sorted(t for kind, t in filter_truths(whole[truth])))
+        assert graph.neighbors(task) == tuple(sorted(t for kind, t in filter_truths(whole[truth])))
     sources = nx_of(nx, graph.n_sources, graph.source_edges)
-    assert same_partition(graph.groups, nx.connected_components(sources))
+    assert same_partition(graph._groups, nx.connected_components(sources))
     dependent = [part for part in nx.connected_components(sources) if len(part) > 1]
-    assert [{s for clique in unit.cliques for s in clique} for unit in graph.units] == sorted(
+    assert [{s for clique in unit.cliques for s in clique} for unit in graph._units] == sorted(
         dependent, key=min
     )
-    for unit, part in zip(graph.units, sorted(dependent, key=min), strict=True):
+    for unit, part in zip(graph._units, sorted(dependent, key=min), strict=True):
         check_junction_tree(unit, part)
         assert all(any({a, b} <= set(c) for c in unit.cliques) for a, b in sources.subgraph(part).edges)
-    check_junction_tree(graph.task_tree, set(range(graph.n_tasks)))
+    check_junction_tree(graph._task_tree, set(range(graph.n_tasks)))
 
 
 def filter_truths(nodes):
@@ -193,7 +193,7 @@ def same_partition(numbers, parts):
 
 @given(graphs())
 def test_groups_are_numbered_by_their_lowest_source(graph):
-    firsts = [int(np.flatnonzero(graph.groups == g)[0]) for g in range(graph.groups.max() + 1)]
+    firsts = [int(np.flatnonzero(graph._groups == g)[0]) for g in range(graph._groups.max() + 1)]
     assert firsts == sorted(firsts)
 
 
@@ -205,7 +205,7 @@ def test_every_source_is_on_the_task_that_lists_it(graph):
 
 
 def test_a_square_of_sources_is_triangulated():
-    (unit,) = DependencyGraph(6, source_edges=[(1, 2), (2, 4), (4, 5), (1, 5)]).units
+    (unit,) = DependencyGraph(6, source_edges=[(1, 2), (2, 4), (4, 5), (1, 5)])._units
     assert unit.cliques == ((2, 4, 5), (1, 2, 5))
     assert unit.separators == ((), (2, 5))
 
@@ -213,9 +213,9 @@ def test_a_square_of_sources_is_triangulated():
 def test_cached_arrays_cannot_be_written():
     graph = DependencyGraph(3, source_edges=[(0, 1)])
     with pytest.raises(ValueError, match="read-only"):
-        graph.groups[0] = 7
-    graph.separated_by(0)[0] = 7  # fresh each time, so it belongs to the caller
-    assert graph.separated_by(0).tolist() == [0, 0, 1]
+        graph._groups[0] = 7
+    graph._separated_by(0)[0] = 7  # fresh each time, so it belongs to the caller
+    assert graph._separated_by(0).tolist() == [0, 0, 1]
 
 
 # ---------------------------------------------------------------------- construction
@@ -241,7 +241,7 @@ def test_chain():
     graph = DependencyGraph.chain(3, 2, source_edges=[(1, 0)])
     assert graph == DependencyGraph(6, 3, task_edges=[(0, 1), (1, 2)], source_edges=[(0, 1), (2, 3), (4, 5)])
     assert graph.stacked_shape == (3, 2)
-    assert graph.neighbours(1) == (0, 2)
+    assert graph.neighbors(1) == (0, 2)
     assert DependencyGraph.chain(1, 4) == DependencyGraph(4)
 
 
@@ -257,9 +257,9 @@ def test_grid():
     graph = DependencyGraph.grid(2, 3, 2)
     assert graph.task_edges == tuple(sorted(grid_edges(2, 3)))
     assert graph.stacked_shape == (6, 2)
-    assert graph.task_tree.width == 2
+    assert graph._task_tree.width == 2
     assert DependencyGraph.grid(1, 1, 3) == DependencyGraph(3)
-    assert DependencyGraph.grid(12, 30, 1).task_tree.width == 12
+    assert DependencyGraph.grid(12, 30, 1)._task_tree.width == 12
 
 
 def test_trivial_means_one_task_and_no_edges():
@@ -271,14 +271,14 @@ def test_trivial_means_one_task_and_no_edges():
 
 def test_disconnected_tasks_are_independent():
     graph = DependencyGraph(6, 3, task_edges=[(0, 1)])
-    assert graph.task_tree.parents.count(-1) == 2
-    assert graph.separated_by(0).tolist() == [2, 3, 0, 0, 1, 1]
+    assert graph._task_tree.parents.count(-1) == 2
+    assert graph._separated_by(0).tolist() == [2, 3, 0, 0, 1, 1]
 
 
 def test_a_chain_of_ten_thousand_tasks():
     graph = DependencyGraph.chain(10_000, 3, source_edges=[(0, 1)])
-    assert (graph.task_tree.width, len(graph.units)) == (1, 10_000)
-    parts = graph.separated_by(5_000)
+    assert (graph._task_tree.width, len(graph._units)) == (1, 10_000)
+    parts = graph._separated_by(5_000)
     assert parts.max() == 3  # before, after, the pair, the third source
     ElementTree.fromstring(graph.to_svg())
     assert len(graph.describe().splitlines()) < 30
@@ -383,8 +383,8 @@ BAD = {
         lambda: Wrong.chain(3, 2, [(0, 2)]),
         r"there is no source 2 within a task; with 2 sources within a task positions are 0 to 1"),
     "sources of no task": (lambda: Wrong(3).sources_of(1), r"task: there is no task 1"),
-    "neighbours of no task": (lambda: Wrong(3).neighbours(-1), r"there is no task -1"),
-    "separated by no task": (lambda: Wrong(3).separated_by(True), r"True is no whole number"),
+    "neighbours of no task": (lambda: Wrong(3).neighbors(-1), r"there is no task -1"),
+    "separated by no task": (lambda: Wrong(3)._separated_by(True), r"True is no whole number"),
 }  # fmt: skip
 
 
@@ -396,7 +396,7 @@ def test_bad_input_is_refused_in_words(case):
 
 
 def test_four_dependent_sources_are_accepted():
-    (unit,) = DependencyGraph(5, source_edges=clique(0, 1, 3, 4)).units
+    (unit,) = DependencyGraph(5, source_edges=clique(0, 1, 3, 4))._units
     assert unit == JunctionTree(((0, 1, 3, 4),), (-1,), ((),))
 
 
@@ -414,13 +414,13 @@ def test_round_trips(graph):
     ):
         assert other == graph
         assert hash(other) == hash(graph)
-        assert other.units == graph.units
-        assert np.array_equal(other.groups, graph.groups)
+        assert other._units == graph._units
+        assert np.array_equal(other._groups, graph._groups)
 
 
 def test_what_was_computed_is_not_part_of_the_value():
     used, fresh = DependencyGraph.chain(3, 3), DependencyGraph.chain(3, 3)
-    used.groups, used.sources_of(0), used.separated_by(1)
+    used._groups, used.sources_of(0), used._separated_by(1)
     assert used == fresh
     assert hash(used) == hash(fresh)
     assert pickle.dumps(used) == pickle.dumps(fresh)
@@ -450,7 +450,7 @@ def test_scikit_learn_clones_it_as_a_parameter():
     graph = DependencyGraph.chain(3, 3)
     cloned = clone(Model(graph)).graph
     assert cloned == graph
-    assert cloned.task_tree == graph.task_tree
+    assert cloned._task_tree == graph._task_tree
 
 
 def described(**changes):

@@ -214,7 +214,7 @@ def test_one_or_two_groups_need_a_lopsided_balance(edges):
     with pytest.raises(OptionError, match="signs= has no part"):
         fit_exactly(model, graph, signs={0: -1})
     with pytest.raises(OptionError, match="triplets= has no part"):
-        fit_exactly(model, graph, method="triplet", triplets=[(0, 1, 2)])
+        fit_exactly(model, graph, method=fs.solvers.Triplet("best"), triplets=[(0, 1, 2)])
 
 
 def test_known_labels_stand_in_for_a_balance():
@@ -233,7 +233,7 @@ def with_parameters(model: Model, graph: fs.DependencyGraph) -> fs.LabelModel:
     tables = model.confusion()
     weights = np.log(tables[:, 1]) - np.log(tables[:, 0])
     units = []
-    for tree in graph.units:
+    for tree in graph._units:
         sources, _, table = next(group for group in model.groups if tree.cliques[0][0] in group[0])
         for clique, separator in zip(tree.cliques, tree.separators, strict=True):
             axes = tuple(sources.index(i) for i in clique)
@@ -244,7 +244,7 @@ def with_parameters(model: Model, graph: fs.DependencyGraph) -> fs.LabelModel:
     fitted = fs.LabelModel(graph)
     fitted._remember((0, 1), None, tuple(map(str, range(graph.n_sources))))
     fitted.graph_, fitted.temper_ = graph, 1.0
-    cliques = tuple(margin(model.truths, clique) for clique in graph.task_tree.cliques)
+    cliques = tuple(margin(model.truths, clique) for clique in graph._task_tree.cliques)
     keep_parameters(fitted, model.balance(), tables, weights, tuple(units), cliques)
     return fitted
 
@@ -503,7 +503,7 @@ def test_a_graph_survives_a_file(frames, tmp_path, options):
 
 def test_scikit_learn_can_handle_graphs(frames):
     graph, votes, _ = frames
-    model = fs.LabelModel(graph, method="triplet_median")
+    model = fs.LabelModel(graph, method=fs.solvers.Triplet("median"))
     assert clone(model).graph == graph
     assert clone(model).get_params() == model.get_params()
     fitted = pickle.loads(pickle.dumps(model.fit(votes)))
@@ -737,7 +737,7 @@ def test_given_triplets_need_not_judge_helpers():
     graph = graph_of(*GRAPHS["chain, two a task"])
     model = random_model(np.random.default_rng(2), 3, *GRAPHS["chain, two a task"])
     triplets = [(0, 1, 2), (2, 3, 4), (4, 5, 3)]
-    assert_exact(model, fit_exactly(model, graph, method="triplet", triplets=triplets), graph)
+    assert_exact(model, fit_exactly(model, graph, method=fs.solvers.Triplet("best"), triplets=triplets), graph)
 
 
 def test_errors_persist_under_a_given_joint_table_too():
@@ -790,9 +790,9 @@ def test_triplets_that_no_truth_separates_are_refused():
     graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
     votes = fs.datasets.simulate(2_000, [0.8] * 6, random_state=0).votes
     good = [(0, 2, 3), (1, 4, 5)]
-    fs.LabelModel(graph, method="triplet", triplets=good).fit(votes)
+    fs.LabelModel(graph, method=fs.solvers.Triplet("best"), triplets=good).fit(votes)
     with pytest.raises(OptionError, match="which the truth of no task separates"):
-        fs.LabelModel(graph, method="triplet", triplets=[*good, (0, 1, 2)]).fit(votes)
+        fs.LabelModel(graph, method=fs.solvers.Triplet("best"), triplets=[*good, (0, 1, 2)]).fit(votes)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_options_that_name_sources_follow_them(sample):
 
 def test_where_the_others_do_not_suffice(sample):
     three = sample.votes.of_sources([0, 1, 2])
-    found = leave_one_out(fs.LabelModel(method="triplet_mean").fit(three), three)
+    found = leave_one_out(fs.LabelModel(method="triplet").fit(three), three)
     assert np.isnan(found.changed).all()
     majority = leave_one_out(fs.MajorityVote().fit(three), three, sample.y)
     assert np.isfinite(majority.changed).all()
@@ -99,7 +99,7 @@ def test_learning_curves_settle(sample):
 
 
 def test_the_same_generator_gives_the_same_curve(sample):
-    model = fs.LabelModel(method="triplet_mean").fit(sample.votes)
+    model = fs.LabelModel(method="triplet").fit(sample.votes)
     first, second = (
         learning_curve(model, sample.votes, random_state=7, sizes=[100, 1_000], repeats=2) for _ in range(2)
     )

@@ -67,17 +67,17 @@ def test_methods_and_sources_without_a_formula_have_no_interval():
             fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes).accuracies_interval_
         ).all()
     with pytest.warns(SourceWarning):
-        model = fs.LabelModel(method="triplet_mean").fit(np.column_stack([votes, np.full(400, -1)]))
+        model = fs.LabelModel(method="triplet").fit(np.column_stack([votes, np.full(400, -1)]))
     assert np.isnan(model.accuracies_interval_[5]).all()
     assert np.isfinite(model.accuracies_interval_[:5]).all()
 
 
 def test_intervals_belong_to_the_fit_and_need_one():
     with pytest.raises(NotFittedError):
-        fs.LabelModel(method="triplet_mean").accuracies_interval_  # noqa: B018
+        fs.LabelModel(method="triplet").accuracies_interval_  # noqa: B018
     model = fs.LabelModel(method="covariance").fit(fittable_votes(0))
     first = model.accuracies_interval_
-    model.set_params(method="triplet_mean", screen=3.0)
+    model.set_params(method="triplet", screen=3.0)
     np.testing.assert_array_equal(model.accuracies_interval_, first)
     assert (first[:, 0] <= model.accuracies_).all()
     assert (model.accuracies_ <= first[:, 1]).all()

@@ -173,7 +173,7 @@ def test_few_votes_and_the_switch_do_not_import_numba():
     code = """
 import os, sys, numpy as np, flyingsquid as fs
 votes = np.random.default_rng(0).integers(-1, 2, (2_000, 30), dtype=np.int8)
-fs.LabelModel(method="triplet_mean").fit(votes).predict_proba(votes)
+fs.LabelModel(method="triplet").fit(votes).predict_proba(votes)
 os.environ["FLYINGSQUID_FAST"] = "0"
 fs.Moments.of(np.tile(votes, (100, 1)))
 print("numba" in sys.modules)

@@ -62,7 +62,7 @@ def test_exact_moments_give_exact_parameters(method, p, adversarial):
 @pytest.mark.parametrize("p", [0.05, 0.2, 0.8, 0.95])
 def test_independencies_are_exact_too(p):
     star = Star(np.array([0.9, 0.3]), np.array([0.5, 1.0]), p)
-    model = fit_exactly(star, method="independencies")
+    model = fit_exactly(star, method="marginal")
     np.testing.assert_allclose(model.accuracies_, star.accuracies, atol=1e-10)
 
 
@@ -78,7 +78,7 @@ def test_fitted_posteriors_equal_enumeration_on_200_random_models():
 def test_given_triplets_by_name_or_position():
     star = Star.random(np.random.default_rng(0), 4)
     for triplets in ([(0, 1, 2), (1, 2, 3)], [("source 0", 1, "source 2"), (1, 2, 3)]):
-        model = fit_exactly(star, method="triplet", triplets=triplets)
+        model = fit_exactly(star, method=fs.solvers.Triplet("best"), triplets=triplets)
         np.testing.assert_allclose(model.accuracies_, star.accuracies, atol=1e-10)
 
 
@@ -219,7 +219,7 @@ def test_split_counted_and_merged_is_the_batch_fit(seed, cuts):
     votes = fittable_votes(seed)
     parts = np.split(votes, sorted(cuts))
     batch = fit(votes)
-    merged = fs.LabelModel(method="triplet_mean").fit_moments(
+    merged = fs.LabelModel(method="triplet").fit_moments(
         sum(fs.Moments.of(part) for part in parts if len(part))
     )
     assert merged.moments_ == batch.moments_
@@ -230,7 +230,7 @@ def test_split_counted_and_merged_is_the_batch_fit(seed, cuts):
 @given(seed=seeds)
 def test_partial_fit_adds_up_to_fit(seed):
     votes = fittable_votes(seed)
-    model = fs.LabelModel(method="triplet_mean")
+    model = fs.LabelModel(method="triplet")
     for part in np.array_split(votes, 4):
         with contextlib.suppress(NotIdentifiableError), warnings.catch_warnings():
             warnings.simplefilter("ignore", SourceWarning)  # a part may not determine much yet
@@ -450,7 +450,7 @@ def test_class_balance_that_cannot_be_used():
             model.partial_fit(GOOD)
         assert "estimated from votes" in model.fit(GOOD).diagnostics_.class_balance
     with pytest.raises(OptionError, match="class_balance='guess' is unknown; pass 'uniform', 'estimate'"):
-        fs.LabelModel(method="triplet_mean", class_balance="guess").fit(GOOD)
+        fs.LabelModel(method="triplet", class_balance="guess").fit(GOOD)
 
 
 def test_predict_refuses_other_sources():
@@ -468,12 +468,12 @@ def test_predict_refuses_other_sources():
 def test_predict_before_fit_is_scikit_learns_error_and_ours():
     for error in (NotFittedError, SklearnNotFittedError, fs.FlyingSquidError, AttributeError):
         with pytest.raises(error, match="not fitted yet"):
-            fs.LabelModel(method="triplet_mean").predict(GOOD)
+            fs.LabelModel(method="triplet").predict(GOOD)
 
 
 def test_fit_moments_takes_moments():
     with pytest.raises(OptionError, match="votes go to fit"):
-        fs.LabelModel(method="triplet_mean").fit_moments(GOOD)
+        fs.LabelModel(method="triplet").fit_moments(GOOD)
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
@@ -485,7 +485,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 
 
 def test_partial_fit_keeps_counts_that_do_not_suffice_yet():
-    model = fs.LabelModel(method="triplet_mean")
+    model = fs.LabelModel(method="triplet")
     with pytest.raises(NotIdentifiableError):
         model.partial_fit([[0, -1, -1]])
     with pytest.raises(NotFittedError):
@@ -504,7 +504,7 @@ def test_partial_fit_does_not_count_twice_after_a_wrong_option():
 def test_a_failed_partial_fit_leaves_the_last_fit_whole():
     model = fit(GOOD)
     before = (model.moments_, model.accuracies_interval_, str(model.summary()))
-    model.set_params(method="independencies")
+    model.set_params(method="marginal")
     with pytest.raises(NotIdentifiableError):
         model.partial_fit(GOOD)
     assert (model.moments_, str(model.summary())) == (before[0], before[2])
@@ -519,7 +519,7 @@ def test_results_cannot_be_changed_by_accident():
 
 def test_counts_of_nothing_are_refused():
     counts = fs.Moments.of(GOOD)
-    for model in (fs.LabelModel(method="triplet_mean"), fs.MajorityVote()):
+    for model in (fs.LabelModel(method="triplet"), fs.MajorityVote()):
         with pytest.raises(NotIdentifiableError, match="no items"):
             model.fit_moments(counts - counts)
         with pytest.raises(OptionError, match="takes Moments"):
@@ -528,12 +528,12 @@ def test_counts_of_nothing_are_refused():
 
 def test_the_warning_points_at_the_caller():
     silent = np.column_stack([GOOD, np.full(400, -1)])
-    for train in (fs.LabelModel(method="triplet_mean").fit, fs.LabelModel(method="triplet_mean").partial_fit):
+    for train in (fs.LabelModel(method="triplet").fit, fs.LabelModel(method="triplet").partial_fit):
         with pytest.warns(SourceWarning) as caught:
             train(silent)
         assert caught[0].filename == __file__
     with pytest.warns(SourceWarning) as caught:
-        fs.LabelModel(method="triplet_mean").fit_moments(fs.Moments.of(silent))
+        fs.LabelModel(method="triplet").fit_moments(fs.Moments.of(silent))
     assert caught[0].filename == __file__
 
 
@@ -604,7 +604,7 @@ def test_diagnostics_say_what_was_done():
     assert model.diagnostics_.reason == ""
     assert fit(GOOD, method="auto", screen=0.0).diagnostics_.reason == "the mean over all triplets"
     assert model.diagnostics_.class_balance == "even, the default of the method"
-    assert fit(GOOD, method="triplet").diagnostics_.reason == ""
+    assert fit(GOOD, method=fs.solvers.Triplet("best")).diagnostics_.reason == ""
     used, skipped = model.diagnostics_.triplets_used, model.diagnostics_.triplets_skipped
     np.testing.assert_array_equal(used + skipped, 6)  # 4 choose 2
 
@@ -613,7 +613,7 @@ def test_diagnostics_say_what_was_done():
 
 
 def test_scikit_learn_conventions_hold():
-    model = fs.LabelModel(method="triplet_median", class_balance=[0.3, 0.7])
+    model = fs.LabelModel(method=fs.solvers.Triplet("median"), class_balance=[0.3, 0.7])
     assert clone(model).get_params() == model.get_params()
     assert model.set_params(screen=2.0).screen == 2.0
     assert not [name for name in vars(model) if name.endswith("_")]
@@ -625,7 +625,7 @@ def test_scikit_learn_conventions_hold():
 
 def test_a_grid_search_over_the_method_runs():
     sample = fs.datasets.simulate(300, [0.9, 0.8, 0.7, 0.8], random_state=0)
-    search = GridSearchCV(fs.LabelModel(method="triplet_mean"), {"method": TRIPLET_METHODS}, cv=3)
+    search = GridSearchCV(fs.LabelModel(method="triplet"), {"method": TRIPLET_METHODS}, cv=3)
     for votes in (sample.votes.codes, sample.votes, fs.Votes.from_sparse(csr_array(sample.votes.codes + 1))):
         search.fit(votes, sample.y)
         assert search.best_params_["method"] in TRIPLET_METHODS

@@ -168,7 +168,7 @@ def test_it_is_the_new_model(sample):
     votes, _ = sample
     ours = fitted(votes[:, :4], class_balance=[0.4, 0.6])
     new = fs.LabelModel(
-        method="triplet_mean", screen=0, signs=dict.fromkeys(range(4), 1), class_balance=[0.4, 0.6]
+        method="triplet", screen=0, signs=dict.fromkeys(range(4), 1), class_balance=[0.4, 0.6]
     ).fit(fs.Votes.from_signed(votes[:, :4]))
     signed = fs.Votes.from_signed(votes[:, :4])
     np.testing.assert_allclose(ours.predict_proba(votes[:, :4]), new.predict_proba(signed), atol=1e-12)
@@ -234,7 +234,7 @@ def test_a_seed_draws_triplets_and_none_takes_the_best(sample):
     assert drawn[0] == drawn[1]
     assert len({tuple(values) for values in drawn}) > 1
     best = fitted(votes, options={"triplet_seed": None}, solve_method="triplet")
-    new = fs.LabelModel(method="triplet", screen=0, signs=dict.fromkeys(range(5), 1))
+    new = fs.LabelModel(method=fs.solvers.Triplet("best"), screen=0, signs=dict.fromkeys(range(5), 1))
     new.fit(fs.Votes.from_signed(votes))
     np.testing.assert_allclose(best.estimated_accuracies(), new.coverage_ * new.accuracies_)
 

@@ -144,7 +144,7 @@ def test_one_versus_rest_is_one_table():
 def test_a_binary_method_names_the_reduction():
     codes, _ = ManyStar.random(np.random.default_rng(0), 5, 3).sample(300, np.random.default_rng(1))
     with pytest.raises(OptionError, match="multiclass='one_vs_rest'"):
-        fs.LabelModel(method="triplet_mean").fit(codes)
+        fs.LabelModel(method="triplet").fit(codes)
     with pytest.raises(OptionError, match="takes a binary method"):
         fs.LabelModel(method="agreement", multiclass="one_vs_rest").fit(codes)
     with pytest.raises(OptionError, match="is unknown; one of native"):

@@ -476,7 +476,7 @@ def test_a_learned_graph_that_leaves_too_little_is_left_out():
     assert caught[0].filename == __file__
     assert model.graph_.is_trivial
     np.testing.assert_array_equal(model.predict_proba(votes), fs.LabelModel().fit(votes).predict_proba(votes))
-    insisting = fs.LabelModel("learn", method="refined").fit(votes)
+    insisting = fs.LabelModel("learn", method="em").fit(votes)
     assert insisting.graph_.source_edges == ((0, 1),)
     with pytest.raises(NotIdentifiableError, match="cannot tell"):
         fs.LabelModel("learn", method="decomposition").fit(votes)
@@ -499,7 +499,7 @@ def test_few_votes_are_not_passed_over():
     np.testing.assert_allclose(model.predict_proba(np.full((1, 8), -1)), 1 / 3)
     voted = (codes >= 0).any(axis=1)
     assert np.mean(model.predict(votes)[voted] == y[voted]) > 0.85
-    insisting = fs.LabelModel(graph, method="refined").fit(votes)
+    insisting = fs.LabelModel(graph, method="em").fit(votes)
     assert np.ptp(insisting.class_balance_) > 0.1
 
 

@@ -94,7 +94,7 @@ def test_a_consistent_method_covers_the_truth():
     truth = np.einsum("k,mkk->m", star.balance, star.confusion[:, :, :3]) / 0.8
     for _ in range(25):
         codes, _ = star.sample(1_500, rng)
-        low, high = fs.LabelModel(method="refined").fit(codes).accuracies_interval_.T
+        low, high = fs.LabelModel(method="em").fit(codes).accuracies_interval_.T
         inside.append((low <= truth) & (truth <= high))
     assert np.mean(inside) > 0.88
 

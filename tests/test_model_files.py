@@ -62,18 +62,18 @@ def test_a_label_model_comes_back_identical(options, tmp_path):
 
 
 def test_a_loaded_model_goes_on_counting(tmp_path):
-    model = fs.LabelModel(method="triplet_mean").fit(VOTES[:200])
+    model = fs.LabelModel(method="triplet").fit(VOTES[:200])
     model.save(tmp_path / "m.fsq")
     again = fs.load(tmp_path / "m.fsq").partial_fit(VOTES[200:])
     np.testing.assert_array_equal(
-        again.predict_proba(VOTES), fs.LabelModel(method="triplet_mean").fit(VOTES).predict_proba(VOTES)
+        again.predict_proba(VOTES), fs.LabelModel(method="triplet").fit(VOTES).predict_proba(VOTES)
     )
 
 
 @pytest.mark.parametrize("labels", [("ham", "spam"), (False, True), (-1, 1), (0.5, 1.5)])
 def test_class_labels_keep_their_types(labels, tmp_path):
     votes = fs.Votes(VOTES.codes, labels)
-    model = fs.LabelModel(method="triplet_mean").fit(votes)
+    model = fs.LabelModel(method="triplet").fit(votes)
     model.save(tmp_path / "m.fsq")
     again = fs.load(tmp_path / "m.fsq")
     assert again.classes_.tolist() == list(labels)
@@ -96,7 +96,7 @@ def test_majority_vote_and_counts_come_back_identical(tmp_path):
 
 
 def test_only_a_fitted_model_is_saved(tmp_path):
-    for model in (fs.LabelModel(method="triplet_mean"), fs.MajorityVote()):
+    for model in (fs.LabelModel(method="triplet"), fs.MajorityVote()):
         with pytest.raises(NotFittedError):
             model.save(tmp_path / "m.fsq")
     assert not list(tmp_path.iterdir())
@@ -217,7 +217,7 @@ def test_a_kind_that_is_not_known_is_refused(tmp_path):
 
 def test_options_that_no_fit_would_take_are_not_saved(tmp_path):
     for wrong in ({"signs": None}, {"triplets": 5}):
-        model = fs.LabelModel(method="triplet_mean").fit(VOTES).set_params(**wrong)
+        model = fs.LabelModel(method="triplet").fit(VOTES).set_params(**wrong)
         with pytest.raises(fs.exceptions.OptionError):
             model.save(tmp_path / "m.fsq")
 
@@ -229,6 +229,6 @@ def test_a_missing_file_is_an_ordinary_error(tmp_path):
 
 def test_warnings_do_not_travel(tmp_path):
     with pytest.warns(SourceWarning):
-        model = fs.LabelModel(method="triplet_mean").fit(np.column_stack([VOTES.codes, np.full(400, -1)]))
+        model = fs.LabelModel(method="triplet").fit(np.column_stack([VOTES.codes, np.full(400, -1)]))
     model.save(tmp_path / "m.fsq")
     assert fs.load(tmp_path / "m.fsq").diagnostics_.silent == ("source 5",)

@@ -97,7 +97,7 @@ def test_arrays_of_any_type(dtype):
 
 
 def test_a_tie_is_no():
-    model = fs.MultiLabelModel(fs.LabelModel(method="triplet_mean")).fit(CUBE)
+    model = fs.MultiLabelModel(fs.LabelModel(method="triplet")).fit(CUBE)
     assert model.predict(np.full((1, 5, 3), -1)).tolist() == [[0, 0, 0]]
 
 
@@ -130,7 +130,7 @@ def test_the_given_model_is_cloned_for_each_label():
 
 def test_every_label_may_have_its_own_model():
     given = {
-        "sports": fs.LabelModel(method="triplet_mean", class_balance=[0.52, 0.48]),
+        "sports": fs.LabelModel(method="triplet", class_balance=[0.52, 0.48]),
         "politics": fs.MajorityVote(),
         "art": None,
     }
@@ -226,7 +226,7 @@ def test_scikit_learn_knows_it():
     samples = [fs.datasets.simulate(600, [0.9, 0.8, 0.7, 0.7], random_state=rng) for _ in range(2)]
     cube = np.stack([s.votes.codes for s in samples], axis=2)
     y = np.stack([s.y for s in samples], axis=1)
-    model = fs.MultiLabelModel(fs.LabelModel(method="triplet_mean"), labels=["a", "b"])
+    model = fs.MultiLabelModel(fs.LabelModel(method="triplet"), labels=["a", "b"])
     assert clone(model).get_params()["labels"] == ["a", "b"]
     assert cross_val_score(model, cube, y).mean() > 0.85
     assert cross_val_score(model, cube, y, scoring="f1_macro").mean() > 0.85
@@ -240,7 +240,7 @@ def test_scikit_learn_knows_it():
 
 
 def test_summary_has_a_row_a_label():
-    even = fs.LabelModel(method="triplet_mean")
+    even = fs.LabelModel(method="triplet")
     given = {"sports": even, "politics": fs.MajorityVote(), "art": even}
     table = fs.MultiLabelModel(given).fit(BY_LABEL).summary().to_dict()
     assert table["label"] == LABELS
@@ -250,7 +250,7 @@ def test_summary_has_a_row_a_label():
     assert table["applies"] == [0.5, None, 0.5]
     assert table["accuracy"][1] is None
     voted = (CUBE[:, :, 0] >= 0).sum(axis=0)
-    expected = np.average(alone(0, method="triplet_mean").accuracies_, weights=voted)
+    expected = np.average(alone(0, method="triplet").accuracies_, weights=voted)
     assert table["accuracy"][0] == pytest.approx(expected)
     assert table["verdict"][1] == ""
 
@@ -361,7 +361,7 @@ def test_a_model_comes_back_identical(options, tmp_path):
 
 def test_failures_and_other_sources_come_back(tmp_path):
     votes = {"chess": NOBODY, "go": fs.Votes.from_classes(CUBE[:, :3, 0], names=list("xyz"))}
-    model = fs.MultiLabelModel(fs.LabelModel(method="triplet_mean"), on_failure="majority").fit(votes)
+    model = fs.MultiLabelModel(fs.LabelModel(method="triplet"), on_failure="majority").fit(votes)
     model.save(tmp_path / "m.fsq")
     again = fs.load(tmp_path / "m.fsq")
     assert again.failures_ == model.failures_
@@ -379,7 +379,7 @@ def test_other_estimators_are_not_kept(tmp_path):
 
 
 def test_whole_files_with_wrong_contents_are_refused(tmp_path):
-    model = fs.MultiLabelModel(fs.LabelModel(method="triplet_mean"), labels=LABELS)
+    model = fs.MultiLabelModel(fs.LabelModel(method="triplet"), labels=LABELS)
     model.fit(CUBE).save(tmp_path / "m.fsq")
     state = read_state(tmp_path / "m.fsq")
     models, options = state.meta["models"], state.meta["options"]

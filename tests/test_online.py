@@ -182,7 +182,7 @@ def test_labels_come_from_the_first_item_on():
 
 
 def test_votes_that_never_determine_anything_keep_their_shares():
-    online = fs.OnlineLabelModel(window=300, method="triplet_mean")
+    online = fs.OnlineLabelModel(window=300, method="triplet")
     labels = feed(online, VOTES[:1_000, :2])
     assert np.isfinite(labels).all()
     assert online.status_.startswith("vote shares: ")
@@ -231,10 +231,10 @@ def test_a_balance_that_comes_with_the_votes_is_the_prior_of_its_chunk():
         )
         for p in (0.2, 0.8)
     ]
-    online = fs.OnlineLabelModel(window=8_000, method="triplet_mean")
+    online = fs.OnlineLabelModel(window=8_000, method="triplet")
     for part in parts:
         labels = online.update(part.votes, class_balance=part.class_balance)
-    batch = fs.LabelModel(method="triplet_mean", class_balance=[0.5, 0.5]).fit_moments(online.moments_)
+    batch = fs.LabelModel(method="triplet", class_balance=[0.5, 0.5]).fit_moments(online.moments_)
     odds = labels[:, 1] / labels[:, 0]
     even = batch.predict_proba(parts[1].votes)
     np.testing.assert_allclose(odds, 4 * even[:, 1] / even[:, 0], rtol=1e-9)
@@ -248,7 +248,7 @@ def test_a_balance_that_comes_with_the_votes_is_the_prior_of_its_chunk():
 
 def test_balances_of_tasks():
     clips = fs.datasets.simulate_graph(2_000, CHAIN, 0.8, random_state=0).votes
-    online = fs.OnlineLabelModel(graph=CHAIN, method="triplet_mean")
+    online = fs.OnlineLabelModel(graph=CHAIN, method="triplet")
     online.update(clips, class_balance=[[0.4, 0.6], [0.5, 0.5], [0.6, 0.4]])
     np.testing.assert_allclose(online.class_balance_, [[0.4, 0.6], [0.5, 0.5], [0.6, 0.4]])
 
@@ -352,7 +352,7 @@ def test_new_classes_of_texts_and_of_votes():
 
 
 def test_a_method_of_two_classes_refuses_a_third_before_anything_is_learned():
-    online = fs.OnlineLabelModel(new_classes="add", method="triplet_mean").partial_fit(VOTES[:300])
+    online = fs.OnlineLabelModel(new_classes="add", method="triplet").partial_fit(VOTES[:300])
     with pytest.raises(OptionError, match="two classes"):
         online.update([[0, 1, 2, 0, 0]])
     assert online.n_seen_ == 300
@@ -447,7 +447,7 @@ def test_the_window_of_its_own_choice_is_nearly_the_best_one(kind):
 
 def test_the_window_shrinks_soon_after_a_sudden_change():
     stream = fs.datasets.simulate_drift(24_000, BEFORE, AFTER, random_state=0)
-    online = fs.OnlineLabelModel("auto", method="triplet_mean")
+    online = fs.OnlineLabelModel("auto", method="triplet")
     feed(online, np.asarray(stream.votes.codes)[:12_000])
     assert online.window_ > 4_000
     online.update(stream.votes[12_000:14_000])
@@ -459,7 +459,7 @@ def test_changes_of_sources_are_found_and_said():
         30_000, [0.86, 0.8, 0.75, 0.7, 0.7], [0.61, 0.8, 0.75, 0.7, 0.7], random_state=3
     )
     for options in ({"window": 2_000}, {"window": "auto"}, {"decay": 0.999}):
-        online = fs.OnlineLabelModel(**options, method="triplet_mean", refresh=250)
+        online = fs.OnlineLabelModel(**options, method="triplet", refresh=250)
         feed(online, np.asarray(stream.votes.codes), 250)
         (change,) = online.changes()
         assert change.source == "source 0"

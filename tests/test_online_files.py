@@ -113,7 +113,7 @@ def test_before_the_first_parameters(tmp_path):
 
 
 def test_a_balance_in_force_is_kept(tmp_path):
-    online = fs.OnlineLabelModel(method="triplet_mean")
+    online = fs.OnlineLabelModel(method="triplet")
     online.update(VOTES[:400], class_balance=[0.2, 0.8])
     online.save(tmp_path / "a")
     np.testing.assert_array_equal(fs.load(tmp_path / "a").update(VOTES[:9]), online.update(VOTES[:9]))
@@ -138,7 +138,7 @@ def damaged(state):
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_a_file_that_does_not_agree_with_itself_is_refused(window, tmp_path):
-    online = fs.OnlineLabelModel(**window, method="triplet_mean").partial_fit(named(VOTES[:350]))
+    online = fs.OnlineLabelModel(**window, method="triplet").partial_fit(named(VOTES[:350]))
     online.save(tmp_path / "good")
     refused = 0
     for name, state in damaged(read_state(tmp_path / "good")):

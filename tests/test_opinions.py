@@ -253,9 +253,9 @@ class TestDefault:
             ({}, {"gold": y}),
         ):
             with pytest.raises(OptionError, match="no part in method='consensus'"):
-                fs.LabelModel(method="consensus", **options).fit(votes, **keywords)
+                fs.LabelModel(method="weighted", **options).fit(votes, **keywords)
         with pytest.raises(OptionError, match="only counts are at hand"):
-            fs.LabelModel(method="anchored").fit_moments(Moments.of(votes))
+            fs.LabelModel(method="anchored_em").fit_moments(Moments.of(votes))
 
 
 class TestParts:
@@ -319,7 +319,7 @@ class TestParts:
         from flyingsquid.io import read_state, write_state
 
         votes, _ = panel(np.random.default_rng(0), 100, [0.8] * 4)
-        fs.LabelModel(method="anchored").fit(votes).save(tmp_path / "model.fsq")
+        fs.LabelModel(method="anchored_em").fit(votes).save(tmp_path / "model.fsq")
         for name, value in (("vote_weights", -1.0), ("logs", 0.5), ("accuracies", 2.0), ("groups", 9)):
             state = read_state(tmp_path / "model.fsq")
             changed = state.arrays[name].copy()
@@ -331,7 +331,7 @@ class TestParts:
 
     def test_labels_are_votes_of_the_fitted_sources(self):
         votes, _ = panel(np.random.default_rng(0), 100, [0.8] * 4)
-        model = fs.LabelModel(method="consensus").fit(votes)
+        model = fs.LabelModel(method="weighted").fit(votes)
         np.testing.assert_allclose(model.predict_proba(np.full((2, 4), -1)), 0.5)
 
 
@@ -371,7 +371,7 @@ class TestWhatWasBroken:
         rng = np.random.default_rng(0)
         votes, _ = panel(rng, 3_000, [0.85] * 6, coverage=0.6, balance=[0.9, 0.1])
         votes[:, 1] = np.where(rng.random(3_000) < 0.9, votes[:, 0], votes[:, 1])
-        model = fs.LabelModel(method="anchored", class_balance=balance).fit(votes)
+        model = fs.LabelModel(method="anchored_em", class_balance=balance).fit(votes)
         rising = [model.predict_proba([[0] * k + [-1] * (6 - k)])[0, 0] for k in range(7)]
         assert (np.diff(rising) > 0).all()
         assert all(c.adds > 0 for c in model.explain([-1, -1, -1, -1, 0, -1]).contributions)
@@ -393,9 +393,9 @@ class TestWhatWasBroken:
         votes, y = panel(rng, 1_000, [0.8] * 20, coverage=0.5)
         votes[:, 19] = -1
         votes[[1, 3, 5], 19] = y[[1, 3, 5]]
-        model = fs.LabelModel(method="anchored").fit(votes)
+        model = fs.LabelModel(method="anchored_em").fit(votes)
         assert model.accuracies_[19] > 0.5
-        fs.LabelModel(method="anchored").fit(votes, sample_weight=np.arange(1_000) % 2)
+        fs.LabelModel(method="anchored_em").fit(votes, sample_weight=np.arange(1_000) % 2)
 
     def test_many_workers_fit_into_memory(self):
         rng = np.random.default_rng(0)

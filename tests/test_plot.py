@@ -118,7 +118,7 @@ def test_blue_bars_are_for_the_label():
     from flyingsquid.plot import plot_explanation
 
     sample = fs.datasets.simulate(800, [0.9, 0.8, 0.7], random_state=0)
-    why = fs.LabelModel(method="triplet_mean").fit(sample.votes).explain([1, 1, 0])
+    why = fs.LabelModel(method="triplet").fit(sample.votes).explain([1, 1, 0])
     axis = plot_explanation(why)
     widths = [patch.get_width() for patch in axis.patches]
     assert sum(widths) == pytest.approx(why.log_odds)

@@ -25,7 +25,7 @@ SRC = str(Path(fs.__file__).parents[1])
 VOTES = fittable_votes(0)
 MODELS = {
     "auto": fs.LabelModel,
-    "triplet_mean": lambda: fs.LabelModel(method="triplet_mean"),
+    "triplet_mean": lambda: fs.LabelModel(method="triplet"),
     "covariance": lambda: fs.LabelModel(method="covariance"),
     "graph": lambda: fs.LabelModel(fs.DependencyGraph(5, source_edges=[(0, 1)])),
     "majority": fs.MajorityVote,
@@ -53,8 +53,8 @@ def test_threads_share_one_fitted_model(make):
 
 
 def test_threads_ask_one_model_for_what_is_computed_when_asked():
-    alone = fs.LabelModel(method="triplet_mean").fit(VOTES).accuracies_interval_
-    model = fs.LabelModel(method="triplet_mean").fit(VOTES)
+    alone = fs.LabelModel(method="triplet").fit(VOTES).accuracies_interval_
+    model = fs.LabelModel(method="triplet").fit(VOTES)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: (model.accuracies_interval_, str(model.diagnostics_)), range(16)))
     assert all(np.array_equal(interval, alone) and text == found[0][1] for interval, text in found)
@@ -73,9 +73,9 @@ def test_fits_in_threads_equal_fits_one_after_the_other(name):
 def _noisy_fits(seed: int) -> None:
     """Fits that have something to say about sources, quietly, as streams and many labels do it."""
     votes = np.column_stack([fittable_votes(seed), np.full(400, -1, np.int8)])
-    fs.OnlineLabelModel(method="triplet_mean", warm_up=10).update(votes)
+    fs.OnlineLabelModel(method="triplet", warm_up=10).update(votes)
     fs.LabelModel().fit(votes[:, :5], gold=votes[:, 0])
-    heard = fs.MultiLabelModel(fs.LabelModel(method="triplet_mean"))
+    heard = fs.MultiLabelModel(fs.LabelModel(method="triplet"))
     with pytest.raises(SourceWarning, match="label 'a'"):  # warnings are errors here
         heard.fit({"a": votes})
 
@@ -86,7 +86,7 @@ def test_fits_in_threads_leave_the_warning_filters_alone():
         list(pool.map(_noisy_fits, range(24)))
     assert list(warnings.filters) == before
     with pytest.warns(SourceWarning):
-        fs.LabelModel(method="triplet_mean").fit(np.column_stack([VOTES, np.full(400, -1, np.int8)]))
+        fs.LabelModel(method="triplet").fit(np.column_stack([VOTES, np.full(400, -1, np.int8)]))
 
 
 # ---------------------------------------------------------------------- processes
@@ -159,13 +159,13 @@ OTHER = fittable_votes(1)
 FITS = {
     "auto": (fs.LabelModel, "fit"),
     "covariance": (lambda: fs.LabelModel(method="covariance"), "fit"),
-    "consensus": (lambda: fs.LabelModel(method="consensus"), "fit"),
+    "consensus": (lambda: fs.LabelModel(method="weighted"), "fit"),
     "many": (lambda: fs.LabelModel(n_classes=3), "fit"),
-    "added": (lambda: fs.LabelModel(method="triplet_mean"), "partial_fit"),
+    "added": (lambda: fs.LabelModel(method="triplet"), "partial_fit"),
     "majority": (fs.MajorityVote, "fit"),
     "sequence": (fs.SequenceLabelModel, "fit"),
     "sequence added": (fs.SequenceLabelModel, "partial_fit"),
-    "labels": (lambda: fs.MultiLabelModel(fs.LabelModel(method="triplet_mean")), "fit"),
+    "labels": (lambda: fs.MultiLabelModel(fs.LabelModel(method="triplet")), "fit"),
 }
 
 
@@ -199,7 +199,7 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(name, begun):
 @pytest.mark.parametrize("options", [{"window": 300}, {"decay": 0.99}, {"window": "auto"}], ids=str)
 def test_an_interrupted_update_of_a_stream_leaves_it_as_it_was(options, tmp_path):
     def begun():
-        online = fs.OnlineLabelModel(method="triplet_mean", refresh=50, **options)
+        online = fs.OnlineLabelModel(method="triplet", refresh=50, **options)
         online.update(VOTES)
         return online
 
@@ -236,8 +236,8 @@ def test_chunks_of_any_size_give_the_same_counts_and_labels(size):
     whole = fs.Moments.of(VOTES)
     assert fs.Moments.of(chunks) == whole
     one, other = (
-        fs.LabelModel(method="triplet_mean").fit(VOTES),
-        fs.LabelModel(method="triplet_mean").fit(chunks),
+        fs.LabelModel(method="triplet").fit(VOTES),
+        fs.LabelModel(method="triplet").fit(chunks),
     )
     assert np.array_equal(one.accuracies_, other.accuracies_)
     labels = np.concatenate(list(other.predict_proba(chunks)))
@@ -282,7 +282,7 @@ def _grown(n_fits: int) -> int:
     votes = VOTES[:60]
 
     def fit() -> None:
-        model = fs.LabelModel(method="triplet_mean").fit(votes)
+        model = fs.LabelModel(method="triplet").fit(votes)
         model.predict_proba(votes)
         fs.MajorityVote().fit(votes)
 

@@ -154,7 +154,7 @@ def test_history_of_a_stream_is_shown():
     stream = fs.datasets.simulate_drift(
         6_000, [0.9, 0.8, 0.7], [0.6, 0.8, 0.7], kind="sudden", random_state=0
     )
-    online = fs.OnlineLabelModel(window=1_000, method="triplet_mean")
+    online = fs.OnlineLabelModel(window=1_000, method="triplet")
     for start in range(0, 6_000, 200):
         online.partial_fit(stream.votes[start : start + 200])
     text = fs.report(stream.votes, model=online)

@@ -106,7 +106,7 @@ def test_rows_without_neighbours_are_independent():
     model = fs.SequenceLabelModel().fit(votes, [1] * 600)
     np.testing.assert_allclose(
         model.predict_proba(votes, [1] * 600),
-        fs.LabelModel(method="refined").fit(votes).predict_proba(votes),
+        fs.LabelModel(method="em").fit(votes).predict_proba(votes),
         atol=1e-9,
     )
 

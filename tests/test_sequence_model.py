@@ -144,7 +144,7 @@ def test_neighbours_help_where_truths_persist():
     )
     ours = fs.SequenceLabelModel().fit(sample.votes)
     alone, majority = (
-        fs.LabelModel(method="triplet_mean").fit(sample.votes),
+        fs.LabelModel(method="triplet").fit(sample.votes),
         fs.MajorityVote().fit(sample.votes),
     )
     score = ours.score(sample.votes, sample.y)
@@ -158,7 +158,7 @@ def test_rows_that_do_not_follow_each_other_are_labelled_as_by_themselves():
     sample = fs.datasets.simulate_sequence(50_000, [0.85, 0.8, 0.7], persistence=0.0, random_state=0)
     ours, alone = (
         fs.SequenceLabelModel().fit(sample.votes),
-        fs.LabelModel(method="triplet_mean").fit(sample.votes),
+        fs.LabelModel(method="triplet").fit(sample.votes),
     )
     gap = np.abs(ours.predict_proba(sample.votes) - alone.predict_proba(sample.votes))
     assert gap.max() < 0.05
@@ -298,7 +298,7 @@ def test_sparse_named_and_text_votes():
         (lambda m, v: m.set_params(temper=True).fit(v), OptionError, "temper=True is unknown"),
         (lambda m, v: m.set_params(method="best").fit(v), OptionError, "method='best' is unknown"),
         (lambda m, v: m.set_params(method="covariance", screen=2.0).fit(v), OptionError, "screen="),
-        (lambda m, v: m.set_params(method="triplet", triplets=[(0, 1, 2)]), ValueError, "triplets"),
+        (lambda m, v: m.set_params(method=fs.solvers.Triplet("best"), triplets=[(0, 1, 2)]), ValueError, "triplets"),
         (lambda m, v: m.set_params(signs={"nobody": 1}).fit(v), OptionError, "the source 'nobody'"),
         (lambda m, v: m.set_params(class_balance=[0.1]).fit(v), OptionError, "class_balance has shape"),
         (lambda m, v: m.fit(v[:, :2]), NotIdentifiableError, "compares three sources"),

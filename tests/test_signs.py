@@ -22,7 +22,7 @@ MIXED = np.array([0.9, 0.2, 0.8, 0.3, 0.75, 0.7, 0.25, 0.8])
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 def test_three_of_eight_sources_below_chance_all_signs_right(p):
     sample = draw(MIXED, coverage=0.7, class_balance=[1 - p, p])
-    model = fs.LabelModel(method="triplet_mean", class_balance=[1 - p, p]).fit(sample.votes)
+    model = fs.LabelModel(method="triplet", class_balance=[1 - p, p]).fit(sample.votes)
     np.testing.assert_array_equal(model.accuracies_ > 0.5, MIXED > 0.5)
     assert model.score(sample.votes, sample.y) > 0.9
 
@@ -30,7 +30,7 @@ def test_three_of_eight_sources_below_chance_all_signs_right(p):
 def test_an_anchor_overrides_the_average():
     majority_wrong = 1 - MIXED
     sample = draw(majority_wrong)
-    assert fs.LabelModel(method="triplet_mean").fit(sample.votes).score(sample.votes, sample.y) < 0.1
+    assert fs.LabelModel(method="triplet").fit(sample.votes).score(sample.votes, sample.y) < 0.1
     anchored = fs.LabelModel(signs={1: +1}).fit(sample.votes)
     np.testing.assert_array_equal(anchored.accuracies_ > 0.5, majority_wrong > 0.5)
     assert anchored.score(sample.votes, sample.y) > 0.9
@@ -41,7 +41,7 @@ def test_an_anchor_overrides_the_average():
 def test_balanced_signs_raise_and_an_anchor_settles_them():
     sample = draw([0.8, 0.8, 0.7, 0.2, 0.2, 0.3])
     with pytest.raises(NotIdentifiableError, match=r"signs of 6 sources .*signs=\{'source 0': \+1\}"):
-        fs.LabelModel(method="triplet_mean").fit(sample.votes)
+        fs.LabelModel(method="triplet").fit(sample.votes)
     model = fs.LabelModel(signs={0: 1}).fit(sample.votes)
     np.testing.assert_array_equal(model.accuracies_ > 0.5, [True] * 3 + [False] * 3)
 
@@ -77,7 +77,7 @@ def test_sources_that_only_ever_disagree_are_not_taken_for_adversaries():
     codes[:, 4:][codes[:, 4:] == 1] = -1
     for votes in (codes, np.column_stack([codes, sample.votes.codes[:, ::-1]])):
         with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
-            model = fs.LabelModel(method="triplet_mean").fit(votes)
+            model = fs.LabelModel(method="triplet").fit(votes)
         assert (model.confusion_[:4, 1, 1] > model.confusion_[:4, 0, 1]).all()
         assert (model.confusion_[4:8, 0, 0] > model.confusion_[4:8, 1, 0]).all()
         assert model.score(votes, sample.y) > 0.85
@@ -87,7 +87,7 @@ def test_groups_that_never_meet_get_their_signs_apart():
     left, right = draw([0.8, 0.7, 0.8, 0.2], seed=1), draw([0.8, 0.3, 0.8, 0.7], seed=2)
     nothing = np.full_like(left.votes.codes, -1)
     votes = np.block([[left.votes.codes, nothing], [nothing, right.votes.codes]])
-    model = fs.LabelModel(method="triplet_mean").fit(votes)
+    model = fs.LabelModel(method="triplet").fit(votes)
     expected = [True, True, True, False, True, False, True, True]
     np.testing.assert_array_equal(model.accuracies_ > 0.5, expected)
 
@@ -111,7 +111,7 @@ def test_noise_does_not_tie_groups_together(shared):
         # A refusal is an answer, "could not be judged" is one too; a wrong sign is not.
         with contextlib.suppress(NotIdentifiableError), warnings.catch_warnings():
             warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
-            assert (fs.LabelModel(method="triplet_mean").fit(votes).accuracies_ > 0.5).all()
+            assert (fs.LabelModel(method="triplet").fit(votes).accuracies_ > 0.5).all()
 
 
 def test_groups_are_joined_by_evidence_pooled_over_their_pairs():
@@ -133,7 +133,7 @@ def test_batches_that_share_few_items_keep_their_signs(p):
     sample = draw([0.8] * 8, n=6_000, class_balance=[1 - p, p])
     votes = sample.votes.codes.copy()
     votes[4_000:, :5], votes[:3_900, 5:] = -1, -1
-    model = fs.LabelModel(method="triplet_mean", class_balance=[1 - p, p]).fit(votes)
+    model = fs.LabelModel(method="triplet", class_balance=[1 - p, p]).fit(votes)
     assert (model.accuracies_ > 0.6).all()
 
 
@@ -141,7 +141,7 @@ def test_batches_that_share_few_items_keep_their_signs(p):
 def test_lopsided_classes_keep_their_signs(n, p):
     for seed in range(10):
         sample = draw([0.9, 0.85, 0.8, 0.75, 0.7, 0.65], n=n, seed=seed, class_balance=[1 - p, p])
-        model = fs.LabelModel(method="triplet_mean", class_balance=[1 - p, p]).fit(sample.votes)
+        model = fs.LabelModel(method="triplet", class_balance=[1 - p, p]).fit(sample.votes)
         assert (model.accuracies_ > 0.5).all()
 
 
@@ -153,7 +153,7 @@ def test_a_one_sided_source_may_be_right_less_than_half_of_the_time():
     votes = np.where(right, y[:, None], ~y[:, None]).astype(np.int8)
     rule = np.where(rng.random(n) < np.where(y, 0.3, 0.05), 1, -1)
     with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
-        model = fs.LabelModel(method="triplet_mean", class_balance=[0.9, 0.1]).fit(
+        model = fs.LabelModel(method="triplet", class_balance=[0.9, 0.1]).fit(
             np.column_stack([votes, rule])
         )
     assert model.accuracies_[4] < 0.5  # 0.4 in truth

@@ -48,11 +48,11 @@ class _BySign:
     def partial_fit(self, X, y=None):
         return super().partial_fit(by_sign(X))
 
-    def predict(self, X):
-        return super().predict(by_sign(X))
+    def predict(self, X, *options):
+        return super().predict(by_sign(X), *options)
 
-    def predict_proba(self, X):
-        return super().predict_proba(by_sign(X))
+    def predict_proba(self, X, **options):
+        return super().predict_proba(by_sign(X), **options)
 
     def score(self, X, y):
         return super().score(by_sign(X), (np.asarray(y) > 0).astype(int))
@@ -91,7 +91,7 @@ def failing(estimator: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "estimator", [SignedMajority(), SignedModel(method="consensus")], ids=lambda e: type(e).__name__
+    "estimator", [SignedMajority(), SignedModel(method="weighted")], ids=lambda e: type(e).__name__
 )
 def test_the_contract_holds_for_votes(estimator):
     found = failing(estimator)

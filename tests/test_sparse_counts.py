@@ -85,4 +85,4 @@ def test_tasks_of_many_classes(monkeypatch):
 
 def test_one_class_against_the_rest_names_the_class_that_fails(codes):
     with pytest.raises(NotIdentifiableError, match=r"multiclass='one_vs_rest', class 0: .*only 2 different"):
-        fs.LabelModel(method="triplet_mean", multiclass="one_vs_rest").fit(codes[:, :2])
+        fs.LabelModel(method="triplet", multiclass="one_vs_rest").fit(codes[:, :2])

@@ -65,7 +65,7 @@ def straight():
 @pytest.mark.parametrize("names", [NAMES, None])
 @pytest.mark.parametrize("block", [1, 100, 5_000])
 def test_labels_are_those_of_the_online_model(names, block):
-    online = fs.OnlineLabelModel(300, method="triplet_mean")
+    online = fs.OnlineLabelModel(300, method="triplet")
     codes = CODES[:400]
     wanted = np.concatenate([online.update(codes[t : t + block]) for t in range(0, len(codes), block)])
     found = parsed(run(*OPTIONS, "--block", block, text=lines_of(codes, names)).stdout)

@@ -279,7 +279,7 @@ def test_cliques_up_to_half_of_the_sources_are_found(size):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SourceWarning)  # from five on they are thinned
         model = fs.LabelModel("learn", method="covariance").fit(votes)
-    groups = model.graph_.groups
+    groups = model.graph_._groups
     assert set(groups[:size].tolist()) == {0}
     assert len(set(groups.tolist())) == 15 - size
     assert model.score(votes, y) > fs.LabelModel(method="covariance").fit(votes).score(votes, y) + 0.08
@@ -290,8 +290,8 @@ def test_large_groups_are_thinned():
     votes, _ = copies_of_one(6)
     with pytest.warns(SourceWarning, match="dependent pairs were left out"):
         learned = fs.learn_structure(votes)
-    assert max(len(clique) for unit in learned.units for clique in unit.cliques) == 4
-    assert set(learned.groups[:6].tolist()) == {0}
+    assert max(len(clique) for unit in learned._units for clique in unit.cliques) == 4
+    assert set(learned._groups[:6].tolist()) == {0}
     assert max(edge[1] for edge in learned.source_edges + learned.dropped) < 6
     assert set(learned.dropped).isdisjoint(learned.source_edges)
     with pytest.warns(SourceWarning, match="left out"):
@@ -426,7 +426,7 @@ def test_a_model_learns_its_graph(tmp_path, learned):
 
 def test_a_model_without_dependencies_is_the_plain_one(tmp_path):
     votes, _ = draw(5_000, np.random.default_rng(0))
-    model, plain = fs.LabelModel("learn").fit(votes), fs.LabelModel(method="triplet_mean").fit(votes)
+    model, plain = fs.LabelModel("learn").fit(votes), fs.LabelModel(method="triplet").fit(votes)
     assert model.graph_.is_trivial
     assert model.graph_.fit_before.p_value > 1e-3
     np.testing.assert_array_equal(model.predict_proba(votes), plain.predict_proba(votes))

@@ -108,7 +108,7 @@ def test_intervals_are_shown_where_they_are_known():
 def test_weighted_items_count_as_often_as_their_weight():
     votes = fittable_votes(0)
     weights = np.random.default_rng(0).integers(1, 4, len(votes))
-    for estimator in (partial(fs.LabelModel, method="triplet_mean"), fs.MajorityVote):
+    for estimator in (partial(fs.LabelModel, method="triplet"), fs.MajorityVote):
         weighted = estimator().fit(votes, sample_weight=weights).summary()
         repeated = estimator().fit(np.repeat(votes, weights, axis=0)).summary()
         assert weighted == repeated
@@ -117,7 +117,7 @@ def test_weighted_items_count_as_often_as_their_weight():
 
 
 def test_a_summary_needs_a_fit():
-    for model in (fs.LabelModel(method="triplet_mean"), fs.MajorityVote()):
+    for model in (fs.LabelModel(method="triplet"), fs.MajorityVote()):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             model.summary()
 

@@ -229,7 +229,7 @@ def simulated_errors(n, accuracies):
     tables, parameters, a_min = [], [], truth.min()
     for seed in range(20):
         votes = fs.datasets.simulate(n, accuracies, random_state=seed).votes
-        model = fs.LabelModel(method="triplet_mean", class_balance="uniform").fit(votes)
+        model = fs.LabelModel(method="triplet", class_balance="uniform").fit(votes)
         found = theory.mean_parameters(model.accuracies_)
         tables.append(np.linalg.norm(model.confusion_[:, :, :2] / 2 - right))
         parameters.append(np.linalg.norm(found - truth))
@@ -257,7 +257,7 @@ def test_windows_under_drift_stay_within_the_bound():
     drift = theory.drift_of(stream.accuracies)
     rarest = min(theory.rarest_event(row) for row in stream.accuracies[::500])
     for window in (200, 1_000, 5_000):
-        online = fs.OnlineLabelModel(window, method="triplet_mean").partial_fit(stream.votes)
+        online = fs.OnlineLabelModel(window, method="triplet").partial_fit(stream.votes)
         off = theory.mean_parameters(online.accuracies_) - theory.mean_parameters(stream.accuracies[-1])
         a_min = min(0.5, theory.mean_parameters(online.accuracies_).min())
         error = np.linalg.norm(off) / 2  # of the tables, each of whose four cells is off by a quarter
@@ -273,7 +273,7 @@ def test_faster_drift_makes_both_windows_shorter():
             20_000, before, after, kind="periodic", period=period, random_state=0
         )
         theirs.append(theory.optimal_window(5, 0.2, theory.drift_of(stream.accuracies), 3e-4))
-        online, chosen = fs.OnlineLabelModel("auto", method="triplet_mean"), []
+        online, chosen = fs.OnlineLabelModel("auto", method="triplet"), []
         for t in range(0, 20_000, 500):
             online.update(stream.votes[t : t + 500])
             chosen.append(online.window_)

@@ -187,8 +187,8 @@ def test_a_window_follows_a_source_that_turns_bad():
     rng = np.random.default_rng(0)
     good = fs.datasets.simulate(2_000, accuracies=[0.9, 0.8, 0.8, 0.8], random_state=rng).votes
     bad = fs.datasets.simulate(2_000, accuracies=[0.55, 0.8, 0.8, 0.8], random_state=rng).votes
-    follows = LabelModelLoss(4, window=1_500, method="triplet_mean")
-    remembers = LabelModelLoss(4, method="triplet_mean")
+    follows = LabelModelLoss(4, window=1_500, method="triplet")
+    remembers = LabelModelLoss(4, method="triplet")
     for batch in torch.cat([tensor(good), tensor(bad)]).split(100):
         for loss_fn in (follows, remembers):
             loss_fn.update(batch)
@@ -198,7 +198,7 @@ def test_a_window_follows_a_source_that_turns_bad():
 
 def test_evaluation_labels_and_does_not_learn():
     votes, _ = draw()
-    loss_fn = LabelModelLoss(5, method="triplet_mean")
+    loss_fn = LabelModelLoss(5, method="triplet")
     loss_fn(torch.zeros(320), votes[:320])
     before, learned = loss_fn.moments, loss_fn.label_model
     loss_fn.eval()
@@ -400,7 +400,7 @@ def test_labels_before_counts_suffice_are_smoothed_vote_shares():
 
 def test_counts_that_never_suffice_are_told_once():
     votes = torch.ones(200, 3, dtype=torch.int64)
-    loss_fn = LabelModelLoss(3, method="triplet_mean")
+    loss_fn = LabelModelLoss(3, method="triplet")
     with pytest.warns(SourceWarning, match="After 200 items the labels are still vote shares, because every"):
         loss_fn(torch.zeros(200), votes)
     loss_fn(torch.zeros(200), votes)  # a warning would be an error

@@ -147,7 +147,7 @@ def test_counts_of_a_million_million_do_not_overflow(times):
     assert many.n_items == 500 * times
     assert many.pair_counts.max() == once.pair_counts.max() * times
     assert (many + many) - many == many
-    small, large = (fs.LabelModel(method="triplet_mean", screen=0).fit_moments(m) for m in (once, many))
+    small, large = (fs.LabelModel(method="triplet", screen=0).fit_moments(m) for m in (once, many))
     np.testing.assert_allclose(large.accuracies_, small.accuracies_, rtol=1e-9)
     np.testing.assert_allclose(sound(large, votes), small.predict_proba(votes), atol=1e-9)
 
@@ -160,7 +160,7 @@ def test_counts_by_doubling_reach_a_million_million():
         total = total + total
     assert total.n_items == 1_000 << 30
     assert (np.asarray(total.pair_counts) >= 0).all()
-    sound(fs.LabelModel(method="triplet_mean").fit_moments(total), votes)
+    sound(fs.LabelModel(method="triplet").fit_moments(total), votes)
 
 
 def test_more_items_than_float64_can_count_are_refused():
@@ -212,7 +212,7 @@ def test_evidence_of_hundreds_of_sources_does_not_underflow():
     rng = np.random.default_rng(9)
     votes = votes_of(y, np.full(400, 0.9), rng)
     with np.errstate(all="raise", under="ignore"):
-        model = fs.LabelModel(method="triplet_mean").fit(votes)
+        model = fs.LabelModel(method="triplet").fit(votes)
         assert (sound(model, votes).argmax(axis=1) == y).all()
 
 
@@ -221,6 +221,6 @@ def test_silent_sources_are_said_and_change_nothing():
     votes = votes_of(rng.integers(0, 2, 800), [0.9, 0.8, 0.7, 0.75], rng)
     padded = np.column_stack([votes, np.full(800, -1, np.int8)])
     with pytest.warns(SourceWarning, match="silent|never"):
-        wide = fs.LabelModel(method="triplet_mean").fit(padded)
-    plain = fs.LabelModel(method="triplet_mean").fit(votes)
+        wide = fs.LabelModel(method="triplet").fit(padded)
+    plain = fs.LabelModel(method="triplet").fit(votes)
     np.testing.assert_allclose(wide.predict_proba(padded), plain.predict_proba(votes), atol=1e-12)

@@ -84,7 +84,7 @@ def test_copies_are_no_two_sources():
     fit = fit_binary(
         Evidence(moments.rows),
         sample.class_balance,
-        method="triplet_mean",
+        method="triplet",
         anchors={},
         screen=1.0,
         triplets=None,
@@ -97,7 +97,7 @@ def test_rows_without_neighbours_are_independent():
     model = fs.SequenceLabelModel(class_balance=[0.3, 0.7]).fit(sample.votes, [1] * 500)
     np.testing.assert_allclose(model.transition_, [[0.3, 0.7], [0.3, 0.7]])
     assert "independent, because there are no neighbouring rows" in model.diagnostics_.transition
-    alone = fs.LabelModel(method="triplet_mean", class_balance=[0.3, 0.7]).fit(sample.votes)
+    alone = fs.LabelModel(method="triplet", class_balance=[0.3, 0.7]).fit(sample.votes)
     np.testing.assert_allclose(
         model.predict_proba(sample.votes, [1] * 500), alone.predict_proba(sample.votes), atol=1e-12
     )

@@ -113,7 +113,7 @@ def throughput(n: int = 20_000_000, m: int = 10, repeats: int = 5) -> dict[str, 
     votes = make(n, m).votes
     result: dict[str, Any] = {"n": n, "m": m}
     chunks = fs.VoteChunks(votes, classes=(0, 1))
-    model = fs.LabelModel(method="triplet_mean").fit(chunks)
+    model = fs.LabelModel(method="triplet").fit(chunks)
     seconds = alternate(
         {
             (which, step): partial(_pass_over, model, chunks, which, step)

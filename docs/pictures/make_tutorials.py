@@ -58,7 +58,7 @@ def drift() -> None:
         coverage=0.8,
         random_state=0,
     )
-    online = fs.OnlineLabelModel(window="auto", method="triplet_mean")
+    online = fs.OnlineLabelModel(window="auto", method="triplet")
     for start in range(0, 24_000, 100):
         online.partial_fit(mails.votes[start : start + 100])
     history = online.history_

@@ -17,7 +17,17 @@ from flyingsquid._version import __version__
 from flyingsquid.exceptions import FlyingSquidError
 
 if TYPE_CHECKING:
-    from flyingsquid import analysis, datasets, labeling, solvers
+    # "as" makes a name public to type checkers without "import *" loading it.
+    from flyingsquid import analysis as analysis
+    from flyingsquid import datasets as datasets
+    from flyingsquid import distributed as distributed
+    from flyingsquid import formats as formats
+    from flyingsquid import labeling as labeling
+    from flyingsquid import legacy as legacy
+    from flyingsquid import models as models
+    from flyingsquid import plot as plot
+    from flyingsquid import solvers as solvers
+    from flyingsquid import torch as torch
     from flyingsquid.analysis import summarize
     from flyingsquid.graph import DependencyGraph
     from flyingsquid.labeling import apply, labeling_function
@@ -52,22 +62,33 @@ __all__ = [
     "WeaklySupervisedClassifier",
     "__version__",
     "apply",
-    "datasets",
     "exceptions",
-    "labeling",
     "labeling_function",
     "learn_structure",
     "load",
     "report",
     "score_bins",
-    "solvers",
     "summarize",
     "to_training_set",
 ]
 
-# Names are loaded on first use. The estimators need scikit-learn, which takes a second to import and imports
-# pandas where it is installed; votes need SciPy and narwhals, several times what NumPy takes. A worker that
-# counts votes, or a script that only asks for the version, pays for what it touches.
+# Names and namespaces are imported when they are first used. The estimators need scikit-learn, which takes a
+# second to import and imports pandas if it is installed; votes need SciPy and narwhals, which take several
+# times as long as NumPy. A worker that counts votes, or a script that reads the version, avoids both.
+#
+# To add a namespace, add it here and to the imports for type checkers above; a test compares the two.
+_NAMESPACES = (
+    "analysis",
+    "datasets",
+    "distributed",
+    "formats",
+    "labeling",
+    "legacy",
+    "models",
+    "plot",
+    "solvers",
+    "torch",
+)
 _NAMES_IN = {
     "analysis": ("summarize",),
     "graph": ("DependencyGraph",),
@@ -88,13 +109,12 @@ _NAMES_IN = {
     "votes": ("ABSTAIN", "VoteChunks", "Votes", "score_bins"),
 }
 _HOMES = {name: home for home, names in _NAMES_IN.items() for name in names}
-_LAZY_MODULES = ("analysis", "datasets", "labeling", "solvers")
 
 
-if not TYPE_CHECKING:  # a type checker that saw this function would take any misspelt name
+if not TYPE_CHECKING:  # with this function a type checker would accept any misspelled name
 
     def __getattr__(name: str) -> Any:
-        if name in _LAZY_MODULES:
+        if name in _NAMESPACES:
             return import_module(f"{__name__}.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -104,4 +124,4 @@ if not TYPE_CHECKING:  # a type checker that saw this function would take any mi
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_NAMESPACES])

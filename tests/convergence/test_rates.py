@@ -36,7 +36,7 @@ def test_independencies_converge_at_the_same_rate():
         votes = [
             fs.datasets.simulate(n, TRUTH, class_balance=balance, random_state=rng).votes for _ in range(60)
         ]
-        models = [fs.LabelModel(method="independencies", class_balance=balance).fit(v) for v in votes]
+        models = [fs.LabelModel(method="marginal", class_balance=balance).fit(v) for v in votes]
         return float(np.sqrt(np.mean([(m.accuracies_ - TRUTH) ** 2 for m in models])))
 
     assert rmse(2_000) / rmse(32_000) == pytest.approx(4, rel=0.3)

@@ -291,7 +291,7 @@ def multi_label_model(draw: Draw) -> None:
             [
                 None,
                 fs.MajorityVote(),
-                fs.LabelModel(method="consensus"),
+                fs.LabelModel(method="weighted"),
                 {"a": fs.MajorityVote(), "b": None},
                 fs.LabelModel,
             ]

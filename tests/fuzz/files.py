@@ -38,7 +38,7 @@ def example_files(folder: Path) -> dict[str, bytes]:
     for name in ("l.csv", "l.jsonl"):
         write_votes(folder / name, texts, ids=ids, form="long", force=True)
     save_npz(folder / "sparse.npz", csr_array(codes + 1))
-    fs.LabelModel(method="triplet_mean").fit(fittable_votes(0)).save(folder / "model.fsq")
+    fs.LabelModel(method="triplet").fit(fittable_votes(0)).save(folder / "model.fsq")
     found = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
     return {name: data for name, data in found.items() if not name.startswith(".")}
 

@@ -1,7 +1,8 @@
-"""Numbers about a fit; no pictures."""
+"""Summaries of votes and fitted models: agreement, dependence, calibration, comparison with majority vote."""
 
+from flyingsquid._table import Table
 from flyingsquid.analysis.agreement import Agreement, agreement, dependence_given_truth, effective_sources
-from flyingsquid.analysis.calibration import Calibration, calibrate, calibration
+from flyingsquid.analysis.calibration import Calibration, calibration
 from flyingsquid.analysis.comparison import Comparison, Scores, compare_with_majority
 from flyingsquid.analysis.contested import (
     ContestedRow,
@@ -12,7 +13,7 @@ from flyingsquid.analysis.contested import (
 from flyingsquid.analysis.findings import DependentPair, Findings, Ranked, find
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.analysis.summarize import summarize
-from flyingsquid.analysis.words import in_words, say
+from flyingsquid.analysis.words import in_words
 
 __all__ = [
     "Agreement",
@@ -26,8 +27,8 @@ __all__ = [
     "LeaveOneOut",
     "Ranked",
     "Scores",
+    "Table",
     "agreement",
-    "calibrate",
     "calibration",
     "compare_with_majority",
     "contested_rows",
@@ -38,6 +39,5 @@ __all__ = [
     "in_words",
     "learning_curve",
     "leave_one_out",
-    "say",
     "summarize",
 ]

@@ -42,7 +42,7 @@ class LeaveOneOut:
     changed : array of shape (m,)
         Share of the labels that change; NaN where the others do not suffice for a fit.
     shift : array of shape (m,)
-        Mean of how far the probabilities of an item move, half of Σ |ΔP(Y = k)|.
+        Mean of how far the probabilities of an item move, half of ``Σ |ΔP(Y = k)|``.
     accuracy_change : array of shape (m,), or None without known labels
         Accuracy without the source less that with it: negative for a source that helps.
     accuracy : float or None

@@ -146,7 +146,9 @@ def _say(
 def _counted(model: Any, labeller: Labeller) -> str:
     shown = [
         f"{label}: {count:,}"
-        for label, count in zip([*model.vote_schema_.classes, "without a label"], labeller.counts.tolist(), strict=True)
+        for label, count in zip(
+            [*model.vote_schema_.classes, "without a label"], labeller.counts.tolist(), strict=True
+        )
         if count
     ]
     rest = len(shown) - 8

@@ -121,8 +121,8 @@ def _draw_truths(
     """Truths of all tasks, shape (n, D), with ``table`` of shape (K, K) on every edge."""
     edges = np.array([table] * len(graph.task_edges)).reshape(-1, *table.shape)
     everywhere = np.tile(balance, (graph.n_tasks, 1))
-    tables = tables_from_edges(graph.task_tree, graph.task_edges, edges, everywhere).tables
-    return draw_truths(n_items, graph.task_tree, tables, graph.n_tasks, rng)
+    tables = tables_from_edges(graph._task_tree, graph.task_edges, edges, everywhere).tables
+    return draw_truths(n_items, graph._task_tree, tables, graph.n_tasks, rng)
 
 
 def _two_classes(

@@ -209,7 +209,7 @@ class BinaryTasks:
         Every clique of dependent sources, after the one it shares sources with.
     pairs : tuple of TaskPair, one a task edge
         What the votes say of them; not used where the joint table of tasks was given.
-    tables : tuple of arrays of shape (2,) * c, one for each clique of ``graph.task_tree``
+    tables : tuple of arrays of shape (2,) * c, one for each clique of ``graph._task_tree``
         P(Y_C).
     mismatch : float
         How far ``tables`` are from the pairs, which may not fit together.

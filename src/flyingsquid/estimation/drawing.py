@@ -30,12 +30,12 @@ def draw_items(
 
     Parameters
     ----------
-    task_tables : one a clique of ``graph.task_tree``, shape (K,) * c
+    task_tables : one a clique of ``graph._task_tree``, shape (K,) * c
         P(Y_C).
     tables : array of shape (m, K, K + 1)
         P(vote | Y = k) of each source; not read for those in ``units``.
     """
-    truths = draw_truths(n_items, graph.task_tree, task_tables, graph.n_tasks, rng)
+    truths = draw_truths(n_items, graph._task_tree, task_tables, graph.n_tasks, rng)
     n_classes = tables.shape[1]
     votes = np.empty((n_items, graph.n_sources), smallest_dtype(n_classes))
     for source, task in enumerate(graph.source_task):

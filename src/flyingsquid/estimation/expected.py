@@ -67,7 +67,7 @@ def expected_units(
     n_classes = posterior.shape[2]
     balance = posterior.sum(axis=0) / posterior[:, 0].sum()
     found = []
-    for tree in graph.units:
+    for tree in graph._units:
         for sources, separator in zip(tree.cliques, tree.separators, strict=True):
             task = graph.source_task[sources[0]]
             given = posterior[:, task]

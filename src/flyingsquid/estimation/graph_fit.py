@@ -75,10 +75,10 @@ def fit_graph(
     pairs = _fit_pairs(moments, graph, tasks)
     if balance.joint is not None:
         return BinaryTasks(
-            graph, tuple(tasks), units, pairs, tables_from_joint(graph.task_tree, balance.joint)
+            graph, tuple(tasks), units, pairs, tables_from_joint(graph._task_tree, balance.joint)
         )
     tables = tables_from_edges(
-        graph.task_tree,
+        graph._task_tree,
         graph.task_edges,
         np.array([pair.table for pair in pairs]).reshape(-1, 2, 2),
         np.stack([task.fit.balance for task in tasks]),
@@ -107,9 +107,9 @@ def _locate(
     cover, method = moments.cover, options.method
     block = cover.homes[task]
     own = graph.sources_of(task)
-    groups, votes = graph.groups[list(own)], _voting(moments, block, own)
+    groups, votes = graph._groups[list(own)], _voting(moments, block, own)
     if len(np.unique(groups[votes])) < 3 and method != "marginal":
-        columns, wide = cover.blocks[block], graph.separated_by(task)
+        columns, wide = cover.blocks[block], graph._separated_by(task)
         around = np.array(columns)
         separated = wide[around]
         n_groups = len(np.unique(separated[_voting(moments, block, columns)]))
@@ -202,7 +202,7 @@ def _fit_units(
     options: Options,
     gold: Sequence[GoldCounts | None] | None,
 ) -> tuple[UnitTable, ...]:
-    separators = [separator for tree in graph.units for separator in tree.separators]
+    separators = [separator for tree in graph._units for separator in tree.separators]
     found: list[UnitTable] = []
     seen = [0] * graph.n_tasks
     for unit, block, counts, separator in zip(

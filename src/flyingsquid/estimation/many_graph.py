@@ -43,7 +43,7 @@ class ManyGraphFit:
         P(vote = v | Y = k) of each source and its task, no vote last.
     units : tuple of UnitTable
         Every clique of dependent sources, after the one it shares sources with.
-    task_tables : tuple of arrays of shape (K,) * c, one for each clique of ``graph.task_tree``
+    task_tables : tuple of arrays of shape (K,) * c, one for each clique of ``graph._task_tree``
         P(Y_C).
     mismatch : float
         How far ``task_tables`` are from the estimated pairs, which may not fit together.
@@ -179,9 +179,9 @@ def with_task_tables(
     ]
     fit = replace(fit, excess=tuple(pair.excess for pair in pairs))
     if joint is not None:
-        return replace(fit, task_tables=tables_from_joint(graph.task_tree, joint))
+        return replace(fit, task_tables=tables_from_joint(graph._task_tree, joint))
     edges = np.array([pair.table for pair in pairs]).reshape(-1, moments.n_classes, moments.n_classes)
-    found = tables_from_edges(graph.task_tree, graph.task_edges, edges, fit.balance)
+    found = tables_from_edges(graph._task_tree, graph.task_edges, edges, fit.balance)
     return replace(fit, task_tables=found.tables, mismatch=found.mismatch)
 
 
@@ -202,7 +202,7 @@ def require_few_cells(graph: DependencyGraph, n_classes: int) -> None:
             f"task_edges are for {MOST_CLASSES} classes at most, and the votes have {n_classes}; fit the "
             "tasks one by one"
         )
-    width = graph.task_tree.width
+    width = graph._task_tree.width
     if n_classes ** (width + 1) > _MOST_CELLS:
         raise GraphError(
             f"task_edges: the triangulated tasks have treewidth {width}, so with {n_classes} classes every "
@@ -214,7 +214,7 @@ def require_few_cells(graph: DependencyGraph, n_classes: int) -> None:
 def _fit_units(
     moments: Moments, graph: DependencyGraph, tasks: list[TaskViews], voting: NDArray[np.bool_]
 ) -> tuple[UnitTable, ...]:
-    separators = [separator for tree in graph.units for separator in tree.separators]
+    separators = [separator for tree in graph._units for separator in tree.separators]
     cover = moments.cover
     found = []
     for unit, block, counts, separator in zip(

@@ -67,11 +67,11 @@ class _Place:
 def _places(votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.bool_]) -> list[_Place]:
     """The task's own sources, then with those of its neighbours; either only if it has three groups."""
     own = graph.sources_of(task)
-    places = [_Place(own, graph.groups[list(own)])]
-    near = [i for other in graph.neighbours(task) for i in graph.sources_of(other)]
+    places = [_Place(own, graph._groups[list(own)])]
+    near = [i for other in graph.neighbors(task) for i in graph.sources_of(other)]
     if near:
         columns = tuple(sorted((*own, *near)))
-        places.append(_Place(columns, graph.separated_by(task)[list(columns)]))
+        places.append(_Place(columns, graph._separated_by(task)[list(columns)]))
     sizes = [len(np.unique(place.groups[voting[list(place.columns)]])) for place in places]
     if max(sizes) < _ENOUGH_GROUPS:
         raise NotIdentifiableError(
@@ -139,7 +139,7 @@ def _by_agreement(
     what the labels say.
     """
     own = graph.sources_of(task)
-    groups = graph.groups[list(own)]
+    groups = graph._groups[list(own)]
     if len(np.unique(groups[voting[list(own)]])) < 2:
         return None
     inside = votes if len(own) == votes.n_sources else votes.of_sources(own)
@@ -157,6 +157,6 @@ def _votes_around(
     votes: Votes, sample_weight: NDArray[Any] | None, graph: DependencyGraph, task: int
 ) -> float:
     """How many votes an item has on a task and its neighbours, on average."""
-    around = [i for near in (task, *graph.neighbours(task)) for i in graph.sources_of(near)]
+    around = [i for near in (task, *graph.neighbors(task)) for i in graph.sources_of(near)]
     cast = one_hot(votes.codes[:, around], votes.n_classes).sum(axis=1)
     return float(np.average(cast, weights=sample_weight))

@@ -174,8 +174,8 @@ def flatten_tables(tables: Sequence[Array]) -> Array:
 
 def read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> tuple[UnitTable, ...]:
     """Return the tables of dependent sources; refuse those that are not probabilities."""
-    cliques = [clique for tree in graph.units for clique in tree.cliques]
-    separators = [separator for tree in graph.units for separator in tree.separators]
+    cliques = [clique for tree in graph._units for clique in tree.cliques]
+    separators = [separator for tree in graph._units for separator in tree.separators]
     tables = cut_tables(flat, [(n_classes, (n_classes + 1) ** len(clique)) for clique in cliques])
     if not all(np.abs(table.sum(axis=1) - 1).max() < 1e-6 and (table >= 0).all() for table in tables):
         raise ModelFileError("the tables of dependent sources in the file must be probabilities")
@@ -184,7 +184,7 @@ def read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> tu
 
 def read_task_tables(flat: NDArray[Any], graph: DependencyGraph, balance: Array) -> tuple[Array, ...]:
     """Return the tables of tasks; refuse those that contradict each other or ``balance``, shape (D, K)."""
-    tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph.task_tree.cliques])
+    tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph._task_tree.cliques])
     sums_to_1 = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
     if not sums_to_1 or not _agree(tables, graph, balance):
         raise ModelFileError("the tables of tasks in the file must be probabilities that agree")
@@ -193,7 +193,7 @@ def read_task_tables(flat: NDArray[Any], graph: DependencyGraph, balance: Array)
 
 def _agree(tables: Sequence[Array], graph: DependencyGraph, balance: Array) -> bool:
     """Return whether cliques of tasks agree with the class balance, and on what they share."""
-    tree = graph.task_tree
+    tree = graph._task_tree
     for clique, parent, shared, table in zip(
         tree.cliques, tree.parents, tree.separators, tables, strict=True
     ):

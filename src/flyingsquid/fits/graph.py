@@ -46,7 +46,7 @@ class GraphFit(Fit):
     units : tuple of UnitTable
         Every clique of dependent sources, after the one it shares sources with.
     clique_tables : tuple of arrays of shape (K,) * c
-        P(Y_C) of each clique of ``graph.task_tree``.
+        P(Y_C) of each clique of ``graph._task_tree``.
     silence_counts : bool
         Whether a missing vote is evidence, as the tables say; otherwise it adds nothing.
     edge_excess : tuple of arrays
@@ -82,14 +82,14 @@ class GraphFit(Fit):
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         def on_graph(rows: Codes) -> Array:
             evidence = self.evidence(rows)
-            posterior, _ = sum_product(self.temper * evidence, self.graph.task_tree, self.clique_tables)
+            posterior, _ = sum_product(self.temper * evidence, self.graph._task_tree, self.clique_tables)
             return with_own_evidence(posterior, evidence, self.temper)
 
         return by_pattern(codes, on_graph, len(self.classes), dtype)
 
     def joint_labels(self, codes: Codes) -> NDArray[np.intp]:
         evidence = self.temper * self.evidence(codes)
-        return max_product(evidence, self.graph.task_tree, self.clique_tables)
+        return max_product(evidence, self.graph._task_tree, self.clique_tables)
 
     def likelihoods(self, codes: Codes) -> Array:
         # By the tables themselves, which sum to 1 even if the class balance does not fit the votes.
@@ -98,7 +98,7 @@ class GraphFit(Fit):
         return plain.evidence(codes)
 
     def log_likelihood(self, codes: Codes) -> Array:
-        return sum_product(self.likelihoods(codes), self.graph.task_tree, self.clique_tables)[1]
+        return sum_product(self.likelihoods(codes), self.graph._task_tree, self.clique_tables)[1]
 
     def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
         posterior, prior = self.posterior(codes_row[None, :])[0, task], self.class_balance[task]
@@ -107,7 +107,7 @@ class GraphFit(Fit):
         )
 
     def parameters(self) -> PosteriorParameters:
-        return PosteriorParameters(self.emissions, self.graph.task_tree, self.clique_tables, self.temper)
+        return PosteriorParameters(self.emissions, self.graph._task_tree, self.clique_tables, self.temper)
 
     @cached_property
     def task_tables(self) -> Array:
@@ -210,7 +210,7 @@ def gain_on_graph(fit: GraphFit) -> float:
     cells = max(tables.shape[0] * n_classes, *(table.size for table in fit.clique_tables))
     n = int(np.clip(_DRAWN_CELLS // cells, 200, _MOST_ITEMS))
     codes, truths = draw_items(n, graph, fit.clique_tables, tables, fit.units, np.random.default_rng(0))
-    posterior, _ = sum_product(fit.evidence(codes), graph.task_tree, fit.clique_tables)
+    posterior, _ = sum_product(fit.evidence(codes), graph._task_tree, fit.clique_tables)
     shares = [
         vote_shares(codes[:, list(graph.sources_of(task))], n_classes)[:, 0] for task in range(graph.n_tasks)
     ]
@@ -245,13 +245,13 @@ def excess_by_source(excesses: Sequence[Array], graph: DependencyGraph) -> Array
 def edge_tables(graph: DependencyGraph, clique_tables: tuple[Array, ...]) -> Array:
     """Return P(Y_a, Y_b) of every task edge, shape (E, K, K), from the tables of cliques."""
     home: dict[tuple[int, int], int] = {}
-    for number, clique in enumerate(graph.task_tree.cliques):
+    for number, clique in enumerate(graph._task_tree.cliques):
         for a in clique:
             for b in clique:
                 home.setdefault((a, b), number)
     tables = []
     for a, b in graph.task_edges:
-        clique, table = graph.task_tree.cliques[home[a, b]], clique_tables[home[a, b]]
+        clique, table = graph._task_tree.cliques[home[a, b]], clique_tables[home[a, b]]
         others = tuple(axis for axis, task in enumerate(clique) if task not in (a, b))
         tables.append(table.sum(axis=others))
     n_classes = clique_tables[0].shape[0]

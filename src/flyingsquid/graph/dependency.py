@@ -71,8 +71,6 @@ class DependencyGraph:
     >>> graph = DependencyGraph(5, source_edges=[(1, 0)])
     >>> graph
     DependencyGraph(5 sources on 1 task, 1 source edge)
-    >>> graph.groups
-    array([0, 0, 1, 2, 3])
     >>> DependencyGraph.chain(3, 4)
     DependencyGraph(12 sources on 3 tasks, 2 task edges)
     """
@@ -101,7 +99,7 @@ class DependencyGraph:
         keep(self, "task_edges", read_edges(task_edges, "task_edges", "task", n_tasks))
         keep(self, "source_edges", read_edges(source_edges, "source_edges", "source", m))
         require_one_task(self.source_edges, self.source_task)
-        require_small_units(self.units, self.source_edges)
+        require_small_units(self._units, self.source_edges)
         require_narrow(self._task_elimination.width)
 
     @classmethod
@@ -187,57 +185,9 @@ class DependencyGraph:
         """The sources that vote on a task, ascending."""
         return self._sources_of[read_index(task, "task", "task", self.n_tasks)]
 
-    def neighbours(self, task: int) -> tuple[int, ...]:
-        """The tasks that an edge joins to this one, ascending."""
+    def neighbors(self, task: int) -> tuple[int, ...]:
+        """Return the tasks that an edge joins to this one, ascending."""
         return tuple(sorted(self._task_adjacency[read_index(task, "task", "task", self.n_tasks)]))
-
-    @cached_property
-    def groups(self) -> NDArray[np.intp]:
-        """The number of each source's group, shape (m,): source edges join the members of a group.
-
-        Groups are numbered by their lowest source; a source without edges is a group of its own.
-        """
-        return _read_only(components(self.source_edges, self.n_sources))
-
-    @cached_property
-    def units(self) -> tuple[JunctionTree, ...]:
-        """A junction tree for each group of two or more sources.
-
-        Variables are sources; the truth of their task belongs to every clique and separator besides.
-
-        >>> DependencyGraph(4, source_edges=[(0, 1), (1, 3)]).units
-        (JunctionTree(cliques=((1, 3), (0, 1)), parents=(-1, 0), separators=((), (1,))),)
-        """
-        members: dict[int, list[int]] = {}
-        for source in sorted({source for edge in self.source_edges for source in edge}):
-            members.setdefault(int(self.groups[source]), []).append(source)
-        edges: dict[int, list[tuple[int, int]]] = {group: [] for group in members}
-        for edge in self.source_edges:
-            edges[int(self.groups[edge[0]])].append(edge)
-        return tuple(_unit(sources, edges[group]) for group, sources in members.items())
-
-    def separated_by(self, task: int) -> NDArray[np.intp]:
-        """Parts into which the graph falls without the truth of ``task``, shape (m,).
-
-        Sources with different numbers are independent of each other once that truth is known. Parts are
-        numbered from 0. Takes O(m + D + edges), and keeps nothing.
-
-        >>> DependencyGraph.chain(3, 2).separated_by(1)
-        array([0, 0, 2, 3, 1, 1])
-        """
-        task = read_index(task, "task", "task", self.n_tasks)
-        edges = self._task_edge_array
-        parts = components(edges[(edges != task).all(axis=1)], self.n_tasks)
-        part = parts[self._task_array]
-        # The sources of the task itself hang together by source edges alone, and those stay on one task.
-        own = self._task_array == task
-        part[own] = parts.max() + 1 + self.groups[own]
-        return consecutive(part)
-
-    @cached_property
-    def task_tree(self) -> JunctionTree:
-        """The junction tree of the tasks; a forest where they fall into independent parts."""
-        return tree_of(self._task_elimination)
 
     # ------------------------------------------------------------------ as text, picture and plain data
 
@@ -302,11 +252,59 @@ class DependencyGraph:
             raise GraphError(f"no dependency graph in JSON: {error}") from error
         return cls.from_dict(data)
 
-    # ------------------------------------------------------------------ kept, never part of the value
+    # ------------------------------------------------------------------ derived from the value, and cached
 
     def __getstate__(self) -> dict[str, Any]:
         # What is cached is cheap to find again, and would make equal graphs pickle differently.
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    @cached_property
+    def _groups(self) -> NDArray[np.intp]:
+        """Number of the group of each source, shape (m,). Source edges connect the members of a group.
+
+        Groups are numbered by their lowest source; a source without edges is its own group.
+        """
+        return _read_only(components(self.source_edges, self.n_sources))
+
+    @cached_property
+    def _units(self) -> tuple[JunctionTree, ...]:
+        """Junction tree of each group of two or more sources.
+
+        Variables are sources. The truth of their task is also in every clique and separator.
+
+        >>> DependencyGraph(4, source_edges=[(0, 1), (1, 3)])._units
+        (JunctionTree(cliques=((1, 3), (0, 1)), parents=(-1, 0), separators=((), (1,))),)
+        """
+        members: dict[int, list[int]] = {}
+        for source in sorted({source for edge in self.source_edges for source in edge}):
+            members.setdefault(int(self._groups[source]), []).append(source)
+        edges: dict[int, list[tuple[int, int]]] = {group: [] for group in members}
+        for edge in self.source_edges:
+            edges[int(self._groups[edge[0]])].append(edge)
+        return tuple(_unit(sources, edges[group]) for group, sources in members.items())
+
+    def _separated_by(self, task: int) -> NDArray[np.intp]:
+        """Return the connected part of each source when the truth of ``task`` is removed, shape (m,).
+
+        Sources in different parts are independent given that truth. Parts are numbered from 0. Time
+        O(m + D + edges); the result is not cached.
+
+        >>> DependencyGraph.chain(3, 2)._separated_by(1)
+        array([0, 0, 2, 3, 1, 1])
+        """
+        task = read_index(task, "task", "task", self.n_tasks)
+        edges = self._task_edge_array
+        parts = components(edges[(edges != task).all(axis=1)], self.n_tasks)
+        part = parts[self._task_array]
+        # Sources of the task itself are connected by source edges only, and these join sources of one task.
+        own = self._task_array == task
+        part[own] = parts.max() + 1 + self._groups[own]
+        return consecutive(part)
+
+    @cached_property
+    def _task_tree(self) -> JunctionTree:
+        """Junction tree of the tasks; a forest if they form independent parts."""
+        return tree_of(self._task_elimination)
 
     @cached_property
     def _sources_of(self) -> tuple[tuple[int, ...], ...]:

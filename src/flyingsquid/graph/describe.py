@@ -35,20 +35,20 @@ def _task_words(graph: DependencyGraph) -> str:
     if not graph.task_edges:
         return "task edges: none, the truths are independent of each other"
     shown = _listed([f"{a}-{b}" for a, b in graph.task_edges])
-    return f"task edges: {shown} (treewidth {graph.task_tree.width})"
+    return f"task edges: {shown} (treewidth {graph._task_tree.width})"
 
 
 def _unit_words(graph: DependencyGraph) -> list[str]:
-    if not graph.units:
+    if not graph._units:
         return ["dependent sources: none, all are independent of each other given the truth"]
     lines = []
-    for unit in graph.units[:MOST_LISTED]:
+    for unit in graph._units[:MOST_LISTED]:
         members = sorted({source for clique in unit.cliques for source in clique})
         parts = len(unit.cliques)
         how = "one table" if parts == 1 else f"{parts} tables of up to {unit.width + 1} sources"
         lines.append(f"dependent unit of {len(members)}: {_positions('source', members)} ({how})")
-    if len(graph.units) > MOST_LISTED:
-        lines.append(f"... and {len(graph.units) - MOST_LISTED:,} more dependent units")
+    if len(graph._units) > MOST_LISTED:
+        lines.append(f"... and {len(graph._units) - MOST_LISTED:,} more dependent units")
     return lines
 
 

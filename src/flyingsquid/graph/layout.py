@@ -54,7 +54,7 @@ def _columns(graph: DependencyGraph) -> int | None:
         return ceil(sqrt(graph.n_tasks))
     if _is_line(graph) or not graph.task_edges:
         return min(graph.n_tasks, LONGEST_LINE)
-    width = graph.neighbours(0)[-1] if graph.neighbours(0) else 0
+    width = graph.neighbors(0)[-1] if graph.neighbors(0) else 0
     if width < 2 or graph.n_tasks % width:
         return None
     across = {(t, t + 1) for t in range(graph.n_tasks) if (t + 1) % width}

@@ -42,7 +42,7 @@ def options_for(
     if triplets is not None:
         solve_method = "triplet"  # which is the mean for a source in several
     # The paper's system. For three sources it divides by E[Y], which a uniform balance makes 0.
-    largest = max((len(clique) for unit in graph.units for clique in unit.cliques), default=0)
+    largest = max((len(clique) for unit in graph._units for clique in unit.cliques), default=0)
     cliques: Literal["instrument", "linear"] = "linear" if largest == 2 else "instrument"
     options: dict[str, Any] = {"graph": None if graph.is_trivial else graph}
     if solve_method == "independencies":  # whose estimates carry their sign and use no triplets

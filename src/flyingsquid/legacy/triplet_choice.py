@@ -29,8 +29,8 @@ def draw_triplets(graph: DependencyGraph, seed: int) -> list[tuple[int, int, int
     used: set[int] = set()
     for task in range(graph.n_tasks):
         own = rng.permutation(graph.sources_of(task)).tolist()
-        around = rng.permutation([i for t in graph.neighbours(task) for i in graph.sources_of(t)]).tolist()
-        part = graph.separated_by(task)
+        around = rng.permutation([i for t in graph.neighbors(task) for i in graph.sources_of(t)]).tolist()
+        part = graph._separated_by(task)
         for source in own:
             if source in used:
                 continue

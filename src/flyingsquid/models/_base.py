@@ -231,7 +231,7 @@ class VoteEstimator(VoteReader):
             _ = self.vote_schema_  # fitted
             return on_cluster.label(self, "predict", {"tie_break": tie_break})
         # A seed is read here and not for each chunk, or every chunk would repeat the same draws.
-        rng = None if random_state is None and tie_break != "random" else read_random_state(random_state)
+        rng = read_tie_generator(tie_break, random_state)
         posterior = self.predict_proba(votes)
         if isinstance(posterior, Iterator):
             return (self._decided(part, tie_break, rng) for part in posterior)
@@ -270,6 +270,86 @@ class VoteEstimator(VoteReader):
     @abstractmethod
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         """P(Y = k | votes), shape (n, D, K), in the type asked for where that saves work; else in float64."""
+
+
+class BatchEstimator(VoteEstimator):
+    """Base of the estimators that are fitted on all votes at once."""
+
+    @abstractmethod
+    def fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model."""
+
+    def fit_predict(
+        self,
+        votes: Any,
+        y: object = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        tie_break: TieBreak = "first",
+        random_state: RandomState = None,
+    ) -> Any:
+        """Fit the model and return the most probable class of each item: ``fit(votes).predict(votes)``.
+
+        Parameters
+        ----------
+        votes : as in :meth:`fit`
+            VoteChunks are read twice.
+        y : ignored
+        sample_weight : as in :meth:`fit`
+        tie_break, random_state : as in :meth:`predict`
+
+        Returns
+        -------
+        array of shape (n,), or (n, D) for D > 1 tasks
+            For VoteChunks, an iterator with one array per chunk.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = [["spam", "spam", "ham"], ["ham", None, "ham"], ["ham", "spam", "ham"]]
+        >>> fs.LabelModel().fit_predict(votes).tolist()
+        ['spam', 'ham', 'ham']
+        """
+        return self.fit(votes, sample_weight=sample_weight).predict(votes, tie_break, random_state)
+
+    def fit_predict_proba(
+        self,
+        votes: Any,
+        y: object = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        dtype: Any = np.float64,
+    ) -> Any:
+        """Fit the model and return class probabilities: ``fit(votes).predict_proba(votes)``.
+
+        Parameters
+        ----------
+        votes : as in :meth:`fit`
+            VoteChunks are read twice.
+        y : ignored
+        sample_weight : as in :meth:`fit`
+        dtype : as in :meth:`predict_proba`
+
+        Returns
+        -------
+        array of shape (n, K), or (n, D, K) for D > 1 tasks
+            For VoteChunks, an iterator with one array per chunk.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> fs.MajorityVote().fit_predict_proba([[1, 1, 0], [0, -1, 0]]).round(2)
+        array([[0.33, 0.67],
+               [1.  , 0.  ]])
+        """
+        return self.fit(votes, sample_weight=sample_weight).predict_proba(votes, dtype=dtype)
+
+
+def read_tie_generator(tie_break: str, random_state: Any) -> np.random.Generator | None:
+    """Return the generator that breaks ties, or None if ties are not broken at random."""
+    if random_state is None and tie_break != "random":
+        return None
+    return read_random_state(random_state)
 
 
 def read_dtype(dtype: Any) -> np.dtype[Any]:

@@ -31,7 +31,7 @@ from flyingsquid.infer import TieBreak
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.io import State
 from flyingsquid.models import validation
-from flyingsquid.models._base import DOUBLE, InMemory, VoteEstimator, VoteSchema
+from flyingsquid.models._base import DOUBLE, BatchEstimator, InMemory, VoteSchema
 from flyingsquid.models._state import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import FitData, Solver, check_solver
@@ -60,7 +60,7 @@ Method: TypeAlias = (
 )
 
 
-class LabelModel(VoteEstimator):
+class LabelModel(BatchEstimator):
     """Label model that combines noisy votes into probabilistic labels without gold labels.
 
     For one task or several, with any number of classes, whose sources may abstain.

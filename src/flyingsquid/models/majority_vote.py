@@ -14,7 +14,7 @@ from flyingsquid.fits.explanation import VoteCount, count_item
 from flyingsquid.fits.summary import summarize_tally
 from flyingsquid.infer import vote_shares
 from flyingsquid.io import State, decode_labels, encode_labels
-from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema
+from flyingsquid.models._base import DOUBLE, BatchEstimator, VoteSchema
 from flyingsquid.models.validation import require_moments
 from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
@@ -23,7 +23,7 @@ from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.weights import read_weights
 
 
-class MajorityVote(VoteEstimator):
+class MajorityVote(BatchEstimator):
     """One source, one vote. Any number of classes.
 
     ``predict_proba`` gives each class's share of the votes, uniform where nobody votes.

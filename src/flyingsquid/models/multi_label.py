@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import has_fit_parameter
 
+from flyingsquid._random import RandomState
 from flyingsquid._table import Scalar, Table, as_scalar
 from flyingsquid._values import is_one_of, listed, told
 from flyingsquid._warnings import capture_source_warnings, warn_about_sources
@@ -23,10 +24,10 @@ from flyingsquid.exceptions import (
     VotesError,
 )
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import decide
+from flyingsquid.infer import TieBreak, decide
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.io import State, decode_labels, encode_labels, write_state
-from flyingsquid.models._base import _NotFittedError
+from flyingsquid.models._base import _NotFittedError, read_tie_generator
 from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
 from flyingsquid.models._state import nested, options_from_meta, options_to_meta, unnested
 from flyingsquid.models.label_model import LabelModel
@@ -112,7 +113,8 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             items in the same order; sources may differ from label to label. Signed votes come as
             ``Votes.from_signed``.
         y : ignored
-            For scikit-learn's signature.
+            Accepted because scikit-learn's cross-validation passes it. Gold labels that should take part in
+            the fit are passed as ``gold``.
         gold : array or table of shape (n, C), or mapping {label: n known values}, optional
             0 and 1; None, NaN, masked and -1 where unknown. A mapping may leave labels out.
         sample_weight : array of shape (n,), optional
@@ -152,11 +154,48 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         read = self._read(votes)
         return np.stack([_applies(self.models_[label], read[label], label) for label in self.labels_], axis=1)
 
-    def predict(self, votes: Any) -> NDArray[np.int8]:
-        """1 where a label is more probable than not, else 0; shape (n, C)."""
+    def predict(
+        self, votes: Any, tie_break: TieBreak = "first", random_state: RandomState = None
+    ) -> NDArray[np.int8]:
+        """Return 1 for labels that are more probable than not, and 0 for the others; shape (n, C).
+
+        Parameters
+        ----------
+        votes : as in :meth:`fit`, with the same labels
+        tie_break : {"first", "abstain", "random"}, default="first"
+            Value of a label whose probability is 0.5: 0, -1, or one of 0 and 1 at random.
+        random_state : int, numpy.random.Generator or None, default=None
+            Seed or generator for ``tie_break="random"``. None draws differently every time.
+        """
+        rng = read_tie_generator(tie_break, random_state)
         applies = self.predict_proba(votes)
         both = np.stack([1 - applies, applies], axis=-1).reshape(-1, 2)
-        return decide(both, NO_YES, "first", None).reshape(applies.shape).astype(np.int8)
+        return decide(both, NO_YES, tie_break, rng).reshape(applies.shape).astype(np.int8)
+
+    def fit_predict(
+        self,
+        votes: Any,
+        y: object = None,
+        *,
+        gold: Any = None,
+        sample_weight: ArrayLike | None = None,
+        tie_break: TieBreak = "first",
+        random_state: RandomState = None,
+    ) -> NDArray[np.int8]:
+        """Fit one model for each label and return labels: ``fit(votes).predict(votes)``.
+
+        Parameters as in :meth:`fit` and :meth:`predict`.
+        """
+        return self.fit(votes, gold=gold, sample_weight=sample_weight).predict(votes, tie_break, random_state)
+
+    def fit_predict_proba(
+        self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Fit one model for each label and return probabilities: ``fit(votes).predict_proba(votes)``.
+
+        Parameters as in :meth:`fit`.
+        """
+        return self.fit(votes, gold=gold, sample_weight=sample_weight).predict_proba(votes)
 
     def score(self, votes: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """The share of known entries of ``y`` that :meth:`predict` gets right.

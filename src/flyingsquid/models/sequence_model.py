@@ -10,7 +10,9 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._random import RandomState
 from flyingsquid._table import Table
+from flyingsquid._values import told
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.transition import (
     Transition,
@@ -29,7 +31,7 @@ from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.diagnostics import Verdict
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
-from flyingsquid.infer import decide, forward_backward, viterbi, with_own_evidence
+from flyingsquid.infer import TieBreak, decide, forward_backward, viterbi, with_own_evidence
 from flyingsquid.io import State
 from flyingsquid.models import validation
 from flyingsquid.models._base import VoteReader, VoteSchema
@@ -193,16 +195,29 @@ class SequenceLabelModel(VoteReader):
         )
         return with_own_evidence(posterior, evidence, self.temper_)
 
-    def predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
-        """A class for each row, shape (T,).
+    def predict(
+        self,
+        votes: Any,
+        lengths: Any = None,
+        *,
+        joint: bool = True,
+        tie_break: TieBreak = "first",
+        random_state: RandomState = None,
+    ) -> NDArray[Any]:
+        """Return a class for each row, shape (T,).
 
         Parameters
         ----------
         votes, lengths : as in :meth:`fit`
         joint : bool
             True: the most probable path of each sequence (Viterbi). False: the most probable class of each
-            row by itself, which errs on fewer rows but may give a path that is improbable as a whole. Ties
-            go to the first class.
+            row by itself, which errs on fewer rows but may give a path that is improbable as a whole.
+        tie_break : {"first", "abstain", "random"}, default="first"
+            Label of a row whose most probable classes are equally probable: the first of them; no label
+            (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
+            Paths take the first.
+        random_state : int, numpy.random.Generator or None, default=None
+            Seed or generator for ``tie_break="random"``. None draws differently every time.
 
         Examples
         --------
@@ -214,10 +229,34 @@ class SequenceLabelModel(VoteReader):
         >>> model.predict(clips, lengths=[3, 2]).tolist()
         [1, 1, 1, 0, 0]
         """
+        if joint and tie_break != "first":
+            raise OptionError(f'`tie_break` must be "first" if joint=True; got {told(tie_break)}.')
         if not joint:
-            return decide(self.predict_proba(votes, lengths), self.vote_schema_.classes, "first", None)
+            rng = read_tie_generator(tie_break, random_state)
+            return decide(self.predict_proba(votes, lengths), self.vote_schema_.classes, tie_break, rng)
         paths = self._paths(*self._evidence(votes, lengths))
         return self.classes_[paths]
+
+    def fit_predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
+        """Fit the model and return a class for each row: ``fit(votes).predict(votes)``.
+
+        Parameters as in :meth:`fit` and :meth:`predict`.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> video = fs.datasets.simulate_sequence(2_000, [0.9, 0.8, 0.7], random_state=0)
+        >>> fs.SequenceLabelModel().fit_predict(video.votes).shape
+        (2000,)
+        """
+        return self.fit(votes, lengths).predict(votes, lengths, joint=joint)
+
+    def fit_predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
+        """Fit the model and return the probabilities of each row: ``fit(votes).predict_proba(votes)``.
+
+        Parameters as in :meth:`fit`.
+        """
+        return self.fit(votes, lengths).predict_proba(votes, lengths)
 
     def log_likelihood(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """Return log P(votes of a sequence), in nats, shape (sequences,); ``temper`` does not apply.

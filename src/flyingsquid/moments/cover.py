@@ -62,8 +62,8 @@ class Cover:
         blocks: dict[tuple[int, ...], int] = {}
         homes = {}
         for task in range(graph.n_tasks):
-            own, near = graph.sources_of(task), graph.neighbours(task)
-            if len(set(graph.groups[list(own)].tolist())) < _ENOUGH_GROUPS or not near:
+            own, near = graph.sources_of(task), graph.neighbors(task)
+            if len(set(graph._groups[list(own)].tolist())) < _ENOUGH_GROUPS or not near:
                 columns = {*own, *(i for other in near for i in graph.sources_of(other))}
                 homes[task] = blocks.setdefault(tuple(sorted(columns)), len(blocks))
         helped = set(homes)  # their blocks hold all neighbours, so all their edges too
@@ -76,7 +76,7 @@ class Cover:
             edge_blocks.append(at)
             for task in edge:
                 homes.setdefault(task, at)
-        units = tuple(clique for tree in graph.units for clique in tree.cliques)
+        units = tuple(clique for tree in graph._units for clique in tree.cliques)
         unit_blocks = tuple(homes[graph.source_task[unit[0]]] for unit in units)
         ordered = tuple(homes[task] for task in range(graph.n_tasks))
         return cls(graph.n_sources, graph, tuple(blocks), ordered, tuple(edge_blocks), units, unit_blocks)

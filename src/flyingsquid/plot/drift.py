@@ -33,7 +33,7 @@ def plot_drift(history: DriftHistory, axes: Any = None) -> Any:
     >>> import flyingsquid as fs
     >>> stream = fs.datasets.simulate_drift(
     ...     5_000, [0.9, 0.8, 0.7], [0.6, 0.8, 0.7], random_state=0)
-    >>> online = fs.OnlineLabelModel(window=1_000, method="triplet_mean")
+    >>> online = fs.OnlineLabelModel(window=1_000, method="triplet")
     >>> online = online.partial_fit(stream.votes[:2_500]).partial_fit(stream.votes[2_500:])
     >>> top, bottom = plot_drift(online.history_)  # doctest: +SKIP
     """

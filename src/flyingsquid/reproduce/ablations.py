@@ -88,7 +88,7 @@ def measure(setting: Setting) -> Outcome:
 
 def _measure(fit: Codes, votes: Codes, y: Codes, draws: int) -> dict[str, Any]:
     def random_votes(rng: np.random.Generator) -> float | None:
-        return score(without_abstains(fit, rng), without_abstains(votes, rng), y, method="triplet_mean")
+        return score(without_abstains(fit, rng), without_abstains(votes, rng), y, method="triplet")
 
     def one_triplet(rng: np.random.Generator) -> float | None:
         p = one_triplet_a_source(fit, votes, rng)[y >= 0]
@@ -97,8 +97,8 @@ def _measure(fit: Codes, votes: Codes, y: Codes, draws: int) -> dict[str, Any]:
     return {
         "items": len(fit),
         "sources": fit.shape[1],
-        "mean": _rounded(score(fit, votes, y, method="triplet_mean")),
-        "median": _rounded(score(fit, votes, y, method="triplet_median")),
+        "mean": _rounded(score(fit, votes, y, method="triplet")),
+        "median": _rounded(score(fit, votes, y, method=fs.solvers.Triplet("median"))),
         "random votes": over_draws(random_votes, draws),
         "one triplet": over_draws(one_triplet, draws),
     }

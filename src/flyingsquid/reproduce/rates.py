@@ -27,7 +27,7 @@ def tables_of(accuracies: ArrayLike, coverage: float) -> Array:
 
 def table_error(votes: Votes, truth: Array) -> float:
     """‖μ̂ - μ‖₂ of the mean over all triplets."""
-    model = LabelModel(method="triplet_mean", class_balance="uniform").fit(votes)
+    model = LabelModel(method="triplet", class_balance="uniform").fit(votes)
     return float(np.linalg.norm(model.confusion_ / 2 - truth))
 
 

@@ -93,7 +93,7 @@ def _end_models(make: Callable[[np.random.Generator], StreamTask], seeds: Any) -
         options: dict[str, Any] = {"class_balance": task.balance, "n_classes": 2, "refresh": CHUNK}
         labelers = {
             "MV": add_one_shares,
-            "triplets": OnlineLabelModel(method="triplet_mean", **options).update,
+            "triplets": OnlineLabelModel(method="triplet", **options).update,
             "default": OnlineLabelModel(**options).update,
         }
         found["TS"].append(task.run(None, _gold(task)))

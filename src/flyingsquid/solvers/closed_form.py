@@ -326,7 +326,7 @@ def _check_linear(cliques: str, graph: Any) -> None:
         return
     if not isinstance(graph, DependencyGraph) or not graph.source_edges:
         raise OptionError('cliques="linear" needs a graph with source edges.')
-    largest = max((clique for unit in graph.units for clique in unit.cliques), key=len)
+    largest = max((clique for unit in graph._units for clique in unit.cliques), key=len)
     if len(largest) > LARGEST_SYSTEM:
         raise GraphError(
             f'cliques="linear" supports at most {LARGEST_SYSTEM} sources that all depend on each other; got '
@@ -522,7 +522,7 @@ def _concerns(found: BinaryTasks, names: tuple[str, ...]) -> tuple[str, ...]:
     clipped = found.gather([task.clipped for task in fits]) & ~one_sided
     identical = _identical_sources(found)
     if found.graph is not None:  # sources declared to depend on each other are not counted twice
-        of = found.graph.groups
+        of = found.graph._groups
         identical = [group for group in identical if len(set(of[list(group)].tolist())) > 1]
     sentences = []
     if silent.any():

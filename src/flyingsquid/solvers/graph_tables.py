@@ -86,7 +86,7 @@ def refine_on_graph(fit: ManyGraphFit, votes: Votes, data: FitData, temper: floa
     for _ in range(PASSES):
         emissions = emissions_from_tables(graph, fit.tables, fit.balance, fit.units, silence_counts=True)
         evidence = emissions.evidence(votes.codes)
-        posterior, _ = sum_product(temper * evidence, graph.task_tree, fit.task_tables)
+        posterior, _ = sum_product(temper * evidence, graph._task_tree, fit.task_tables)
         posterior = with_own_evidence(posterior, evidence, temper) * weights[:, None, None]
         as_voted = (posterior.sum(axis=0) + 1) / (weights.sum() + n_classes)
         as_voted[spared] = fit.balance[spared]
