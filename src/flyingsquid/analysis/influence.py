@@ -81,8 +81,8 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Fit without each source in turn, and see which labels change.
 
-    Cost: m fits and m times labelling all items. Methods that count pairs once (``"triplet_mean"``,
-    ``"triplet_median"`` with a given balance, without a graph) are solved again from the same counts.
+    Cost: m fits and m times labelling all items. Methods that count pairs once (``"triplet"``,
+    medians of triplets with a given balance, without a graph) are solved again from the same counts.
 
     Parameters
     ----------

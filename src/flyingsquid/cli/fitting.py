@@ -17,7 +17,8 @@ from flyingsquid.cli.reading import Reading
 from flyingsquid.exceptions import GraphError, ModelFileError, OptionError
 from flyingsquid.graph import DependencyGraph
 
-METHODS = ("auto", "weighted", "anchored_em", "triplet", "covariance", "quadratic", "marginal", "agreement", "em",
+METHODS = ("auto", "weighted", "anchored_em", "triplet", "covariance", "quadratic", "marginal", "agreement",
+           "em",
            "decomposition", "one_vs_rest")  # fmt: skip
 _CHAIN = re.compile(r"chain:(\d{1,6})")
 

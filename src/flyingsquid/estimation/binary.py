@@ -414,12 +414,12 @@ def is_imbalanced(balance: object) -> bool:
 
 
 def refuse_idle_options(moments: Moments, own: tuple[int, ...], options: Options) -> None:
+    """Refuse signs and triplets for sources that are estimated by the class balance."""
     named = [i for i in options.anchors if i in own]
     idle = "signs" if named else "triplets" if options.triplets is not None else ""
     if idle:
         name = moments.source_names[named[0] if named else own[0]]
         raise OptionError(
-            f"{idle}= has no part in judging {told(name)}: the graph leaves fewer than three separated "
-            "groups around its task, so it is judged by the class balance, whose estimates carry their sign "
-            "and use no triplets"
+            f"`{idle}` cannot be used for {told(name)}: fewer than three separated groups vote on its task, "
+            "so it is estimated by the class balance, which determines the sign and uses no triplets."
         )

@@ -178,8 +178,8 @@ def _complete(strength: Array, covariance: Array, weights: Array) -> Array:
     known = np.isfinite(strength)
     if not known.any():
         raise NotIdentifiableError(
-            'No source has a usable triplet. Add items, lower `screen`, or use method="covariance", which pools '
-            "all pairs."
+            'No source has a usable triplet. Add items, lower `screen`, or use method="covariance", which '
+            "pools all pairs."
         )
     return np.where(known, strength, _regress(covariance, weights, np.where(known, strength, 0.0)))
 

@@ -103,7 +103,7 @@ def fit_many(
     known : codes of those classes, shape (n,), negative where unknown; where the votes are at hand
     """
     n_classes = moments.n_classes
-    require_dense(moments, balance, method, multiclass)
+    require_dense(moments, balance, method)
     cast = np.asarray(moments.vote_counts)
     silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
     if silent.all():
@@ -125,7 +125,7 @@ def is_huge(moments: Moments) -> bool:
     return moments.n_sources * moments.n_classes**2 > MOST_CELLS
 
 
-def require_dense(moments: Moments, balance: Balance, method: str, multiclass: str) -> None:
+def require_dense(moments: Moments, balance: Balance, method: str) -> None:
     """Refuse what needs all cells of all tables where they would not fit into memory."""
     if not is_huge(moments) or (method == "agreement" and not isinstance(balance, str)):
         return

@@ -63,7 +63,7 @@ def fit_symmetric(
     if method == "marginal":
         accuracies, _ = accuracies_from_balance(signed, balance, names, separation.groups)
         return SymmetricFit(accuracies, np.zeros(len(names), np.bool_), none, none)
-    _require_three(flags, separation, method, names)
+    _require_three(flags, separation, names)
     alone = stands_alone(separation, flags)
     pairs = triplet_pairs(moments, signed, flags, separation, screen)
     magnitudes = _solve_triplets(pairs, method, triplets)
@@ -183,11 +183,11 @@ def _complete(values: Array, coverage: Array, own: NDArray[np.bool_]) -> Array:
     return np.where(known, sizes, average * coverage)
 
 
-def _require_three(flags: SourceFlags, separation: Separation, method: str, names: tuple[str, ...]) -> None:
+def _require_three(flags: SourceFlags, separation: Separation, names: tuple[str, ...]) -> None:
     voting = np.flatnonzero(~flags.silent)
     different = len(np.unique(flags.copies[voting]))
     if different >= 3:
-        _require_three_groups(separation, ~flags.silent, method)
+        _require_three_groups(separation, ~flags.silent)
         return
     shown = listed([names[i] for i in voting], 5)
     alike = " (the others vote alike on every item)" if different < len(voting) else ""
@@ -198,7 +198,7 @@ def _require_three(flags: SourceFlags, separation: Separation, method: str, name
     )
 
 
-def _require_three_groups(separation: Separation, voting: NDArray[np.bool_], method: str) -> None:
+def _require_three_groups(separation: Separation, voting: NDArray[np.bool_]) -> None:
     groups = separation.n_groups(voting)
     if groups < 3:
         raise NotIdentifiableError(
@@ -216,8 +216,8 @@ def _require_triplets(
     if triplets is not None and unidentified.any():
         i = int(np.flatnonzero(unidentified)[0])
         raise NotIdentifiableError(
-            f"Source {told(names[i])} has no usable triplet among `triplets`: its pairs never vote together, or "
-            "agree by chance. Give it another triplet, or lower `screen`."
+            f"Source {told(names[i])} has no usable triplet among `triplets`: its pairs never vote together, "
+            "or agree by chance. Give it another triplet, or lower `screen`."
         )
     judged = int(np.isfinite(magnitudes.values).sum())
     if judged < 3:

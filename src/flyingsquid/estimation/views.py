@@ -209,6 +209,6 @@ def _by_source(means: Array, n_sources: int, n_classes: int) -> Array:
 def _require_positive(balance: Array) -> None:
     if not (balance > _FLOOR).all():
         raise NotIdentifiableError(
-            f'method="decomposition" found an invalid class balance {np.round(balance, 3).tolist()}: there are '
-            "too few items, or sources depend on each other. Add items."
+            f'method="decomposition" found an invalid class balance {np.round(balance, 3).tolist()}: '
+            "there are too few items, or sources depend on each other. Add items."
         )

@@ -276,10 +276,10 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
         raise ModelFileError("the class balance in the file must be positive and sum to 1")
     diagnostics = None
     if state.meta["diagnostics"] is not None:
-        triplets = [
+        used, skipped = (
             read_array(state, f"triplets_{which}", (m,), "int64", low=0) for which in ("used", "skipped")
-        ]
-        diagnostics = Diagnostics.from_meta(state.meta["diagnostics"], *triplets, moments.source_names)
+        )
+        diagnostics = Diagnostics.from_meta(state.meta["diagnostics"], used, skipped, moments.source_names)
     errors = read_array(state, "errors", (m,), low=0.0, may_be_nan=True)
     return {
         "classes": moments.classes,

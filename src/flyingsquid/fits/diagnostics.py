@@ -196,12 +196,10 @@ def format_names(names: Sequence[str]) -> str:
 
 def silent_sources_concern(moments: Moments) -> tuple[str, ...]:
     """Return a sentence about sources that always abstain, in a tuple; empty if there are none."""
-    silent = np.asarray(moments.vote_counts).sum(axis=1) == 0
-    if not silent.any():
+    silent = names_in(moments.source_names, np.asarray(moments.vote_counts).sum(axis=1) == 0)
+    if not silent:
         return ()
-    return (
-        f"These sources always abstain and are ignored: {format_names(names_in(moments.source_names, silent))}.",
-    )
+    return (f"These sources always abstain and are ignored: {format_names(silent)}.",)
 
 
 # ---------------------------------------------------------------------- recommendation

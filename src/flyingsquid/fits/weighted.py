@@ -166,7 +166,7 @@ class WeightedFit(Fit):
             "given": bool(weighting.given),
             "gain": None if np.isnan(self.gain) else float(self.gain),
         }
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             "vote_weights": weighting.weights,
             "one_sided": weighting.one_sided.astype(np.int8),
             "groups": self.groups.astype(np.int64),

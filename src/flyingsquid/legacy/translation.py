@@ -36,8 +36,8 @@ def options_for(
     _require_known("sign_recovery", sign_recovery, SignRecovery)
     if triplets is not None and solve_method in ("triplet_median", "independencies"):
         raise OptionError(
-            f"`triplets` is not supported by solve_method={told(solve_method)}; 'triplet_mean' takes the mean "
-            "over them."
+            f"`triplets` is not supported by solve_method={told(solve_method)}; 'triplet_mean' takes the "
+            "mean over them."
         )
     if triplets is not None:
         solve_method = "triplet"  # which is the mean for a source in several
@@ -50,7 +50,7 @@ def options_for(
     if solve_method == "triplet" and triplets is None and triplet_seed is not None:
         triplets = draw_triplets(graph, triplet_seed)
     # The 2020 code averages over all triplets, so none is screened.
-    options["method"] = Triplet(_AGGREGATES[solve_method], triplets, 0.0, cliques)  # type: ignore[arg-type]
+    options["method"] = Triplet(_AGGREGATES[solve_method], triplets, 0.0, cliques)
     if sign_recovery == "all_positive":
         options["signs"] = dict.fromkeys(range(graph.n_sources), 1)
     return options

@@ -129,8 +129,8 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         votes = self.read_votes(one_row(votes_row, schema.names))
         if votes.n_items != 1:
             raise VotesError(
-                f"`votes_row` must hold the votes on one item; got {votes.n_items}. Pick one, as in votes[[0]] or "
-                "array[0]."
+                f"`votes_row` must hold the votes on one item; got {votes.n_items}. Pick one, as in "
+                "votes[[0]] or array[0]."
             )
         return np.asarray(votes.to_dense().codes[0])
 

@@ -54,8 +54,8 @@ def check_stream_options(model: Any, solver: Solver) -> None:
     given_graph(model.graph, "a stream")
     if is_one_of(model.class_balance, ("estimate",)):
         raise OptionError(
-            'class_balance="estimate" needs triples of votes, which a window does not count; pass the balance, '
-            "here or with the votes."
+            'class_balance="estimate" needs triples of votes, which a window does not count; pass the '
+            "balance, here or with the votes."
         )
     if solver.requires.rows == "required":
         raise OptionError(

@@ -115,7 +115,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         }
         if hasattr(end_model, "n_features_in_"):
             fitted["n_features_in_"] = end_model.n_features_in_
-        vars(self).update(fitted)  # in one step, so that an interrupted fit leaves the model as it was
+        self.__dict__.update(fitted)  # in one step, so that an interrupted fit leaves the model as it was
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

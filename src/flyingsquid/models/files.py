@@ -1,7 +1,7 @@
 """Fitted models as files: arrays and JSON, no pickle.
 
-An estimator describes itself by ``_to_state`` and is rebuilt by ``_from_state``; this module knows the kinds of
-files and how options are written.
+An estimator describes itself by ``_to_state`` and is rebuilt by ``_from_state``; this module knows the kinds
+of files and how options are written.
 """
 
 from __future__ import annotations

@@ -76,35 +76,35 @@ class LabelModel(BatchEstimator):
         How parameters are estimated: the name of a solver, or a solver with its own options from
         ``flyingsquid.solvers``.
 
-        ================= =========================================== ================= =======================
-        method            assumes                                     needs             use when
-        ================= =========================================== ================= =======================
-        ``auto``          what the votes support                      counts or votes   in doubt
-        ``weighted``      sources are better than random on average   counts            sources may be dependent
-        ``anchored_em``   as ``weighted``                             votes             items have many votes
-        ``triplet``       independent; equal errors on both classes   counts, 2 classes as in the paper
-        ``covariance``    independent                                 counts, 2 classes sources are independent
-        ``quadratic``     independent                                 counts, 2 classes as in the paper
-        ``marginal``      equal errors on both classes                counts, 2 classes balance is known and
-                                                                                        imbalanced
-        ``agreement``     independent                                 counts            many classes, few votes
-        ``em``            independent                                 votes             many classes, many votes
-        ``decomposition`` independent                                 votes             three good views
-        ``one_vs_rest``   as its binary solver                        counts            as in the paper
-        ================= =========================================== ================= =======================
+        ================= =============================== ================= ============================
+        method            assumes                         needs             use when
+        ================= =============================== ================= ============================
+        ``auto``          what the votes support          counts or votes   in doubt
+        ``weighted``      better than random on average   counts            sources may be dependent
+        ``anchored_em``   as ``weighted``                 votes             items have many votes
+        ``triplet``       independent, equal errors       counts, 2 classes following the paper
+        ``covariance``    independent                     counts, 2 classes sources are independent
+        ``quadratic``     independent                     counts, 2 classes following the paper
+        ``marginal``      equal errors                    counts, 2 classes a known balance is imbalanced
+        ``agreement``     independent                     counts            many classes, few votes
+        ``em``            independent                     votes             many classes, many votes
+        ``decomposition`` independent                     votes             three sources per class
+        ``one_vs_rest``   as its binary solver            counts            following the paper
+        ================= =============================== ================= ============================
 
-        ``auto`` uses ``covariance`` (``em`` for more than two classes) if the votes look independent given the
-        truth and are many enough to tell, otherwise ``anchored_em`` if an item has 2.5 votes of sources that
-        use several classes, otherwise ``weighted``. With a graph, ``signs`` or an estimated balance, or gold
-        labels that show weighting to be wrong, it uses ``triplet``, or ``em`` and ``agreement`` for more than
-        two classes. ``method_`` and ``reason_`` report the choice.
+        "Independent" is given the truth; "equal errors" are equally frequent on both classes. ``auto`` uses
+        ``covariance`` (``em`` for more than two classes) if the votes look independent and are many enough
+        to tell, otherwise ``anchored_em`` if an item has 2.5 votes of sources that use several classes,
+        otherwise ``weighted``. With a graph, ``signs`` or an estimated balance, or gold labels that show
+        weighting to be wrong, it uses ``triplet``, or ``em`` and ``agreement`` for more than two classes.
+        ``method_`` and ``reason_`` report the choice.
     class_balance : None, "uniform", "estimate" or array, default=None
         P(Y = k) in the order of ``classes_``, shape (K,); it is shared by all D tasks. An array (D, K) has
         one row per task. The joint table of all tasks, shape (K,) * D or flat in C order, also sets how they
         depend on each other, which is otherwise learned from votes. ``"estimate"`` estimates the balance from
         triples of votes (for more than two classes, by EM passes), and keeps a uniform one if those leave it
         open (a standard error of P above 0.075). None is the method's own choice: uniform for ``triplet``,
-        ``agreement`` and ``weighted``; learned by ``anchored_em``, where a uniform one counts as 20 items; for
+        ``agreement`` and ``weighted``; learned by ``anchored_em``, with a uniform one worth 20 items; for
         ``covariance`` and ``quadratic`` estimated by ``fit`` and uniform in ``fit_moments`` and
         ``partial_fit``, which see no triples.
     classes : sequence of labels, optional
@@ -116,8 +116,8 @@ class LabelModel(BatchEstimator):
         name or position, that are known to be better (+1) or worse (-1) than random.
     temper : None, "auto" or float in (0, 1], default=None
         The power that the evidence of other tasks is taken to: near 0 every task stands alone. Errors that
-        persist from frame to frame make a chain of tasks too certain; ``"auto"`` estimates their correlation r
-        from the votes and uses (1 - r)/(1 + r). None is 1. In ``predict(joint=True)`` it applies to all
+        persist from frame to frame make a chain of tasks too certain; ``"auto"`` estimates their correlation
+        r from the votes and uses (1 - r)/(1 + r). None is 1. In ``predict(joint=True)`` it applies to all
         evidence.
 
     Attributes
@@ -231,8 +231,8 @@ class LabelModel(BatchEstimator):
             Not used, present for scikit-learn's cross-validation. Gold labels are passed as ``gold``.
         gold : sequence of n labels, or array (n, D), optional
             Gold labels of some items; None, NaN and masked if unknown, and -1 unless it is a class. A closed
-            form uses them for signs, the class balance unless it was given, and the accuracies; weighted votes
-            hold them through the passes. They should be a random sample of the items.
+            form uses them for signs, the class balance unless it was given, and the accuracies; weighted
+            votes hold them through the passes. They should be a random sample of the items.
         sample_weight : array of shape (n,) or float, optional
             How often each item counts.
 
@@ -330,8 +330,8 @@ class LabelModel(BatchEstimator):
         wanted = None if graph is None or graph.is_trivial else graph
         if moments.graph != wanted:
             raise GraphError(
-                f"`moments` were counted for {moments.graph or 'no graph'}; the model has {wanted or 'none'}. "
-                "Count with Moments.of(votes, graph)."
+                f"`moments` were counted for {moments.graph or 'no graph'}, and the model has "
+                f"{wanted or 'none'}. Count with Moments.of(votes, graph)."
             )
         return self._solve(solver, FitData(moments=moments, **self._request()))
 
@@ -441,7 +441,8 @@ class LabelModel(BatchEstimator):
             ``Votes`` or a table with one row, an array of shape (1, m) or (m,), a sequence of m votes,
             or a mapping or pandas row from names to votes.
         task : int, optional
-            The task to explain, for a graph of several. What the votes on other tasks add is one contribution.
+            The task to explain, for a graph of several. What the votes on other tasks add is one
+            contribution.
 
         Examples
         --------
@@ -552,13 +553,13 @@ class LabelModel(BatchEstimator):
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
-        ``"weighted"`` and ``"anchored_em"`` estimate sources by their own labels; the interval reflects chance,
-        and not how far the labels are off.
+        ``"weighted"`` and ``"anchored_em"`` estimate sources by their own labels; the interval reflects
+        chance, and not how far the labels are off.
 
         For more than two classes the intervals cover what the method finds on infinitely many items of the
         same kind, which is not the truth if the method is biased, as ``"agreement"`` is. They take another
-        pass through the votes of ``fit`` (``"agreement"``) or ten fits (others), with the balance fixed unless
-        the method learned it; NaN after ``fit_moments`` and ``partial_fit``, which see counts alone.
+        pass through the votes of ``fit`` (``"agreement"``) or ten fits (others), with the balance fixed
+        unless the method learned it; NaN after ``fit_moments`` and ``partial_fit``, which see counts alone.
         """
         return self._fitted.interval
 
@@ -600,7 +601,7 @@ class Fitted:
     def graph(self) -> DependencyGraph:
         plain = self.fit.graph or DependencyGraph(len(self.schema.source_names))
         # A learned graph that had to be left out is not the graph of the fit.
-        return self.learned_graph if self.learned_graph == plain else plain  # type: ignore[return-value]
+        return self.learned_graph if self.learned_graph == plain else plain
 
     @cached_property
     def interval(self) -> NDArray[np.float64]:

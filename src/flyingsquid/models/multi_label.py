@@ -250,7 +250,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         write_state(path, self._to_state())
 
     def _to_state(self) -> State:
-        """Return arrays and JSON values that hold everything; the arrays of label c are ``label_c.<name>``."""
+        """Return arrays and JSON values that hold everything; arrays of label c are ``label_c.<name>``."""
         self._require_fitted()
         parts = [
             nested(_model_to_state(self.models_[label], f"the model of label {told(label)}"), f"label_{c}")
@@ -407,7 +407,7 @@ def _applies(model: Any, votes: Votes, label: Label) -> NDArray[np.float64]:
 def _model_to_state(model: Any, what: str) -> State:
     if type(model) not in (LabelModel, MajorityVote):
         raise _unsupported(model, what)
-    return model._to_state()  # type: ignore[no-any-return]
+    return model._to_state()
 
 
 def _model_from_state(state: State) -> LabelModel | MajorityVote:
@@ -416,7 +416,7 @@ def _model_from_state(state: State) -> LabelModel | MajorityVote:
         raise ModelFileError(
             f"the model of a label is a {told(state.kind)}, which this version does not know"
         )
-    return readers[state.kind](state)  # type: ignore[no-any-return]
+    return readers[state.kind](state)
 
 
 def _template(given: Any) -> dict[str, Any] | None:

@@ -101,10 +101,10 @@ class OnlineLabelModel(VoteEstimator):
     graph : DependencyGraph, optional
         As in :class:`LabelModel`; the items of a chain come as arrays (b, D, s).
     method : str or Solver, default="auto"
-        As in :class:`LabelModel`, for methods that need counts only. ``"auto"`` is ``"weighted"``, which takes
-        any votes and costs little, unless a graph or another option needs a closed form; it does not change in
-        mid-stream. If sources are independent given the truth, ``"triplet"`` and ``"covariance"`` follow their
-        accuracies more closely.
+        As in :class:`LabelModel`, for methods that need counts only. ``"auto"`` is ``"weighted"``, which
+        takes any votes and costs little, unless a graph or another option needs a closed form; it does not
+        change in mid-stream. If sources are independent given the truth, ``"triplet"`` and ``"covariance"``
+        follow their accuracies more closely.
     signs, temper : as in :class:`LabelModel`
     class_balance : None, "uniform" or array
         As in :class:`LabelModel`. A balance that varies comes with the votes, see :meth:`update`.
@@ -236,9 +236,14 @@ class OnlineLabelModel(VoteEstimator):
         >>> online.n_seen_, online.predict_proba_one({"links": "spam", "short": "spam"})
         (1, {'ham': 0.25, 'spam': 0.75})
         """
-        stream = self.__dict__.get("_stream")
+        stream: _StreamState | None = self.__dict__.get("_stream")
         lookup = None if stream is None else stream.lookup
-        if lookup is not None and type(row) is np.ndarray and row.shape == lookup.shape:
+        if (
+            stream is not None
+            and lookup is not None
+            and type(row) is np.ndarray
+            and row.shape == lookup.shape
+        ):
             window = stream.window
             if lookup.plain.issuperset(row.tolist()):  # labels that are their own codes
                 window.append(row)
@@ -578,12 +583,13 @@ class OnlineLabelModel(VoteEstimator):
     # ------------------------------------------------------------------ files
 
     def _to_state(self) -> State:
-        """Return arrays and JSON values that hold everything; a restored model goes on as if it had not stopped."""
+        """Return arrays and JSON values that hold everything, so that a restored model goes on unchanged."""
         stream = self._learned
         window, layout = stream.window, stream.window.layout
         window_meta, window_arrays = window.state()
         options = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
-        fit_meta, fit_arrays = None, {}
+        fit_meta: dict[str, Any] | None = None
+        fit_arrays: dict[str, NDArray[Any]] = {}
         if stream.fitted is not None:
             fit_meta, fit_arrays = nested(fit_to_state(stream.fitted.fit, stream.fitted.moments), "last")
         meta: dict[str, Any] = {

@@ -34,7 +34,7 @@ from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, 
 from flyingsquid.infer import TieBreak, decide, forward_backward, viterbi, with_own_evidence
 from flyingsquid.io import State
 from flyingsquid.models import validation
-from flyingsquid.models._base import VoteReader, VoteSchema
+from flyingsquid.models._base import VoteReader, VoteSchema, read_tie_generator
 from flyingsquid.models._state import (
     fit_from_state,
     fit_to_state,
@@ -357,9 +357,9 @@ class SequenceLabelModel(VoteReader):
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
         Those of a model of single rows, which hold if errors are independent from row to row, whatever the
-        truths do, as long as the class balance is given: the error of an estimated balance assumes independent
-        rows, and is too small if scenes are long. With errors that persist, n rows count as
-        n(1 - r)/(1 + r), r as in ``temper``.
+        truths do, as long as the class balance is given: the error of an estimated balance assumes
+        independent rows, and is too small if scenes are long. With errors that persist, n rows count as n(1 -
+        r)/(1 + r), r as in ``temper``.
         """
         return self._fitted.interval
 

@@ -46,11 +46,11 @@ def check_temper(temper: Any) -> None:
 def given_graph(graph: Any, caller: str) -> DependencyGraph | None:
     """Return the graph; refuse one that is still to be learned."""
     if not isinstance(graph, str):
-        return graph  # type: ignore[no-any-return]
+        return graph
     raise OptionError(
-        f'graph="learn" is not supported by {caller}: counts of pairs do not hold the joint votes of dependent '
-        "sources. Call graph = fs.learn_structure(moments) first, then fs.LabelModel(graph), and count with "
-        "Moments.of(votes, graph)."
+        f'graph="learn" is not supported by {caller}: counts of pairs do not hold the joint votes of '
+        "dependent sources. Call graph = fs.learn_structure(moments) first, then fs.LabelModel(graph), and "
+        "count with Moments.of(votes, graph)."
     )
 
 

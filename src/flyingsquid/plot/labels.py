@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flyingsquid.analysis import Calibration, Explanation, VoteCount
+from flyingsquid.analysis import Calibration
 from flyingsquid.analysis.influence import LearningCurve
 from flyingsquid.exceptions import OptionError
+from flyingsquid.fits import Explanation, VoteCount
 from flyingsquid.plot._canvas import (
     BLUE,
     GREY,

@@ -22,6 +22,7 @@ from flyingsquid.reproduce.published import ABLATIONS
 from flyingsquid.reproduce.real_sets import available, load_whole
 from flyingsquid.reproduce.scores import f1
 from flyingsquid.reproduce.triplet_search import signed, weights_of
+from flyingsquid.solvers import Triplet
 from flyingsquid.votes import Votes
 
 Codes = NDArray[np.int8]
@@ -98,7 +99,7 @@ def _measure(fit: Codes, votes: Codes, y: Codes, draws: int) -> dict[str, Any]:
         "items": len(fit),
         "sources": fit.shape[1],
         "mean": _rounded(score(fit, votes, y, method="triplet")),
-        "median": _rounded(score(fit, votes, y, method=fs.solvers.Triplet("median"))),
+        "median": _rounded(score(fit, votes, y, method=Triplet("median"))),
         "random votes": over_draws(random_votes, draws),
         "one triplet": over_draws(one_triplet, draws),
     }

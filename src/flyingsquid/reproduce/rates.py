@@ -64,7 +64,7 @@ def on_labels(X: Array, proba: Array) -> Any:
     return end_model().fit(rows, y, sample_weight=weight)
 
 
-def labels_by_triplets(votes: Votes, method: Any = "triplet_mean") -> Array:
+def labels_by_triplets(votes: Votes, method: Any = "triplet") -> Array:
     """Soft labels (n, 2) of the votes they are learned from; even ones where the votes do not suffice."""
     try:
         model = LabelModel(method=method, class_balance="uniform").fit(votes)

@@ -158,7 +158,7 @@ def _fit_seconds(real: RealSet, repeats: int) -> dict[str, float]:
 
 
 def _median_seconds(make: Callable[..., Any], votes: Any, repeats: int) -> float:
-    method, found = "triplet_mean", []
+    method, found = "triplet", []
     try:
         make(method=method).fit(votes)
     except NotIdentifiableError:

@@ -55,7 +55,7 @@ def _label_models(real: RealSet, quick: bool) -> dict[str, Any]:
     votes = np.concatenate([train, real.test.votes])
     balance = None if real.valid is None else real.valid.balance
     ways: dict[str, Callable[[], Array]] = {"majority vote": partial(add_one_shares, votes)}
-    for method in ("triplet_mean", "consensus"):
+    for method in ("triplet", "weighted"):
         ways |= {
             f"offline, {method}": partial(_offline, votes, method, balance),
             f"online, {method}": partial(_online, votes, method, balance, 10_000),

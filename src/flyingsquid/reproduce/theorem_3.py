@@ -92,14 +92,14 @@ def divergence(right: Array, method: Any) -> float:
 def _misspecified(asymmetry: float, n: int, repeats: int) -> dict[str, float]:
     """Excess of a symmetric and of a class-conditional model of sources that are better on class 1."""
     right = np.stack([MIDDLE - asymmetry, MIDDLE + asymmetry])
-    methods = ("triplet_mean", "covariance")
+    methods = ("triplet", "covariance")
     found = []
     for seed in range(repeats):
         X, _, votes = draw_items(n, right, np.random.default_rng(seed))
         models = [on_labels(X, labels_by_triplets(votes, method)) for method in methods]
         found.append([gaussian_excess(model, MEAN) for model in models])
     symmetric, conditional = rounded(np.mean(found, axis=0))
-    kl = divergence(right, "triplet_mean")
+    kl = divergence(right, "triplet")
     return {
         "asymmetry": asymmetry,
         "divergence": float(f"{kl:.4g}") if kl > 1e-9 else 0.0,
@@ -147,7 +147,7 @@ weights costs 1/n.
 ## A label model that is wrong
 
 Sources are right on 72% of items, and better on class 1 than on class 0 by the gap; the label model takes
-them to be symmetric (`triplet_mean`), or not (`covariance`), both told the balance. *KL* is the
+them to be symmetric (`triplet`), or not (`covariance`), both told the balance. *KL* is the
 divergence of its labels from the true ones with unlimited votes, *KL term* the theorem's 2 √(2 KL), in
 points. {results["large"]:,} items.
 

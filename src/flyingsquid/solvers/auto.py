@@ -129,7 +129,7 @@ def _is_small(moments: Moments) -> bool:
 
 
 def _tables_fit(data: FitData, votes: Votes) -> bool:
-    """Return whether tables of all classes predict the agreement of pairs, and more passes do not move them."""
+    """Return whether tables predict the agreement of pairs, and more passes do not move them."""
     moments = data.moments
     few = compressed(votes.codes, votes.n_classes, data.weights)
     over = Passes(votes, data.weights) if few is None else Passes(Votes(few[0], votes.classes), few[1])

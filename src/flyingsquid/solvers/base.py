@@ -177,6 +177,7 @@ class Solver(ABC):
 
     def check_graph(self, graph: Any) -> None:
         """Refuse a graph, or None, that the options do not go with."""
+        return
 
     def options(self) -> dict[str, Any]:
         """Return the options as JSON values; solvers among them by name and options."""

@@ -29,7 +29,7 @@ _BINARY_SOLVERS: dict[str, type[Solver]] = {
 
 @dataclass(frozen=True)
 class Agreement(Solver):
-    """Confusion tables from how often a source agrees with the other votes on its items, from counts alone."""
+    """Confusion tables from how often a source agrees with the other votes, from counts alone."""
 
     name: ClassVar[str] = "agreement"
     requires: ClassVar[Requires] = Requires(rows="optional", gold=True, estimated_balance=True)

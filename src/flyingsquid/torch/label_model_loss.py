@@ -43,7 +43,7 @@ class LabelModelLoss(nn.Module):
         Learn from the latest so many items only, of all processes together. None: from all.
     class_balance : as in ``LabelModel``, but for "estimate"
     method, signs, temper : as in ``LabelModel``
-        Methods that work from counts. ``"auto"`` is ``"consensus"``, which takes any votes, unless a graph or
+        Methods that work from counts. ``"auto"`` is ``"weighted"``, which takes any votes, unless a graph or
         another option asks for a closed form; see ``LabelModel``.
     weight : tensor of shape (K,), optional
     reduction : "mean", "sum" or "none"

@@ -75,9 +75,9 @@ class LossSolver:
         joined = self.graph.task_edges or self.graph.source_edges
         if self.n_classes > 2 and joined:
             raise GraphError(
-                f"A graph with edges and {self.n_classes} classes needs the votes themselves, and a loss keeps "
-                "counts of pairs. Leave the edges out; or label with LabelModel(graph).fit(votes), and train "
-                "with SoftCrossEntropy."
+                f"A graph with edges and {self.n_classes} classes needs the votes themselves, and a loss "
+                "keeps counts of pairs. Leave the edges out; or label with LabelModel(graph).fit(votes), and "
+                "train with SoftCrossEntropy."
             )
         check_options(self.method, None if self.graph.is_trivial else self.graph, self.temper)
         rng = np.random.default_rng(0)

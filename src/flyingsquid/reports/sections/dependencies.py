@@ -12,10 +12,10 @@ from flyingsquid.analysis.agreement import agreement, dependence_given_truth
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.drawing import STYLE, to_svg
-from flyingsquid.models import learn_structure
 from flyingsquid.reports.escape import name, plain, safe
 from flyingsquid.reports.page import Section, figure, grid
 from flyingsquid.reports.study import Study
+from flyingsquid.solvers.structure import learn_structure
 
 _MOST_PAIRS = 12
 _LEAST_OVERLAP = 30

@@ -63,12 +63,12 @@ def _history(study: Study) -> DriftHistory:
         m = len(names)
         return DriftHistory(names, np.zeros(0, np.int64), np.zeros(0), np.zeros((0, m)), np.zeros((0, m, 2)))
     # Triplets follow a source that changes from counts alone; of many classes the model decides.
-    method: Literal["triplet_mean", "auto"] = "triplet_mean" if votes.n_classes == 2 else "auto"
+    method: Literal["triplet", "auto"] = "triplet" if votes.n_classes == 2 else "auto"
     history = _pass_over(votes, method)
     return history if len(history) > 1 else _pass_over(votes, "auto")
 
 
-def _pass_over(votes: Votes, method: Literal["triplet_mean", "auto"]) -> DriftHistory:
+def _pass_over(votes: Votes, method: Literal["triplet", "auto"]) -> DriftHistory:
     n = votes.n_items
     step = max(n // _STEPS, 1)
     window = max(n // _WINDOWS, _LEAST_ITEMS // 5)
