@@ -54,12 +54,12 @@ def scan(folder: Path) -> int:
     )
 
 
-def fit(folder: Path, method: Literal["auto", "triplet_mean"]) -> fs.LabelModel:
+def fit(folder: Path, method: Literal["auto", "triplet"]) -> fs.LabelModel:
     return fs.LabelModel(method=method).fit(fs.VoteChunks(open_votes(folder, item=False)))
 
 
 def label(folder: Path, target: Path) -> None:
-    model = fit(folder, "triplet_mean")
+    model = fit(folder, "triplet")
     file = open_votes(folder, item=False, classes=model.classes_)
     with LabelWriter(target, classes=file.classes, force=True) as out:
         for chunk in file:
@@ -75,7 +75,7 @@ def measure(rows: int) -> dict[str, Any]:
         write(folder, rows)
         contenders = {
             "scan": lambda: scan(folder),
-            "fit": lambda: fit(folder, "triplet_mean"),
+            "fit": lambda: fit(folder, "triplet"),
             "fit, auto": lambda: fit(folder, "auto"),
             "fit and labels": lambda: label(folder, Path(name) / "labels.parquet"),
         }

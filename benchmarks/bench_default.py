@@ -43,7 +43,7 @@ def measure(*, dependent: bool) -> dict[str, Any]:
     seconds = alternate(
         {
             "auto": lambda: label(votes, "auto"),
-            "triplet_mean": lambda: label(votes, "triplet_mean"),
+            "triplet": lambda: label(votes, "triplet"),
         },
         repeats=REPEATS,
     )
@@ -54,7 +54,7 @@ def measure(*, dependent: bool) -> dict[str, Any]:
     return {
         "votes": "dependent" if dependent else "independent",
         "chosen": chosen,
-        "cost": {**ratio(seconds, "auto", "triplet_mean"), "goal": GOAL},
+        "cost": {**ratio(seconds, "auto", "triplet"), "goal": GOAL},
         "search_seconds": search,
     }
 

@@ -114,7 +114,7 @@ def test_the_default_fits_chunks_as_it_fits_the_whole(source, n_classes):
 
 
 @pytest.mark.parametrize(
-    "method", ["triplet_mean", "covariance", "agreement", "refined", "consensus", "anchored"]
+    "method", ["triplet", "covariance", "agreement", "em", "weighted", "anchored_em"]
 )
 def test_every_method_fits_chunks_as_it_fits_the_whole(method):
     votes = sample()
@@ -257,9 +257,7 @@ def test_what_needs_votes_in_memory_says_so():
     with pytest.raises(VotesError, match="sample_weight= belongs"):
         fs.Moments.of(chunks, sample_weight=np.ones(200))
     with pytest.raises(OptionError, match="compares groups of items"):
-        fs.LabelModel(method="em", class_balance="estimate").fit(
-            fs.VoteChunks([sample(500, n_classes=3)])
-        )
+        fs.LabelModel(method="em", class_balance="estimate").fit(fs.VoteChunks([sample(500, n_classes=3)]))
 
 
 def test_gathered_parts_add_up_to_the_whole():
@@ -339,8 +337,8 @@ def test_an_answer_cannot_be_written_to_what_is_read_only():
     ("options", "message"),
     [
         ({"method": "covariance"}, "method='covariance' is for two classes, and the votes have 3"),
-        ({"method": "consensus"}, "has no part in method='consensus'"),
-        ({"method": "refined"}, "compares groups of items, and chunks leave"),
+        ({"method": "weighted"}, "has no part in method='consensus'"),
+        ({"method": "em"}, "compares groups of items, and chunks leave"),
         ({}, "compares groups of items, and chunks leave"),
     ],
 )
@@ -353,9 +351,9 @@ def test_what_a_method_refuses_anyway_is_said_first(options, message):
 @pytest.mark.parametrize(
     ("options", "has_intervals"),
     [
-        ({"method": "agreement"}, True), ({"method": "consensus"}, True), ({"method": "anchored"}, True),
-        ({"method": "refined"}, False), ({"method": "decomposition"}, False),
-        ({"method": "triplet_mean", "multiclass": "one_vs_rest"}, False),
+        ({"method": "agreement"}, True), ({"method": "weighted"}, True), ({"method": "anchored_em"}, True),
+        ({"method": "em"}, False), ({"method": "decomposition"}, False),
+        ({"method": "triplet", "multiclass": "one_vs_rest"}, False),
     ],
 )  # fmt: skip
 def test_which_intervals_many_classes_have_by_chunks(options, has_intervals):

@@ -175,7 +175,7 @@ def test_known_labels_of_which_none_is_known(folder):
 
 def test_two_sources_do_not_suffice_for_a_method_of_three(folder):
     np.save("two.npy", np.array([[0, 1], [1, 1], [0, 0]] * 10, np.int8))
-    assert refused("label", "two.npy", "-o", "a.csv", "--method", "triplet_mean")
+    assert refused("label", "two.npy", "-o", "a.csv", "--method", "triplet")
 
 
 def test_memory_that_has_no_room(folder, monkeypatch):

@@ -244,7 +244,7 @@ def test_ties_as_asked(folder):
         [i, a, b, c] for i, (a, b, c) in enumerate([("y", "n", ""), ("n", "n", "n"), ("y", "y", "y")] * 40)
     ]
     write_csv(folder / "ties.csv", ["id", "a", "b", "c"], [*rows, [999, "", "", ""]])
-    words = ("ties.csv", "--class-balance", "uniform", "--method", "triplet_mean")
+    words = ("ties.csv", "--class-balance", "uniform", "--method", "triplet")
     label(*words, "-o", "first.csv")
     said = label(*words, "-o", "none.csv", "--tie-break", "abstain").output
     assert rows_of("first.csv")[-1]["label"] == "n"

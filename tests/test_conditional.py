@@ -263,7 +263,7 @@ def test_labels_are_within_a_point_of_the_bayes_rule(kind, p, balance):
         for n, rows in scores.items():
             codes, y = star.sample(n, rng)
             votes = fs.Votes(codes, (0, 1))
-            ours, triplets = (_score(method, given, votes, y) for method in ("covariance", "triplet_mean"))
+            ours, triplets = (_score(method, given, votes, y) for method in ("covariance", "triplet"))
             refused += ours is None
             majority = fs.MajorityVote().fit(votes).score(votes, y)  # what a refused fit leaves
             rows.append((ours or majority, triplets or majority, float(np.mean(bayes(star, codes) == y))))
@@ -291,7 +291,7 @@ def test_an_always_yes_source_changes_nothing(p):
     assert abs(with_yes.score(yes, sample.y) - without.score(votes, sample.y)) < 0.01
 
 
-@pytest.mark.parametrize("method", ["covariance", "quadratic", "triplet_mean"])
+@pytest.mark.parametrize("method", ["covariance", "quadratic", "triplet"])
 def test_many_strong_sources_and_a_lopsided_balance_give_sure_labels(method):
     sample = fs.datasets.simulate(600, np.full(450, 0.9), class_balance=[0.01, 0.99], random_state=0)
     model = fs.LabelModel(method=method, class_balance=[0.01, 0.99])

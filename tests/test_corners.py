@@ -117,7 +117,7 @@ def test_triplets_of_votes_are_used_or_skipped():
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"method": "refined"}, "method='refined' needs"),
+        ({"method": "em"}, "method='refined' needs"),
         ({"method": "agreement", "class_balance": "estimate"}, "class_balance='estimate' needs"),
         ({"method": "covariance", "multiclass": "one_vs_rest"}, "multiclass='one_vs_rest' needs"),
     ],
@@ -128,7 +128,7 @@ def test_what_needs_whole_tables_is_named_where_they_are_too_large(monkeypatch, 
     with pytest.raises(OptionError, match=what):
         fs.LabelModel(**options).fit(votes)
     monkeypatch.setattr(many, "MOST_CELLS", 5 * 3**2)  # just small enough
-    many.require_dense(Moments.of(votes), None, "refined", "native")
+    many.require_dense(Moments.of(votes), None, "em", "native")
 
 
 def test_tables_too_large_for_passes_are_refused_or_weighed_without(monkeypatch):

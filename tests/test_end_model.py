@@ -188,7 +188,7 @@ def test_a_grid_search_scores_with_gold_of_its_own(data):
     def accuracy(model, _X, _votes):
         return model.score(X[:500], y[:500])
 
-    grid = {"label_model__method": ["triplet_mean", "covariance"], "end_model__C": [1.0]}
+    grid = {"label_model__method": ["triplet", "covariance"], "end_model__C": [1.0]}
     weak = fs.WeaklySupervisedClassifier(LogisticRegression(), fs.LabelModel())
     search = GridSearchCV(weak, grid, scoring=accuracy, cv=2, error_score="raise")
     search.fit(X, votes.codes)

@@ -189,7 +189,7 @@ def fitted(estimator, **options):
     return estimator(**options).fit(votes)
 
 
-@pytest.mark.parametrize("method", ["triplet_mean", "covariance"])
+@pytest.mark.parametrize("method", ["triplet", "covariance"])
 def test_an_explanation_gives_the_probabilities_of_the_model(method):
     votes = fs.Votes.from_classes(fittable_votes(0), names=list("abcde"))
     model = fs.LabelModel(method=method, class_balance=[0.4, 0.6]).fit(votes)

@@ -12,7 +12,7 @@ from flyingsquid.exceptions import NotIdentifiableError, VotesError
 from tests.oracle.star import AnyStar
 from tests.test_conditional import panel
 
-METHODS = ["triplet_mean", "triplet_median", "triplet", "covariance", "quadratic"]
+METHODS = ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"]
 
 
 def some_known(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -69,11 +69,11 @@ def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
         gold = some_known(y, 20, rng)
         options = {"method": method, "class_balance": truth if balance == "given" else None}
         try:
-            without = fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes).score(votes, y)
+            without = fs.LabelModel(**{"method": "triplet", **options}).fit(votes).score(votes, y)
         except NotIdentifiableError:
             continue  # nothing to compare with
         gains.append(
-            fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes, gold=gold).score(votes, y)
+            fs.LabelModel(**{"method": "triplet", **options}).fit(votes, gold=gold).score(votes, y)
             - without
         )
     assert len(gains) >= 40
@@ -196,7 +196,7 @@ def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["triplet_mean", "covariance"])
+@pytest.mark.parametrize("method", ["triplet", "covariance"])
 @pytest.mark.parametrize("n_gold", [50, 300, 1_000])
 def test_intervals_with_known_labels_cover_the_truth(method, n_gold):
     rng, truth, inside = np.random.default_rng(0), np.array([0.85, 0.8, 0.75, 0.7, 0.65]), []

@@ -45,7 +45,7 @@ GRAPHS = {
 }
 TRIPLES = [(3 * g + a, 3 * g + b) for g in range(3) for a, b in ((0, 1), (0, 2), (1, 2))]
 LARGE: dict[str, tuple[tuple[int, ...], Edges, Edges]] = {"three triples": ((0,) * 9, [], TRIPLES)}
-SYMMETRIC = ["triplet_mean", "triplet_median", "triplet"]
+SYMMETRIC = ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best")]
 
 
 def fit_exactly(model: Model, graph: fs.DependencyGraph, **options) -> fs.LabelModel:
@@ -294,7 +294,7 @@ def test_posterior_map_and_likelihood_equal_enumeration(seed):
 @pytest.mark.parametrize(
     "name", ["chain, three a task", "chain, two a task", "clique of three", "chain with a pair"]
 )
-@pytest.mark.parametrize("method", ["triplet_mean", "covariance"])
+@pytest.mark.parametrize("method", ["triplet", "covariance"])
 def test_errors_shrink_with_the_root_of_the_number_of_items(name, method):
     """Of the tables of single sources and of the tasks, and of the joint tables of units."""
     graph = graph_of(*GRAPHS[name])
@@ -351,10 +351,10 @@ def test_declaring_a_copied_source_helps():
 @pytest.mark.parametrize(
     ("name", "method"),
     [
-        ("two pairs", "triplet_mean"),
-        ("chain, two a task", "triplet_mean"),
+        ("two pairs", "triplet"),
+        ("chain, two a task", "triplet"),
         ("three triples", "covariance"),
-        ("three triples", "triplet_mean"),
+        ("three triples", "triplet"),
     ],
 )
 def test_intervals_cover_on_graphs(name, method):
@@ -737,7 +737,9 @@ def test_given_triplets_need_not_judge_helpers():
     graph = graph_of(*GRAPHS["chain, two a task"])
     model = random_model(np.random.default_rng(2), 3, *GRAPHS["chain, two a task"])
     triplets = [(0, 1, 2), (2, 3, 4), (4, 5, 3)]
-    assert_exact(model, fit_exactly(model, graph, method=fs.solvers.Triplet("best"), triplets=triplets), graph)
+    assert_exact(
+        model, fit_exactly(model, graph, method=fs.solvers.Triplet("best"), triplets=triplets), graph
+    )
 
 
 def test_errors_persist_under_a_given_joint_table_too():

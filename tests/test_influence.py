@@ -17,7 +17,7 @@ def sample():
     return fs.datasets.simulate(3_000, [0.9, 0.75, 0.7, 0.7, 0.65], coverage=0.9, random_state=0)
 
 
-OPTIONS = [{}, {"method": "triplet_mean"}, {"method": "covariance"}, {"graph": "learn"}]
+OPTIONS = [{}, {"method": "triplet"}, {"method": "covariance"}, {"graph": "learn"}]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -21,7 +21,7 @@ def covers(model: fs.LabelModel, truth: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "p"), [("triplet_mean", 0.5), ("triplet_mean", 0.3), ("triplet", 0.3), ("independencies", 0.2)]
+    ("method", "p"), [("triplet", 0.5), ("triplet", 0.3), (fs.solvers.Triplet("best"), 0.3), ("marginal", 0.2)]
 )
 def test_intervals_of_symmetric_methods_cover_the_truth(method, p):
     rng, inside = np.random.default_rng(0), []
@@ -47,7 +47,7 @@ def test_intervals_of_covariance_cover_the_truth(balance):
     assert 0.92 <= np.mean(inside) <= 0.98
 
 
-@pytest.mark.parametrize("method", ["triplet_mean", "triplet", "covariance", "independencies"])
+@pytest.mark.parametrize("method", ["triplet", fs.solvers.Triplet("best"), "covariance", "marginal"])
 def test_four_times_the_items_halve_the_interval(method):
     star = Star(np.array([0.9, 0.8, 0.7, 0.75]), np.array([1.0, 0.8, 0.7, 0.9]), 0.2)
     weights = star.joint().sum(axis=1)
@@ -62,9 +62,9 @@ def test_four_times_the_items_halve_the_interval(method):
 
 def test_methods_and_sources_without_a_formula_have_no_interval():
     votes = fittable_votes(0)
-    for options in ({"method": "triplet_median"}, {"method": "quadratic"}):
+    for options in ({"method": fs.solvers.Triplet("median")}, {"method": "quadratic"}):
         assert np.isnan(
-            fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes).accuracies_interval_
+            fs.LabelModel(**{"method": "triplet", **options}).fit(votes).accuracies_interval_
         ).all()
     with pytest.warns(SourceWarning):
         model = fs.LabelModel(method="triplet").fit(np.column_stack([votes, np.full(400, -1)]))

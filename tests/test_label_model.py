@@ -28,14 +28,14 @@ from flyingsquid.exceptions import (
 from tests.oracle.star import Star
 from tests.strategies import fittable_votes, vote_matrices
 
-TRIPLET_METHODS = ["triplet_mean", "triplet_median", "triplet"]
+TRIPLET_METHODS = ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best")]
 EXACT = 1e12
 """Exact tests feed every vote pattern with its probability times this as its weight."""
 
 
 def fit_exactly(star: Star, **options) -> fs.LabelModel:
     weights = star.joint().sum(axis=1) * EXACT
-    return fs.LabelModel(**{"method": "triplet_mean", "class_balance": star.balance, **options}).fit(
+    return fs.LabelModel(**{"method": "triplet", "class_balance": star.balance, **options}).fit(
         star.patterns(), sample_weight=weights
     )
 
@@ -89,7 +89,7 @@ lawful = settings(max_examples=30, deadline=None)
 
 
 def fit(votes, **options) -> fs.LabelModel:
-    return fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes)
+    return fs.LabelModel(**{"method": "triplet", **options}).fit(votes)
 
 
 @pytest.mark.parametrize("method", TRIPLET_METHODS)
@@ -174,7 +174,7 @@ def outcome(votes, **options):
         warnings.simplefilter("ignore", SourceWarning)
         try:
             return (
-                fs.LabelModel(**{"method": "triplet_mean", **options})
+                fs.LabelModel(**{"method": "triplet", **options})
                 .fit(votes)
                 .predict_proba(ALL_ROWS[:, : votes.shape[1]])
             )
@@ -191,7 +191,7 @@ def same(a, b) -> bool:
     return bool(np.allclose(a, b, atol=1e-9))
 
 
-@pytest.mark.parametrize("method", [*TRIPLET_METHODS, "independencies"])
+@pytest.mark.parametrize("method", [*TRIPLET_METHODS, "marginal"])
 @settings(max_examples=150, deadline=None)
 @given(votes=vote_matrices(), seed=st.integers(0, 99))
 def test_laws_hold_on_any_votes_answer_for_answer_and_refusal_for_refusal(method, votes, seed):
@@ -376,7 +376,7 @@ BAD_FITS = [
     (np.empty((0, 3)), {}, VotesError, "empty"),
     (np.empty((3, 0)), {}, VotesError, "no columns"),
     (np.zeros(3), {}, VotesError, "1 dimension"),
-    ([[0, 1, 2]] * 5, {"method": "triplet"}, OptionError, "the votes have 3: 0, 1, 2.*one_vs_rest"),
+    ([[0, 1, 2]] * 5, {"method": fs.solvers.Triplet("best")}, OptionError, "the votes have 3: 0, 1, 2.*one_vs_rest"),
     ([[0, 1, 0.5]], {}, VotesError, "fractional"),
     ([[0, 1, np.inf]], {}, VotesError, "infinite"),
     (np.full((9, 3), -1), {}, NotIdentifiableError, "no source votes"),
@@ -403,28 +403,28 @@ BAD_FITS = [
     (GOOD, {"screen": -1}, OptionError, "screen=-1"),
     (GOOD, {"screen": "1.0"}, OptionError, "screen='1.0'"),
     (GOOD, {"screen": 10**400}, OptionError, "screen=1000"),
-    (GOOD, {"method": "triplet", "triplets": np.array(0)}, OptionError, "no sequence"),
+    (GOOD, {"method": fs.solvers.Triplet("best"), "triplets": np.array(0)}, OptionError, "no sequence"),
     (np.where(GOOD >= 0, 1, -1), {}, NotIdentifiableError, "same class.*from_signed"),
-    ([[0, 1, 19_900]] * 4, {"method": "refined"}, OptionError, "3 sources and 19,901 classes whole"),
+    ([[0, 1, 19_900]] * 4, {"method": "em"}, OptionError, "3 sources and 19,901 classes whole"),
     (
         GOOD,
-        {"method": "independencies", "class_balance": [0.3, 0.7], "screen": 2},
+        {"method": "marginal", "class_balance": [0.3, 0.7], "screen": 2},
         OptionError,
         "screen= has no part",
     ),
     (GOOD, {"method": "covariance", "screen": 2}, OptionError, "screen= has no part in method='covariance'"),
     (GOOD, {"triplets": [(0, 1, 2)]}, OptionError, "method='triplet' only"),
-    (GOOD, {"method": "triplet", "triplets": [(0, 1)]}, OptionError, "three sources"),
-    (GOOD, {"method": "triplet", "triplets": [(0, 1, 1)]}, OptionError, "twice"),
-    (GOOD, {"method": "triplet", "triplets": [(0, 1, 9)]}, OptionError, "there are 5"),
-    (GOOD, {"method": "triplet", "triplets": []}, OptionError, "empty"),
-    (GOOD, {"method": "triplet", "triplets": 5}, OptionError, "no sequence"),
-    (GOOD, {"method": "triplet", "triplets": iter([(0, 1, 2)])}, OptionError, "read only once"),
-    (GOOD, {"method": "triplet", "triplets": [(0, 1, 2)]}, NotIdentifiableError, "'source 3' is in none"),
-    (GOOD, {"method": "independencies"}, NotIdentifiableError, "too close to 0"),
+    (GOOD, {"method": fs.solvers.Triplet("best"), "triplets": [(0, 1)]}, OptionError, "three sources"),
+    (GOOD, {"method": fs.solvers.Triplet("best"), "triplets": [(0, 1, 1)]}, OptionError, "twice"),
+    (GOOD, {"method": fs.solvers.Triplet("best"), "triplets": [(0, 1, 9)]}, OptionError, "there are 5"),
+    (GOOD, {"method": fs.solvers.Triplet("best"), "triplets": []}, OptionError, "empty"),
+    (GOOD, {"method": fs.solvers.Triplet("best"), "triplets": 5}, OptionError, "no sequence"),
+    (GOOD, {"method": fs.solvers.Triplet("best"), "triplets": iter([(0, 1, 2)])}, OptionError, "read only once"),
+    (GOOD, {"method": fs.solvers.Triplet("best"), "triplets": [(0, 1, 2)]}, NotIdentifiableError, "'source 3' is in none"),
+    (GOOD, {"method": "marginal"}, NotIdentifiableError, "too close to 0"),
     (
         GOOD,
-        {"method": "independencies", "class_balance": [0.3, 0.7], "signs": {0: 1}},
+        {"method": "marginal", "class_balance": [0.3, 0.7], "signs": {0: 1}},
         OptionError,
         "carry their sign",
     ),
@@ -434,7 +434,7 @@ BAD_FITS = [
 @pytest.mark.parametrize(("votes", "options", "error", "message"), BAD_FITS, ids=range(len(BAD_FITS)))
 def test_bad_input_is_refused_with_what_where_and_what_to_do(votes, options, error, message):
     with pytest.raises(error, match=message) as caught:
-        fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes)
+        fs.LabelModel(**{"method": "triplet", **options}).fit(votes)
     assert isinstance(caught.value, fs.FlyingSquidError)
     assert isinstance(caught.value, ValueError)
 
@@ -600,7 +600,7 @@ def test_score_counts_items_whose_truth_is_known():
 
 def test_diagnostics_say_what_was_done():
     model = fit(GOOD)
-    assert model.diagnostics_.method == "triplet_mean"
+    assert model.diagnostics_.method == "triplet"
     assert model.diagnostics_.reason == ""
     assert fit(GOOD, method="auto", screen=0.0).diagnostics_.reason == "the mean over all triplets"
     assert model.diagnostics_.class_balance == "even, the default of the method"

@@ -31,13 +31,13 @@ def votes_of(codes: np.ndarray) -> fs.Votes:
 @pytest.mark.parametrize(
     ("kind", "method", "n"),
     [
-        ("any", "refined", 1_000),
-        ("any", "refined", 4_000),
+        ("any", "em", 1_000),
+        ("any", "em", 4_000),
         ("any", "decomposition", 1_000),
         ("any", "decomposition", 4_000),
-        ("crowd", "refined", 1_000),
+        ("crowd", "em", 1_000),
         ("crowd", "agreement", 4_000),
-        ("sparse", "refined", 1_000),
+        ("sparse", "em", 1_000),
     ],
 )
 def test_estimates_are_near_the_truth_by_their_own_error(kind, method, n):
@@ -52,7 +52,7 @@ def test_estimates_are_near_the_truth_by_their_own_error(kind, method, n):
     assert np.mean(np.array(distances) <= 3) > 0.97
 
 
-@pytest.mark.parametrize("method", ["agreement", "refined", "decomposition"])
+@pytest.mark.parametrize("method", ["agreement", "em", "decomposition"])
 def test_the_model_uses_it_and_says_so(method):
     rng = np.random.default_rng(0)
     star = ManyStar(star_of("any").confusion, LOPSIDED)

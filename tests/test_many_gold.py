@@ -11,7 +11,7 @@ from flyingsquid.exceptions import NotIdentifiableError, VotesError
 from tests.oracle.many import ManyStar, crowd
 from tests.test_gold import some_known
 
-METHODS = ["agreement", "refined", "decomposition"]
+METHODS = ["agreement", "em", "decomposition"]
 
 
 def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, np.ndarray]:

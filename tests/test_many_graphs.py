@@ -98,7 +98,7 @@ def test_exact_moments_give_exact_parameters(name, seed):
 def test_passes_stay_where_they_are_exact(name):
     model, graph = model_of(name)
     fitted = fit_exactly(model, graph)
-    assert fitted.diagnostics_.method == "refined"
+    assert fitted.diagnostics_.method == "em"
     assert_exact(model, fitted, model.patterns(), 1e-9)
 
 
@@ -379,7 +379,7 @@ def test_an_item_is_explained(frames):
 def test_summary_and_diagnostics(fitted):
     assert len(fitted.summary().to_dict()["source"]) == 16
     found = fitted.diagnostics_
-    assert (found.method, found.reason) == ("refined", "three views and ten passes over the votes")
+    assert (found.method, found.reason) == ("em", "three views and ten passes over the votes")
     assert found.class_balance == "by the labels of ten passes over the votes"
     assert found.verdict.use_model
     assert found.verdict.gain > 0.05
@@ -509,7 +509,7 @@ def test_few_votes_are_not_passed_over():
 def test_bad_input_is_named(frames):
     graph, sample = frames
     votes = sample.votes[:500]
-    for options in ({"method": "triplet_mean"}, {"method": "agreement"}, {"multiclass": "one_vs_rest"}):
+    for options in ({"method": "triplet"}, {"method": "agreement"}, {"multiclass": "one_vs_rest"}):
         with pytest.raises(OptionError, match=r"does not go with a graph and 3 classes.*'decomposition'"):
             fs.LabelModel(graph, **options).fit(votes)
     with pytest.raises(OptionError, match="does not go with a graph"):

@@ -63,8 +63,8 @@ def test_groups_give_the_error_of_a_mean():
         ("any", "agreement", 1_000, {}, 0),
         ("crowd", "agreement", 1_000, {}, 0),
         ("crowd", "agreement", 1_000, {}, 100),
-        ("any", "refined", 1_000, {}, 0),
-        ("crowd", "refined", 1_000, {"class_balance": "uniform"}, 0),
+        ("any", "em", 1_000, {}, 0),
+        ("crowd", "em", 1_000, {"class_balance": "uniform"}, 0),
         ("any", "decomposition", 4_000, {}, 0),
         ("any", "auto", 1_000, {"multiclass": "one_vs_rest"}, 0),
     ],
@@ -129,7 +129,7 @@ def test_a_single_vote_has_no_interval():
     codes = np.array(drawn().codes)
     codes[:, 4] = -1
     codes[0, 4] = 0
-    for method in ("agreement", "refined"):
+    for method in ("agreement", "em"):
         ends = fs.LabelModel(method=method).fit(codes).accuracies_interval_
         assert np.isnan(ends[4]).all()
         assert np.isfinite(ends[:4]).all()

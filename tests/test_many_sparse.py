@@ -133,7 +133,7 @@ def test_what_needs_whole_tables_says_so(monkeypatch):
     for name in ("many", "sparse_tables"):
         monkeypatch.setattr(f"flyingsquid.estimation.{name}.MOST_CELLS", 10)
     for options in (
-        {"method": "refined"},
+        {"method": "em"},
         {"method": "decomposition"},
         {"multiclass": "one_vs_rest"},
         {"method": "agreement", "class_balance": "estimate"},

@@ -19,19 +19,19 @@ from tests.strategies import fittable_votes
 VOTES = fs.Votes.from_classes(fittable_votes(0), names=list("abcde"))
 OPTIONS = [
     {},
-    {"method": "triplet_median", "class_balance": [0.4, 0.6], "signs": {"a": 1, 2: 1}},
-    {"method": "triplet", "triplets": [("a", 1, "c"), (2, 3, 4)], "screen": 0},
-    {"method": "independencies", "class_balance": np.array([0.2, 0.8])},
+    {"method": fs.solvers.Triplet("median"), "class_balance": [0.4, 0.6], "signs": {"a": 1, 2: 1}},
+    {"method": fs.solvers.Triplet("best"), "triplets": [("a", 1, "c"), (2, 3, 4)], "screen": 0},
+    {"method": "marginal", "class_balance": np.array([0.2, 0.8])},
     {"method": "covariance"},
     {"method": "quadratic", "class_balance": "uniform"},
-    {"method": np.str_("triplet_mean"), "screen": np.float32(1.5), "signs": {np.str_("b"): 1}},
+    {"method": np.str_("triplet"), "screen": np.float32(1.5), "signs": {np.str_("b"): 1}},
 ]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=range(len(OPTIONS)))
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_a_label_model_comes_back_identical(options, tmp_path):
-    model = fs.LabelModel(**{"method": "triplet_mean", **options}).fit(VOTES)
+    model = fs.LabelModel(**{"method": "triplet", **options}).fit(VOTES)
     model.save(tmp_path / "m.fsq")
     again = fs.load(tmp_path / "m.fsq")
     assert isinstance(again, fs.LabelModel)

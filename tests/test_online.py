@@ -43,15 +43,15 @@ CHAIN = fs.DependencyGraph.chain(3, 4)
 PAIR = fs.DependencyGraph(5, source_edges=[(0, 1)])
 SETTINGS = [
     ({}, VOTES),
-    ({"method": "triplet_median", "signs": {0: 1}}, VOTES),
+    ({"method": fs.solvers.Triplet("median"), "signs": {0: 1}}, VOTES),
     ({"method": "covariance"}, VOTES),
     ({"method": "agreement"}, VOTES),
-    ({"class_balance": [0.4, 0.6], "method": "triplet_mean"}, VOTES),
-    ({"graph": PAIR, "method": "triplet_mean"}, VOTES),
-    ({"graph": CHAIN, "method": "triplet_mean", "temper": "auto"},
+    ({"class_balance": [0.4, 0.6], "method": "triplet"}, VOTES),
+    ({"graph": PAIR, "method": "triplet"}, VOTES),
+    ({"graph": CHAIN, "method": "triplet", "temper": "auto"},
      fs.datasets.simulate_graph(3_000, CHAIN, 0.8, random_state=0).votes.codes),
     ({}, many_votes()),
-    ({"multiclass": "one_vs_rest", "method": "triplet_mean"}, many_votes()),
+    ({"multiclass": "one_vs_rest", "method": "triplet"}, many_votes()),
 ]  # fmt: skip
 
 
@@ -61,7 +61,7 @@ SETTINGS = [
 def test_parameters_are_those_of_a_batch_over_the_window(options, votes, window):
     online = fs.OnlineLabelModel(**window, **options, refresh=1)
     labels = feed(online, votes)
-    batch = fs.LabelModel(**({} if "graph" in options else {"method": "consensus"}) | options)
+    batch = fs.LabelModel(**({} if "graph" in options else {"method": "weighted"}) | options)
     if "window" in window:
         last = votes[len(votes) - int(online.window_) :]
         assert online.moments_ == fs.Moments.of(last, options.get("graph"))
@@ -387,7 +387,7 @@ def test_a_graph_takes_nothing_new():
         ({"n_classes": 2, "classes": [0, 1]}, "one of them"),
         ({"n_classes": 1}, "n_classes=1"),
         ({"classes": ["a"]}, "classes"),
-        ({"method": "refined"}, "passes over the votes"),
+        ({"method": "em"}, "passes over the votes"),
         ({"method": "best"}, "method='best'"),
         ({"class_balance": "estimate"}, "estimate"),
         ({"graph": "learn"}, "learn"),
@@ -438,7 +438,7 @@ def test_the_window_of_its_own_choice_is_nearly_the_best_one(kind):
     stream = fs.datasets.simulate_drift(
         20_000, BEFORE, AFTER, kind=kind, period=5_000, coverage=0.8, random_state=0
     )
-    options = {"method": "triplet_mean", "refresh": 250}
+    options = {"method": "triplet", "refresh": 250}
     best = max(
         accuracy(fs.OnlineLabelModel(w, **options), stream) for w in (500, 1_000, 2_000, 4_000, 20_000)
     )

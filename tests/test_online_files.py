@@ -59,7 +59,7 @@ def assert_same(a, b):
 @given(steps=st.lists(step, min_size=1, max_size=9), refresh=st.sampled_from([1, 37, 400]))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_stream_that_is_interrupted_ends_the_same(window, steps, refresh, tmp_path):
-    options = {**window, "refresh": refresh, "method": "triplet_mean", "warm_up": 60}
+    options = {**window, "refresh": refresh, "method": "triplet", "warm_up": 60}
     straight, broken = fs.OnlineLabelModel(**options), fs.OnlineLabelModel(**options)
     start = 0
     for size, how, is_saved, balance in steps:
@@ -90,7 +90,7 @@ SETTINGS = [
 @pytest.mark.parametrize(("options", "votes"), SETTINGS, ids=range(len(SETTINGS)))
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_every_kind_of_stream_goes_on(options, votes, window, tmp_path):
-    online = fs.OnlineLabelModel(**{"method": "triplet_mean", **options, **window}).partial_fit(votes[:500])
+    online = fs.OnlineLabelModel(**{"method": "triplet", **options, **window}).partial_fit(votes[:500])
     online.save(tmp_path / "a")
     again = fs.load(tmp_path / "a")
     again.save(tmp_path / "b")

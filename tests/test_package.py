@@ -136,7 +136,7 @@ reveal_type(fs.Moments.of(votes) + fs.Moments.of(votes))
 reveal_type(fs.ABSTAIN)
 reveal_type(fs.datasets.load_breast_cancer().votes)
 fs.LabelModl
-fs.LabelModel(metod="triplet")
+fs.LabelModel(metod=fs.solvers.Triplet("best"))
 """
 SEEN = [
     r'"flyingsquid\.models\.label_model\.LabelModel"',

@@ -17,12 +17,12 @@ CLIP = fs.DependencyGraph.chain(3, 4, source_edges=[(0, 1)])
 @pytest.mark.parametrize(
     ("graph", "options"),
     [
-        (fs.DependencyGraph(5), {"method": "triplet_mean", "class_balance": [0.3, 0.7]}),
+        (fs.DependencyGraph(5), {"method": "triplet", "class_balance": [0.3, 0.7]}),
         (fs.DependencyGraph(5), {"method": "covariance"}),
         (fs.DependencyGraph(5), {"method": "agreement"}),
-        (ALIKE, {"method": "triplet_mean"}),
-        (CLIP, {"method": "triplet_mean"}),
-        (CLIP, {"method": "triplet_mean", "temper": 0.5}),
+        (ALIKE, {"method": "triplet"}),
+        (CLIP, {"method": "triplet"}),
+        (CLIP, {"method": "triplet", "temper": 0.5}),
     ],
 )
 def test_parameters_give_the_labels_of_the_model(graph, options):

@@ -25,7 +25,7 @@ SRC = str(Path(fs.__file__).parents[1])
 VOTES = fittable_votes(0)
 MODELS = {
     "auto": fs.LabelModel,
-    "triplet_mean": lambda: fs.LabelModel(method="triplet"),
+    "triplet": lambda: fs.LabelModel(method="triplet"),
     "covariance": lambda: fs.LabelModel(method="covariance"),
     "graph": lambda: fs.LabelModel(fs.DependencyGraph(5, source_edges=[(0, 1)])),
     "majority": fs.MajorityVote,
@@ -60,7 +60,7 @@ def test_threads_ask_one_model_for_what_is_computed_when_asked():
     assert all(np.array_equal(interval, alone) and text == found[0][1] for interval, text in found)
 
 
-@pytest.mark.parametrize("name", ["auto", "triplet_mean", "majority", "sequence"])
+@pytest.mark.parametrize("name", ["auto", "triplet", "majority", "sequence"])
 def test_fits_in_threads_equal_fits_one_after_the_other(name):
     matrices = [fittable_votes(seed) for seed in range(8)]
     serial = [MODELS[name]().fit(votes).predict_proba(votes) for votes in matrices]
@@ -159,7 +159,7 @@ OTHER = fittable_votes(1)
 FITS = {
     "auto": (fs.LabelModel, "fit"),
     "covariance": (lambda: fs.LabelModel(method="covariance"), "fit"),
-    "consensus": (lambda: fs.LabelModel(method="weighted"), "fit"),
+    "weighted": (lambda: fs.LabelModel(method="weighted"), "fit"),
     "many": (lambda: fs.LabelModel(n_classes=3), "fit"),
     "added": (lambda: fs.LabelModel(method="triplet"), "partial_fit"),
     "majority": (fs.MajorityVote, "fit"),

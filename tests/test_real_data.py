@@ -31,7 +31,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     raise AssertionError(name)
 
 
-@pytest.mark.parametrize("method", ["triplet_mean", "triplet_median", "triplet", "covariance", "quadratic"])
+@pytest.mark.parametrize("method", ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"])
 @pytest.mark.parametrize("name", BINARY)
 def test_real_votes_are_labelled(name, method):
     votes, y = load(name)
@@ -52,7 +52,7 @@ def test_real_votes_are_labelled(name, method):
     assert np.isfinite(posterior).all()
     np.testing.assert_allclose(posterior.sum(axis=1), 1)
     np.testing.assert_allclose(model.confusion_.sum(axis=2), 1, atol=1e-9)
-    if method.startswith("triplet"):
+    if method.startswith(fs.solvers.Triplet("best")):
         np.testing.assert_allclose(posterior[(votes == -1).all(axis=1)], 0.5)
     assert 0 <= model.score(votes, y) <= 1
 

@@ -52,7 +52,7 @@ def chain(p: float, correlation: float) -> np.ndarray:
     return correlation * np.diag(balance) + (1 - correlation) * np.outer(balance, balance)
 
 
-@pytest.mark.parametrize("method", ["triplet_mean", "triplet_median", "triplet", "covariance", "quadratic"])
+@pytest.mark.parametrize("method", ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("correlation", [0.95, 0.3, 0.0, -0.02])
 def test_exact_counts_give_the_exact_model(method, seed, correlation):
@@ -166,7 +166,7 @@ def test_rows_that_do_not_follow_each_other_are_labelled_as_by_themselves():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["triplet_mean", "covariance"])
+@pytest.mark.parametrize("method", ["triplet", "covariance"])
 def test_sixteen_times_the_rows_is_four_times_closer(method):
     rng, balance = np.random.default_rng(0), [0.4, 0.6]
 
@@ -337,7 +337,7 @@ def test_warnings_point_to_the_caller():
 OPTIONS = [
     {},
     {"method": "covariance", "temper": "auto"},
-    {"method": "triplet_median", "class_balance": [0.4, 0.6], "signs": {"w": 1}, "temper": 0.5},
+    {"method": fs.solvers.Triplet("median"), "class_balance": [0.4, 0.6], "signs": {"w": 1}, "temper": 0.5},
     {"method": "quadratic", "class_balance": "estimate", "screen": 0.5},
 ]
 

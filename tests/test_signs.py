@@ -153,9 +153,7 @@ def test_a_one_sided_source_may_be_right_less_than_half_of_the_time():
     votes = np.where(right, y[:, None], ~y[:, None]).astype(np.int8)
     rule = np.where(rng.random(n) < np.where(y, 0.3, 0.05), 1, -1)
     with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
-        model = fs.LabelModel(method="triplet", class_balance=[0.9, 0.1]).fit(
-            np.column_stack([votes, rule])
-        )
+        model = fs.LabelModel(method="triplet", class_balance=[0.9, 0.1]).fit(np.column_stack([votes, rule]))
     assert model.accuracies_[4] < 0.5  # 0.4 in truth
     np.testing.assert_allclose(model.accuracies_[:4], 0.8, atol=0.02)
 

@@ -27,7 +27,7 @@ CODES = np.asarray(
         random_state=0,
     ).votes.codes
 )
-OPTIONS = ["--method", "triplet_mean", "--window", "300"]
+OPTIONS = ["--method", "triplet", "--window", "300"]
 
 # click 8.1 mixes both outputs unless told otherwise, click 8.2 cannot be told.
 _APART: Any = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
@@ -240,7 +240,7 @@ def test_every_line_is_an_item_or_reported(values, data):
         ["--decay", "0.9", "--window", "auto"],
         ["--block", "0"],
         ["--method", "nonsense"],
-        ["--method", "refined"],
+        ["--method", "em"],
         ["--every", "10"],
         ["--position"],
         ["--continued"],

@@ -54,7 +54,7 @@ def resumed(files, *more):
 @pytest.mark.parametrize("window", [OPTIONS, ["--window", "auto", "--refresh", "70"], ["--decay", "0.99"]])
 def test_more_lines_may_be_appended(files, cut, window):
     """An input that ends anywhere and goes on later."""
-    options = [*window, "--method", "triplet_mean"]
+    options = [*window, "--method", "triplet"]
     whole = "".join(LINES.splitlines(keepends=True)[:cut])
     files.votes.write_text(whole)
     assert resumed(files, *options).exit_code == 0
@@ -154,7 +154,7 @@ def test_other_options_are_refused(files):
         ["--classes", "2"],
         ["--refresh", "9"],
     ):
-        result = resumed(files, "--method", "triplet_mean", "--window", "300", *other)
+        result = resumed(files, "--method", "triplet", "--window", "300", *other)
         assert result.exit_code == 1
         assert f"was written with {other[0]} " in result.stderr
     assert "--output set" in run(files.votes, "--checkpoint", files.checkpoint, *OPTIONS).stderr
@@ -263,7 +263,7 @@ def test_killed_at_any_moment_it_writes_the_same(tmp_path, window):
         40_000, [0.9] * 3 + [0.6] * 2, [0.6] * 5, coverage=0.8, random_state=rng
     )
     votes.write_text(lines_of(np.asarray(drift.votes.codes)))
-    options = [*window, "--method", "triplet_mean", "--block", "50", "--every", "500"]
+    options = [*window, "--method", "triplet", "--block", "50", "--every", "500"]
     straight = run(*options[:-2], votes)
     command = ["stream", *options, str(votes), "-o", str(labels), "--checkpoint", str(checkpoint)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -297,7 +297,7 @@ def test_the_model_of_a_checkpoint_can_be_looked_at(files):
     """By ``fs.load`` and ``flyingsquid inspect``; before the first votes there is none."""
     drift = fs.datasets.simulate_drift(3_000, [0.9, 0.85, 0.8, 0.7], [0.4, 0.85, 0.8, 0.7], random_state=0)
     files.votes.write_text(lines_of(drift.votes.codes, "abcd"))
-    options = ["--window", "auto", "--method", "triplet_mean"]
+    options = ["--window", "auto", "--method", "triplet"]
     assert resumed(files, *options).exit_code == 0
     model = fs.load(files.checkpoint)
     assert model.n_seen_ == 3_000

@@ -160,13 +160,13 @@ def test_a_negative_dependence_is_found():
 def test_labels_are_as_good_as_with_the_true_graph():
     votes, y = draw(5_000, np.random.default_rng(5), "shared errors")
     truth = fs.DependencyGraph(12, source_edges=PAIRS)
-    for method in ("covariance", "triplet_mean"):
+    for method in ("covariance", "triplet"):
         learned = fs.LabelModel("learn", method=method).fit(votes).score(votes, y)
         assert learned >= fs.LabelModel(truth, method=method).fit(votes).score(votes, y) - 0.005
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["covariance", "triplet_mean"])
+@pytest.mark.parametrize("method", ["covariance", "triplet"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_labels_are_as_good_as_with_the_true_graph_on_average(mechanism, method):
     truth = fs.DependencyGraph(12, source_edges=PAIRS)
@@ -469,7 +469,7 @@ def test_counts_of_pairs_are_refused_with_what_to_do():
 )
 def test_options_that_do_not_go_with_learning(options, words):
     with pytest.raises(OptionError, match=words):
-        fs.LabelModel(**{"method": "triplet_mean", **options}).fit([[0, 1, 1], [1, 1, 0]])
+        fs.LabelModel(**{"method": "triplet", **options}).fit([[0, 1, 1], [1, 1, 0]])
 
 
 @pytest.mark.skipif("FLYINGSQUID_DATA" not in os.environ, reason="FLYINGSQUID_DATA is not set")

@@ -25,7 +25,7 @@ NAMES = ["links", "short", "caps", "money", "long"]
 def fit(votes, **options) -> fs.LabelModel:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SourceWarning)
-        return fs.LabelModel(**{"method": "triplet_mean", **options}).fit(votes)
+        return fs.LabelModel(**{"method": "triplet", **options}).fit(votes)
 
 
 def flagged() -> fs.Votes:

@@ -62,7 +62,7 @@ def draw_many(n=900, m=5, n_classes=4, seed=0):
 
 
 CASES = {
-    "one task": (lambda: draw()[0], None, 2, {"method": "triplet_mean"}),
+    "one task": (lambda: draw()[0], None, 2, {"method": "triplet"}),
     "class-conditional": (
         lambda: draw()[0],
         None,
@@ -74,14 +74,14 @@ CASES = {
         draw_many,
         None,
         4,
-        {"method": "triplet_mean", "multiclass": "one_vs_rest"},
+        {"method": "triplet", "multiclass": "one_vs_rest"},
     ),
     "two classes the way of many": (lambda: draw()[0], None, 2, {"method": "agreement"}),
-    "dependent sources": (lambda: draw_on(ALIKE), ALIKE, 2, {"method": "triplet_mean"}),
-    "chain": (lambda: draw_on(CLIP), CLIP, 2, {"method": "triplet_mean"}),
-    "tempered chain": (lambda: draw_on(CLIP), CLIP, 2, {"method": "triplet_mean", "temper": 0.6}),
-    "grid": (lambda: draw_on(GRID), GRID, 2, {"method": "triplet_mean"}),
-    "separate tasks": (lambda: draw_on(APART), APART, 2, {"method": "triplet_mean"}),
+    "dependent sources": (lambda: draw_on(ALIKE), ALIKE, 2, {"method": "triplet"}),
+    "chain": (lambda: draw_on(CLIP), CLIP, 2, {"method": "triplet"}),
+    "tempered chain": (lambda: draw_on(CLIP), CLIP, 2, {"method": "triplet", "temper": 0.6}),
+    "grid": (lambda: draw_on(GRID), GRID, 2, {"method": "triplet"}),
+    "separate tasks": (lambda: draw_on(APART), APART, 2, {"method": "triplet"}),
 }
 
 
@@ -517,7 +517,7 @@ def test_wrong_votes_are_named_and_not_counted():
         ({"n_sources": 5, "method": "decomposition"}, OptionError, "only counts are at hand"),
         ({"n_sources": 3, "class_balance": "estimate"}, OptionError, "a loss keeps counts of pairs"),
         ({"n_sources": 3, "class_balance": [0.5, 0.6]}, OptionError, "sums to 1.1"),
-        ({"n_sources": 3, "n_classes": 4, "method": "triplet_mean"}, OptionError, "is for two classes"),
+        ({"n_sources": 3, "n_classes": 4, "method": "triplet"}, OptionError, "is for two classes"),
         ({"n_sources": 2_000, "n_classes": 4}, OptionError, "kept sparse"),
     ],
 )

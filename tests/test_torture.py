@@ -11,15 +11,15 @@ from flyingsquid.exceptions import FlyingSquidError, NotIdentifiableError, Sourc
 
 BINARY = [
     "auto",
-    "triplet_mean",
-    "triplet_median",
     "triplet",
+    fs.solvers.Triplet("median"),
+    fs.solvers.Triplet("best"),
     "covariance",
     "quadratic",
-    "consensus",
-    "anchored",
+    "weighted",
+    "anchored_em",
 ]
-MANY = ["auto", "agreement", "refined", "decomposition", "consensus", "anchored"]
+MANY = ["auto", "agreement", "em", "decomposition", "weighted", "anchored_em"]
 
 
 def sound(model, votes) -> np.ndarray:
@@ -78,13 +78,13 @@ def test_a_hostile_majority_is_sound_and_an_anchor_settles_it(method):
     model = fitted(votes, method=method)
     if model is not None:
         sound(model, votes)
-    if method in ("triplet_mean", "covariance"):
+    if method in ("triplet", "covariance"):
         anchored = fs.LabelModel(method=method, signs={3: 1}).fit(votes)
         assert anchored.score(votes, y) > 0.9
 
 
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
-@pytest.mark.parametrize("method", ["auto", "triplet_mean", "covariance", "consensus"])
+@pytest.mark.parametrize("method", ["auto", "triplet", "covariance", "weighted"])
 def test_one_vote_among_a_million_million_items(method):
     rng = np.random.default_rng(2)
     y = rng.integers(0, 2, 1_000)
@@ -108,7 +108,7 @@ def test_a_handful_of_votes_on_very_many_items():
     rows = np.array([7, 7, 7, 9, 299_999])
     matrix = csr_array((np.array([2, 2, 2, 1, 1], np.int8), (rows, [0, 1, 2, 3, 0])), shape=shape)
     votes = fs.Votes.from_sparse(matrix, classes=[0, 1])
-    for method in ("auto", "consensus", "triplet_mean", "covariance"):
+    for method in ("auto", "weighted", "triplet", "covariance"):
         model = fitted(votes, method=method)
         if model is not None:
             sound(model, votes[[7, 8, 9]])
@@ -168,7 +168,7 @@ def test_more_items_than_float64_can_count_are_refused():
         fs.Moments.of(np.zeros((2, 3), np.int8), sample_weight=np.full(2, 2**53))
 
 
-@pytest.mark.parametrize("method", ["auto", "triplet_mean", "covariance", "consensus"])
+@pytest.mark.parametrize("method", ["auto", "triplet", "covariance", "weighted"])
 def test_five_hundred_sources(method):
     rng = np.random.default_rng(7)
     y = rng.integers(0, 2, 1_500)

@@ -15,7 +15,7 @@ from flyingsquid.estimation.transition import LaggedMoments
 from flyingsquid.exceptions import SourceWarning
 
 
-def fitted(sample: fs.datasets.SequenceSimulation, method: str = "triplet_mean"):
+def fitted(sample: fs.datasets.SequenceSimulation, method: str = "triplet"):
     moments = fs.SequenceMoments.of(sample.votes, sample.lengths)
     fit = fit_binary(
         Evidence(moments.rows), sample.class_balance, method=method, anchors={}, screen=1.0, triplets=None
@@ -44,7 +44,7 @@ def test_lagged_covariances_and_their_noise_equal_a_plain_computation():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["triplet_mean", "covariance"])
+@pytest.mark.parametrize("method", ["triplet", "covariance"])
 @pytest.mark.parametrize(("persistence", "balance"), [(0.9, [0.5, 0.5]), (0.6, [0.7, 0.3])])
 def test_the_standard_error_is_calibrated(method, persistence, balance):
     rng = np.random.default_rng(0)

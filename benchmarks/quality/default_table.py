@@ -41,17 +41,17 @@ class Ours(NamedTuple):
     many_classes: bool = True
 
 
-# "independencies" is left out: it needs a class balance, and nothing here is given one.
+# "marginal" is left out: it needs a class balance, and nothing here is given one.
 OURS: dict[str, Ours] = {
     DEFAULT: Ours({}),
     "agreement": Ours({"method": "agreement"}),
-    "refined": Ours({"method": "refined"}),
-    "consensus": Ours({"method": "consensus"}),
-    "anchored": Ours({"method": "anchored"}),
+    "em": Ours({"method": "em"}),
+    "weighted": Ours({"method": "weighted"}),
+    "anchored_em": Ours({"method": "anchored_em"}),
     "decomposition": Ours({"method": "decomposition"}),
-    "triplet_mean": Ours({"method": "triplet_mean"}, many_classes=False),
-    "triplet_median": Ours({"method": "triplet_median"}, many_classes=False),
     "triplet": Ours({"method": "triplet"}, many_classes=False),
+    fs.solvers.Triplet("median"): Ours({"method": fs.solvers.Triplet("median")}, many_classes=False),
+    "triplet": Ours({"method": fs.solvers.Triplet("best")}, many_classes=False),
     "covariance": Ours({"method": "covariance"}, many_classes=False),
     "quadratic": Ours({"method": "quadratic"}, many_classes=False),
     "one_vs_rest": Ours({"multiclass": "one_vs_rest"}, two_classes=False),

@@ -35,7 +35,7 @@ from flyingsquid.torch import LabelModelLoss
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "end-models.md"
 SETS = ("youtube", "census")
 SEEDS = range(5)
-METHODS: tuple[Method, ...] = ("auto", "triplet_mean", "covariance")
+METHODS: tuple[Method, ...] = ("auto", "triplet", "covariance")
 SPLITS = ("train", "valid", "test")
 
 

@@ -55,7 +55,7 @@ def online(method: Any, **options: Any) -> Way:
 
 
 WAYS: dict[str, Way] = {"majority vote": add_one_shares}
-for _method in ("consensus", "triplet_mean", "agreement"):
+for _method in ("weighted", "triplet", "agreement"):
     WAYS[f"offline, {_method}"] = offline(_method)
     WAYS[f"online, {_method}, window 10,000"] = online(_method)
     WAYS[f"online, {_method}, window 2,000"] = online(_method, window=2_000)

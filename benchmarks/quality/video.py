@@ -92,12 +92,12 @@ def one_sequence(method: Any, *, temper: Any = None) -> Method:
 
 METHODS: dict[str, Method] = {
     "majority vote": majority,
-    "single frames": single_frames("triplet_mean"),
-    "chain of 3": chain("triplet_mean", short=True),
-    "chain of D": chain("triplet_mean"),
-    "one sequence": one_sequence("triplet_mean"),
-    "chain of D, tempered": chain("triplet_mean", temper="auto"),
-    "one sequence, tempered": one_sequence("triplet_mean", temper="auto"),
+    "single frames": single_frames("triplet"),
+    "chain of 3": chain("triplet", short=True),
+    "chain of D": chain("triplet"),
+    "one sequence": one_sequence("triplet"),
+    "chain of D, tempered": chain("triplet", temper="auto"),
+    "one sequence, tempered": one_sequence("triplet", temper="auto"),
     "single frames, covariance": single_frames("covariance"),
     "chain of 3, covariance": chain("covariance", short=True),
     "chain of D, covariance": chain("covariance"),

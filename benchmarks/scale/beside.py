@@ -33,8 +33,8 @@ SIZES: dict[tuple[int, int], dict[str, float]] = {
 REFERENCE_SIZES = ((10_000, 10), (1_000_000, 10))
 REFERENCE_GOAL = 1 / 1_000
 OURS = {
-    "numpy": ("numpy", "triplet_mean"),
-    "fast": ("fast", "triplet_mean"),
+    "numpy": ("numpy", "triplet"),
+    "fast": ("fast", "triplet"),
     "auto": ("fast", "auto"),
 }
 

@@ -27,7 +27,7 @@ MOST = {"m": 2.3}  # of counting; the solver may take m^3
 def point(axis: str, value: int, items: int = ITEMS) -> dict[str, Any]:
     """Seconds of each step, the best of a few, and the peak of this process in megabytes."""
     graph = None
-    method = "triplet_mean"
+    method = "triplet"
     if axis == "n":
         votes: Any = make(value, 10).votes
     elif axis == "m":

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 TRUTH = np.array([0.9, 0.8, 0.75, 0.7, 0.65])
 
 
-@pytest.mark.parametrize("method", ["triplet_mean", "triplet_median", "triplet"])
+@pytest.mark.parametrize("method", ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best")])
 @pytest.mark.parametrize(("p", "coverage"), [(0.5, 1.0), (0.25, 0.6)])
 def test_sixteen_times_the_rows_is_four_times_closer(method, p, coverage):
     rng, balance = np.random.default_rng(0), [1 - p, p]

@@ -25,8 +25,8 @@ GRAPHS = [
     "learn",
 ]
 METHODS = [
-    "auto", "auto", "triplet_mean", "triplet_median", "triplet", "independencies", "covariance", "quadratic", "agreement",
-    "refined", "decomposition", "consensus", "anchored",
+    "auto", "auto", "triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "marginal", "covariance", "quadratic", "agreement",
+    "em", "decomposition", "weighted", "anchored_em",
 ]  # fmt: skip
 BALANCES = [
     None,

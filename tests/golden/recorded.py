@@ -209,7 +209,9 @@ SOLVERS: dict[str, Any] = {
 
 
 def by_method(name: str, sample: Callable[[], tuple[Array, Array]], *methods: str) -> dict[str, Case]:
-    return {f"{name}, {method}": partial(fitted, sample, method=SOLVERS.get(method, method)) for method in methods}
+    return {
+        f"{name}, {method}": partial(fitted, sample, method=SOLVERS.get(method, method)) for method in methods
+    }
 
 
 def by_method_on(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from flyingsquid._values import told
 from flyingsquid.estimation.fit_test import FitTest, independence_of
 from flyingsquid.estimation.flags import flag_sources
 from flyingsquid.estimation.normal import NORMAL_95
@@ -104,7 +105,7 @@ class WeightedFit(Fit):
         weighting = self.weighting
         if weighting.logs is not None:
             raise OptionError(
-                f"method={self.method!r} labels by weights and tables together; use predict_proba"
+                f"method={told(self.method)} labels by weights and tables together; use predict_proba"
             )
         everyone = (tuple(range(len(self.source_names))),)
         silent = np.zeros((*weighting.weights.shape, len(weighting.balance) + 1))

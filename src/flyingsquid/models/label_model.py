@@ -244,7 +244,7 @@ class LabelModel(BatchEstimator):
         >>> fs.LabelModel().fit(data.votes, gold=gold).classes_
         array(['benign', 'malignant'], dtype='<U9')
         """
-        return self._fit(votes, gold=gold, sample_weight=sample_weight)._warn(stacklevel=3)
+        return self._fit(votes, gold=gold, sample_weight=sample_weight)._warn()
 
     def fit_moments(self, moments: Moments) -> Self:
         """Estimate the parameters from counts alone, wherever they were gathered.
@@ -260,7 +260,7 @@ class LabelModel(BatchEstimator):
         >>> bool((model.fit_moments(counts).accuracies_ == model.fit(votes).accuracies_).all())
         True
         """
-        return self._fit_moments(moments)._warn(stacklevel=3)
+        return self._fit_moments(moments)._warn()
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
         """Add the votes to the counts of earlier calls, then estimate the parameters again.
@@ -301,7 +301,7 @@ class LabelModel(BatchEstimator):
             # Apart from the counts of the last fit, which its parameters belong to.
             self._state = _State(fitted, total)
             raise
-        return self._warn(stacklevel=2)
+        return self._warn()
 
     def _fit(self, votes: Any, *, gold: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit without warnings."""
@@ -352,10 +352,11 @@ class LabelModel(BatchEstimator):
         # One assignment: an interrupted fit leaves the model as it was.
         self._state = _State(fitted, None)
 
-    def _warn(self, *, stacklevel: int) -> Self:
+    def _warn(self) -> Self:
+        """Warn about suspicious sources in the name of the caller of ``fit``."""
         concerns = self.fit_.concerns
         if concerns:
-            warn_about_sources(" ".join(concerns), stacklevel=stacklevel)
+            warn_about_sources(" ".join(concerns), stacklevel=3)
         return self
 
     # ------------------------------------------------------------------ labels

@@ -535,5 +535,5 @@ def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
 
 def _read_temper(temper: Any) -> float:
     if type(temper) is not float or not 0 < temper <= 1:
-        raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {temper!r}")
+        raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {told(temper)}")
     return temper
