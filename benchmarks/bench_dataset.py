@@ -61,7 +61,7 @@ def fit(folder: Path, method: Literal["auto", "triplet"]) -> fs.LabelModel:
 def label(folder: Path, target: Path) -> None:
     model = fit(folder, "triplet")
     file = open_votes(folder, item=False, classes=model.classes_)
-    with LabelWriter(target, classes=file.classes, force=True) as out:
+    with LabelWriter(target, classes=file.classes, overwrite=True) as out:
         for chunk in file:
             shares = model.predict_proba(chunk.votes, dtype=np.float32)
             voted = (chunk.votes.codes >= 0).sum(axis=1, dtype=np.int32)

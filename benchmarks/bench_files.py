@@ -60,7 +60,7 @@ def label(path: Path) -> None:
     for chunk in file:
         chunk.votes.codes.sum()
     shares = np.random.default_rng(0).random(3**4)
-    with LabelWriter(path.with_name("labels.parquet"), classes=file.classes, force=True) as out:
+    with LabelWriter(path.with_name("labels.parquet"), classes=file.classes, overwrite=True) as out:
         for chunk in file:
             codes = np.asarray(chunk.votes.codes)
             p = shares[(codes[:, :4] + 1) @ np.array([1, 3, 9, 27])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -211,3 +212,93 @@ def test_errors_format_values_with_care():
                 if is_repr and not isinstance(part.value, ast.Call):
                     wrong.append(f"{path.relative_to(SRC)}:{error.lineno}: {{told(x)}} for {{x!r}}")
     assert not wrong
+
+
+# Attributes that hold prose for a person to read.
+_PROSE = {"message", "args", "summary", "reason", "note", "_note", "verdict"}
+_INSPECTIONS = {
+    "startswith",
+    "endswith",
+    "removeprefix",
+    "removesuffix",
+    "find",
+    "index",
+    "partition",
+    "replace",
+}
+_PATTERNS = {"match", "search", "fullmatch", "sub", "findall", "split"}
+
+
+def inspections_of_messages(tree: ast.AST) -> list[int]:
+    """Lines on which code looks into the wording of an error, a warning or a note.
+
+    Prose is ``str(error)`` of a caught error, an attribute such as ``message``, and any local variable that
+    one of these was assigned to.
+    """
+    found: set[int] = set()
+    scopes = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    for scope in scopes:
+        caught = {n.name for n in ast.walk(scope) if isinstance(n, ast.ExceptHandler) and n.name}
+        tainted: set[str] = set()
+
+        def is_prose(node: ast.AST, caught=caught, tainted=tainted) -> bool:
+            if isinstance(node, ast.Name):
+                return node.id in tainted
+            if isinstance(node, ast.Attribute):
+                return node.attr in _PROSE and not (
+                    isinstance(node.value, ast.Name) and node.value.id == "self"
+                )
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
+                return any((isinstance(a, ast.Name) and a.id in caught) or is_prose(a) for a in node.args)
+            return isinstance(node, ast.Subscript) and is_prose(node.value)
+
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Assign) and is_prose(node.value):
+                tainted |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Compare):
+                operands = [node.left, *node.comparators]
+                if any(map(is_prose, operands)) and not any(
+                    isinstance(o, ast.Constant) and o.value in (None, "") for o in operands
+                ):
+                    found.add(node.lineno)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in _INSPECTIONS and is_prose(node.func.value):
+                    found.add(node.lineno)
+                if node.func.attr in _PATTERNS and any(map(is_prose, node.args)):
+                    found.add(node.lineno)
+    return sorted(found)
+
+
+def test_no_decision_depends_on_the_wording_of_a_message():
+    assert inspections_of_messages(ast.parse(INSPECTING)) == [5, 7, 9, 11]
+    for path in MODULES:
+        lines = inspections_of_messages(ast.parse(path.read_text("utf-8")))
+        assert not lines, (
+            f"{path.relative_to(SRC)}, lines {lines}: decide by a type or an attribute, not by prose"
+        )
+
+
+INSPECTING = """def f(model):
+    try:
+        g()
+    except ValueError as error:
+        if "shape" in str(error):
+            text = str(error)
+            return text.removesuffix(".")
+    for warning in w:
+        if re.match("no", warning.message):
+            pass
+    if model._note.startswith("from counts"):
+        return error.message
+"""
+
+
+def test_files_know_nothing_about_the_command_line():
+    """Layers below the command line name parameters; the command line turns them into its options."""
+    for path in MODULES:
+        if package_of(path) not in ("formats", "io", "exceptions"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not re.search(r"(^|[\s(`'])--[a-z]", node.value), f"{path}, line {node.lineno}"

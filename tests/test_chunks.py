@@ -113,9 +113,7 @@ def test_the_default_fits_chunks_as_it_fits_the_whole(source, n_classes):
     assert model.moments_ == whole.moments_
 
 
-@pytest.mark.parametrize(
-    "method", ["triplet", "covariance", "agreement", "em", "weighted", "anchored_em"]
-)
+@pytest.mark.parametrize("method", ["triplet", "covariance", "agreement", "em", "weighted", "anchored_em"])
 def test_every_method_fits_chunks_as_it_fits_the_whole(method):
     votes = sample()
     votes[:, 1] = np.where(np.random.default_rng(1).random(len(votes)) < 0.5, votes[:, 0], votes[:, 1])

@@ -10,9 +10,11 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import in_words
-from flyingsquid.cli.console import Voice, in_options
-from flyingsquid.cli.reading import Reading
-from flyingsquid.cli.reporting import records_of
+from flyingsquid.cli.analyze import analyze
+from flyingsquid.cli.console import Console, describe
+from flyingsquid.cli.files import LoadedVotes
+from flyingsquid.cli.report import records_of
+from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.formats import open_votes
 from tests.cli_files import NAMES, make_samples, run, write_csv
 
@@ -50,8 +52,8 @@ def test_analyze_by_a_kept_model_and_without_any(folder):
 
 
 def test_analyze_looks_at_a_part_of_a_large_file(folder, monkeypatch):
-    monkeypatch.setattr("flyingsquid.cli.analysing.MOST_ITEMS", 100)
-    assert "looked at 100 items evenly spread over the file" in run("analyze", "votes.csv")
+    monkeypatch.setattr("flyingsquid.cli.analyze.MOST_ITEMS", 100)
+    assert "A sample of 100 items" in run("analyze", "votes.csv")
 
 
 def test_a_report_shows_the_items(folder):
@@ -95,21 +97,21 @@ def test_items_from_any_file_in_the_order_of_the_votes(folder, ending):
     run("report", "votes.csv", "-o", "report.html", "--data", path)
     page = (folder / "report.html").read_text("utf-8")
     assert re.search(r"text number \d+", page)
-    reading = Reading.of(open_votes("votes.csv"))
-    found = records_of(reading.whole, str(path), reading)
+    votes = LoadedVotes.load(open_votes("votes.csv"))
+    found = records_of(votes.whole, str(path), votes)
     assert [record if ending == "txt" else record["text"] for record in found] == texts
 
 
 def test_items_by_identifier_in_any_order(folder):
     write_csv(folder / "mixed.csv", ["text", "id"], [[f"text {i}", f"m{i}"] for i in reversed(range(400))])
-    reading = Reading.of(open_votes("votes.csv"))
-    found = records_of(reading.whole, "mixed.csv", reading)
+    votes = LoadedVotes.load(open_votes("votes.csv"))
+    found = records_of(votes.whole, "mixed.csv", votes)
     assert [record["text"] for record in found] == [f"text {i}" for i in range(300)]
 
 
 def test_items_that_do_not_fit_the_votes(folder):
     write_csv(folder / "short.csv", ["text"], [["only one"]])
-    assert "1 rows for 300 items" in run("report", "votes.csv", "-o", "r.html", "--data", "short.csv", code=1)
+    assert "300 rows" in run("report", "votes.csv", "-o", "r.html", "--data", "short.csv", code=1)
     write_csv(folder / "other.csv", ["id", "text"], [["m0", "only one"]])
     assert "'m1'" in run("report", "votes.csv", "-o", "r.html", "--data", "other.csv", code=1)
     assert not (folder / "r.html").exists()
@@ -128,7 +130,7 @@ def test_inspect_votes(folder):
         "Format: csv",
         "column 'id'",
         "links, caps, sender",
-        "Known labels: the column 'truth'",
+        "Gold labels: column 'truth'",
     ):
         assert words in said
     found = json.loads(run("inspect", "crowd.csv", "--long", "task,worker,answer", "--json"))
@@ -172,15 +174,37 @@ def test_label_by_every_kind_of_model(folder):
     )
 
 
-def test_messages_are_about_options_of_the_command():
-    assert in_options("item= (--item) says so") == "--item says so"
-    assert in_options("gold='y' (--gold y) uses it") == "--gold y uses it"
-    assert in_options("pass long=(a, b) (--long a,b)") == "pass --long a,b"
-    assert in_options("(header=False, --no-header, if so)") == "(--no-header, if so)"
-    assert in_options("class_balance=[0.5, 0.6] sums to 1.1") == "class_balance=[0.5, 0.6] sums to 1.1"
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        (Hint("item", "to choose one"), " Use --item to choose one."),
+        (Hint("item", "if none", False), " Use --no-item if none."),
+        (Hint("gold", "to use it", "y"), " Use --gold y to use it."),
+        (Hint("ignore", "to leave them out", ["a", "b"]), " Use --ignore a,b to leave them out."),
+        (Hint("header", "if so", False), " Use --no-header if so."),
+        (Hint("header", "if so", True), " Use --header if so."),
+        (Hint("form", "if so", "wide"), " Use --wide if so."),
+        (Hint("format", "to read it", "npy"), " Use --format npy to read it."),
+        (Hint("signed", "to read it", True), " Use --signed to read it."),
+        (Hint("overwrite", "to replace it", True), ""),  # analyze writes nothing
+        (Hint("form", "to write it", "long"), ""),
+        (Hint("chunk_rows", "to read less"), ""),
+    ],
+)
+def test_hints_become_options_of_the_command(hint, shown):
+    assert describe(Note("So it is.", (hint,)), analyze) == f"So it is.{shown}"
+    error = VoteFileError("So it is.", hints=[hint], path="v.csv", line=3)
+    assert describe(error, analyze) == f"v.csv, line 3: So it is.{shown}"
+    assert str(error) == f"v.csv, line 3: So it is. {hint}"
+
+
+def test_parameters_become_options_of_the_command():
+    assert describe(OptionError("No.", parameter="classes"), analyze) == "Invalid value for --classes: No."
+    assert describe(OptionError("No.", parameter="chunk_rows"), analyze) == "No."
+    assert describe(OptionError("No.", parameter="classes"), None) == "No."
 
 
 def test_long_tables_are_cut(capsys):
     table = fs.summarize(np.zeros((3, 100), np.int8) + np.arange(3, dtype=np.int8)[:, None] % 2)
-    Voice().table(table)
-    assert "... and 40 more; --json gives all" in capsys.readouterr().out
+    Console().table(table)
+    assert "... and 40 more rows" in capsys.readouterr().out

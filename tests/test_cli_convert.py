@@ -76,6 +76,6 @@ def test_a_folder_of_wrench(samples, tmp_path):
 
 
 def test_wrong_requests(samples, tmp_path):
-    assert "no long form" in run("convert", samples / "votes.csv", tmp_path / "v.npz", "--to", "long", code=1)
-    assert "name tells no format" in run("convert", samples / "votes.csv", tmp_path / "v.xyz", code=1)
+    assert "--to" in run("convert", samples / "votes.csv", tmp_path / "v.npz", "--to", "long", code=2)
+    assert "implies no format" in run("convert", samples / "votes.csv", tmp_path / "v.xyz", code=1)
     assert not list(tmp_path.iterdir())

@@ -46,11 +46,11 @@ BAD: dict[str, tuple[str, bytes, str]] = {
     "Latin-1": ("v.csv", "id,a,b\n1,é,y\n".encode("latin1"), "UTF-8"),
     "UTF-16": ("v.csv", "id,a,b\n1,x,y\n".encode("utf-16"), "UTF-16"),
     "binary": ("v.csv", b"id,a,b\n1,\0,y\n", "NUL"),
-    "duplicate ids": ("v.csv", b"id,a,b\n1,x,y\n1,x,y\n", "second time"),
-    "mixed types": ("v.csv", b"id,a,b\n1,x,3\n2,y,4\n", "mix"),
+    "duplicate ids": ("v.csv", b"id,a,b\n1,x,y\n1,x,y\n", "unique"),
+    "mixed types": ("v.csv", b"id,a,b\n1,x,3\n2,y,4\n", "one type"),
     "scores": ("v.csv", b"id,a,b\n1,0.25,0.5\n", "score"),
-    "nobody votes": ("v.csv", b"id,a,b\n1,,\n2,,\n", "nobody votes"),
-    "one class": ("v.csv", b"id,a,b\n1,x,\n2,x,x\n", "only one class"),
+    "nobody votes": ("v.csv", b"id,a,b\n1,,\n2,,\n", "no votes"),
+    "one class": ("v.csv", b"id,a,b\n1,x,\n2,x,x\n", "Only one class"),
     "cut gzip": ("v.csv.gz", CUT, "truncated"),
     "no npy": ("v.npy", b"\x93NUMPY\x01\x00", "npy"),
     "no npz": ("v.npz", b"PK\x03\x04 and so on", ""),
@@ -86,7 +86,7 @@ def test_nothing_is_overwritten_unasked_and_that_is_found_out_first(folder):
         line = refused(
             "label", "votes.csv", "-o", "labels.csv", "--report", "report.html", "--model", "model.fsq"
         )
-        assert f"{name}: there is such a file already; --force replaces it" in line
+        assert line == f"Error: {name}: File exists. Use --force to replace it."
         (folder / name).unlink()
     (folder / "page.html").write_text("precious")
     assert "--force" in refused("report", "votes.csv", "-o", "page.html")
@@ -119,8 +119,8 @@ def test_wrong_usage_is_exit_code_two(words, folder):
 
 
 def test_places_that_cannot_be_written_to(folder):
-    assert "there is no folder" in refused("label", "votes.csv", "-o", "nowhere/labels.csv")
-    assert "name tells no format" in refused("label", "votes.csv", "-o", "labels.xyz")
+    assert "no directory" in refused("label", "votes.csv", "-o", "nowhere/labels.csv")
+    assert "implies no format" in refused("label", "votes.csv", "-o", "labels.xyz")
     os.mkdir("sub")
     result = CliRunner().invoke(main, ["label", "votes.csv", "-o", "sub"])
     assert result.exit_code == 2
@@ -128,8 +128,8 @@ def test_places_that_cannot_be_written_to(folder):
 
 @LINUX
 def test_a_full_disk_leaves_nothing(folder):
-    assert "no space left" in refused("label", "votes.csv", "-o", "/dev/full", "--output-format", "csv")
-    assert "no space left" in refused("convert", "votes.csv", "/dev/full", "--output-format", "csv")
+    assert "No space left" in refused("label", "votes.csv", "-o", "/dev/full", "--output-format", "csv")
+    assert "No space left" in refused("convert", "votes.csv", "/dev/full", "--output-format", "csv")
 
 
 @LINUX
@@ -145,7 +145,7 @@ def test_a_disk_that_is_full_in_the_middle(folder):
     command = [sys.executable, "-c", code]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert answer.returncode == 1
-    assert answer.stderr == "Error: labels.csv: file too large\n"
+    assert answer.stderr == "Error: labels.csv: File too large.\n"
     assert not [name for name in os.listdir() if name.startswith((".flyingsquid", "labels"))]
 
 
@@ -170,7 +170,7 @@ def test_known_labels_of_which_none_is_known(folder):
         ["report", "none.csv", "-o", "r.html"],
         ["analyze", "none.csv"],
     ):
-        assert "known" in refused(*words, "--gold", "truth")
+        assert "gold labels" in refused(*words, "--gold", "truth") or words[0] == "analyze"
 
 
 def test_two_sources_do_not_suffice_for_a_method_of_three(folder):
@@ -183,4 +183,32 @@ def test_memory_that_has_no_room(folder, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr("flyingsquid.models.label_model.LabelModel.fit", hungry)
-    assert "memory has no room" in refused("label", "votes.csv", "-o", "a.csv")
+    assert "Out of memory" in refused("label", "votes.csv", "-o", "a.csv")
+
+
+def broken(*_words, **_options):
+    raise IndexError("Too many indices\nfor an array")
+
+
+def test_an_unexpected_error_is_one_line_and_the_traceback_is_a_flag_away(folder, monkeypatch):
+    monkeypatch.setattr("flyingsquid.models.label_model.LabelModel.fit", broken)
+    words = ["label", "votes.csv", "-o", "a.csv", "--quiet"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 70
+    (line,) = result.output.splitlines()
+    assert line.startswith("Error: Unexpected IndexError: Too many indices for an array.")
+    assert "--debug" in line
+    for debugged in (CliRunner().invoke(main, ["--debug", *words]), debug_by_environment(words)):
+        assert isinstance(debugged.exception, IndexError)
+    assert not (folder / "a.csv").exists()
+
+
+def debug_by_environment(words):
+    return CliRunner(env={"FLYINGSQUID_DEBUG": "1"}).invoke(main, words)
+
+
+def test_a_wrong_value_of_an_option_is_named_as_the_option(folder):
+    words = ["label", "votes.csv", "-o", "a.csv", "--classes", "ham,ham"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert "Invalid value for --classes: " in result.output

@@ -18,7 +18,7 @@ LABEL = ["label", "votes.csv", "-o", "labels.csv", "--report", "report.html", "-
 # The process says when it has read its code, so that a random moment falls into the work, not the start.
 CODE = """
 import sys
-import flyingsquid.cli.labelling, flyingsquid.reports
+import flyingsquid.cli.label, flyingsquid.cli.labeling, flyingsquid.models, flyingsquid.reports
 from flyingsquid.cli.main import main
 print("ready", flush=True)
 main(sys.argv[1:])
@@ -104,7 +104,7 @@ def test_stopped_by_a_signal_nothing_is_left_behind(number, folder):
     if code == 0:  # the signal came in the very last moment
         return
     assert code == 128 + number
-    assert said == f"Stopped by {number.name}; no file was left half-written.\n"
+    assert said == f"Stopped by {number.name}; no file was left incomplete.\n"
     assert not [name for name in os.listdir(folder) if name.startswith(".flyingsquid-")]
     labels = (folder / "labels.csv").read_text()
     assert labels == OLD or len(labels.splitlines()) == 20_001

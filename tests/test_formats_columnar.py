@@ -94,15 +94,15 @@ def test_long_form(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "match"),
     [
-        ({"id": [1, 2, 1], "a": [0, 1, 1]}, "the item 1 occurs a second time"),
-        ({"id": ["x", "y", "x"], "a": [0, 1, 1]}, "row 2: the item 'x' occurs"),
-        ({"id": ["x", None, "z"], "a": [0, 1, 1]}, "row 1 has no item identifier"),
-        ({"a": [0, 1, 1], "b": [[1], [2], [3]]}, "'b' has the type list"),
-        ({"a": [0, 1, 1], "b": ["x", "y", "x"]}, "votes mix types"),
-        ({"a": [0, 1, 1], "b": [True, False, True]}, "mix true and false"),
-        ({"a": [0.0, 0.5, 1.0], "b": [0.0, 1.0, 1.0]}, "row 1, source 'a': 0.5 is a score"),
-        ({"a": [0, -5, 1], "b": [0, 1, 1]}, "the vote -5 is no class"),
-        ({"a": [None, None], "b": [None, None]}, "nobody votes"),
+        ({"id": [1, 2, 1], "a": [0, 1, 1]}, "unique; 1 occurs again"),
+        ({"id": ["x", "y", "x"], "a": [0, 1, 1]}, "'x' occurs again on row 2"),
+        ({"id": ["x", None, "z"], "a": [0, 1, 1]}, "Row 1.*identifier"),
+        ({"a": [0, 1, 1], "b": [[1], [2], [3]]}, "'b'.*list"),
+        ({"a": [0, 1, 1], "b": ["x", "y", "x"]}, "one type"),
+        ({"a": [0, 1, 1], "b": [True, False, True]}, "one type"),
+        ({"a": [0.0, 0.5, 1.0], "b": [0.0, 1.0, 1.0]}, "score 0.5 .row 1, source 'a'"),
+        ({"a": [0, -5, 1], "b": [0, 1, 1]}, "got -5"),
+        ({"a": [None, None], "b": [None, None]}, "no votes"),
     ],
 )
 def test_what_is_refused(tmp_path, columns, match):
@@ -114,15 +114,19 @@ def test_what_is_refused(tmp_path, columns, match):
 
 def test_two_columns_of_one_name(tmp_path):
     write(tmp_path / "v.parquet", pa.Table.from_arrays([pa.array([0, 1])] * 2, names=["a", "a"]))
-    with pytest.raises(VoteFileError, match="two columns are called 'a'"):
+    with pytest.raises(VoteFileError, match="unique; 'a'"):
         open_votes(tmp_path / "v.parquet")
 
 
 def test_a_column_of_texts_is_no_source(tmp_path):
     table = pa.table({"id": np.arange(500), "text": [f"text {i}" for i in range(500)], "a": ["x", "y"] * 250})
     write(tmp_path / "v.parquet", table)
-    with pytest.raises(VoteFileError, match="the column 'text' has 500 or more different values"):
+    with pytest.raises(VoteFileError, match="'text' has at least 500") as caught:
         open_votes(tmp_path / "v.parquet")
+    assert [(hint.parameter, hint.value) for hint in caught.value.hints] == [
+        ("ignore", ["text"]),
+        ("sources", None),
+    ]
     assert open_votes(tmp_path / "v.parquet", ignore=["text"]).source_names == ("a",)
 
 

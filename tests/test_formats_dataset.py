@@ -58,10 +58,9 @@ def test_values_of_all_parts_count(tmp_path):
 def test_parts_that_differ_are_refused_by_name(tmp_path):
     pq.write_table(table(CODES[:9]), tmp_path / "a.parquet")
     pq.write_table(table(CODES[:9], np.int64), tmp_path / "b.parquet")
-    with pytest.raises(
-        VoteFileError, match=r"b\.parquet has other columns, or columns of other types, than a"
-    ):
+    with pytest.raises(VoteFileError, match=r"a\.parquet") as caught:
         open_votes(tmp_path)
+    assert caught.value.path == str(tmp_path / "b.parquet")
 
 
 def test_a_damaged_part_is_named(tmp_path):
@@ -72,10 +71,10 @@ def test_a_damaged_part_is_named(tmp_path):
 
 
 def test_a_folder_of_nothing(tmp_path):
-    with pytest.raises(VoteFileError, match="holds no parquet files"):
+    with pytest.raises(VoteFileError, match="no parquet files"):
         open_votes(tmp_path, format="parquet")
     (tmp_path / ".hidden.parquet").touch()
-    with pytest.raises(VoteFileError, match="holds no"):
+    with pytest.raises(VoteFileError, match="contains no"):
         open_votes(tmp_path)
 
 

@@ -28,6 +28,11 @@ def made(tmp_path):
     return make
 
 
+def hinted(file) -> set[tuple[str, object]]:
+    """Parameters, with values, that the notes of a file point to."""
+    return {(hint.parameter, hint.value) for note in file.notes for hint in note.hints}
+
+
 def codes(path, **options):
     return open_votes(path, **options).read().votes.codes.tolist()
 
@@ -64,7 +69,7 @@ def test_texts_that_mean_no_vote(made, blank):
     path = made("v.csv", f"a,b\nspam,{blank}\nham,spam\n")
     assert codes(path) == [[1, -1], [0, 1]]
     if blank.strip():
-        assert any(f"'{blank}' was read as 'no vote'" in note for note in open_votes(path).notes)
+        assert any(f"'{blank}' is read as 'no vote'" in note.message for note in open_votes(path).notes)
 
 
 def test_a_text_that_means_no_vote_may_be_declared_a_class(made):
@@ -76,14 +81,14 @@ def test_minus_one_abstains_among_numbers_and_the_doubt_is_said(made):
     path = made("v.csv", "a,b\n-1,0\n1,1\n")
     file = open_votes(path)
     assert (file.classes, codes(path)) == ((0, 1), [[-1, 0], [1, 1]])
-    assert sum("--signed" in note for note in file.notes) == 1
+    assert ("signed", True) in hinted(file)
 
 
 def test_signed_votes_by_name(made):
     path = made("v.csv", "a,b\n-1,0\n1,1\n")
     file = open_votes(path, signed=True)
     assert (file.classes, codes(path, signed=True)) == ((-1, 1), [[0, -1], [1, 1]])
-    assert not any("--signed" in note for note in file.notes)
+    assert ("signed", True) not in hinted(file)
     with pytest.raises(VoteFileError, match="signed votes are"):
         open_votes(made("w.csv", "a,b\n-1,0\n2,1\n"), signed=True)
 
@@ -91,14 +96,14 @@ def test_signed_votes_by_name(made):
 def test_three_classes_with_minus_one_are_no_doubt(made):
     path = made("v.csv", "a,b\n-1,0\n2,1\n")
     assert open_votes(path).classes == (0, 1, 2)
-    assert not any("--signed" in note for note in open_votes(path).notes)
+    assert ("signed", True) not in hinted(open_votes(path))
 
 
 def test_declared_classes_keep_their_order_and_become_numbers_where_votes_are(made):
     path = made("v.csv", "a,b\n3,1\n1,\n")
     assert open_votes(path, classes=["3", "2", "1"]).classes == (3, 2, 1)
     assert codes(path, classes=["3", "2", "1"]) == [[0, 2], [2, -1]]
-    with pytest.raises(VoteFileError, match=r"row 0, source 'a': the vote '3' has no meaning"):
+    with pytest.raises(VoteFileError, match=r"'3' \(row 0, source 'a'\)"):
         open_votes(path, classes=[1, 2])
 
 
@@ -111,11 +116,11 @@ def test_further_values_that_abstain_and_reasons(made):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("a,b\nspam,1\nham,0\n", "votes mix types"),
-        ("id,a,b\n1,0.3,1\n2,0.7,0\n3,0.8,0", "is a score and no class"),
-        ("a,b\n-7,1\n0,0\n", "the vote -7 is no class"),
-        ("a,b\nspam,\nspam,\n", "only one class occurs"),
-        ("a,b\n,\n,\n", "nobody votes"),
+        ("a,b\nspam,1\nham,0\n", "one type"),
+        ("id,a,b\n1,0.3,1\n2,0.7,0\n3,0.8,0", "score"),
+        ("a,b\n-7,1\n0,0\n", "got -7"),
+        ("a,b\nspam,\nspam,\n", "Only one class"),
+        ("a,b\n,\n,\n", "no votes"),
     ],
 )
 def test_values_that_cannot_be_classes(made, text, match):
@@ -125,7 +130,7 @@ def test_values_that_cannot_be_classes(made, text, match):
 
 def test_classes_that_differ_only_in_case_are_noted(made):
     notes = open_votes(made("v.csv", "a,b\nham,Ham\nspam,ham\n")).notes
-    assert any("differ only in spaces or case" in note for note in notes)
+    assert any("'Ham' and 'ham'" in note.message for note in notes)
 
 
 # ---------------------------------------------------------------------- columns
@@ -137,7 +142,7 @@ def test_the_identifier_is_found_by_name_or_by_its_values(made):
     assert list(named.read().ids) == ["1", "0"]
     found = open_votes(made("b.csv", "post,a,b\nx1,0,1\nx2,1,1\nx3,0,0\n"))
     assert found.item_name == "post"
-    assert any("--item" in note for note in found.notes)
+    assert ("item", None) in hinted(found)
 
 
 @pytest.mark.parametrize("text", ["a,b,c\n0,1,1\n1,1,0\n", "a,b\nham,spam\nspam,ham\n"])
@@ -152,7 +157,7 @@ def test_known_labels_are_never_votes_unless_asked_for(made):
     file = open_votes(path)
     assert file.source_names == ("a", "b")
     assert file.read().gold is None
-    assert any("--gold label" in note for note in file.notes)
+    assert ("gold", "label") in hinted(file)
     assert open_votes(path, gold="label").read().gold.tolist() == [1, 0]
     assert open_votes(path, sources=["a", "label"]).source_names == ("a", "label")
 
@@ -166,17 +171,17 @@ def test_a_class_that_only_the_known_labels_have(made):
 def test_columns_that_are_no_sources(made):
     rows = "".join(f"i{k},some text {k},{k % 2},1\n" for k in range(300))
     path = made("v.csv", "id,text,a,b\n" + rows)
-    with pytest.raises(VoteFileError, match="'text' has 300 different values"):
+    with pytest.raises(VoteFileError, match="'text' has at least 300"):
         open_votes(path)
     assert open_votes(path, ignore=["text"]).source_names == ("a", "b")
-    with pytest.raises(VoteFileError, match="no column 'c'"):
+    with pytest.raises(VoteFileError, match="named 'c'"):
         open_votes(path, ignore=["c"])
 
 
 def test_a_csv_without_names(made):
     file = open_votes(made("v.csv", "0,1,-1\n1,1,0\n"))
     assert (file.n_items, file.names, file.source_names[0]) == (2, None, "source 0")
-    assert any("--header" in note for note in file.notes)
+    assert ("header", True) in hinted(file)
     assert open_votes(made("w.csv", "0,1,2\n1,1,0\n"), header=True).source_names == ("0", "1", "2")
 
 
@@ -210,8 +215,9 @@ def test_other_names_of_triples_and_the_wide_form_by_force(made):
     assert file.read().gold.tolist() == ["x", None]
     wide = open_votes(made("w.csv", "task,worker,label\n1,0,1\n2,1,0\n"), form="wide", gold="label")
     assert wide.source_names == ("worker",)
-    with pytest.raises(VoteFileError, match="--long"):
+    with pytest.raises(VoteFileError) as caught:
         open_votes(path, form="long")
+    assert [hint.parameter for hint in caught.value.hints] == ["long"]
 
 
 def test_two_votes_of_one_source_on_one_item(made):
@@ -258,7 +264,7 @@ def test_wrench_in_a_file_and_in_a_folder(made, tmp_path):
     made("youtube/label.json", '{"0": "ham", "1": "spam"}')
     folder = open_votes(tmp_path / "youtube", gold="label")
     assert (folder.format, folder.classes, folder.n_items) == ("wrench", ("ham", "spam"), 4)
-    assert any("--part" in note for note in folder.notes)
+    assert ("part", None) in hinted(folder)
     assert list(open_votes(tmp_path / "youtube", part="test").read().ids) == ["9"]
 
 
@@ -271,15 +277,16 @@ def test_arrays_as_snorkel_keeps_them(tmp_path):
     assert codes(tmp_path / "L.npy") == matrix.tolist()
     assert open_votes(tmp_path / "L.npy").names is None
     np.savez(tmp_path / "s.npz", L_train=matrix, L_test=matrix[:1], Y_train=np.array([0, -1]))
-    with pytest.raises(VoteFileError, match="--part"):
+    with pytest.raises(VoteFileError) as caught:
         open_votes(tmp_path / "s.npz")
+    assert [hint.parameter for hint in caught.value.hints] == ["part"]
     chunk = open_votes(tmp_path / "s.npz", part="train", gold="Y_train").read()
     assert (chunk.votes.codes.tolist(), chunk.gold.tolist()) == (matrix.tolist(), [0, None])
     twice = csr_array((np.array([1, 2]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
     for bad, match in (
         (csr_array([[-1, 2]]), "class \\+ 1"),
-        (twice, "votes twice"),
-        (csr_array([[99999]]), "no vote"),
+        (twice, "at most once"),
+        (csr_array([[99999]]), "class"),
     ):
         save_npz(tmp_path / "bad.npz", bad)
         with pytest.raises(VoteFileError, match=match):
@@ -315,15 +322,16 @@ def test_texts_of_arrays(tmp_path):
 def test_name_and_content_must_agree(made, tmp_path):
     np.save(tmp_path / "L.npy", np.zeros((2, 2), int))
     (tmp_path / "L.npy").rename(tmp_path / "L.csv")
-    with pytest.raises(VoteFileError, match="begins as npy does") as caught:
+    with pytest.raises(VoteFileError, match="npy") as caught:
         open_votes(tmp_path / "L.csv")
+    assert [(hint.parameter, hint.value) for hint in caught.value.hints] == [("format", "npy")]
     assert "\n" not in str(caught.value)
     assert open_votes(tmp_path / "L.csv", format="npy").format == "npy"
-    with pytest.raises(VoteFileError, match="does not begin like that"):
+    with pytest.raises(VoteFileError, match="not parquet"):
         open_votes(made("v.parquet", "a,b\n0,1\n"))
     with pytest.raises(VoteFileError, match="first line is JSON"):
         open_votes(made("v.csv", '{"a": 1}\n'))
-    with pytest.raises(OptionError, match="unknown"):
+    with pytest.raises(OptionError, match="`format`"):
         open_votes(made("w.csv", "a,b\n0,1\n"), format="xls")
 
 
@@ -377,7 +385,7 @@ def test_standard_input_is_read_more_than_once():
 )
 def test_what_needs_pyarrow_says_so(made, monkeypatch, name, start):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(VoteFileError, match=r"needs pyarrow: pip install 'flyingsquid\[files\]'"):
+    with pytest.raises(VoteFileError, match=r"pip install 'flyingsquid\[files\]'"):
         open_votes(made(name, start + b" and more"))
     with pytest.raises(VoteFileError, match=r"flyingsquid\[files\]"):
         write_votes(made("v.csv", "").with_name("w.parquet"), Votes(np.zeros((2, 2), np.int8), (0, 1)))
@@ -391,8 +399,9 @@ def test_options_that_contradict(made):
         {"sources": "a"}, {"duplicates": "best"}, {"chunk_rows": 0}, {"item": True},
         {"signed": True, "classes": [0, 1]}, {"sources": ["id"], "item": "id"},
     ):  # fmt: skip
-        with pytest.raises(OptionError):
+        with pytest.raises(OptionError) as caught:
             open_votes(path, **options)
+        assert caught.value.parameter in options
 
 
 @pytest.mark.skipif("FLYINGSQUID_DATA" not in os.environ, reason="real data are elsewhere")
@@ -408,9 +417,9 @@ def test_real_matrices_are_read_as_they_are():
 
 def test_classes_that_differ_only_in_case_are_named_in_pairs(made):
     file = open_votes(made("v.csv", "a,b\nApple,ham\nHam,apple\nx,Apple\n"), item=False)
-    assert "the classes 'Apple' and 'apple' differ only in spaces or case, and were kept apart" in file.notes
+    assert any("'Apple' and 'apple'" in note.message for note in file.notes)
     file = open_votes(made("w.csv", "a,b\nAbc,ham\nHam,Abd\nABD,x\nHam,x\n"), item=False)
-    assert "the classes 'ABD' and 'Abd' differ only in spaces or case, and were kept apart" in file.notes
+    assert any("'ABD' and 'Abd'" in note.message for note in file.notes)
 
 
 def test_the_largest_number_of_64_bits_is_a_class_in_every_format(made):

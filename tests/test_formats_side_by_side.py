@@ -9,7 +9,7 @@ import pytest
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats import LabelWriter, open_votes
-from flyingsquid.formats.side_by_side import Behind, ahead
+from flyingsquid.formats.arrow import Behind, ahead
 
 
 @pytest.fixture(params=["1", "3"])

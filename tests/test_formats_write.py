@@ -21,7 +21,7 @@ from hypothesis.extra.numpy import arrays
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.formats import LabelWriter, open_votes, write_votes
-from flyingsquid.io import atomic
+from flyingsquid.io import files
 from flyingsquid.votes import Votes
 
 HAS_PYARROW = find_spec("pyarrow") is not None
@@ -151,18 +151,18 @@ def test_from_file_to_file(tmp_path, name):
 
 def test_what_cannot_be_written(tmp_path):
     votes = Votes(np.zeros((2, 2), np.int8), (0, 1), ("id", "b"))
-    with pytest.raises(VoteFileError, match="a source is called 'id'"):
+    with pytest.raises(VoteFileError, match="named 'id'"):
         write_votes(tmp_path / "v.csv", votes, ids=[1, 2])
-    with pytest.raises(VoteFileError, match="the name tells no format"):
+    with pytest.raises(VoteFileError, match="implies no format"):
         write_votes(tmp_path / "v.xls", votes)
-    with pytest.raises(VoteFileError, match="not packed once more"):
+    with pytest.raises(VoteFileError, match="not compressed again"):
         write_votes(tmp_path / "v.npz.gz", votes)
-    with pytest.raises(VoteFileError, match="no such file or folder"):
+    with pytest.raises(VoteFileError, match="No such file"):
         write_votes(tmp_path / "absent" / "v.csv", votes)
     for options in ({"ids": [1]}, {"gold": [5, 0]}, {"gold": [0]}, {"form": "tall"}):
         with pytest.raises(OptionError):
             write_votes(tmp_path / "v.csv", votes, **options)
-    with pytest.raises(OptionError, match="no long form"):
+    with pytest.raises(OptionError, match="`form`"):
         write_votes(tmp_path / "v.npz", votes, form="long")
     assert not list(tmp_path.iterdir())
 
@@ -210,12 +210,12 @@ def test_columnar_labels(tmp_path, name):
 
 def test_labels_that_do_not_fit(tmp_path):
     with (
-        pytest.raises(OptionError, match="are needed"),
+        pytest.raises(OptionError, match="must"),
         LabelWriter(tmp_path / "l.csv", classes=(0, 1)) as out,
     ):
         out.write(["a"], [0, 1], [[1, 0]], [1])
     with (
-        pytest.raises(OptionError, match="labels run"),
+        pytest.raises(OptionError, match="`labels`"),
         LabelWriter(tmp_path / "l.csv", classes=(0, 1)) as out,
     ):
         out.write(["a"], [2], [[1, 0]], [1])
@@ -229,10 +229,10 @@ def test_a_file_that_is_there_is_not_replaced_unless_forced(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("old")
     path.chmod(0o640)
-    with pytest.raises(VoteFileError, match="--force"):
+    with pytest.raises(VoteFileError, match="`overwrite=True`"):
         write_labels(path)
     assert path.read_text() == "old"
-    write_labels(path, force=True)
+    write_labels(path, overwrite=True)
     assert path.read_text().startswith("id,label")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert [p.name for p in tmp_path.iterdir()] == ["l.csv"]
@@ -246,7 +246,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path):
             out.write(["a"], [0], [[1, 0]], [1])
             path.write_text("faster")
 
-    with pytest.raises(VoteFileError, match="--force"):
+    with pytest.raises(VoteFileError, match="`overwrite=True`"):
         write()
     assert path.read_text() == "faster"
 
@@ -257,7 +257,7 @@ def test_an_interrupted_run_leaves_the_old_file(tmp_path, name, error):
     (tmp_path / name).write_text("old")
 
     def write():
-        with LabelWriter(tmp_path / name, classes=(0, 1), force=True) as out:
+        with LabelWriter(tmp_path / name, classes=(0, 1), overwrite=True) as out:
             out.write(["a"], [0], [[1, 0]], [1])
             raise error
 
@@ -272,8 +272,8 @@ def test_a_full_disk_at_the_last_moment(tmp_path, monkeypatch, step):
     def fail(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(atomic.os, step, fail)
-    with pytest.raises(VoteFileError, match="no space left on device") as caught:
+    monkeypatch.setattr(files.os, step, fail)
+    with pytest.raises(VoteFileError, match="No space left on device") as caught:
         write_labels(tmp_path / "l.csv")
     assert str(caught.value).startswith(str(tmp_path / "l.csv"))
     assert not list(tmp_path.iterdir())
@@ -295,7 +295,7 @@ def test_a_limit_of_the_system_on_the_way(tmp_path, name):
                 out.write(np.arange(5000), np.zeros(5000, int), rng.random((5000, 2)), np.zeros(5000, int))
 
     try:
-        with pytest.raises(VoteFileError, match="file too large"):
+        with pytest.raises(VoteFileError, match="File too large"):
             write()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -306,14 +306,14 @@ def test_a_limit_of_the_system_on_the_way(tmp_path, name):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device here")
 def test_a_device_that_is_full():
-    with pytest.raises(VoteFileError, match="/dev/full: no space left on device"):
+    with pytest.raises(VoteFileError, match="/dev/full: No space left on device"):
         write_labels("/dev/full", format="csv")
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_to(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(VoteFileError, match="permission denied"):
+    with pytest.raises(VoteFileError, match="Permission denied"):
         write_labels(tmp_path / "l.csv")
 
 
@@ -339,6 +339,6 @@ except RuntimeError:
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "real.csv").write_text("old")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
-    write_labels(tmp_path / "link.csv", force=True)
+    write_labels(tmp_path / "link.csv", overwrite=True)
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text().startswith("id,label")

@@ -73,8 +73,7 @@ def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
         except NotIdentifiableError:
             continue  # nothing to compare with
         gains.append(
-            fs.LabelModel(**{"method": "triplet", **options}).fit(votes, gold=gold).score(votes, y)
-            - without
+            fs.LabelModel(**{"method": "triplet", **options}).fit(votes, gold=gold).score(votes, y) - without
         )
     assert len(gains) >= 40
     assert np.mean(gains) > -0.002

@@ -21,7 +21,8 @@ def covers(model: fs.LabelModel, truth: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "p"), [("triplet", 0.5), ("triplet", 0.3), (fs.solvers.Triplet("best"), 0.3), ("marginal", 0.2)]
+    ("method", "p"),
+    [("triplet", 0.5), ("triplet", 0.3), (fs.solvers.Triplet("best"), 0.3), ("marginal", 0.2)],
 )
 def test_intervals_of_symmetric_methods_cover_the_truth(method, p):
     rng, inside = np.random.default_rng(0), []

@@ -18,8 +18,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from flyingsquid import __version__
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.io import State, archive, decode_labels, encode_labels, files, read_state, write_state
-from flyingsquid.io.header import MAX_HEADER
+from flyingsquid.io import State, decode_labels, encode_labels, files, read_state, write_state
+from flyingsquid.io.state import MAX_HEADER
 from tests.model_files import assert_same, example_bytes, example_state, json_values, texts
 
 DTYPES = ["?", "i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8"]
@@ -112,13 +112,13 @@ def test_other_programs_can_read_the_archive(folder):
 @pytest.mark.skipif(os.name != "posix", reason="files of holes")
 def test_sizes_beyond_32_bits(tmp_path):
     """Only the records are written; the six gigabytes between them are a hole."""
-    large, last = archive.Entry("arrays/x", 6 * 2**30, 0), archive.Entry("arrays/y", 0, 0)
-    offset = archive.head_size(large.name) + large.size
+    large, last = files.Entry("arrays/x", 6 * 2**30, 0), files.Entry("arrays/y", 0, 0)
+    offset = files.head_size(large.name) + large.size
     with open(tmp_path / "large", "wb") as file:
-        file.write(archive.entry_head(large))
+        file.write(files.entry_head(large))
         file.seek(offset)
-        file.write(archive.entry_head(last) + archive.directory([large, last]))
-    assert (tmp_path / "large").stat().st_size == archive.archive_size(
+        file.write(files.entry_head(last) + files.directory([large, last]))
+    assert (tmp_path / "large").stat().st_size == files.archive_size(
         [(large.name, large.size), (last.name, 0)]
     )
     with zipfile.ZipFile(tmp_path / "large") as file:
@@ -155,13 +155,13 @@ class Colour(IntEnum):
     "label", [None, ("a", 1), b"a", np.nan, np.inf, Colour.RED, 1j, np.datetime64("2020-01-01")]
 )
 def test_other_labels_are_refused_by_place(label):
-    with pytest.raises(ModelFileError, match=r"class 1 is .* of type .*Rename the classes"):
+    with pytest.raises(ModelFileError, match="class 1"):
         encode_labels(("a", label))
 
 
 @pytest.mark.parametrize("values", ["ab", None, {"a": 1}, ("a",), [["a"]], [None], [1, np.nan]])
 def test_lists_that_hold_no_labels_are_refused(values):
-    with pytest.raises(ModelFileError, match="class"):
+    with pytest.raises(ModelFileError, match=r"[Cc]lass"):
         decode_labels(values)
 
 
@@ -182,30 +182,30 @@ WRONG_KEY: Any = {3: np.zeros(1)}
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        (State("X", {"a": [1, (2, 3)]}, {}), r"meta\['a'\]\[1\] is \(2, 3\) of type tuple"),
-        (State("X", {"a": {1: 2}}, {}), r"meta\['a'\] has the key 1"),
-        (State("X", {"a": np.nan}, {}), r"meta\['a'\] is nan"),
+        (State("X", {"a": [1, (2, 3)]}, {}), r"`meta\['a'\]\[1\]` .*tuple"),
+        (State("X", {"a": {1: 2}}, {}), r"`meta\['a'\]` .*keys.*got 1"),
+        (State("X", {"a": np.nan}, {}), r"`meta\['a'\]` .*got nan"),
         (State("X", {"a": np.float64(1)}, {}), "of type float64"),
         (State("X", {"a": Colour.RED}, {}), "of type Colour"),
-        (State("X", {"a": "\ud83d\ude00"}, {}), "UTF-8 cannot encode"),
-        (State("X", {"\ud800": 1}, {}), "keys are texts"),
-        (State("X", {"a": 1 << 20_000}, {}), "an integer of 20001 bits"),
-        (State("X", nested(65), {}), "nested deeper than 64"),
-        (State("X", NONE, {}), "meta is list"),
-        (State("", {}, {}), "kind is ''"),
-        (State("a/b", {}, {}), "kind is 'a/b'"),
-        (State("X", {}, NONE), "arrays is list"),
-        (State("X", {}, {"../x": np.zeros(1)}), "the name of an array is '../x'"),
-        (State("X", {}, {"x\n": np.zeros(1)}), "the name of an array"),
+        (State("X", {"a": "\ud83d\ude00"}, {}), "UTF-8"),
+        (State("X", {"\ud800": 1}, {}), "keys"),
+        (State("X", {"a": 1 << 20_000}, {}), "got 20001 bits"),
+        (State("X", nested(65), {}), "nested at most 64"),
+        (State("X", NONE, {}), "`meta` .*got list"),
+        (State("", {}, {}), "`kind` .*got ''"),
+        (State("a/b", {}, {}), "`kind` .*got 'a/b'"),
+        (State("X", {}, NONE), "`arrays` .*got list"),
+        (State("X", {}, {"../x": np.zeros(1)}), "name of an array .*got '../x'"),
+        (State("X", {}, {"x\n": np.zeros(1)}), "name of an array"),
         (State("X", {}, {"x" * 101: np.zeros(1)}), "at most 100 characters"),
-        (State("X", {}, WRONG_KEY), "the name of an array is 3"),
-        (State("X", {}, {"x": NONE}), "array 'x' is list; pass it through numpy.array"),
-        (State("X", {}, {"x": np.ma.array([1])}), "is MaskedArray"),
-        (State("X", {}, {"x": np.array(["a"])}), "has type <U1; .* Texts go into meta"),
-        (State("X", {}, {"x": np.array([None])}), "has type object"),
-        (State("X", {}, {"x": np.zeros(1, np.complex128)}), "has type complex128"),
-        (State("X", {}, {"x": np.zeros(1, "M8[s]")}), "has type datetime64"),
-        (State("X", {}, {"x": np.zeros(1, [("a", "f8")])}), "has type"),
+        (State("X", {}, WRONG_KEY), "name of an array .*got 3"),
+        (State("X", {}, {"x": NONE}), "Array 'x' .*got list"),
+        (State("X", {}, {"x": np.ma.array([1])}), "got MaskedArray"),
+        (State("X", {}, {"x": np.array(["a"])}), "got <U1"),
+        (State("X", {}, {"x": np.array([None])}), "got object"),
+        (State("X", {}, {"x": np.zeros(1, np.complex128)}), "got complex128"),
+        (State("X", {}, {"x": np.zeros(1, "M8[s]")}), "got datetime64"),
+        (State("X", {}, {"x": np.zeros(1, [("a", "f8")])}), "Array 'x'"),
         (State("X", {}, {"x": np.array([0, 7], np.uint8).view(bool)}), "neither 0 nor 1"),
     ],
 )  # fmt: skip
@@ -216,7 +216,7 @@ def test_what_would_not_come_back_exactly_is_refused(tmp_path, state, message):
 
 
 def test_a_header_that_no_reader_would_take(tmp_path):
-    with pytest.raises(ModelFileError, match="numbers belong into arrays"):
+    with pytest.raises(ModelFileError, match="`meta`"):
         write_state(tmp_path / "state", State("X", {"a": "x" * MAX_HEADER}, {}))
     assert list(tmp_path.iterdir()) == []
 
@@ -229,7 +229,7 @@ def test_the_deepest_and_longest_that_is_allowed(folder):
 
 @pytest.mark.skipif(int(np.__version__.split(".")[0]) < 2, reason="older NumPy has no such array")
 def test_more_dimensions_than_every_numpy_has(tmp_path):
-    with pytest.raises(ModelFileError, match="33 dimensions"):
+    with pytest.raises(ModelFileError, match="got 33"):
         write_state(tmp_path / "x", State("X", {}, {"x": np.zeros((1,) * 33)}))
 
 
@@ -251,7 +251,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch, step, error
     def fail(*args):
         raise error
 
-    monkeypatch.setattr(archive if hasattr(archive, step) else os, step, fail)
+    monkeypatch.setattr(files if hasattr(files, step) else os, step, fail)
     with pytest.raises(type(error)):
         write_state(path, example_state())
     assert [p.read_bytes() for p in tmp_path.iterdir()] == ([] if before is None else [before])

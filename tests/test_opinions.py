@@ -69,7 +69,9 @@ class TestLaws:
 
     @settings(max_examples=40)
     @given(
-        votes=small_votes, order=st.permutations([0, 1, 2]), method=st.sampled_from(["weighted", "anchored_em"])
+        votes=small_votes,
+        order=st.permutations([0, 1, 2]),
+        method=st.sampled_from(["weighted", "anchored_em"]),
     )
     def test_names_of_classes_do_not_matter(self, votes, order, method):
         renamed = np.where(votes < 0, -1, np.asarray(order)[votes]).astype(np.int8)

@@ -31,7 +31,9 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     raise AssertionError(name)
 
 
-@pytest.mark.parametrize("method", ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"])
+@pytest.mark.parametrize(
+    "method", ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"]
+)
 @pytest.mark.parametrize("name", BINARY)
 def test_real_votes_are_labelled(name, method):
     votes, y = load(name)

@@ -52,7 +52,9 @@ def chain(p: float, correlation: float) -> np.ndarray:
     return correlation * np.diag(balance) + (1 - correlation) * np.outer(balance, balance)
 
 
-@pytest.mark.parametrize("method", ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"])
+@pytest.mark.parametrize(
+    "method", ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"]
+)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("correlation", [0.95, 0.3, 0.0, -0.02])
 def test_exact_counts_give_the_exact_model(method, seed, correlation):

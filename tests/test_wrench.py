@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.exceptions import VoteFileError, VotesError
-from flyingsquid.formats.wrench_json import items_of
+from flyingsquid.formats.wrench import items_of
 
 SPAM = {
     "0": {"label": 1, "weak_labels": [1, -1, 1], "data": {"text": "win money"}},
@@ -72,27 +72,27 @@ def one(**changes):
 
 BAD = {
     "no split": ({"label": {"0": "a", "1": "b"}}, "holds none of train.json"),
-    "no JSON": ({"train": "{"}, r"train\.json cannot be read as JSON"),
-    "a list": ({"train": []}, r"train\.json holds no items"),
-    "nothing": ({"train": {}}, "holds no items"),
+    "no JSON": ({"train": "{"}, r"train\.json.*JSON"),
+    "a list": ({"train": []}, r"train\.json.*items"),
+    "nothing": ({"train": {}}, "items"),
     "a key twice": ({"train": '{"a": 1, "a": 2}'}, "'a' occurs twice"),
-    "no votes": ({"train": {"0": {"label": 1}}}, "item '0': there is no list 'weak_labels'"),
-    "no item": ({"train": {"0": 3}}, "item '0': there is no list"),
-    "ragged": (one(weak_labels=[1, 1]), "item 'x': 2 weak labels, and 3"),
-    "a text": (one(weak_labels=[1, "1", 1]), "item 'x', source 1: the weak label is '1'"),
-    "a number": (one(weak_labels=[1, 0.5, 1]), "source 1: the weak label is 0.5"),
-    "a truth value": (one(weak_labels=[1, True, 1]), "is True"),
-    "below -1": (one(weak_labels=[-2, 1, 1]), "is -2"),
+    "no votes": ({"train": {"0": {"label": 1}}}, "Item '0' has no list 'weak_labels'"),
+    "no item": ({"train": {"0": 3}}, "Item '0' has no list"),
+    "ragged": (one(weak_labels=[1, 1]), "Item 'x' has 2 weak labels.*3"),
+    "a text": (one(weak_labels=[1, "1", 1]), "got '1' .item 'x', source 1"),
+    "a number": (one(weak_labels=[1, 0.5, 1]), "got 0.5 .item 'x', source 1"),
+    "a truth value": (one(weak_labels=[1, True, 1]), "got True"),
+    "below -1": (one(weak_labels=[-2, 1, 1]), "got -2"),
     "a sequence": (one(weak_labels=[[1, 1], [1, 1], [1, 1]]), "SequenceLabelModel"),
-    "a label in words": (one(label="spam"), "the label is 'spam'"),
+    "a label in words": (one(label="spam"), "got 'spam'"),
     "another width": ({"train": SPAM, "test": {"0": {"weak_labels": [1]}}}, "3 in train, 1 in test"),
     "an unnamed class": (
         {"train": SPAM, "label": {"0": "a", "1": "b"}, "test": one(label=4)["train"]},
         "class 4",
     ),
-    "names with gaps": ({"train": SPAM, "label": {"0": "a", "2": "b"}}, "does not name the classes"),
-    "equal names": ({"train": SPAM, "label": {"0": "a", "1": "a"}}, "does not name the classes"),
-    "names by name": ({"train": SPAM, "label": {"a": 0, "b": 1}}, "does not name the classes"),
+    "names with gaps": ({"train": SPAM, "label": {"0": "a", "2": "b"}}, "different names"),
+    "equal names": ({"train": SPAM, "label": {"0": "a", "1": "a"}}, "different names"),
+    "names by name": ({"train": SPAM, "label": {"a": 0, "b": 1}}, "different names"),
 }
 
 
@@ -115,6 +115,6 @@ def test_a_folder_that_is_not_there(tmp_path):
 )
 def test_what_was_written_is_read(rows):
     document = {str(i): {"label": None, "weak_labels": row} for i, row in enumerate(rows)}
-    items = items_of(json.loads(json.dumps(document)), "train.json")
+    items = items_of(json.loads(json.dumps(document)))
     assert items.weak_labels.tolist() == rows
     assert set(items.labels.tolist()) == {-1}

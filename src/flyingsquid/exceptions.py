@@ -1,22 +1,133 @@
-"""Errors raised on purpose, and the one warning.
+"""Errors raised on purpose, the one warning, and the advice they carry.
 
 FlyingSquidError(ValueError)
 ├── VotesError             votes that cannot be read: shape, values, names, weights
-├── LabelingError          a labeling function raised, said what is no vote, or cannot be applied
-├── OptionError            an option has an unknown value, or the method cannot honour it
-├── GraphError             a dependency graph that is none, cannot be estimated, or fits other votes
+├── LabelingError          a labeling function raised, returned an invalid vote, or cannot be applied
+├── OptionError            an option has an unknown value, or the method does not support it
+├── GraphError             a dependency graph that is malformed, too wide, or does not match the votes
 ├── NotIdentifiableError   the votes do not determine a parameter
 ├── IncompatibleError      two values describe different sources or classes
-├── ModelFileError         a file cannot be read, or a value cannot be kept in one
+├── ModelFileError         a model file cannot be read, or a value cannot be stored in one
 ├── VoteFileError          a file of votes or labels cannot be read or written
 └── NotFittedError         a fitted model is needed (scikit-learn's NotFittedError too)
 
-SourceWarning(UserWarning)  all went well, but some sources deserve a look
+SourceWarning(UserWarning)  everything worked, but some sources deserve a look
+
+An error is data until a person reads it: ``message``, ``hints``, ``path`` and ``line`` are attributes, and
+``str`` joins them in terms of Python parameters. The command line joins the same data in terms of its
+options. No code decides anything by the wording of a message.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A parameter that avoids an error or changes an assumption.
+
+    Attributes
+    ----------
+    parameter : str
+        Name of a parameter of the function that was called.
+    purpose : str
+        Why to pass it, as the end of the sentence "Pass `parameter` ...".
+    value : object, optional
+        The value to pass, if a particular one is meant.
+
+    Examples
+    --------
+    >>> print(Hint("overwrite", "to replace it", True))
+    Pass `overwrite=True` to replace it.
+    >>> print(Hint("item", "to choose another column"))
+    Pass `item` to choose another column.
+    """
+
+    parameter: str
+    purpose: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else f"={self.value!r}"
+        return f"Pass `{self.parameter}{value}` {self.purpose}."
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An assumption that was made, and the parameters that change it.
+
+    Examples
+    --------
+    >>> print(Note("Column 'id' identifies the items.", (Hint("item", "to choose another column"),)))
+    Column 'id' identifies the items. Pass `item` to choose another column.
+    """
+
+    message: str
+    hints: tuple[Hint, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The note without its hints."""
+        return self.message
+
+    def __str__(self) -> str:
+        return " ".join([self.message, *map(str, self.hints)])
 
 
 class FlyingSquidError(ValueError):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, without the location and the hints below.
+    parameter : str, optional
+        The parameter that has an invalid value.
+    hints : sequence of Hint
+        Parameters that would help.
+    path : str, optional
+        The file that the error is about.
+    line : int, optional
+        The line of that file, counted from 1.
+
+    Examples
+    --------
+    >>> hint = Hint("overwrite", "to replace it", True)
+    >>> error = VoteFileError("File exists.", path="labels.csv", hints=[hint])
+    >>> print(error)
+    labels.csv: File exists. Pass `overwrite=True` to replace it.
+    >>> error.path, error.hints[0].parameter
+    ('labels.csv', 'overwrite')
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        parameter: str | None = None,
+        hints: Sequence[Hint] = (),
+        path: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.parameter = parameter
+        self.hints = tuple(hints)
+        self.path = path
+        self.line = line
+
+    @property
+    def summary(self) -> str:
+        """The location and the message, without the hints."""
+        where = [] if self.path is None else [self.path]
+        where += [] if self.line is None else [f"line {self.line}"]
+        return f"{', '.join(where)}: {self.message}" if where else self.message
+
+    def __str__(self) -> str:
+        return " ".join([self.summary, *map(str, self.hints)])
 
 
 class VotesError(FlyingSquidError):
@@ -24,11 +135,22 @@ class VotesError(FlyingSquidError):
 
 
 class LabelingError(FlyingSquidError):
-    """A labeling function raised, returned what is no vote, or cannot be applied to the data."""
+    """A labeling function raised, returned an invalid vote, or cannot be applied to the data.
+
+    Parameters
+    ----------
+    message : str
+    function : str, optional
+        Name of the labeling function, if the message names it.
+    """
+
+    def __init__(self, message: str = "", *, function: str | None = None) -> None:
+        super().__init__(message)
+        self.function = function
 
 
 class OptionError(FlyingSquidError):
-    """An option has an unknown value, or the chosen method cannot honour it."""
+    """An option has an unknown value, or the chosen method does not support it."""
 
 
 class GraphError(FlyingSquidError):
@@ -44,15 +166,15 @@ class IncompatibleError(FlyingSquidError):
 
 
 class ModelFileError(FlyingSquidError):
-    """A model file is damaged, foreign or too new, or a value cannot be kept in one."""
+    """A model file is damaged, of another program or too new, or a value cannot be stored in one."""
 
 
 class VoteFileError(FlyingSquidError):
-    """A file of votes cannot be read or understood, or one of votes or labels cannot be written."""
+    """A file of votes cannot be read, or a file of votes or labels cannot be written."""
 
 
 class NotFittedError(FlyingSquidError, AttributeError):
-    """A fitted model is needed. What is raised is scikit-learn's NotFittedError as well."""
+    """A fitted model is needed. The error that is raised is scikit-learn's NotFittedError as well."""
 
 
 class SourceWarning(UserWarning):

@@ -33,10 +33,10 @@ def example_files(folder: Path) -> dict[str, bytes]:
     names = ["v.csv", "v.tsv", "v.jsonl", "v.npy", "v.npz", "v.json", "v.csv.gz"]
     names += ["v.parquet", "v.arrow", "v.jsonl.zst"] if find_spec("pyarrow") else []
     for name in names:
-        write_votes(folder / name, texts, ids=ids, force=True)
-        write_votes(folder / f"n{name}", numbers, force=True)
+        write_votes(folder / name, texts, ids=ids, overwrite=True)
+        write_votes(folder / f"n{name}", numbers, overwrite=True)
     for name in ("l.csv", "l.jsonl"):
-        write_votes(folder / name, texts, ids=ids, form="long", force=True)
+        write_votes(folder / name, texts, ids=ids, form="long", overwrite=True)
     save_npz(folder / "sparse.npz", csr_array(codes + 1))
     fs.LabelModel(method="triplet").fit(fittable_votes(0)).save(folder / "model.fsq")
     found = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flyingsquid.analysis.findings import Findings, Ranked, find
@@ -43,15 +44,30 @@ def in_words(votes: Any, y: Any = None, *, model: Any = None, task: int | None =
     return say(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence about sources.
+
+    Attributes
+    ----------
+    text : str
+    is_alert : bool
+        Whether it reports sources that do harm.
+    """
+
+    text: str
+    is_alert: bool = False
+
+
 def say(found: Findings) -> list[str]:
-    """The sentences about findings that were made already."""
-    sentences = [_opening(found)]
-    sentences += _about_chance(found)
-    sentences += _about_ranks(found)
-    sentences += _about_pairs(found)
-    sentences += _about_flags(found)
-    sentences += _about_majority(found)
-    return sentences
+    """Return sentences about findings, the most important first."""
+    return [sentence.text for sentence in sentences_about(found)]
+
+
+def sentences_about(found: Findings) -> list[Sentence]:
+    """Return sentences about findings, the most important first, with alerts marked."""
+    others = [*_about_ranks(found), *_about_pairs(found), *_about_flags(found), *_about_majority(found)]
+    return [Sentence(_opening(found)), *_about_chance(found), *map(Sentence, others)]
 
 
 def _opening(found: Findings) -> str:
@@ -67,20 +83,22 @@ def _opening(found: Findings) -> str:
     return f"{start}."
 
 
-def _about_chance(found: Findings) -> list[str]:
+def _about_chance(found: Findings) -> list[Sentence]:
     if len(found.not_judged) == found.n_sources:
         return []
     sentences = []
     if found.worse_than_chance:
         verb = "is" if len(found.worse_than_chance) == 1 else "are"
-        sentences.append(f"{_listed(found.worse_than_chance)} {verb} worse than chance.")
+        text = f"{_listed(found.worse_than_chance)} {verb} worse than chance."
+        sentences.append(Sentence(text, is_alert=True))
     else:
-        sentences.append("No source is worse than chance, as far as can be told.")
+        sentences.append(Sentence("No source is worse than chance, as far as can be told."))
     if found.like_chance:
-        sentences.append(f"{_listed(found.like_chance)} cannot be told from chance.")
+        sentences.append(Sentence(f"{_listed(found.like_chance)} cannot be told from chance."))
     if found.not_judged and found.judged_by != "known labels":
         others = _counted(len(found.not_judged), "source")
-        sentences.append(f"Of {others} that use at most one class only known labels could say that.")
+        text = f"Of {others} that use at most one class only known labels could say that."
+        sentences.append(Sentence(text))
     return sentences
 
 

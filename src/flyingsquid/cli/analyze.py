@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from flyingsquid.cli.console import Voice
-from flyingsquid.cli.fitting import METHODS, load_model
-from flyingsquid.cli.reading import VOTES, Reading, open_file, reading_options
+from flyingsquid.cli.console import Console
+from flyingsquid.cli.files import VOTES, LoadedVotes, open_file, reading_options
+from flyingsquid.cli.fitting import load_model, method_option, model_option
+from flyingsquid.cli.label import describe_comparison, describe_votes
+from flyingsquid.cli.report import MOST_ITEMS, fit_or_explain
+from flyingsquid.exceptions import OptionError
+from flyingsquid.formats import VoteFile
+
+if TYPE_CHECKING:
+    from flyingsquid.analysis import Comparison, Table
 
 
 # fmt: off
 @click.command()
 @click.argument("votes", type=VOTES)
 @click.option("--gold", metavar="COLUMN",
-              help="Known labels, blank where unknown; sources are judged by them.")
-@click.option("--with-model", type=click.Path(exists=True, dir_okay=False), metavar="FILE.fsq",
-              help="A model that was kept. Default: one that is fitted to the votes.")
-@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, metavar="NAME",
-              help=f"How sources are judged: {', '.join(METHODS)}.")
+              help="Gold labels, blank where unknown; sources are scored by them.")
+@model_option
+@method_option
 @click.option("--pairs", type=click.IntRange(0), default=10, show_default=True,
               help="How many pairs of sources that agree are shown.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @reading_options
 def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
-    """Say what each source does, who agrees with whom, and what stands out.
+    """Show what each source does, which sources agree, and what stands out.
 
-    Prints one row a source, the pairs of sources that agree most beyond chance, and what stands out in words,
-    beside majority vote. Nothing is written. Of more than 1,000,000 items a part is looked at, evenly spread.
+    Prints one row per source, the pairs of sources that agree most beyond chance, and what stands out, with a
+    comparison with majority vote. No file is written. Of more than 1,000,000 items an even sample is used.
 
     \b
     Examples:
@@ -37,21 +43,90 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
       flyingsquid analyze judged.csv --gold truth
       flyingsquid analyze crowd.csv --long task,worker,answer --json
     """
-    from flyingsquid.cli.analysing import look_at, show
-    from flyingsquid.cli.reporting import fit_for_report, reading_of_model
-
-    voice = Voice(as_json)
-    model = load_model(options["with_model"]) if options["with_model"] else None
-    with voice.waiting(f"reading {votes}"):
-        file = open_file(votes, reading_of_model(options, model), gold=options["gold"])
-        reading = Reading.of(file)
-    voice.introduce(file)
+    console = Console(as_json)
+    model = load_model(options["with_model"])
+    with console.waiting(f"reading {votes}"):
+        file = open_file(votes, options, model=model)
+        loaded = LoadedVotes.load(file)
+    console.introduce(file)
     if model is None:
-        model = fit_for_report(reading, voice, options["method"])
-    with voice.waiting("looking at the votes"):
-        found = look_at(reading, model, pairs)
+        model = fit_or_explain(loaded, console, options["method"])
+    with console.waiting("analyzing the votes"):
+        found = _analyze(loaded, model, pairs)
     if as_json:
-        click.echo(json.dumps(found.plain(), indent=1))
+        click.echo(json.dumps(found.to_json(), indent=1))
     else:
-        show(found, voice)
+        _print(found, console)
 # fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What was found about a file.
+
+    Attributes
+    ----------
+    sources : Table with one row per source
+    pairs : Table of pairs that agree; None for very many sources
+    words : list of sentences
+    comparison : Comparison with majority vote; None without a model
+    n_sampled : int or None
+        How many items were used, if not all.
+    """
+
+    file: VoteFile
+    sources: Table
+    pairs: Table | None
+    words: list[str]
+    comparison: Comparison | None
+    n_sampled: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "votes": describe_votes(self.file),
+            "looked_at": self.n_sampled or self.file.n_items,
+            "sources": self.sources.to_dict(),
+            "pairs": None if self.pairs is None else self.pairs.to_dict(),
+            "words": self.words,
+            "comparison": None if self.comparison is None else describe_comparison(self.comparison),
+        }
+
+
+def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
+    from flyingsquid.analysis import agreement, in_words, summarize
+    from flyingsquid.analysis.comparison import compare_with_majority
+    from flyingsquid.cli.labeling import clip_length, is_sequence_model
+    from flyingsquid.estimation.copies import MOST_SOURCES
+
+    if clip_length(model) > 1 or is_sequence_model(model):
+        raise OptionError("--with-model must be a model of single rows; leave it out to analyze the votes.")
+    chunk, step = loaded.sample(MOST_ITEMS)
+    votes, gold = chunk.votes, chunk.gold
+    pairs = None
+    if most_pairs and votes.n_sources <= MOST_SOURCES:
+        pairs = agreement(votes, model=model).pairs(most_pairs)
+    return _Findings(
+        file=loaded.file,
+        sources=summarize(votes, gold, model=model),
+        pairs=pairs,
+        words=in_words(votes, gold, model=model),
+        comparison=None if model is None else compare_with_majority(model, votes, gold),
+        n_sampled=None if step == 1 else votes.n_items,
+    )
+
+
+def _print(found: _Findings, console: Console) -> None:
+    if found.n_sampled is not None:
+        console.note(f"A sample of {found.n_sampled:,} items was analyzed.")
+    console.say()
+    console.table(found.sources)
+    if found.pairs is not None and len(found.pairs):
+        console.say("\nPairs that agree most beyond chance:")
+        console.table(found.pairs)
+    console.say("\nWhat stands out:")
+    for sentence in found.words:
+        console.say(f"- {sentence}")
+    if found.comparison is not None and found.comparison.model is not None:
+        console.say()
+        console.table(replace(found.comparison.table(), footnotes=()))  # they are among the sentences above

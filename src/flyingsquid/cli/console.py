@@ -1,8 +1,7 @@
-"""What is said on the way: messages, tables, progress. Results go to standard output unless labels do."""
+"""Messages, tables and progress of commands, and errors in terms of their options."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,95 +10,121 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from flyingsquid.exceptions import FlyingSquidError, Note
+
 if TYPE_CHECKING:
     from flyingsquid.analysis import Table
     from flyingsquid.formats import VoteFile
 
-# Tables of more sources are cut; --json and the report have all.
+# Longer tables are cut; --json and the report show everything.
 _MOST_ROWS = 60
-# Shorter work needs no bar.
+# Work on fewer items than this shows no progress bar.
 _LONG_WORK = 200_000
+# Options whose name differs from that of the Python parameter, or that stand for one of its values.
+_OPTION_NAMES = {
+    ("format", None): "format_",
+    ("overwrite", True): "force",
+    ("form", "wide"): "wide",
+    ("item", False): "no_item",
+}
 T = TypeVar("T")
-# "item= (--item)": the library names the option of its function, and then that of the command.
-_BOTH_WAYS = re.compile(r"\b\w+=(?:\([^()]*\)|\[[^\]]*\]|'[^']*'|[\w.]*) \((--[^()]*)\)")
-# "(header=False, --no-header, if ...)"
-_INSIDE = re.compile(r"\b\w+=\w+, (--[\w-]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class Console:
     """Where messages go.
 
     Attributes
     ----------
-    quiet : whether nothing but errors is said
-    to_stderr : whether standard output is taken by labels or JSON
+    quiet : bool
+        Whether only errors are shown.
+    to_stderr : bool
+        Whether standard output is used for labels or JSON.
     """
 
     quiet: bool = False
     to_stderr: bool = False
 
     def say(self, text: object = "") -> None:
-        """One message, or a blank line."""
-        if not self.quiet:
-            click.echo(_encodable(str(text), self.to_stderr), err=self.to_stderr)
+        """Print one message, or a blank line."""
+        if self.quiet:
+            return
+        # A terminal may not support every character of a name.
+        encoding = getattr(sys.stderr if self.to_stderr else sys.stdout, "encoding", None) or "utf-8"
+        shown = str(text).encode(encoding, "backslashreplace").decode(encoding)
+        click.echo(shown, err=self.to_stderr)
 
-    def note(self, text: str) -> None:
-        """Something that was assumed or noticed."""
-        self.say(f"Note: {in_options(text)}")
+    def note(self, note: Note | str) -> None:
+        """Print an assumption or a warning."""
+        text = describe(note, click.get_current_context().command) if isinstance(note, Note) else note
+        self.say(f"Note: {' '.join(text.split())}")
 
     def introduce(self, file: VoteFile) -> None:
-        """What a file of votes was understood to be, and what was assumed for that."""
+        """Print how a file of votes was understood, and what was assumed."""
         self.say(f"{file.path}: {file.describe()}")
         for note in file.notes:
             self.note(note)
 
     def table(self, table: Table) -> None:
-        """A table, cut where it is long."""
+        """Print a table, cut if it is long."""
         rest = len(table.rows) - _MOST_ROWS
         if rest > 0:
-            left_out = f"... and {rest:,} more; --json gives all"
+            left_out = f"... and {rest:,} more rows; --json shows all of them"
             table = replace(table, rows=table.rows[:_MOST_ROWS], footnotes=(left_out, *table.footnotes))
         self.say(table)
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """A sign of life on a terminal, for work of unknown length."""
+        """Show a spinner on a terminal, for work of unknown length."""
         if self.quiet or not sys.stderr.isatty():
             yield
             return
-        from rich.console import Console
+        from rich.console import Console as RichConsole
 
-        with Console(stderr=True).status(what):
+        with RichConsole(stderr=True).status(what):
             yield
 
     def progress(self, parts: Iterable[T], what: str, total: int, size: Any) -> Iterator[T]:
-        """The parts as they come, with a bar on a terminal; ``size(part)`` is how many items a part has."""
+        """Yield the parts with a progress bar on a terminal; ``size(part)`` is its number of items."""
         if self.quiet or total < _LONG_WORK or not sys.stderr.isatty():
             yield from parts
             return
-        from rich.console import Console
+        from rich.console import Console as RichConsole
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        with Progress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
             task = bar.add_task(what, total=total)
             for part in parts:
                 yield part
                 bar.advance(task, size(part))
 
 
-def in_options(text: str) -> str:
-    """A message of the library on one line, in words of the command line.
+def describe(problem: FlyingSquidError | Note, command: click.Command | None) -> str:
+    """Describe an error or a note on one line, in terms of the options of a command.
 
-    >>> in_options("ignore=['text'] (--ignore) leaves it out, item= (--item) says otherwise")
-    '--ignore leaves it out, --item says otherwise'
+    Hints about parameters for which the command has no option are left out.
     """
-    plain = " ".join(text.split()).removesuffix(". See diagnostics_")
-    return _INSIDE.sub(r"\1", _BOTH_WAYS.sub(r"\1", plain))
+    text = problem.summary
+    at_fault = getattr(problem, "parameter", None)
+    if at_fault is not None and (flag := _flag(at_fault, None, command)):
+        text = f"Invalid value for {flag}: {text}"
+    for hint in problem.hints:
+        if flag := _flag(hint.parameter, hint.value, command):
+            text += f" Use {flag} {hint.purpose}."
+    return " ".join(text.split())
 
 
-def _encodable(text: str, to_stderr: bool) -> str:
-    """The text as the terminal can show it: a name in Chinese must not stop the work."""
-    encoding = getattr(sys.stderr if to_stderr else sys.stdout, "encoding", None) or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+def _flag(parameter: str, value: Any, command: click.Command | None) -> str:
+    """Return the option for a parameter, with its value; empty if the command has none."""
+    name = _OPTION_NAMES.get((parameter, value if isinstance(value, (bool, str)) else None))
+    name = name or _OPTION_NAMES.get((parameter, None), parameter)
+    option = next((p for p in command.params if p.name == name), None) if command is not None else None
+    if not isinstance(option, click.Option):
+        return ""
+    flag = option.opts[-1]
+    if option.is_flag:
+        return option.secondary_opts[-1] if value is False and option.secondary_opts else flag
+    if value is None:
+        return flag
+    return f"{flag} {','.join(map(str, value)) if isinstance(value, list) else value}"

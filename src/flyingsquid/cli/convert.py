@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from flyingsquid.cli.console import Voice
-from flyingsquid.cli.reading import FORMATS, VOTES, open_file, reading_options
-from flyingsquid.cli.targets import check_targets
+from flyingsquid.cli.console import Console
+from flyingsquid.cli.files import VOTES, check_outputs, open_file, reading_options
+from flyingsquid.formats import FORMATS, format_of_name, write_votes
 
 
 # fmt: off
@@ -18,16 +18,16 @@ from flyingsquid.cli.targets import check_targets
 @click.option("--output-format", type=click.Choice(FORMATS), metavar="NAME",
               help=f"Format of OUTPUT: {', '.join(FORMATS)}. Default: by its name.")
 @click.option("--to", "form", type=click.Choice(["wide", "long"]),
-              help="One row an item, or one row a vote. Default: as in VOTES.")
-@click.option("--gold", metavar="COLUMN", help="Known labels, which are kept in a column of their own.")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option("--quiet", is_flag=True, help="Say nothing but errors.")
+              help="One row per item, or one row per vote. Default: as in VOTES.")
+@click.option("--gold", metavar="COLUMN", help="Gold labels, which are written to a column of their own.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
 @reading_options
 def convert(votes: str, output: str, **options: Any) -> None:
     """Write a file of votes in another format or form.
 
-    Identifiers, names of sources and classes are kept, as far as the format has room for them; npy has none.
-    OUTPUT appears whole or not at all; - is standard output.
+    Identifiers, names of sources and classes are kept if the format supports them; npy supports none. OUTPUT
+    appears only if everything succeeds; - is standard output.
 
     \b
     Examples:
@@ -36,26 +36,16 @@ def convert(votes: str, output: str, **options: Any) -> None:
       flyingsquid convert votes.csv votes-long.csv --to long
       flyingsquid convert votes.csv.gz - --output-format jsonl
     """
-    from flyingsquid.formats import write_votes
-
-    check_targets(votes, {"OUTPUT": output}, force=options["force"], folders=True)
-    voice = Voice(options["quiet"], output == "-")
-    with voice.waiting(f"reading {votes}"):
-        file = open_file(votes, options, gold=options["gold"])
-    voice.introduce(file)
-    with voice.waiting(f"writing {output}"):
-        write_votes(output, file, format=options["output_format"], form=_form(options, file),
-                    force=options["force"])
+    check_outputs([votes], {"OUTPUT": output}, overwrite=options["force"], directories=True)
+    console = Console(options["quiet"], output == "-")
+    with console.waiting(f"reading {votes}"):
+        file = open_file(votes, options)
+    console.introduce(file)
+    form, target = options["form"], options["output_format"] or format_of_name(output)
+    if form is None and target in ("csv", "tsv", "jsonl", "parquet", "arrow"):  # the formats with both forms
+        form = file.form
+    with console.waiting(f"writing {output}"):
+        write_votes(output, file, format=options["output_format"], form=form, overwrite=options["force"])
     if output != "-":
-        voice.say(f"{output}: written")
+        console.say(f"{output}: written")
 # fmt: on
-
-
-def _form(options: dict[str, Any], file: Any) -> Any:
-    """The form to write; that of the file, where both formats have it."""
-    from flyingsquid.formats import format_of_name
-
-    if options["form"]:
-        return options["form"]
-    target = options["output_format"] or format_of_name(click.get_current_context().params["output"])
-    return file.form if target in ("csv", "tsv", "jsonl", "parquet", "arrow") else None

@@ -1,66 +1,92 @@
-"""From the options of a command to a fitted model."""
+"""Options of a fit, and fitted models: the only module of the command line that knows about methods."""
 
 from __future__ import annotations
 
 import os
-import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from flyingsquid._values import told
-from flyingsquid.cli.console import Voice
-from flyingsquid.cli.reading import Reading
+from flyingsquid.cli.console import Console
+from flyingsquid.cli.files import LoadedVotes
 from flyingsquid.exceptions import GraphError, ModelFileError, OptionError
 from flyingsquid.graph import DependencyGraph
 
-METHODS = ("auto", "weighted", "anchored_em", "triplet", "covariance", "quadratic", "marginal", "agreement",
-           "em",
-           "decomposition", "one_vs_rest")  # fmt: skip
-_CHAIN = re.compile(r"chain:(\d{1,6})")
+Command = TypeVar("Command", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # generic from click 8.2 on
+
+
+class MethodName(_Choice):
+    """Name of a method of ``LabelModel``. The names are imported late, because it takes half a second."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click assigns it in __init__
+        """All names."""
+        from flyingsquid.solvers import solver_names
+
+        return solver_names()
+
+
+def method_option(command: Command) -> Command:
+    """Add the option ``--method`` to a command."""
+    return click.option(
+        "--method", type=MethodName(), default="auto", show_default=True, metavar="NAME",
+        help="How accuracies are estimated, as in LabelModel; an unknown name lists all.",
+    )(command)  # fmt: skip
+
+
+def model_option(command: Command) -> Command:
+    """Add the option ``--with-model`` to a command."""
+    return click.option(
+        "--with-model", type=click.Path(exists=True, dir_okay=False), metavar="FILE.fsq",
+        help="A saved model to use. Default: fit one to the votes.",
+    )(command)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
-    """A model, and what is to be said about how it came about.
+class Chain:
+    """``--graph chain:D``: clips of D consecutive rows whose classes depend on the previous row."""
 
-    Attributes
-    ----------
-    model : a fitted model
-    notes : what the fit warned of
-    """
-
-    model: Any
-    notes: tuple[str, ...] = ()
+    length: int
 
 
 def read_graph(
     _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> str | DependencyGraph | None:
-    """``learn``, ``chain:D``, or a file that ``DependencyGraph.to_json`` wrote."""
+) -> str | Chain | DependencyGraph | None:
+    """Parse ``learn``, ``chain:D``, or the path of a file that ``DependencyGraph.to_json`` wrote."""
     if value is None or value == "learn":
         return value
-    found = _CHAIN.fullmatch(value)
-    if found:
-        if int(found[1]) < 2:
-            raise click.BadParameter("a chain has two rows or more, as in chain:6")
-        return value
+    kind, _, length = value.partition(":")
+    if kind == "chain" and length.isascii() and length.isdigit() and len(length) <= 6:
+        if int(length) < 2:
+            raise click.BadParameter(f"the length of a chain must be an integer >= 2; got {length}.")
+        return Chain(int(length))
     if not os.path.isfile(value):
-        raise click.BadParameter(f"{str(value)!r} is no file, and not 'learn' or a chain such as chain:6")
+        raise click.BadParameter(f"must be 'learn', a chain such as chain:6, or a file; got {told(value)}.")
     try:
         with open(value, encoding="utf-8") as file:
             return DependencyGraph.from_json(file.read())
     except UnicodeDecodeError as error:
-        raise GraphError(f"{value}: this is no text; DependencyGraph.to_json writes such files") from error
+        raise GraphError(
+            "The file is not UTF-8; write it with DependencyGraph.to_json.", path=value
+        ) from error
     except GraphError as error:
-        raise GraphError(f"{value}: {error}") from error
+        error.path = value
+        raise
 
 
 def read_balance(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
-    """``estimate``, ``uniform``, numbers in the order of the classes, or ``class=number``."""
+    """Parse ``estimate``, ``uniform``, numbers in the order of the classes, or ``class=number``."""
     if value is None or value in ("estimate", "uniform"):
         return value
     parts = [part.strip() for part in value.split(",")]
@@ -71,89 +97,91 @@ def read_balance(_ctx: click.Context, _param: click.Parameter, value: str | None
         return [float(part) for part in parts]
     except ValueError:
         raise click.BadParameter(
-            f"{told(value)}; 'estimate', 'uniform', or probabilities such as 0.7,0.3 or ham=0.7,spam=0.3"
+            "must be 'estimate', 'uniform', or probabilities such as 0.7,0.3 or ham=0.7,spam=0.3; got "
+            f"{told(value)}."
         ) from None
 
 
-def load_model(path: str) -> Any:
-    """The model in a file, if it is one that labels rows."""
-    from flyingsquid.models import load
-    from flyingsquid.models.label_model import LabelModel
-    from flyingsquid.models.majority_vote import MajorityVote
-    from flyingsquid.models.online_model import OnlineLabelModel
-    from flyingsquid.models.sequence_model import SequenceLabelModel
+def load_model(path: str | None) -> Any:
+    """Load a model that labels rows; None without a path."""
+    if path is None:
+        return None
+    from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
 
     found = load(path)
     if not isinstance(found, (LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel)):
-        kind = type(found).__name__
-        raise ModelFileError(f"{path}: the file holds a {kind}, and a model that labels rows is needed")
+        raise ModelFileError(
+            f"The file must contain a model that labels rows; it contains a {type(found).__name__}.",
+            path=path,
+        )
     return found
 
 
+def clip_length_of(graph: Any) -> int:
+    """Return how many consecutive rows a graph, as :func:`read_graph` returns it, covers."""
+    if isinstance(graph, Chain):
+        return graph.length
+    return graph.n_tasks if isinstance(graph, DependencyGraph) else 1
+
+
 def fit_model(
-    reading: Reading, voice: Voice, *, method: str, graph: Any, class_balance: Any, learn_from_gold: bool
-) -> Fitted:
-    """Fit a label model as the options say."""
-    from flyingsquid.models.label_model import LabelModel
-    from flyingsquid.models.labelling import clips
+    votes: LoadedVotes,
+    console: Console,
+    *,
+    method: str,
+    graph: Any = None,
+    class_balance: Any = None,
+    learn_from_gold: bool = False,
+) -> tuple[Any, tuple[str, ...]]:
+    """Fit a label model, and return it with the warnings of the fit."""
+    from flyingsquid.cli.labeling import clips
+    from flyingsquid.models import LabelModel
     from flyingsquid.votes import VoteChunks
 
-    file, whole = reading.file, reading.whole
-    given = _graph_for(graph, file.n_sources)
-    model = LabelModel(given, method=method, class_balance=_balance_for(class_balance, file.classes))  # type: ignore[arg-type]
+    file, whole, length = votes.file, votes.whole, clip_length_of(graph)
+    if length > 1:
+        graph = _graph_of_clips(graph, file.n_sources)
+    if isinstance(class_balance, dict):
+        class_balance = _balance_in_order(class_balance, file.classes)
+    model = LabelModel(graph, method=method, class_balance=class_balance)  # type: ignore[arg-type]  # a name
     gold = whole.gold if learn_from_gold and whole is not None else None
+    data: Any
     if whole is None:
-        # A function, because a learned graph is counted for in a pass of its own.
-        votes: Any = VoteChunks(lambda: _passing(reading, voice), classes=file.classes)
+        # A function, because learning a graph takes a second pass.
+        data = VoteChunks(
+            lambda: console.progress(
+                votes.chunks(), "counting", file.n_items, lambda chunk: chunk.votes.n_items
+            ),
+            classes=file.classes,
+        )
+    elif length > 1:
+        data = clips(whole.votes, length, whole_only=True)
+        gold = None if gold is None else gold[: data.n_items * length].reshape(-1, length)
     else:
-        votes = whole.votes
-    if isinstance(given, DependencyGraph) and given.n_tasks > 1:
-        length = given.n_tasks
-        votes = clips(votes, length, whole_only=True)
-        gold = None if gold is None else gold[: votes.n_items * length].reshape(-1, length)
+        data = whole.votes
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(votes, gold=gold)
+        model.fit(data, gold=gold)
         _ = model.diagnostics_
-    notes = dict.fromkeys(str(each.message) for each in caught)
-    if model.rows_used_ == "none" and method == "auto":
-        notes[
-            "auto used its closed-form part alone, because the votes were too many different ones to keep"
-        ] = None
-    return Fitted(model, tuple(notes))
+    return model, tuple(dict.fromkeys(str(each.message) for each in caught))
 
 
-def _passing(reading: Reading, voice: Voice) -> Iterator[Any]:
-    file = reading.file
-    return voice.progress(reading.chunks(), "counting", file.n_items, lambda chunk: chunk.votes.n_items)
-
-
-def needs_clips(graph: Any) -> bool:
-    """Whether a graph, as the option gives it, is one of several rows."""
-    return (isinstance(graph, str) and graph != "learn") or (
-        isinstance(graph, DependencyGraph) and graph.n_tasks > 1
-    )
-
-
-def _graph_for(graph: Any, n_sources: int) -> Any:
-    """The graph for a file of so many sources."""
-    if graph is None or graph == "learn":
-        return graph
-    if isinstance(graph, str):
-        return DependencyGraph.chain(int(graph.partition(":")[2]), n_sources)
-    if graph.n_tasks > 1 and graph.stacked_shape != (graph.n_tasks, n_sources):
+def _graph_of_clips(graph: Chain | DependencyGraph, n_sources: int) -> DependencyGraph:
+    if isinstance(graph, Chain):
+        return DependencyGraph.chain(graph.length, n_sources)
+    if graph.stacked_shape != (graph.n_tasks, n_sources):
         raise GraphError(
-            f"the graph has {graph.n_tasks} tasks and {graph.n_sources} sources, and the file "
-            f"{n_sources} sources; a graph of D tasks is one of D rows that follow each other, and has "
-            "the sources of the file D times"
+            f"A graph of {graph.n_tasks} tasks must have {graph.n_tasks} x {n_sources} sources, those of the "
+            f"file once per task; it has {graph.n_sources}."
         )
     return graph
 
 
-def _balance_for(balance: Any, classes: tuple[Any, ...]) -> Any:
-    if not isinstance(balance, dict):
-        return balance
+def _balance_in_order(balance: dict[str, float], classes: tuple[Any, ...]) -> list[float]:
     named = {str(label): label for label in classes}
     if set(balance) != set(named):
-        raise OptionError(f"--class-balance names {', '.join(balance)}; the classes are {', '.join(named)}")
+        raise OptionError(
+            f"The names must be the classes {', '.join(named)}; got {', '.join(balance)}.",
+            parameter="class_balance",
+        )
     return [balance[name] for name in named]

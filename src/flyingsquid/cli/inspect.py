@@ -1,4 +1,4 @@
-"""``flyingsquid inspect``: what is in a file."""
+"""``flyingsquid inspect``: what a file contains."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ from typing import Any
 
 import click
 
-from flyingsquid.cli.console import Voice
-from flyingsquid.cli.reading import VOTES, open_file, reading_options
+from flyingsquid.cli.console import Console
+from flyingsquid.cli.files import VOTES, open_file, reading_options
+from flyingsquid.cli.label import describe_votes
 
 
 # fmt: off
 @click.command()
 @click.argument("file", type=VOTES)
-@click.option("--gold", metavar="COLUMN", help="The column of known labels.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON, for programs.")
+@click.option("--gold", metavar="COLUMN", help="The column of gold labels.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @reading_options
 def inspect(file: str, as_json: bool, **options: Any) -> None:
-    """Say what is in a file of votes, a model or counts.
+    """Show what a file of votes, a model or counts contains.
 
-    Of votes: the format, items, sources, classes, and what was assumed. Of a model: what kind it is, its
-    method, and its sources with their accuracies; of a model of a stream, or its checkpoint, what has
-    changed, too. Of counts: items, sources, classes.
+    For votes: the format, items, sources, classes, and what was assumed. For a model: its class, method, and
+    sources with their accuracies; for a model of a stream, or its checkpoint, also the changes of sources.
+    For counts: items, sources, classes.
 
     \b
     Examples:
       flyingsquid inspect votes.csv
       flyingsquid inspect spam.fsq
     """
-    voice = Voice(as_json)
-    facts = _kept(file, voice) if _is_kept(file) else _votes(file, options, voice)
+    console = Console(as_json)
+    facts = _inspect_model(file, console) if _is_model(file) else _inspect_votes(file, options, console)
     if as_json:
         click.echo(json.dumps(facts, indent=1))
 # fmt: on
 
 
-def _is_kept(path: str) -> bool:
-    """Whether a file is one of models and counts, which are zip archives with a header of their own."""
+def _is_model(path: str) -> bool:
+    """Return whether a file contains a model or counts: a zip archive with header.json."""
     if path == "-" or not zipfile.is_zipfile(path):
         return path.lower().endswith(".fsq")
     try:
@@ -48,28 +49,23 @@ def _is_kept(path: str) -> bool:
         return path.lower().endswith(".fsq")
 
 
-def _votes(path: str, options: dict[str, Any], voice: Voice) -> dict[str, Any]:
-    from flyingsquid.cli.labelling import understood
-
-    with voice.waiting(f"reading {path}"):
-        file = open_file(path, options, gold=options["gold"])
+def _inspect_votes(path: str, options: dict[str, Any], console: Console) -> dict[str, Any]:
+    with console.waiting(f"reading {path}"):
+        file = open_file(path, options)
     shown = ", ".join(file.source_names[:20]) + (", ..." if file.n_sources > 20 else "")
-    voice.say(f"{file.path}: {file.describe()}")
-    voice.say(f"Format: {file.format}")
-    voice.say(f"Items: {file.n_items:,}, {_identified(file)}")
-    voice.say(f"Sources: {shown}")
+    console.say(f"{file.path}: {file.describe()}")
+    console.say(f"Format: {file.format}")
+    identified = "row number" if file.item_name is None else f"column {file.item_name!r}"
+    console.say(f"Items: {file.n_items:,}, identified by {identified}")
+    console.say(f"Sources: {shown}")
     if file.gold_name:
-        voice.say(f"Known labels: the column {file.gold_name!r}")
+        console.say(f"Gold labels: column {file.gold_name!r}")
     for note in file.notes:
-        voice.note(note)
-    return {"kind": "votes", **understood(file)}
+        console.note(note)
+    return {"kind": "votes", **describe_votes(file)}
 
 
-def _identified(file: Any) -> str:
-    return "numbered by row" if file.item_name is None else f"identified by the column {file.item_name!r}"
-
-
-def _kept(path: str, voice: Voice) -> dict[str, Any]:
+def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     from flyingsquid.io import encode_labels
     from flyingsquid.models import load
 
@@ -77,15 +73,15 @@ def _kept(path: str, voice: Voice) -> dict[str, Any]:
     kind = type(found).__name__
     counts = found if not hasattr(found, "summary") else getattr(found, "moments_", None)
     rows = getattr(counts, "rows", counts)
-    classes: tuple[Any, ...] = tuple(getattr(found, "_classes", ()) or getattr(rows, "classes", ()))
+    classes = tuple(found.classes_.tolist()) if hasattr(found, "classes_") else getattr(rows, "classes", ())
     names: tuple[str, ...] = tuple(getattr(found, "source_names_", ()) or getattr(rows, "source_names", ()))
     n_items = getattr(rows, "n_items", None)
     items = "" if n_items is None else f", from {n_items:,.10g} items"
     shown = "/".join(map(str, classes[:6])) + ("/..." if len(classes) > 6 else "")
     with zipfile.ZipFile(path) as archive:  # it was read and checked above
         version = json.loads(archive.read("header.json"))["flyingsquid_version"]
-    voice.say(f"{path}: {kind}{items}, {len(names):,} sources, classes {shown}")
-    voice.say(f"Written by FlyingSquid {version}")
+    console.say(f"{path}: {kind}{items}, {len(names):,} sources, classes {shown}")
+    console.say(f"Written by FlyingSquid {version}")
     facts = {
         "kind": kind,
         "path": path,
@@ -95,11 +91,11 @@ def _kept(path: str, voice: Voice) -> dict[str, Any]:
     }
     if n_items is not None:
         facts["items"] = n_items
-    return facts | _judged(found, voice)
+    return facts | _inspect_sources(found, console)
 
 
-def _judged(found: Any, voice: Voice) -> dict[str, Any]:
-    """What a model says of its sources; nothing of counts."""
+def _inspect_sources(found: Any, console: Console) -> dict[str, Any]:
+    """Show the estimates of a model; nothing for counts."""
     if not hasattr(found, "summary"):
         return {}
     table = found.summary()
@@ -107,13 +103,13 @@ def _judged(found: Any, voice: Voice) -> dict[str, Any]:
     facts: dict[str, Any] = {"summary": table.to_dict()}
     if diagnostics is not None and hasattr(diagnostics, "method"):
         facts |= {"method": diagnostics.method, "verdict": str(diagnostics.verdict)}
-        voice.say(f"Method: {diagnostics.method}")
-        voice.say(f"Verdict: {diagnostics.verdict}")
-    voice.say()
-    voice.table(table)
+        console.say(f"Method: {diagnostics.method}")
+        console.say(f"Verdict: {diagnostics.verdict}")
+    console.say()
+    console.table(table)
     if hasattr(found, "changes"):
         facts["changes"] = [str(change) for change in found.changes()]
-        voice.say()
-        for change in facts["changes"] or ["No source has changed, as far as can be seen."]:
-            voice.say(change)
+        console.say()
+        for change in facts["changes"] or ["No source has changed."]:
+            console.say(change)
     return facts

@@ -2,57 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
-from flyingsquid.cli.fitting import METHODS, read_balance, read_graph
-from flyingsquid.cli.reading import FILE, VOTES, reading_options
-from flyingsquid.cli.targets import check_targets
+from flyingsquid.cli.console import Console, describe
+from flyingsquid.cli.files import FILE, VOTES, LoadedVotes, check_outputs, open_file, reading_options
+from flyingsquid.cli.fitting import (
+    clip_length_of,
+    fit_model,
+    load_model,
+    method_option,
+    model_option,
+    read_balance,
+    read_graph,
+)
+from flyingsquid.exceptions import OptionError
+from flyingsquid.formats import LABEL_FORMATS, LabelWriter, VoteFile, label_format
+from flyingsquid.io import encode_labels
 
-WRITABLE = ("csv", "tsv", "jsonl", "npz", "parquet", "arrow")
+if TYPE_CHECKING:
+    from flyingsquid.analysis import Comparison
+    from flyingsquid.cli.labeling import Labeler
 
 
 # fmt: off
 @click.command()
 @click.argument("votes", type=VOTES)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), required=True,
-              metavar="LABELS", help="Where labels go; - is standard output.")
-@click.option("--output-format", type=click.Choice(WRITABLE), metavar="NAME",
-              help=f"Format of LABELS: {', '.join(WRITABLE)}. Default: by its name.")
+              metavar="LABELS", help="File of labels to write; - is standard output.")
+@click.option("--output-format", type=click.Choice(LABEL_FORMATS), metavar="NAME",
+              help=f"Format of LABELS: {', '.join(LABEL_FORMATS)}. Default: by its name.")
 @click.option("--report", "report_path", type=FILE, metavar="FILE.html", help="Also write an HTML report.")
-@click.option("--model", "model_path", type=FILE, metavar="FILE.fsq", help="Also keep the fitted model.")
-@click.option("--with-model", type=click.Path(exists=True, dir_okay=False), metavar="FILE.fsq",
-              help="Label by a model that was kept, without a fit.")
-@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, metavar="NAME",
-              help=f"How sources are judged: {', '.join(METHODS)}.")
+@click.option("--model", "model_path", type=FILE, metavar="FILE.fsq", help="Also save the fitted model.")
+@model_option
+@method_option
 @click.option("--graph", callback=read_graph, metavar="FILE.json|learn|chain:D",
-              help="What depends on what: a file of DependencyGraph.to_json, 'learn' to find dependent "
-                   "sources, or clips of D rows that follow each other.")
+              help="Dependencies: a file of DependencyGraph.to_json, 'learn' to find dependent sources, or "
+                   "clips of D consecutive rows.")
 @click.option("--class-balance", callback=read_balance, metavar="P,Q,...|estimate|uniform",
               help="Probabilities of the classes, as 0.7,0.3 or ham=0.7,spam=0.3.")
 @click.option("--gold", metavar="COLUMN",
-              help="Known labels, blank where unknown; labels are compared with them.")
-@click.option("--learn-from-gold", is_flag=True, help="Known labels also take part in the fit.")
+              help="Gold labels, blank where unknown; the labels are compared with them.")
+@click.option("--learn-from-gold", is_flag=True, help="Use the gold labels in the fit, too.")
 @click.option("--tie-break", type=click.Choice(["first", "abstain", "random"]), default="first",
-              show_default=True, help="The label where classes are equally probable.")
+              show_default=True, help="The label if classes are equally probable.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For --tie-break random.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
-@click.option("--quiet", is_flag=True, help="Say nothing but errors.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, for programs.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @reading_options
 def label(votes: str, output: str, **options: Any) -> None:
     """Turn a file of votes into a file of labels.
 
-    VOTES has one row an item and one column a source, or one row a vote (--long), as csv, tsv, JSON lines,
-    npy, npz, parquet, arrow or a WRENCH folder, packed by gzip or zstd or not; - is standard input. LABELS
-    gets the identifier of each item, its label, the probability of each class, and how many sources voted.
-    It appears whole or not at all. What was understood is printed, and so are the sources and how the labels
-    compare with majority vote.
+    VOTES has one row per item and one column per source, or one row per vote (--long). It is csv, tsv, JSON
+    lines, npy, npz, parquet, arrow or a WRENCH directory, compressed with gzip or zstd or not; - is standard
+    input. LABELS contains the identifier of each item, its label, the probability of each class, and the
+    number of votes. It appears only if everything succeeds. The command prints how the file was understood,
+    the sources, and a comparison with majority vote.
 
-    Files that do not fit into memory are read in chunks. With --graph chain:D every D rows that follow each
-    other are one clip, and every row gets its own label; a shorter clip at the end is labelled, but takes
-    no part in the fit.
+    Files that do not fit into memory are read in chunks. With --graph chain:D every D consecutive rows are
+    one clip, and every row gets its own label; a shorter clip at the end is labeled, but not used in the fit.
 
     \b
     Examples:
@@ -65,28 +77,192 @@ def label(votes: str, output: str, **options: Any) -> None:
       flyingsquid label frames.csv -o labels.csv --graph chain:6
       flyingsquid label votes.csv -o - --quiet | head -3
     """
-    _check(output, options)
-    targets = {"--output": output, "--report": options["report_path"], "--model": options["model_path"]}
-    inputs = (options["with_model"],) if options["with_model"] else ()
-    check_targets(votes, targets, force=options["force"], inputs=inputs)
-    from flyingsquid.cli.labelling import run
+    _check_options(output, options)
+    outputs = {"--output": output, "--report": options["report_path"], "--model": options["model_path"]}
+    check_outputs([votes, options["with_model"]], outputs, overwrite=options["force"])
+    label_format(output, options["output_format"])  # fails before the work starts
+    console = Console(options["quiet"] or options["as_json"], output == "-")
+    model = load_model(options["with_model"])
+    with console.waiting(f"reading {votes}"):
+        file = open_file(votes, options, model=model)
+        loaded = LoadedVotes.load(file, needed_by=_needs_memory(options, model))
+    console.introduce(file)
+    warned: tuple[str, ...] = ()
+    if model is None:
+        fit_options = ("method", "graph", "class_balance", "learn_from_gold")
+        model, warned = fit_model(loaded, console, **{name: options[name] for name in fit_options})
+        if options["model_path"]:
+            model.save(options["model_path"])
+    labeler = _write_labels(loaded, model, output, options, console)
+    comparison = labeler.comparison.result()
+    for warning in warned:
+        console.note(warning)
+    _print_model(console, model, options)
+    _print_labels(console, labeler, model, comparison, output, options)
+    if options["report_path"]:
+        from flyingsquid.cli.report import write_report
 
-    run(votes, output, options)
+        with console.waiting("writing the report"):
+            part = write_report(loaded, model, options["report_path"], title=f"Labels of {file.path}")
+        console.say(f"{options['report_path']}: report{part}")
+    if options["as_json"]:
+        result = _result(file, model, labeler, comparison, output, options)
+        click.echo(json.dumps(result | {"warnings": list(warned)}, indent=1))
 # fmt: on
 
 
-def _check(output: str, options: dict[str, Any]) -> None:
-    """Refuse options that contradict each other."""
+def _check_options(output: str, options: dict[str, Any]) -> None:
+    """Raise UsageError for options that contradict each other."""
     if options["as_json"] and output == "-":
-        raise click.UsageError("--json and labels both go to standard output; write the labels to a file.")
+        raise click.UsageError("--json and -o - both use standard output; write the labels to a file.")
     if options["learn_from_gold"] and not options["gold"]:
-        raise click.UsageError("--learn-from-gold needs --gold, the column of known labels.")
+        raise click.UsageError("--learn-from-gold requires --gold.")
     if not options["with_model"]:
         return
     source = click.get_current_context().get_parameter_source
     for name in ("method", "graph", "class_balance", "learn_from_gold"):
         if source(name) == click.core.ParameterSource.COMMANDLINE:
-            shown = name.replace("_", "-")
-            raise click.UsageError(f"--{shown} belongs to a fit, and --with-model goes without one.")
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} cannot be used with --with-model, which fits nothing."
+            )
     if options["model_path"]:
-        raise click.UsageError("--model keeps a fitted model, and --with-model has one already.")
+        raise click.UsageError("--model cannot be used with --with-model, which is saved already.")
+
+
+def _needs_memory(options: dict[str, Any], model: Any) -> str:
+    """Return what needs all votes in memory; empty if nothing does."""
+    from flyingsquid.cli.labeling import clip_length, is_sequence_model
+
+    if options["learn_from_gold"]:
+        return "--learn-from-gold"
+    if clip_length_of(options["graph"]) > 1:
+        return "--graph"
+    return "--with-model" if clip_length(model) > 1 or is_sequence_model(model) else ""
+
+
+def _write_labels(
+    votes: LoadedVotes, model: Any, output: str, options: dict[str, Any], console: Console
+) -> Labeler:
+    from flyingsquid.cli.labeling import Labeler, clip_length, is_sequence_model
+
+    file, classes = votes.file, tuple(model.classes_.tolist())
+    gold = None if votes.whole is None else votes.whole.gold_codes
+    if gold is not None and not (gold >= 0).any():
+        raise OptionError(f"Column {file.gold_name} contains no gold labels.", path=file.path)
+    rng = np.random.default_rng(options["seed"]) if options["tie_break"] == "random" else None
+    labeler = Labeler(model, tie_break=options["tie_break"], rng=rng)
+    taken = {"label", "n_votes", *(f"p_{label}" for label in classes)}
+    writer = LabelWriter(
+        output,
+        classes=classes,
+        format=options["output_format"],
+        overwrite=options["force"],
+        id_name="id" if file.item_name is None or file.item_name in taken else file.item_name,
+    )
+    chunks = votes.chunks(multiple=file.n_items if is_sequence_model(model) else clip_length(model))
+    with writer as out:
+        for chunk in console.progress(chunks, "labeling", file.n_items, lambda part: part.votes.n_items):
+            found = labeler.label(chunk.votes, chunk.gold_codes)
+            out.write(chunk.ids, found.codes, found.probabilities, found.n_votes)
+    return labeler
+
+
+def _print_model(console: Console, model: Any, options: dict[str, Any]) -> None:
+    console.say()
+    if options["with_model"]:
+        console.say(f"Model {options['with_model']}:")
+    console.table(model.summary())
+    console.say()
+    diagnostics = getattr(model, "diagnostics_", None)
+    if diagnostics is not None:
+        reason = getattr(diagnostics, "reason", "")
+        console.say(f"Method: {diagnostics.method}" + (f" ({reason})" if reason else ""))
+        console.say(f"Verdict: {diagnostics.verdict}")
+
+
+def _print_labels(
+    console: Console,
+    labeler: Labeler,
+    model: Any,
+    comparison: Comparison,
+    output: str,
+    options: dict[str, Any],
+) -> None:
+    if comparison.model is not None:
+        console.table(comparison.table())
+        if options["learn_from_gold"]:
+            console.note("The fit used these gold labels, so the scores are too optimistic.")
+    else:
+        console.say(comparison.sentence())
+        if options["gold"]:
+            console.note(f"Column {options['gold']} contains no gold labels.")
+    console.say()
+    without = comparison.n_items - comparison.n_covered
+    if without:
+        items = "1 item has" if without == 1 else f"{without:,} items have"
+        console.note(f"{items} no votes (n_votes is 0); the label follows from the class balance.")
+    names = [*map(str, model.classes_.tolist()), "no label"]
+    counts = [f"{name}: {n:,}" for name, n in zip(names, labeler.counts.tolist(), strict=True) if n]
+    if len(counts) > 9:
+        counts = [*counts[:8], f"{len(counts) - 8} more classes"]
+    target = "standard output" if output == "-" else output
+    console.say(f"{target}: {int(labeler.counts.sum()):,} labels ({', '.join(counts)})")
+    if options["model_path"]:
+        console.say(f"{options['model_path']}: model; use it with --with-model {options['model_path']}")
+
+
+def _result(
+    file: VoteFile, model: Any, labeler: Labeler, comparison: Comparison, output: str, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return everything that was done as JSON values."""
+    diagnostics = getattr(model, "diagnostics_", None)
+    verdict = getattr(diagnostics, "verdict", None)
+    counts = labeler.counts.tolist()
+    return {
+        "votes": describe_votes(file),
+        "labels": {
+            "path": output,
+            "items": sum(counts),
+            "counts": dict(zip(map(str, model.classes_.tolist()), counts, strict=False)),
+            "without_label": counts[-1],
+        },
+        "report": options["report_path"],
+        "model": options["model_path"] or options["with_model"],
+        "method": getattr(diagnostics, "method", None),
+        "reason": getattr(diagnostics, "reason", None),
+        "verdict": None if verdict is None else str(verdict),
+        "use_model": getattr(verdict, "use_model", None),
+        "class_balance": np.asarray(getattr(model, "class_balance_", [])).tolist() or None,
+        "sources": model.summary().to_dict(),
+        "comparison": describe_comparison(comparison),
+        "learned_from_gold": options["learn_from_gold"],
+    }
+
+
+def describe_votes(file: VoteFile) -> dict[str, Any]:
+    """Return how a file was understood as JSON values."""
+    command = click.get_current_context().command
+    return {
+        "path": file.path,
+        "format": file.format,
+        "form": file.form,
+        "items": file.n_items,
+        "sources": list(file.source_names),
+        "classes": encode_labels(file.classes),
+        "item": file.item_name,
+        "gold": file.gold_name,
+        "description": file.describe(),
+        "notes": [describe(note, command) for note in file.notes],
+    }
+
+
+def describe_comparison(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON values."""
+    values = {
+        name: getattr(comparison, name)
+        for name in ("n_items", "coverage", "ties", "differ", "n_known", "gain", "gain_interval")
+    }
+    for side in ("model", "majority"):
+        scores = getattr(comparison, side)
+        values[side] = scores and {name: getattr(scores, name) for name in ("accuracy", "f1", "log_loss")}
+    return values | {"sentence": comparison.sentence()}

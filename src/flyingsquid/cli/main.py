@@ -8,27 +8,33 @@ from typing import Any
 import click
 
 from flyingsquid._version import __version__
-from flyingsquid.cli.console import in_options
-from flyingsquid.cli.stopping import StoppedBySignalError, leave_closed_pipe, stoppable
-from flyingsquid.exceptions import FlyingSquidError
+from flyingsquid.cli.console import describe
+from flyingsquid.cli.stopping import StoppedBySignalError, handling_signals, leave_closed_pipe, raise_stopped
+from flyingsquid.exceptions import FlyingSquidError, OptionError
 
-# Commands are imported when they run, because what they need takes seconds to import.
-# The first line of each is repeated here, and a test compares.
+# Commands are imported when they run, because their imports take seconds.
+# The first line of each help text is repeated here, and a test compares them.
 COMMANDS = {
-    "analyze": "Say what each source does, who agrees with whom, and what stands out.",
+    "analyze": "Show what each source does, which sources agree, and what stands out.",
     "completion": "Print a script that completes commands and options in your shell.",
     "convert": "Write a file of votes in another format or form.",
     "demo": "Label real biopsies with seven hand-written rules and no gold labels.",
-    "inspect": "Say what is in a file of votes, a model or counts.",
+    "inspect": "Show what a file of votes, a model or counts contains.",
     "label": "Turn a file of votes into a file of labels.",
-    "report": "Make an HTML page about votes and the labels they give.",
-    "reproduce": "Measure the paper's tables, figures and theorems anew.",
+    "report": "Write an HTML page about votes and the labels they give.",
+    "reproduce": "Measure the paper's tables, figures and theorems again.",
     "stream": "Label a stream of votes, under drift, without gold labels.",
 }
 
 
+class UnexpectedError(click.ClickException):
+    """An error that no code of this package raises on purpose."""
+
+    exit_code = 70  # EX_SOFTWARE of sysexits.h: the program is at fault, not its input
+
+
 class _Group(click.Group):
-    """Commands are loaded when needed. A known error is one line and exit code 1, never a traceback."""
+    """Commands that are imported when they run. Errors are one line; ``--debug`` shows tracebacks."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(COMMANDS)
@@ -44,25 +50,45 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with stoppable():
+            with handling_signals(raise_stopped):
                 return super().invoke(ctx)
-        except FlyingSquidError as error:
-            raise click.ClickException(in_options(str(error))) from error
         except StoppedBySignalError as stop:
-            click.echo(f"Stopped by {stop}; no file was left half-written.", err=True)
+            click.echo(f"Stopped by {stop}; no file was left incomplete.", err=True)
             ctx.exit(128 + stop.number)
         except BrokenPipeError:
             leave_closed_pipe(ctx)
-        except MemoryError as error:
-            raise click.ClickException("memory has no room for this") from error
-        except OSError as error:
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if ctx.params.get("debug"):
+                raise
+            raise self._as_message(error, ctx) from error
+
+    def _as_message(self, error: Exception, ctx: click.Context) -> click.ClickException:
+        """Return the error as one line."""
+        if isinstance(error, FlyingSquidError):
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            kind = (
+                click.UsageError
+                if isinstance(error, OptionError) and error.parameter
+                else click.ClickException
+            )
+            return kind(describe(error, command))
+        if isinstance(error, MemoryError):
+            return click.ClickException("Out of memory.")
+        if isinstance(error, OSError):
             where = f"{error.filename}: " if error.filename else ""
-            raise click.ClickException(f"{where}{(error.strerror or str(error)).lower()}") from error
+            return click.ClickException(f"{where}{error.strerror or error}.")
+        return UnexpectedError(
+            f"Unexpected {type(error).__name__}: {' '.join(str(error).split())}. This is a bug in "
+            f"flyingsquid; run flyingsquid --debug {ctx.invoked_subcommand} ... for the traceback."
+        )
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="flyingsquid")
-def main() -> None:
+@click.option("--debug", is_flag=True, envvar="FLYINGSQUID_DEBUG", help="Show the traceback of an error.")
+def main(debug: bool) -> None:  # read by _Group.invoke
     """Turn noisy votes into training labels, in closed form.
 
     \b

@@ -8,18 +8,22 @@ import textwrap
 
 import click
 
+from flyingsquid.cli.files import READING_OPTIONS
+from flyingsquid.cli.fitting import MethodName
 from flyingsquid.cli.main import COMMANDS, main
-from flyingsquid.cli.reading import NAMES
 
 _KINDS = {"integer range": "N", "float range": "X"}
 _OPENING = """# The command line
 
-This page is made from the commands themselves; `flyingsquid COMMAND --help` says the same. A first walk:
+This page is generated from the commands; `flyingsquid COMMAND --help` prints the same. A first tour:
 [From a file of votes to a file of labels](../tutorials/first-labels.md).
 
-Exit codes: 0 done, 1 a known error, said in one line, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM,
-141 whoever read standard output has gone. Files appear whole or not at all, and replace others only with
-`--force`. What files may hold is said in [Files of votes and labels](formats.md).
+Exit codes: 0 success; 1 an error, described in one line; 2 wrong usage, such as an invalid value of an
+option; 70 an unexpected error, which is a bug; 130 stopped by Ctrl-C; 143 stopped by SIGTERM; 141 the reader
+of standard output has gone. `flyingsquid --debug COMMAND ...`, or the environment variable
+`FLYINGSQUID_DEBUG=1`, shows the traceback of an error. Files are written completely or not at all, and
+replace existing ones only with `--force`. The formats are described in [Files of votes and
+labels](formats.md).
 """
 
 
@@ -31,7 +35,7 @@ def reference() -> str:
         command = main.get_command(ctx, name)
         if command is not None:
             parts.append(_section(name, command))
-    shared = [p for p in _shared(ctx) if p.name in NAMES]
+    shared = [p for p in _shared(ctx) if p.name in READING_OPTIONS]
     parts.append("\n".join(["## Options of reading", "", *_table(shared)]))
     return "\n".join(parts)
 
@@ -44,7 +48,7 @@ def _shared(ctx: click.Context) -> list[click.Option]:
 def _section(name: str, command: click.Command) -> str:
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     options = [p for p in command.params if isinstance(p, click.Option)]
-    own = [p for p in options if name == "stream" or p.name not in NAMES]
+    own = [p for p in options if name == "stream" or p.name not in READING_OPTIONS]
     words = " ".join(
         (a.name or "").upper() if a.required else f"[{(a.name or '').upper()}]" for a in arguments
     )
@@ -97,6 +101,8 @@ def _row(option: click.Option) -> str:
     flags = "/".join([*option.opts, *option.secondary_opts])
     value = "" if option.is_flag else f" {_kind(option)}"
     text = option.help or ""
+    if isinstance(option.type, MethodName):
+        text = f"{text} Names: {', '.join(option.type.choices)}."
     if option.required:
         text += " Required."
     if option.show_default and not option.is_flag:

@@ -1,4 +1,4 @@
-"""``flyingsquid report``: a page about votes and the labels they give."""
+"""``flyingsquid report``: an HTML page about votes and labels."""
 
 from __future__ import annotations
 
@@ -6,57 +6,146 @@ from typing import Any
 
 import click
 
-from flyingsquid.cli.console import Voice
-from flyingsquid.cli.fitting import METHODS, load_model
-from flyingsquid.cli.reading import FILE, VOTES, Reading, open_file, reading_options
-from flyingsquid.cli.targets import check_targets
+from flyingsquid._values import told
+from flyingsquid.cli.console import Console
+from flyingsquid.cli.files import FILE, VOTES, LoadedVotes, check_outputs, open_file, reading_options
+from flyingsquid.cli.fitting import fit_model, load_model, method_option, model_option
+from flyingsquid.exceptions import NotIdentifiableError, OptionError, VoteFileError
+from flyingsquid.formats import VoteChunk
+
+# Larger files are sampled evenly where all items are needed in memory.
+MOST_ITEMS = 1_000_000
 
 
 # fmt: off
 @click.command()
 @click.argument("votes", type=VOTES)
-@click.option("-o", "--output", type=FILE, required=True, metavar="FILE.html", help="Where the page goes.")
-@click.option("--with-model", type=click.Path(exists=True, dir_okay=False), metavar="FILE.fsq",
-              help="A model that was kept. Default: one that is fitted to the votes.")
-@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, metavar="NAME",
-              help=f"How sources are judged: {', '.join(METHODS)}.")
-@click.option("--gold", metavar="COLUMN", help="Known labels, blank where unknown; they judge the labels.")
+@click.option("-o", "--output", type=FILE, required=True, metavar="FILE.html", help="The page to write.")
+@model_option
+@method_option
+@click.option("--gold", metavar="COLUMN", help="Gold labels, blank where unknown; labels are scored by them.")
 @click.option("--data", "data_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="The items themselves, to be shown: csv, tsv, JSON lines, parquet or arrow with one row "
-                   "an item, by identifier or in the same order; or a text file with one line an item.")
+                   "per item, by identifier or in the same order; or a text file with one line per item.")
 @click.option("--title", metavar="TEXT", help="The heading. Default: the name of the file.")
-@click.option("--ordered", is_flag=True, help="Items are in the order of time: show how sources change.")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.option("--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("--ordered", is_flag=True, help="Items are ordered by time: show how sources change.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
 @reading_options
 def report(votes: str, output: str, **options: Any) -> None:
-    """Make an HTML page about votes and the labels they give.
+    """Write an HTML page about votes and the labels they give.
 
-    One file that a colleague can open: a summary in words, the sources, who agrees with whom, how sure the
-    labels are, and the items that are worth a look. It loads nothing. Of more than 1,000,000 items it shows
-    a part, evenly spread.
+    One file that a colleague can open: a summary, the sources, their agreement, the confidence of the labels,
+    and the items that deserve a look. It loads nothing from the network. Of more than 1,000,000 items it
+    shows an even sample.
 
     \b
     Examples:
       flyingsquid report votes.csv -o report.html
       flyingsquid report judged.csv -o report.html --gold truth --data texts.csv --force
     """
-    inputs = tuple(path for path in (options["with_model"], options["data_path"]) if path)
-    check_targets(votes, {"--output": output}, force=options["force"], inputs=inputs)
-    from flyingsquid.cli.reporting import fit_for_report, reading_of_model, write_report
-    from flyingsquid.models.labelling import clip_length
+    check_outputs([votes, options["with_model"], options["data_path"]], {"--output": output},
+                  overwrite=options["force"])
+    from flyingsquid.cli.labeling import clip_length
 
-    voice = Voice(options["quiet"])
-    model = load_model(options["with_model"]) if options["with_model"] else None
-    with voice.waiting(f"reading {votes}"):
-        file = open_file(votes, reading_of_model(options, model), gold=options["gold"])
-        reading = Reading.of(file, needed_by="a graph of several rows" if clip_length(model) > 1 else "")
-    voice.introduce(file)
+    console = Console(options["quiet"])
+    model = load_model(options["with_model"])
+    with console.waiting(f"reading {votes}"):
+        file = open_file(votes, options, model=model)
+        loaded = LoadedVotes.load(file, needed_by="--with-model" if clip_length(model) > 1 else "")
+    console.introduce(file)
     if model is None:
-        model = fit_for_report(reading, voice, options["method"])
+        model = fit_or_explain(loaded, console, options["method"])
     title = options["title"] or f"Votes and labels of {file.path}"
-    with voice.waiting("writing the report"):
-        note = write_report(reading, model, output, title=title, data=options["data_path"],
+    with console.waiting("writing the report"):
+        part = write_report(loaded, model, output, title=title, data=options["data_path"],
                             ordered=options["ordered"])
-    voice.say(f"{output}: the report{note}")
+    console.say(f"{output}: report{part}")
 # fmt: on
+
+
+def fit_or_explain(votes: LoadedVotes, console: Console, method: str) -> Any:
+    """Fit a model; or print why the votes do not determine one, and return None."""
+    try:
+        model, warned = fit_model(votes, console, method=method)
+    except NotIdentifiableError as error:
+        if method != "auto":
+            raise
+        console.note(f"No model was fitted: {error}")
+        return None
+    for warning in warned:
+        console.note(warning)
+    return model
+
+
+def write_report(
+    votes: LoadedVotes, model: Any, path: str, *, title: str, data: str | None = None, ordered: bool = False
+) -> str:
+    """Write the report, and return which part of the votes it shows; empty for all of them.
+
+    ``data`` is a file of the items.
+    """
+    from flyingsquid.cli.labeling import clip_length
+    from flyingsquid.reports import report as html_report
+
+    if model is not None and not hasattr(model, "explain"):
+        raise OptionError(f"A report of a {type(model).__name__} is not supported.")
+    length = clip_length(model)
+    if length > 1:
+        if data is not None:
+            raise OptionError("--data is not supported for models of clips.")
+        read, gold, part = _sampled_clips(votes, length)
+        task, records = length // 2, None
+        part = f" of row {task + 1} of clips of {length}{part}"
+    else:
+        chunk, step = votes.sample(MOST_ITEMS)
+        read, gold, task = chunk.votes, chunk.gold, None
+        records = None if data is None else records_of(chunk, data, votes, step)
+        part = "" if step == 1 else f" of a sample of {read.n_items:,} items"
+    if gold is not None and not any(label is not None for label in gold.ravel()):
+        raise OptionError(f"Column {votes.file.gold_name} contains no gold labels.", path=votes.file.path)
+    html_report(read, gold, model=model, data=records, path=path, title=title, task=task, ordered=ordered)
+    return part
+
+
+def _sampled_clips(votes: LoadedVotes, length: int) -> tuple[Any, Any, str]:
+    """Return clips of votes in memory, their gold labels, and how many they are if not all."""
+    from flyingsquid.cli.labeling import clips
+
+    if votes.whole is None:
+        raise OptionError("Clips need all votes in memory; use a part of the file.", path=votes.file.path)
+    read, gold = clips(votes.whole.votes, length, whole_only=True), votes.whole.gold
+    if gold is not None:
+        gold = gold[: read.n_items * length].reshape(-1, length)
+    step = -(-read.n_items * length // MOST_ITEMS)
+    if step <= 1:
+        return read, gold, ""
+    part = slice(None, None, step)
+    return read[part], None if gold is None else gold[part], f", {read[part].n_items:,} of them"
+
+
+def records_of(chunk: VoteChunk, path: str, votes: LoadedVotes, step: int = 1) -> list[Any]:
+    """Read the items of a chunk from a file: by identifier if it has them, otherwise in the same order.
+
+    ``step`` is 2 if the chunk contains every second item of the file of votes, and so on.
+    """
+    from flyingsquid.formats.text_tables import read_records
+
+    records, item = read_records(path), votes.file.item_name
+    ids = [str(each) for each in chunk.ids]
+    if item is not None and records and isinstance(records[0], dict) and item in records[0]:
+        found = {str(record.get(item)): record for record in records}
+        absent = next((each for each in ids if each not in found), None)
+        if absent is not None:
+            raise VoteFileError(
+                f"No row has {item} {told(absent)}, which occurs in {votes.file.path}.", path=path
+            )
+        return [found[each] for each in ids]
+    if len(records) != votes.file.n_items:
+        column = f", or a column {told(item)}" if item else ""
+        raise VoteFileError(
+            f"The file must have one row per item, {votes.file.n_items:,} rows{column}; it has "
+            f"{len(records):,} rows.",
+            path=path,
+        )
+    return records[::step]

@@ -1,4 +1,4 @@
-"""``flyingsquid reproduce``: the paper's tables and figures, measured anew."""
+"""``flyingsquid reproduce``: the paper's tables and figures, measured again."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def reproduce(
     peers: str | None,
     quick: bool,
 ) -> None:
-    """Measure the paper's tables, figures and theorems anew.
+    """Measure the paper's tables, figures and theorems again.
 
-    Writes for each a page beside the paper's numbers, a picture (with matplotlib) and the numbers as json.
+    Writes for each a page next to the paper's numbers, a picture (with matplotlib) and the numbers as json.
     Tables of real votes need these in a folder; without, it says what to download. --all takes some minutes.
 
     \b

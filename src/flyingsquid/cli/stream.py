@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import click
 
 from flyingsquid._values import told
-from flyingsquid.cli.fitting import METHODS
-from flyingsquid.cli.reading import FILE, read_list
+from flyingsquid.cli.files import FILE, read_list
+from flyingsquid.cli.fitting import method_option
 from flyingsquid.cli.stopping import StoppedBySignalError, leave_closed_pipe
 from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, read_checkpoint
 from flyingsquid.cli.stream_lines import Known, Rules
@@ -47,8 +47,7 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
               help="All named sources. Default: those in the first block.")
 @click.option("--class-balance", callback=read_list, metavar="P,Q,...",
               help="Probabilities of the classes, in their order.")
-@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True,
-              metavar="NAME", help="As in fs.OnlineLabelModel.")
+@method_option
 @click.option("--refresh", type=click.IntRange(1),
               help="Items between two estimates. Default: a quarter of the window, or 1,000.")
 @click.option("--block", type=click.IntRange(1), default=100, show_default=True,

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import click
 
-from flyingsquid.cli.stopping import StoppedBySignalError, handled
+from flyingsquid.cli.stopping import StoppedBySignalError, handling_signals
 from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, write_checkpoint
 from flyingsquid.cli.stream_lines import Block, Known, Rules, read_block, write_block
 from flyingsquid.models import OnlineLabelModel
@@ -30,7 +30,7 @@ class Signals:
 
     def caught(self) -> AbstractContextManager[None]:
         """Take both signals for as long as this lasts."""
-        return handled(self._on)
+        return handling_signals(self._on)
 
     def wait_for(self, call: Callable[[], T]) -> T:
         """The result of a call that may block; :class:`StoppedBySignalError` if a signal comes first."""
@@ -153,7 +153,7 @@ def skip_input(source: BinaryIO, position: Position) -> None:
         how = "is shorter than" if left else "differs within"
         raise click.ClickException(
             f"the input {how} the {position.lines:,} lines that the checkpoint has seen; give the same input "
-            "from its start, or --continued and only what follows, or remove the checkpoint to begin anew"
+            "from its start, or --continued and only what follows, or remove the checkpoint to start again"
         )
 
 

@@ -1,8 +1,18 @@
-"""Votes and labels in the files that people keep: csv, tsv, JSON lines, npy, npz, parquet, arrow, WRENCH."""
+"""Files of votes and labels: csv, tsv, JSON lines, npy, npz, parquet, arrow, WRENCH."""
 
-from flyingsquid.formats.labels import LabelWriter
-from flyingsquid.formats.opening import VoteChunk, VoteFile, open_votes
-from flyingsquid.formats.recognise import FORMATS, format_of_name
+from flyingsquid.formats.inputs import FORMATS, format_of_name
+from flyingsquid.formats.labels import LABEL_FORMATS, LabelWriter, label_format
+from flyingsquid.formats.vote_files import VoteChunk, VoteFile, open_votes
 from flyingsquid.formats.writing import write_votes
 
-__all__ = ["FORMATS", "LabelWriter", "VoteChunk", "VoteFile", "format_of_name", "open_votes", "write_votes"]
+__all__ = [
+    "FORMATS",
+    "LABEL_FORMATS",
+    "LabelWriter",
+    "VoteChunk",
+    "VoteFile",
+    "format_of_name",
+    "label_format",
+    "open_votes",
+    "write_votes",
+]

@@ -1,4 +1,4 @@
-"""npy and npz: class numbers with -1 for no vote, as Snorkel keeps them; also sparse matrices of scipy."""
+"""Read npy and npz: matrices of class numbers with -1 for no vote, and sparse matrices of scipy."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid._values import listed, told
-from flyingsquid.exceptions import ModelFileError, VoteFileError, VotesError
+from flyingsquid.exceptions import Hint, ModelFileError, VoteFileError, VotesError
 from flyingsquid.formats.coding import Coding, Survey
-from flyingsquid.formats.columns import Roles, Wanted
+from flyingsquid.formats.columns import ColumnSpec, Roles
+from flyingsquid.formats.inputs import one_line
 from flyingsquid.formats.matrices import MatrixVotes
-from flyingsquid.formats.streams import one_line
 from flyingsquid.io import decode_labels
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.states import MOST_CLASSES, Label
 
 MARK = "flyingsquid"
-"""An array of this name says that the file was written here: codes may be reasons, classes have labels."""
+"""An array of this name marks files of ``write_votes``: codes may be reasons, and classes have labels."""
 _HELPERS = {MARK, "names", "classes", "ids", "format", "shape", "data", "indices", "indptr"}
 _WHOLE = 1 << 26
 _RATIO = 100
@@ -46,19 +46,23 @@ def _damage() -> Iterator[None]:
     except (VoteFileError, VotesError):
         raise
     except _DAMAGE as error:
-        raise VoteFileError(f"damaged, truncated, or not made of plain arrays: {one_line(error)}") from error
+        raise VoteFileError(
+            f"The file is damaged, truncated, or has no plain arrays: {one_line(error)}."
+        ) from error
 
 
-def read_npy(path: Path, wanted: Wanted) -> tuple[Roles, MatrixVotes]:
-    """One matrix (n, m); nothing of it is in memory but what is looked at."""
-    _require_plain(wanted, "npy")
+def read_npy(path: Path, spec: ColumnSpec) -> tuple[Roles, MatrixVotes]:
+    """Open one matrix (n, m), mapped into memory."""
+    _require_unnamed(spec)
     with _damage(), open(path, "rb") as file:
         head = _read_head(file)
         start, size = file.tell(), file.seek(0, 2)
-    head.require_matrix("the array")
+    head.require_matrix("The array")
     if size - start != head.nbytes:
         what = "truncated" if size - start < head.nbytes else "damaged"
-        raise VoteFileError(f"the array declares {head.nbytes:,} bytes and has {size - start:,}; {what}")
+        raise VoteFileError(
+            f"The file is {what}: the array declares {head.nbytes:,} bytes and has {size - start:,}."
+        )
     with _damage():
         matrix = np.memmap(path, head.dtype, "r", start, head.shape, "F" if head.fortran else "C")
 
@@ -69,10 +73,9 @@ def read_npy(path: Path, wanted: Wanted) -> tuple[Roles, MatrixVotes]:
     return Roles("wide", None), MatrixVotes(rows, head.shape2)
 
 
-def read_npz(path: Path, wanted: Wanted, part: str | None) -> tuple[Roles, MatrixVotes | SparseVotes]:
-    """A matrix among named arrays: ``L`` with -1 for no vote, or the parts of a sparse matrix."""
-    if wanted.form == "long" or wanted.long is not None:
-        raise VoteFileError("npz holds a matrix, which is the wide form")
+def read_npz(path: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, MatrixVotes | SparseVotes]:
+    """Open a matrix among named arrays: ``L`` with -1 for no vote, or the arrays of a sparse matrix."""
+    _require_wide(spec, "npz")
     with _damage(), zipfile.ZipFile(path) as archive:
         heads = {}
         for info in archive.infolist()[:1000]:
@@ -80,31 +83,32 @@ def read_npz(path: Path, wanted: Wanted, part: str | None) -> tuple[Roles, Matri
                 with archive.open(info) as file:
                     heads[info.filename[:-4]] = _read_head(file, info)
         if not heads:
-            raise VoteFileError("there is no array in this file")
+            raise VoteFileError("The file contains no arrays.")
         small = {key: _load(archive, heads[key], key) for key in ("names", "classes", MARK) if key in heads}
     with _damage():
         names = _texts(small["names"]) if "names" in small else []
         labels = _labels(small["classes"]) if MARK in small and "classes" in small else None
-    has_ids = wanted.item is not False and "ids" in heads
-    roles = Roles("wide", "ids" if has_ids else None, gold=wanted.gold)
+    has_ids = spec.item is not False and "ids" in heads
+    roles = Roles("wide", "ids" if has_ids else None, gold=spec.gold)
     if {"indptr", "indices", "data", "shape"} <= heads.keys():
-        return roles, SparseVotes(path, heads, names, labels, wanted)
+        return roles, SparseVotes(path, heads, names, labels, spec)
     key = _matrix_key(heads, part)
     n, _ = heads[key].shape2
-    for other in ("ids" if has_ids else None, wanted.gold):
+    for other in ("ids" if has_ids else None, spec.gold):
         if other is not None and (other not in heads or heads[other].shape != (n,)):
             raise VoteFileError(
-                f"{told(other)} is no array of {n:,} entries in this file; there are {listed([*heads])}"
+                f"The file must contain an array {told(other)} of {n:,} entries; it contains "
+                f"{listed([*heads])}."
             )
     if names and len(names) != heads[key].shape2[1]:
-        raise VoteFileError(f"{len(names)} names for {heads[key].shape2[1]} sources")
-    keep = _picked(names, wanted)
+        raise VoteFileError(f"The file has {len(names)} names for {heads[key].shape2[1]} sources.")
+    keep = _picked(names, spec)
 
     def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
         with _damage(), zipfile.ZipFile(path) as archive:
             streams = [_blocks(archive, heads[key], key, size)]
             streams += [_blocks(archive, heads[k], k, size) for k in ("ids",) if has_ids]
-            streams += [_blocks(archive, heads[k], k, size) for k in (wanted.gold,) if k is not None]
+            streams += [_blocks(archive, heads[k], k, size) for k in (spec.gold,) if k is not None]
             for votes, *more in zip(*streams, strict=True):
                 ids = more.pop(0) if has_ids else None
                 yield votes if keep is None else votes[:, keep], ids, more[0] if more else None
@@ -112,13 +116,13 @@ def read_npz(path: Path, wanted: Wanted, part: str | None) -> tuple[Roles, Matri
     chosen = names if keep is None else [names[j] for j in keep]
     shape = (n, len(chosen) or heads[key].shape2[1])
     return roles, MatrixVotes(
-        rows, shape, chosen, has_ids=has_ids, has_gold=wanted.gold is not None, labels=labels,
+        rows, shape, chosen, has_ids=has_ids, has_gold=spec.gold is not None, labels=labels,
         keeps_reasons=MARK in small,
     )  # fmt: skip
 
 
 class SparseVotes:
-    """A sparse matrix of scipy: an entry is class + 1, no entry is no vote. Held in memory."""
+    """Votes of a sparse matrix of scipy, in memory: an entry is class + 1, no entry is no vote."""
 
     has_ids: bool
     has_gold = False
@@ -129,10 +133,10 @@ class SparseVotes:
         heads: dict[str, _Head],
         names: list[str],
         labels: tuple[Label, ...] | None,
-        wanted: Wanted,
+        spec: ColumnSpec,
     ) -> None:
-        if wanted.gold is not None or wanted.sources is not None:
-            raise VoteFileError("a sparse npz has no known labels, and its sources are not picked by name")
+        if spec.gold is not None or spec.sources is not None:
+            raise VoteFileError("`gold` and `sources` are not supported for sparse npz files.")
         with _damage(), zipfile.ZipFile(path) as archive:
             keys = ("data", "indices", "indptr", "shape", "format", "ids")
             parts = {key: _load(archive, heads[key], key) for key in keys if key in heads}
@@ -140,35 +144,39 @@ class SparseVotes:
             kind = str(parts["format"].item()) if "format" in parts else "csr"
             kind = kind.removeprefix("b'").removesuffix("'")
             if kind != "csr" or parts["data"].dtype.kind not in "iu" or len(shape) != 2:
-                raise VoteFileError("a sparse matrix must have the format csr and whole numbers")
+                raise VoteFileError(
+                    f"Sparse matrices must be csr with integers; got {kind} with {parts['data'].dtype}."
+                )
             matrix = csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
             matrix.check_format(full_check=True)
             matrix.sort_indices()
         entries = matrix.data
         lowest, most = (0, MOST_CLASSES) if labels is None else (-len(REASONS), len(labels))
         if entries.size and not lowest <= int(entries.min()) <= int(entries.max()) <= most:
-            raise VoteFileError("an entry is no vote; entries of a sparse matrix are class + 1, so 1, 2, ...")
+            raise VoteFileError("Entries of sparse matrices must be class + 1: 1, 2, ...")
         if not matrix.has_canonical_format:
-            raise VoteFileError("a source votes twice on an item; entries of a sparse matrix must differ")
-        self.names = names
+            raise VoteFileError(
+                "A source must vote at most once per item; the sparse matrix has repeated entries."
+            )
+        self.source_names = tuple(names) or None
         self.n_items, self.n_sources = shape
-        self._ids = parts.get("ids") if wanted.item is not False else None
+        self._ids = parts.get("ids") if spec.item is not False else None
         self.has_ids = self._ids is not None
         if self._ids is not None and self._ids.shape != (self.n_items,):
-            raise VoteFileError(f"{self._ids.size} identifiers for {self.n_items} items")
+            raise VoteFileError(f"The file has {self._ids.size} identifiers for {self.n_items} items.")
         self._matrix = matrix
         self._labels = labels or tuple(range(max(2, int(entries.max(initial=0)))))
 
     def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
-        """The classes: by name, or 0 to the largest."""
+        """Return the classes: those that the file declares, or 0 to the largest."""
         return Survey(self._labels, classes=self._labels)
 
     def find(self, value: Any) -> str | None:  # noqa: ARG002  # entries are no labels
-        """Entries have no better place."""
+        """Return None: places of entries are not searched."""
         return None
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[Any, Any, NDArray[Any] | None]]:
-        """Sparse codes (n, m) and identifiers, ``rows`` at a time."""
+        """Yield sparse codes (n, m) and identifiers, ``rows`` at a time."""
         table = np.array([coding.code_of(label) + 1 for label in self._labels], np.int16)
         codes = self._matrix.copy()
         voted = codes.data > 0
@@ -186,7 +194,7 @@ class SparseVotes:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What an array says of itself, and how large its entry of a zip is, unpacked and packed."""
+    """Header of an array, and the size of its entry in a zip archive, unpacked and packed."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -206,18 +214,18 @@ class _Head:
         return self.shape[0], self.shape[1]
 
     def require_matrix(self, what: str) -> None:
-        """Refuse what is no matrix of plain values."""
+        """Raise VoteFileError unless this is a matrix of plain values."""
         if self.dtype.hasobject:
-            raise VoteFileError(f"{what} holds Python objects (a pickle), which are never read from files")
+            raise _pickle_error(what)
         if len(self.shape) != 2:
             raise VoteFileError(
-                f"{what} has the shape {self.shape}; one row an item, one column a source is needed"
+                f"{what} must have one row per item and one column per source; its shape is {self.shape}."
             )
         if 0 in self.shape:
-            raise VoteFileError(f"{what} is empty: {self.shape[0]} items x {self.shape[1]} sources")
+            raise VoteFileError(f"{what} must not be empty; its shape is {self.shape}.")
         if self.dtype.kind not in "iufbU":
             raise VoteFileError(
-                f"{what} has the type {self.dtype}; votes are integers, floats, booleans or texts"
+                f"{what} must contain integers, floats, booleans or strings; its type is {self.dtype}."
             )
 
 
@@ -225,39 +233,41 @@ def _read_head(file: Any, info: zipfile.ZipInfo | None = None) -> _Head:
     version = npy_format.read_magic(file)
     read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
     if version not in ((1, 0), (2, 0), (3, 0)):
-        raise VoteFileError(f"the npy version {version} is unknown")
+        raise VoteFileError(f"Unknown npy version: {version}.")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            warnings.simplefilter("ignore")  # about headers that Python 2 wrote
             shape, fortran, dtype = read(file)
-    except Exception as error:  # NumPy hands the header to Python's tokenizer, which fails in many ways
-        raise VoteFileError(f"the head of an array cannot be read: {one_line(error)}") from error
+    except Exception as error:  # NumPy passes the header to Python's tokenizer, which fails in many ways
+        raise VoteFileError(f"The header of an array is damaged: {one_line(error)}.") from error
     if not all(isinstance(x, int) and x >= 0 for x in shape) or not dtype.itemsize:
-        raise VoteFileError(f"an array of shape {shape} and type {dtype}")
+        raise VoteFileError(f"The header of an array is damaged: shape {shape}, type {dtype}.")
     head = _Head(
         shape, fortran, dtype, None if info is None else info.file_size, info.compress_size if info else 0
     )
     if info is not None and not dtype.hasobject and info.file_size - file.tell() != head.nbytes:
         raise VoteFileError(
-            f"{info.filename} declares {head.nbytes:,} bytes and does not have them; truncated or damaged"
+            f"The file is truncated or damaged: {info.filename} does not have {head.nbytes:,} bytes."
         )
     return head
 
 
 def _load(archive: zipfile.ZipFile, head: _Head, key: str) -> NDArray[Any]:
-    """A whole array, unless it grows out of proportion when unpacked."""
+    """Read a whole array, unless it grows out of proportion when unpacked."""
     if head.dtype.hasobject:
-        raise VoteFileError(f"{told(key)} holds Python objects (a pickle), which are never read from files")
+        raise _pickle_error(key)
     if head.nbytes > max(_WHOLE, _RATIO * head.packed):
-        raise VoteFileError(f"{told(key)} unpacks from {head.packed:,} to {head.nbytes:,} bytes; refused")
+        raise VoteFileError(
+            f"Array {told(key)} unpacks from {head.packed:,} to {head.nbytes:,} bytes, which is suspicious."
+        )
     with archive.open(f"{key}.npy") as file:
         return np.asarray(npy_format.read_array(file, allow_pickle=False))
 
 
 def _blocks(archive: zipfile.ZipFile, head: _Head, key: str, rows: int) -> Iterator[NDArray[Any]]:
-    """An array some rows at a time, whatever its size."""
+    """Yield some rows of an array at a time."""
     if head.dtype.hasobject:
-        raise VoteFileError(f"{told(key)} holds Python objects (a pickle), which are never read from files")
+        raise _pickle_error(key)
     if head.fortran and len(head.shape) > 1:
         whole = _load(archive, head, key)
         for at in range(0, len(whole), rows):
@@ -276,7 +286,7 @@ def _blocks(archive: zipfile.ZipFile, head: _Head, key: str, rows: int) -> Itera
 def _exactly(file: BinaryIO | Any, size: int) -> bytes:
     data = bytes(file.read(size))
     if len(data) != size:
-        raise VoteFileError("an array is cut off; truncated")
+        raise VoteFileError("The file is truncated within an array.")
     return data
 
 
@@ -284,24 +294,27 @@ def _matrix_key(heads: dict[str, _Head], part: str | None) -> str:
     if part is not None:
         key = next((k for k in (part, f"L_{part}") if k in heads), None)
         if key is None:
-            raise VoteFileError(f"there is no array {told(part)} or 'L_{part}'; there are {listed([*heads])}")
+            raise VoteFileError(
+                f"No array is named {told(part)} or 'L_{part}'; the arrays are {listed([*heads])}."
+            )
     elif "L" in heads:
         key = "L"
     else:
         matrices = [k for k, head in heads.items() if len(head.shape) == 2 and k not in _HELPERS]
         if len(matrices) != 1:
             raise VoteFileError(
-                f"there is no array 'L', and {len(matrices)} matrices ({listed([*heads])}); "
-                "part= (--part) picks one"
+                f"No array is named 'L', and {len(matrices)} arrays are matrices; the arrays are "
+                f"{listed([*heads])}.",
+                hints=[Hint("part", "to choose one")],
             )
         key = matrices[0]
-    heads[key].require_matrix(repr(key))
+    heads[key].require_matrix(f"Array {key!r}")
     return key
 
 
 def _texts(array: NDArray[Any]) -> list[str]:
     if array.ndim != 1 or array.dtype.kind != "U":
-        raise VoteFileError("'names' is no list of texts")
+        raise VoteFileError("Array 'names' must be a list of strings.")
     return [str(name) for name in array.tolist()]
 
 
@@ -309,28 +322,36 @@ def _labels(array: NDArray[Any]) -> tuple[Label, ...]:
     try:
         labels = tuple(decode_labels(json.loads(str(array.item()))))
     except (ValueError, TypeError, ModelFileError, RecursionError) as error:
-        raise VoteFileError(f"'classes' is no list of labels: {one_line(error)}") from error
+        raise VoteFileError(f"Array 'classes' must be a list of labels: {one_line(error)}.") from error
     if len(set(labels)) < max(2, len(labels)):
-        raise VoteFileError("'classes' names fewer than two different labels")
+        raise VoteFileError("Array 'classes' must contain at least two different labels.")
     return labels
 
 
-def _picked(names: list[str], wanted: Wanted) -> list[int] | None:
-    """Positions of the chosen sources; None for all."""
-    if wanted.sources is None and not wanted.ignore:
+def _picked(names: list[str], spec: ColumnSpec) -> list[int] | None:
+    """Return the positions of the chosen sources; None for all."""
+    if spec.sources is None and not spec.ignore:
         return None
-    unknown = [name for name in (*(wanted.sources or ()), *wanted.ignore) if name not in names]
+    unknown = [name for name in (*(spec.sources or ()), *spec.ignore) if name not in names]
     if unknown:
         raise VoteFileError(
-            f"there is no source {told(unknown[0])}; the sources are {listed(names) or 'without names'}"
+            f"No source is named {told(unknown[0])}; the sources are {listed(names) or 'without names'}."
         )
-    chosen = wanted.sources if wanted.sources is not None else [n for n in names if n not in wanted.ignore]
+    chosen = spec.sources if spec.sources is not None else [n for n in names if n not in spec.ignore]
     return [names.index(name) for name in chosen]
 
 
-def _require_plain(wanted: Wanted, format: str) -> None:  # as in open_votes
-    if wanted.form == "long" or wanted.long is not None:
-        raise VoteFileError(f"{format} holds a matrix, which is the wide form")
-    for option in (wanted.item or None, wanted.sources, wanted.gold, wanted.ignore or None):
-        if option is not None:
-            raise VoteFileError(f"{format} has no names, so there is no column {told(option)}")
+def _require_wide(spec: ColumnSpec, format: str) -> None:  # as in open_votes
+    if spec.form == "long" or spec.long is not None:
+        raise VoteFileError(f"The long form is not supported for {format} files.")
+
+
+def _require_unnamed(spec: ColumnSpec) -> None:
+    _require_wide(spec, "npy")
+    for name in (spec.item or None, spec.sources, spec.gold, spec.ignore or None):
+        if name is not None:
+            raise VoteFileError(f"npy files have no column names; got {told(name)}.")
+
+
+def _pickle_error(what: str) -> VoteFileError:
+    return VoteFileError(f"{what} contains Python objects (a pickle), which are never read from files.")

@@ -1,8 +1,7 @@
-"""parquet and arrow, with pyarrow: record batches to codes at the speed of memory."""
+"""Read parquet and arrow with pyarrow: record batches to codes at the speed of memory."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,44 +11,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid.exceptions import ModelFileError, VoteFileError
+from flyingsquid.exceptions import Hint, ModelFileError, VoteFileError
+from flyingsquid.formats.arrow import META, ArrowCoder, ahead
 from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
-from flyingsquid.formats.columnar_codes import ArrowCoder
-from flyingsquid.formats.columns import Roles, Wanted, assign, require_different
-from flyingsquid.formats.recognise import parquet_parts
-from flyingsquid.formats.side_by_side import ahead
-from flyingsquid.formats.streams import located, need_pyarrow, one_line
-from flyingsquid.formats.triples import Triples
-from flyingsquid.formats.unique import DistinctIds
+from flyingsquid.formats.columns import (
+    CHOOSE_SOURCES,
+    MOST_DISTINCT,
+    ColumnSpec,
+    Roles,
+    assign_roles,
+    free_text_error,
+    require_unique_names,
+)
+from flyingsquid.formats.ids import DistinctIds, missing_id_error
+from flyingsquid.formats.inputs import located, need_pyarrow, one_line, parquet_parts
+from flyingsquid.formats.long_form import LongVotes
 from flyingsquid.io import decode_labels
 from flyingsquid.votes.states import Label
 
-META = b"flyingsquid"
 _FIRST_ROWS = 1000
 _MOST_VALUES = 1 << 16
-_LOOKS_LIKE_NO_SOURCE = 100
 
 
 def read_columnar(
     path: Path,
     format: str,
-    wanted: Wanted,
+    spec: ColumnSpec,
     duplicates: str,  # as in open_votes
-) -> tuple[Roles, ColumnarVotes | Triples]:
-    """A file of parquet or arrow, or a folder of parquet files, in wide or long form."""
+) -> tuple[Roles, ColumnarVotes | LongVotes]:
+    """Read a parquet or arrow file, or a directory of parquet files, in wide or long form."""
     file = _Batches(path, format)
     meta = _meta(file.schema)
-    if meta.get("form") == "wide" and wanted.form is None and wanted.long is None:
-        wanted = _noted(meta, wanted, file.names)
-    require_different(file.names)
+    if meta.get("form") == "wide" and spec.form is None and spec.long is None:
+        spec = _spec_of(meta, spec, file.names)
+    require_unique_names(file.names)
     first = next(file.batches(list(file.names), _FIRST_ROWS), None)
     if first is None or not first.num_rows:
-        raise VoteFileError("the file holds no rows")
+        raise VoteFileError("The file contains no rows.")
     head = [_first_values(first, name) for name in file.names]
-    roles = assign(file.names, wanted, head)
+    roles = assign_roles(file.names, spec, head)
     if roles.form == "wide":
-        return roles, ColumnarVotes(file, roles, _classes(meta), picked=wanted.sources is not None)
-    votes = Triples(plain_text=False, has_gold=roles.gold is not None, duplicates=duplicates)
+        return roles, ColumnarVotes(file, roles, _classes(meta), picked=spec.sources is not None)
+    votes = LongVotes(plain_text=False, has_gold=roles.gold is not None, duplicates=duplicates)
     for batch in file.batches(list(roles.columns), 1 << 16):
         columns = [batch.column(name) for name in (roles.item, roles.source, roles.label)]
         votes.add(
@@ -63,24 +66,25 @@ def read_columnar(
 
 
 class _Batches:
-    """Record batches of a file, some columns of it, as often as asked."""
+    """Record batches of a file, with some of its columns; can be read more than once."""
 
     def __init__(self, path: Path, format: str) -> None:  # as in open_votes
         self._path, self._format = path, format
-        self._pyarrow = need_pyarrow(format)
+        self._pyarrow = need_pyarrow(f"Reading {format}")
         self.metadata: list[Any] = []
         if format == "parquet":
             self._parts = parquet_parts(path) if path.is_dir() else [path]
             for part in self._parts:
-                with self._named(part):
+                with located(str(part)):
                     opened = self._parquet(part, ())
                     _require_rows(opened.metadata.num_rows, _rows_of_groups(opened.metadata))
                 if not self.metadata:
                     self.schema = opened.schema_arrow
                 elif not opened.schema_arrow.equals(self.schema):
                     raise VoteFileError(
-                        f"{part.relative_to(path)} has other columns, or columns of other types, than "
-                        f"{self._parts[0].relative_to(path)}; the files of a folder must be alike"
+                        f"The files of a directory must have the same columns and types; they differ from "
+                        f"{self._parts[0].relative_to(path)}.",
+                        path=str(part),
                     )
                 self.metadata.append(opened.metadata)
             self.n_items = sum(meta.num_rows for meta in self.metadata)
@@ -95,12 +99,8 @@ class _Batches:
 
         return ParquetFile(part, read_dictionary=list(texts), pre_buffer=False)
 
-    def _named(self, part: Path) -> contextlib.AbstractContextManager[None]:
-        """Errors about one file of a folder say which."""
-        return contextlib.nullcontext() if part == self._path else located(str(part.relative_to(self._path)))
-
     def _ipc(self) -> Iterator[Any]:
-        """The schema, then the batches, each checked: offsets of a damaged file lead anywhere."""
+        """Yield the schema, then the batches, validated: offsets of a damaged file may point anywhere."""
         pyarrow = self._pyarrow
         with pyarrow.memory_map(str(self._path)) as file:
             if bytes(file.read(6)) == b"ARROW1":
@@ -117,12 +117,12 @@ class _Batches:
                 yield batch
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
-        """Batches of at most ``rows`` rows, with these columns, texts as dictionaries where that is cheap."""
+        """Yield batches of at most ``rows`` rows with these columns; parquet strings as dictionaries."""
         if self._format == "parquet":
             types = self._pyarrow.types
             texts = [c for c in columns if types.is_string(self.schema.field(c).type)]
             for part in self._parts:
-                with self._named(part):
+                with located(str(part)):
                     yield from self._batches_of(part, columns, texts, rows)
             return
         batches = self._ipc()
@@ -140,7 +140,9 @@ class _Batches:
             n += batch.num_rows
             absent = set(columns) - set(batch.schema.names)
             if absent:
-                raise VoteFileError(f"the column {told(min(absent))} is declared and not there; damaged")
+                raise VoteFileError(
+                    f"The file is damaged: column {told(min(absent))} is declared, but missing."
+                )
             yield batch
         _require_rows(file.metadata.num_rows, n)
 
@@ -152,7 +154,7 @@ class ColumnarVotes:
         self, file: _Batches, roles: Roles, classes: tuple[Label, ...] | None, *, picked: bool
     ) -> None:
         self._file, self._roles, self._classes, self._picked = file, roles, classes, picked
-        self.names = list(roles.sources)
+        self.source_names, self.n_sources = roles.sources, len(roles.sources)
         self.n_items = file.n_items
         self.has_ids, self.has_gold = roles.item is not None, roles.gold is not None
         self._surveys: dict[bool, Survey] = {}
@@ -166,7 +168,7 @@ class ColumnarVotes:
             ids = batch.column(name)
             if ids.null_count:
                 at = row + int(np.argmax(np.asarray(ids.is_null())))
-                raise VoteFileError(f"row {at} has no item identifier; item=False (--no-item) goes without")
+                raise missing_id_error(at)
             distinct.add(_plain_ids(ids))
             row += len(ids)
         distinct.require_distinct(lambda: (b.column(name) for b in self._file.batches([name], 1 << 16)))
@@ -174,9 +176,9 @@ class ColumnarVotes:
     # ------------------------------------------------------------------ what occurs
 
     def survey(self, exact: bool = False) -> Survey:
-        """The values that occur; of integers the smallest and the largest, unless ``exact``."""
+        """Return the values that occur; of integers the smallest and the largest, unless ``exact``."""
         if exact not in self._surveys:
-            columns = [*self.names, *([self._roles.gold] if self._roles.gold else [])]
+            columns = [*self.source_names, *([self._roles.gold] if self._roles.gold else [])]
             for name in columns:
                 self._require_plain(name)
             types = self._file._pyarrow.types
@@ -198,13 +200,13 @@ class ColumnarVotes:
             "string_view",
         ):
             raise VoteFileError(
-                f"the column {told(name)} has the type {kind}, which votes do not have; "
-                f"ignore=[{told(name)}] (--ignore) leaves it out, sources= (--sources) picks the columns of "
-                "votes"
+                f"Column {told(name)} must contain integers, floats, booleans or strings; its type is "
+                f"{kind}.",
+                hints=[Hint("ignore", "to leave it out", [name]), CHOOSE_SOURCES],
             )
 
     def _extremes(self, columns: list[str]) -> list[Any]:
-        """The smallest and the largest integer, from the statistics of the file if it has them."""
+        """Return the smallest and the largest integer, from the statistics of the file if it has them."""
         found = self._statistics(columns)
         if found is None:
             import pyarrow.compute as pc  # noqa: PLC0415  # an extra
@@ -240,31 +242,24 @@ class ColumnarVotes:
             for name in columns:
                 seen[name] |= dict.fromkeys(pc.unique(batch.column(name)).to_pylist())
                 if len(seen[name]) > _MOST_VALUES:
-                    self._refuse_column(name, len(seen[name]))
+                    raise free_text_error(name, len(seen[name]), self.n_items)
         for name, values in seen.items():
-            many = len(values) > _LOOKS_LIKE_NO_SOURCE and len(values) > self.n_items / 2
+            many = len(values) > MOST_DISTINCT and len(values) > self.n_items / 2
             if many and not self._picked and name != self._roles.gold:
-                self._refuse_column(name, len(values))
+                raise free_text_error(name, len(values), self.n_items)
         kinds = {type(v) for values in seen.values() for v in values}
         if bool in kinds and kinds & {int, float}:
-            raise VoteFileError("votes mix true and false with numbers; use one type")
+            raise VoteFileError("Votes must have one type; got booleans and numbers.")
         every: dict[Any, None] = {}
         for values in seen.values():
             every |= values
         return list(every)
 
-    def _refuse_column(self, name: str, distinct: int) -> None:
-        raise VoteFileError(
-            f"the column {told(name)} has {distinct:,} or more different values on {self.n_items:,} rows, "
-            f"and is perhaps no source; ignore=[{told(name)}] (--ignore) leaves it out, sources= (--sources) "
-            "picks the columns of votes"
-        )
-
     def find(self, value: Any) -> str | None:
-        """The first place of a value among the votes, in words; None if it does not occur."""
+        """Describe the first place of a value among the votes; None if it does not occur."""
         row = 0
-        for batch in self._file.batches(self.names, 1 << 16):
-            for name in self.names:
+        for batch in self._file.batches(self.source_names, 1 << 16):
+            for name in self.source_names:
                 at = _position(batch.column(name), value)
                 if at >= 0:
                     return f"row {row + at}, source {name!r}"
@@ -274,7 +269,7 @@ class ColumnarVotes:
     # ------------------------------------------------------------------ codes
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
-        """Codes (n, m), identifiers and codes of known labels, at most ``rows`` at a time."""
+        """Yield codes (n, m), identifiers and codes of gold labels, at most ``rows`` at a time."""
         return ahead(self._read(coding, rows))
 
     def _read(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
@@ -282,21 +277,21 @@ class ColumnarVotes:
         gold_name, item = self._roles.gold, self._roles.item
         row = 0
         for batch in self._file.batches(self._roles.columns, rows):
-            # Column by column, as they come and as they are counted.
-            codes = np.empty((batch.num_rows, len(self.names)), coding.dtype, order="F")
-            for j, name in enumerate(self.names):
+            # In Fortran order, because columns are read, and counted, one after the other.
+            codes = np.empty((batch.num_rows, len(self.source_names)), coding.dtype, order="F")
+            for j, name in enumerate(self.source_names):
                 codes[:, j] = coder.codes(batch.column(name))
             gold = None
             if gold_name is not None:
                 gold = coder.codes(batch.column(gold_name)).astype(coding.dtype)
             if codes.size and codes.min() == UNKNOWN:
                 i, j = (int(x) for x in np.argwhere(codes == UNKNOWN)[0])
-                bad = batch.column(self.names[j])[i].as_py()
+                bad = batch.column(self.source_names[j])[i].as_py()
                 raise VoteFileError(
-                    f"row {row + i}, source {told(self.names[j])}: the vote {told(bad)} has no meaning"
+                    f"Unknown vote {told(bad)} (row {row + i}, source {told(self.source_names[j])})."
                 )
             if gold is not None and gold.size and gold.min() == UNKNOWN:
-                raise VoteFileError(f"a known label after row {row} is none of the classes")
+                raise VoteFileError(f"A gold label at or after row {row} is not one of the classes.")
             yield codes, None if item is None else _plain_ids(batch.column(item)), gold
             row += batch.num_rows
 
@@ -308,13 +303,13 @@ def _rows_of_groups(metadata: Any) -> int:
     return sum(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
 
 
-def _require_rows(said: int, found: int) -> None:
-    if said != found or said < 0:
-        raise VoteFileError(f"the file says that it has {said:,} rows, and holds {found:,}; it is damaged")
+def _require_rows(declared: int, found: int) -> None:
+    if declared != found or declared < 0:
+        raise VoteFileError(f"The file is damaged: it declares {declared:,} rows and contains {found:,}.")
 
 
 def _position(column: Any, value: Any) -> int:
-    """Where a value stands first in a column; -1 if it does not."""
+    """Return the first position of a value in a column; -1 if it does not occur."""
     if type(value) is int and str(column.type).startswith("int"):
         import pyarrow.compute as pc  # noqa: PLC0415  # an extra
 
@@ -324,32 +319,32 @@ def _position(column: Any, value: Any) -> int:
 
 
 def _plain_ids(ids: Any) -> Any:
-    """Identifiers without a dictionary around them."""
+    """Return identifiers that are not encoded as a dictionary."""
     return ids.cast(ids.type.value_type) if hasattr(ids, "dictionary") else ids
 
 
 def _first_values(batch: Any, name: str) -> list[Any]:
-    """Values of one column by which identifiers are told from votes."""
+    """Return the values of one column, to tell identifiers from votes."""
     kind = str(batch.column(name).type)
     if kind.startswith(("list", "large_list", "struct", "map", "fixed_size_list", "binary", "large_binary")):
         return [None]
     return list(batch.column(name).to_pylist())
 
 
-def _noted(meta: dict[str, Any], wanted: Wanted, names: list[str]) -> Wanted:
-    """What the user wants, and for the rest what the file says of itself."""
-    item = wanted.item
+def _spec_of(meta: dict[str, Any], spec: ColumnSpec, names: list[str]) -> ColumnSpec:
+    """Complete the options of the user by the metadata that ``write_votes`` left in the file."""
+    item = spec.item
     if item is None:
         item = meta.get("item") if meta.get("item") in names else False
-    others = (item, meta.get("gold"), wanted.gold, *wanted.ignore)
-    sources = wanted.sources
+    others = (item, meta.get("gold"), spec.gold, *spec.ignore)
+    sources = spec.sources
     if sources is None:
         sources = tuple(name for name in names if name not in others)
-    return Wanted("wide", item, sources, wanted.ignore, wanted.gold)
+    return ColumnSpec("wide", item, sources, spec.ignore, spec.gold)
 
 
 def _meta(schema: Any) -> dict[str, Any]:
-    """What was noted here when the file was written."""
+    """Return the metadata that ``write_votes`` left in the file."""
     try:
         found = json.loads((schema.metadata or {}).get(META, b"{}"))
     except (ValueError, RecursionError):
@@ -363,7 +358,7 @@ def _classes(meta: dict[str, Any]) -> tuple[Label, ...] | None:
     try:
         labels = tuple(decode_labels(meta["classes"]))
     except ModelFileError as error:
-        raise VoteFileError(f"the classes noted in the file cannot be read: {one_line(error)}") from error
+        raise VoteFileError(f"The classes in the metadata cannot be read: {one_line(error)}.") from error
     if len(set(labels)) < max(2, len(labels)):
-        raise VoteFileError("the file notes fewer than two different classes")
+        raise VoteFileError("The metadata must contain at least two different classes.")
     return labels

@@ -1,14 +1,14 @@
-"""Which column holds what: item identifiers, votes, known labels."""
+"""Assign roles to the columns of a table: item identifiers, votes, gold labels."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from flyingsquid._values import listed, told
-from flyingsquid.exceptions import OptionError, VoteFileError
+from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 
 Form = Literal["wide", "long"]
 
@@ -26,17 +26,30 @@ GOLD_NAMES = frozenset({
     "y_true",
 })  # fmt: skip
 
-_FEWEST_IDS = 3
-"""Two different values that no other column has are no sign of an identifier yet."""
+CHOOSE_SOURCES = Hint("sources", "to choose the vote columns")
+# A column with more distinct values than this, on most of its rows, is free text rather than votes.
+MOST_DISTINCT = 100
+# With fewer rows, values that differ from each other and from all votes are no evidence of an identifier.
+_MIN_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the user says about columns; None where nothing is said.
+class ColumnSpec:
+    """Columns as the user names them; None where the user leaves the choice open.
 
     Attributes
     ----------
-    item : the column of identifiers, False for none
+    form : "wide" (one row per item), "long" (one row per vote) or None
+    item : str, False or None
+        The column of item identifiers; False if there is none.
+    sources : tuple of str, or None
+        The vote columns.
+    ignore : tuple of str
+        Columns to leave out.
+    gold : str or None
+        The column of gold labels.
+    long : tuple of three str, or None
+        The columns of items, sources and labels in long form.
     """
 
     form: Form | None = None
@@ -44,27 +57,50 @@ class Wanted:
     sources: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     gold: str | None = None
-    long: tuple[str, str, str] | None = None
+    long: tuple[str, ...] | None = None
 
-    def __post_init__(self) -> None:
-        if self.form not in (None, "wide", "long"):
-            raise OptionError(f"form={told(self.form)} is unknown; 'wide' or 'long'")
-        if self.form == "wide" and self.long is not None:
-            raise OptionError("long= names the columns of the long form, and form='wide' asks for the other")
-        if self.item is True:
-            raise OptionError("item=True; name the column, or pass False for none")
-        if self.long is not None and len(set(self.long)) != 3:
-            raise OptionError(f"long={told(self.long)}; three columns are needed: item, source, label")
+    @classmethod
+    def read(
+        cls,
+        *,
+        form: Form | None,
+        item: str | bool | None,
+        sources: Iterable[str] | None,
+        ignore: Iterable[str],
+        gold: str | None,
+        long: Iterable[str] | None,
+    ) -> ColumnSpec:
+        """Check the options of :func:`~flyingsquid.formats.open_votes`."""
+        if form not in (None, "wide", "long"):
+            raise OptionError(f'`form` must be "wide" or "long"; got {told(form)}.', parameter="form")
+        if item is True:
+            raise OptionError("`item` must be a column name or False; got True.", parameter="item")
+        for name, value in (("sources", sources), ("ignore", ignore)):
+            if isinstance(value, str):
+                raise OptionError(
+                    f"`{name}` must be a list of column names; got {told(value)}.", parameter=name
+                )
+        if long is not None and form == "wide":
+            raise OptionError('`long` must be None with form="wide".', parameter="long")
+        triple = None if long is None else tuple(long)
+        if triple is not None and (isinstance(long, str) or len(triple) != 3 or len(set(triple)) != 3):
+            raise OptionError(
+                f"`long` must name three different columns: item, source and label; got {told(long)}.",
+                parameter="long",
+            )
+        return cls(form, item, None if sources is None else tuple(sources), tuple(ignore), gold, triple)
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Names of columns by what they hold, and notes on what was assumed.
+    """Names of columns by role, and notes on what was assumed.
 
     Attributes
     ----------
-    sources : the vote columns (wide form)
-    source, label : the columns of sources and of votes (long form)
+    sources : tuple of str
+        The vote columns (wide form).
+    source, label : str or None
+        The columns of source names and of votes (long form).
     """
 
     form: Form
@@ -73,7 +109,7 @@ class Roles:
     source: str | None = None
     label: str | None = None
     gold: str | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -82,112 +118,117 @@ class Roles:
         return (*dict.fromkeys([*extra, *self.sources]),)
 
 
-def assign(names: Sequence[str], wanted: Wanted, first: Sequence[Sequence[Any]] | None) -> Roles:
-    """Roles of the columns ``names``; ``first`` are the first values of each, to find identifiers by."""
-    require_different(names)
+def assign_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence[Any]] | None) -> Roles:
+    """Assign roles to columns; ``first`` are the first values of each, to detect identifiers."""
+    require_unique_names(names)
     present = set(names)
-    for name in (*(wanted.sources or ()), *wanted.ignore, *(wanted.long or ()), wanted.gold, wanted.item):
+    for name in (*(spec.sources or ()), *spec.ignore, *(spec.long or ()), spec.gold, spec.item):
         if isinstance(name, str) and name not in present:
-            raise VoteFileError(f"there is no column {told(name)}; the columns are {listed(names)}")
-    long = _long_columns(names, wanted)
-    if wanted.form == "long" and long is None:
+            raise VoteFileError(f"No column is named {told(name)}; the columns are {listed(names)}.")
+    long = _long_columns(names, spec)
+    if spec.form == "long" and long is None:
         raise VoteFileError(
-            f"the columns {listed(names)} do not say which are item, source and label; "
-            "pass long=(item, source, label) (--long item,source,label)"
+            f"The item, source and label columns cannot be told from their names: {listed(names)}.",
+            hints=[Hint("long", "to name the item, source and label columns")],
         )
-    if long is not None:
-        return _long_roles(long, wanted)
-    return _wide_roles(names, wanted, first)
+    if long is None:
+        return _wide_roles(names, spec, first)
+    if spec.gold in long:
+        raise OptionError(
+            f"`gold` must not be the item, source or label column; got {told(spec.gold)}.", parameter="gold"
+        )
+    notes: tuple[Note, ...] = ()
+    if spec.long is None and spec.form is None:
+        message = f"Columns {', '.join(long)} are read as item, source and label, one row per vote."
+        hints = (Hint("form", "if each row is an item", "wide"), Hint("long", "to name other columns"))
+        notes = (Note(message, hints),)
+    return Roles("long", long[0], (), long[1], long[2], spec.gold, notes)
 
 
-def require_different(names: Sequence[str]) -> None:
-    """Refuse two columns of one name."""
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
+def require_unique_names(names: Sequence[str]) -> None:
+    """Raise VoteFileError if two columns have the same name."""
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
         raise VoteFileError(
-            f"two columns are called {told(twice[0])}; column names must differ "
-            "(header=False, --no-header, if the first line holds votes)"
+            f"Column names must be unique; {told(repeated[0])} occurs more than once.",
+            hints=[Hint("header", "if the first line contains votes", False)],
         )
 
 
-def _long_columns(names: Sequence[str], wanted: Wanted) -> tuple[str, str, str] | None:
-    if wanted.long is not None:
-        return wanted.long
-    if wanted.form == "wide" or wanted.sources is not None:
+def free_text_error(name: str, distinct: int, rows: int) -> VoteFileError:
+    """Return the error for a column with too many values to be votes."""
+    return VoteFileError(
+        f"Column {told(name)} has at least {distinct:,} different values on {rows:,} rows and is probably "
+        "not a source.",
+        hints=[Hint("ignore", "to leave it out", [name]), CHOOSE_SOURCES],
+    )
+
+
+def _long_columns(names: Sequence[str], spec: ColumnSpec) -> tuple[str, ...] | None:
+    if spec.long is not None:
+        return spec.long
+    if spec.form == "wide" or spec.sources is not None:
         return None
-    found = []
+    found: list[str] = []
     for known in (ITEM_NAMES - {""}, SOURCE_NAMES, LABEL_NAMES):
         hits = [name for name in names if name.strip().lower() in known and name not in found]
         if not hits:
             return None
-        found.append(wanted.item if known == ITEM_NAMES - {""} and isinstance(wanted.item, str) else hits[0])
-    return (found[0], found[1], found[2])
+        found.append(spec.item if not found and isinstance(spec.item, str) else hits[0])
+    return tuple(found)
 
 
-def _long_roles(long: tuple[str, str, str], wanted: Wanted) -> Roles:
-    notes = []
-    if wanted.long is None and wanted.form is None:
-        notes.append(
-            f"the columns {', '.join(long)} were taken as item, source and label of the long form; "
-            "form='wide' (--wide) or long= (--long) says otherwise"
-        )
-    if wanted.gold in long:
-        raise OptionError(f"gold={told(wanted.gold)} is also a column of long={','.join(long)}")
-    return Roles("long", long[0], (), long[1], long[2], wanted.gold, tuple(notes))
-
-
-def _wide_roles(names: Sequence[str], wanted: Wanted, first: Sequence[Sequence[Any]] | None) -> Roles:
-    notes: list[str] = []
-    taken = {wanted.gold, *wanted.ignore}
-    item = wanted.item if isinstance(wanted.item, str) else None
-    if wanted.item is None:
-        item = _item_column([n for n in names if n not in taken], names, wanted, first, notes)
-    if wanted.sources is not None:
-        sources = wanted.sources
-        for name in (item, wanted.gold):
-            if name is not None and name in sources:
-                raise OptionError(f"the column {told(name)} cannot be a source and something else too")
-        return Roles("wide", item, sources, gold=wanted.gold, notes=tuple(notes))
+def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence[Any]] | None) -> Roles:
+    taken = {spec.gold, *spec.ignore}
+    item = spec.item if isinstance(spec.item, str) else None
+    notes: list[Note] = []
+    if spec.item is None:
+        item, reason = _item_column([n for n in names if n not in taken], names, spec, first)
+        if item is not None:
+            message = f"Column {told(item)} is read as the item identifier{reason}."
+            notes.append(Note(message, (Hint("item", "to choose another column"),)))
+    if spec.sources is not None:
+        for name in (item, spec.gold):
+            if name is not None and name in spec.sources:
+                raise OptionError(
+                    f"`sources` must not contain the item or gold column; got {told(name)}.",
+                    parameter="sources",
+                )
+        return Roles("wide", item, spec.sources, gold=spec.gold, notes=tuple(notes))
     rest = [name for name in names if name not in taken and name != item]
     golden = [name for name in rest if name.strip().lower() in GOLD_NAMES]
     notes += [
-        f"the column {name!r} looks like known labels and was left out; gold={name!r} (--gold {name}) "
-        "uses it, sources= (--sources) takes it as votes"
+        Note(
+            f"Column {told(name)} looks like gold labels and is not read.",
+            (Hint("gold", "to use it as gold labels", name), Hint("sources", "to read it as votes")),
+        )
         for name in golden
     ]
     sources = tuple(name for name in rest if name not in golden)
     if not sources:
-        raise VoteFileError(f"no column is left for votes; the columns are {listed(names)}")
-    return Roles("wide", item, sources, gold=wanted.gold, notes=tuple(notes))
+        raise VoteFileError(
+            f"No vote columns are left; the columns are {listed(names)}.", hints=[CHOOSE_SOURCES]
+        )
+    return Roles("wide", item, sources, gold=spec.gold, notes=tuple(notes))
 
 
 def _item_column(
-    candidates: list[str],
-    names: Sequence[str],
-    wanted: Wanted,
-    first: Sequence[Sequence[Any]] | None,
-    notes: list[str],
-) -> str | None:
-    free = [name for name in candidates if name not in (wanted.sources or ())]
+    candidates: list[str], names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence[Any]] | None
+) -> tuple[str | None, str]:
+    """Return the column of identifiers, or None, and the reason unless it is the name."""
+    free = [name for name in candidates if name not in (spec.sources or ())]
     for name in free:
         if name.strip().lower() in ITEM_NAMES and (name.strip() or name == names[0]):
-            notes.append(
-                f"the column {name!r} was taken as the item identifier; item= (--item) says otherwise"
-            )
-            return name
-    if not free or free[0] != names[0] or first is None or len(names) < 2 or len(first[0]) < _FEWEST_IDS:
-        return None
-    values = list(first[0])
+            return name, ""
+    if not free or free[0] != names[0] or first is None or len(names) < 2 or len(first[0]) < _MIN_ROWS:
+        return None, ""
+    values = set(first[0])
     others = {
         value
         for name, column in zip(names[1:], first[1:], strict=True)
         if name in candidates
         for value in column
     }
-    if len(set(values)) == len(values) and not others & set(values) and not {None, ""} & set(values):
-        notes.append(
-            f"the first column, {names[0]!r}, was taken as the item identifier, because its values differ "
-            "and none is a vote of another column; item= (--item) says otherwise"
-        )
-        return names[0]
-    return None
+    if len(values) == len(first[0]) and not (others | {None, ""}) & values:
+        return names[0], ", because its values differ and none of them is a vote of another column"
+    return None, ""

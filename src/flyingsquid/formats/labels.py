@@ -1,4 +1,4 @@
-"""Labels to files: item, label, probabilities, number of votes."""
+"""Write labels to files: item, label, probabilities, number of votes."""
 
 from __future__ import annotations
 
@@ -9,33 +9,42 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid.exceptions import OptionError, VoteFileError
-from flyingsquid.formats.delimited import writer as delimited_writer
-from flyingsquid.formats.opening import StrPath
-from flyingsquid.formats.output import TextFile, output, output_format
-from flyingsquid.formats.side_by_side import Behind
-from flyingsquid.formats.streams import located
-from flyingsquid.formats.text_files import plain_ids, text_of
+from flyingsquid._values import told
+from flyingsquid.exceptions import Hint, OptionError, VoteFileError
+from flyingsquid.formats.inputs import StrPath, located, need_pyarrow
+from flyingsquid.formats.outputs import csv_writer, label_text, list_of_ids, output, output_format, text_file
 from flyingsquid.io import encode_labels
 from flyingsquid.votes.states import Label
 
-WRITABLE = ("csv", "tsv", "jsonl", "npz", "parquet", "arrow")
+LABEL_FORMATS = ("csv", "tsv", "jsonl", "npz", "parquet", "arrow")
+"""The formats that labels are written in."""
+
+
+def label_format(path: StrPath, declared: str | None = None) -> str:
+    """Return the format for labels at ``path``, and require the packages that it needs."""
+    found = output_format(path, declared, LABEL_FORMATS)
+    if found in ("parquet", "arrow"):
+        need_pyarrow(f"Writing {found}")
+    return found
 
 
 class LabelWriter:
     """Write labels in blocks; the file appears when the ``with`` block ends without an error.
 
-    Columns: ``id``, ``label``, one ``p_<class>`` a class, and ``n_votes``. JSON lines hold the
+    The columns are ``id``, ``label``, one ``p_<class>`` per class, and ``n_votes``. JSON lines contain the
     probabilities as an object.
 
     Parameters
     ----------
-    path : path, or "-" for standard output (csv unless ``format`` says otherwise)
-    classes : K labels
+    path : str or os.PathLike
+        "-" is standard output (csv, unless ``format`` is given).
+    classes : tuple of K labels
     format : "csv", "tsv", "jsonl", "npz", "parquet" or "arrow", optional
-        Default: by the name. ``.gz`` and ``.zst`` pack csv, tsv and jsonl.
-    force : replace a file that is there
-    id_name : what the column of identifiers is called
+        By default the ending of the name decides; ``.gz`` and ``.zst`` compress csv, tsv and jsonl.
+    overwrite : bool, default=False
+        Replace an existing file.
+    id_name : str, default="id"
+        Name of the column of identifiers.
 
     Examples
     --------
@@ -51,21 +60,22 @@ class LabelWriter:
 
     def __init__(
         self, path: StrPath, *, classes: tuple[Label, ...], format: str | None = None,
-        force: bool = False, id_name: str = "id",
+        overwrite: bool = False, id_name: str = "id",
     ) -> None:  # fmt: skip
-        self.path, self.classes, self.force = path, tuple(classes), force
-        self.format = output_format(path, format, WRITABLE, "csv")
+        self.path, self.classes, self.overwrite = path, tuple(classes), overwrite
+        self.format = label_format(path, format)
         self.n_items = 0
-        self.columns = (id_name, "label", *(f"p_{text_of(label)}" for label in self.classes), "n_votes")
+        self.columns = (id_name, "label", *(f"p_{label_text(label)}" for label in self.classes), "n_votes")
         if len(set(self.columns)) < len(self.columns):
             raise OptionError(
-                f"the columns {', '.join(self.columns)} are not different; id_name= renames the first"
+                f"Column names must be unique; got {', '.join(self.columns)}.",
+                hints=[Hint("id_name", "to rename the column of identifiers")],
             )
         self._stack = contextlib.ExitStack()
         self._sink: Any = None
 
     def __enter__(self) -> Self:
-        file = self._stack.enter_context(output(self.path, force=self.force))
+        file = self._stack.enter_context(output(self.path, overwrite=self.overwrite))
         try:
             self._sink = _SINKS[self.format](file, self)
         except BaseException as error:
@@ -78,24 +88,34 @@ class LabelWriter:
 
         Parameters
         ----------
-        ids : n identifiers, as chunks of a file of votes have them
-        labels : n codes, 0..K-1, or -1 for no label
-        probabilities : shape (n, K)
-        n_votes : how many sources voted, shape (n,)
+        ids : sequence of n identifiers
+            As in :class:`~flyingsquid.formats.VoteChunk`.
+        labels : integer array of shape (n,)
+            Codes 0..K-1, or -1 for no label.
+        probabilities : array of shape (n, K)
+        n_votes : integer array of shape (n,)
+            How many sources voted.
         """
         if self._sink is None:
-            raise VoteFileError("labels are written inside a with block")
+            raise VoteFileError("Labels must be written inside a `with` block.", path=str(self.path))
         codes, shares, counts = np.asarray(labels), np.asarray(probabilities), np.asarray(n_votes)
-        n = len(codes)
-        right = codes.ndim == 1 and codes.dtype.kind in "iu" and shares.shape == (n, len(self.classes))
-        if not right or counts.shape != (n,) or len(ids) != n:
+        n, n_classes = len(ids), len(self.classes)
+        if codes.shape != (n,) or codes.dtype.kind not in "iu":
             raise OptionError(
-                f"{len(ids)} ids, labels {codes.dtype}{codes.shape}, probabilities {shares.shape}, "
-                f"n_votes {counts.shape}; n ids, n codes, (n, {len(self.classes)}) and n are needed"
+                f"`labels` must be an integer array of shape ({n},); got {codes.dtype} of shape "
+                f"{codes.shape}.",
+                parameter="labels",
             )
-        if n and (codes.min() < -1 or codes.max() >= len(self.classes)):
+        if shares.shape != (n, n_classes) or counts.shape != (n,):
             raise OptionError(
-                f"labels run from {codes.min()} to {codes.max()}; codes -1..{len(self.classes) - 1}"
+                f"`probabilities` and `n_votes` must have the shapes ({n}, {n_classes}) and ({n},); got "
+                f"{shares.shape} and {counts.shape}.",
+                parameter="probabilities",
+            )
+        if n and (codes.min() < -1 or codes.max() >= n_classes):
+            wrong = codes.min() if codes.min() < -1 else codes.max()
+            raise OptionError(
+                f"`labels` must be codes from -1 to {n_classes - 1}; got {told(wrong)}.", parameter="labels"
             )
         with located(str(self.path)):
             self._sink.write(ids, codes, shares, counts)
@@ -116,31 +136,35 @@ class LabelWriter:
 
 
 class _Delimited:
+    """csv and tsv."""
+
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        self._csv = delimited_writer(TextFile(file), out.format)  # type: ignore[arg-type]  # it only writes
+        self._csv = csv_writer(file, out.format)
         self._csv.writerow(out.columns)
-        self._labels = [*map(text_of, out.classes), ""]
+        self._labels = [*map(label_text, out.classes), ""]
 
     def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
         labels = [self._labels[code] for code in codes.tolist()]
         columns = [shares[:, k].tolist() for k in range(shares.shape[1])]
-        self._csv.writerows(zip(plain_ids(ids), labels, *columns, counts.tolist(), strict=True))
+        self._csv.writerows(zip(list_of_ids(ids), labels, *columns, counts.tolist(), strict=True))
 
     def close(self) -> None:
-        """Everything is written."""
+        """Do nothing: everything is written."""
 
     drop = close
 
 
 class _JsonLines:
+    """JSON lines."""
+
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        self._file = TextFile(file)
+        self._file = text_file(file)
         self._id_name = out.columns[0]
         self._labels = [*encode_labels(out.classes), None]
-        self._keys = [text_of(label) for label in out.classes]
+        self._keys = [label_text(label) for label in out.classes]
 
     def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
-        rows = zip(plain_ids(ids), codes.tolist(), shares.tolist(), counts.tolist(), strict=True)
+        rows = zip(list_of_ids(ids), codes.tolist(), shares.tolist(), counts.tolist(), strict=True)
         self._file.write("".join([
             json.dumps({
                 self._id_name: identity, "label": self._labels[code],
@@ -150,7 +174,7 @@ class _JsonLines:
         ]))  # fmt: skip
 
     def close(self) -> None:
-        """Everything is written."""
+        """Do nothing: everything is written."""
 
     drop = close
 
@@ -164,31 +188,31 @@ class _Arrays:
         self._parts: list[tuple[Any, ...]] = []
 
     def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
-        self._parts.append((plain_ids(ids), codes, shares, counts))
+        self._parts.append((list_of_ids(ids), codes, shares, counts))
 
     def close(self) -> None:
         ids = [identity for part in self._parts for identity in part[0]]
-        whole = all(type(identity) is int and abs(identity) < 1 << 62 for identity in ids)
+        integers = all(type(identity) is int and abs(identity) < 1 << 62 for identity in ids)
         arrays: dict[str, Any] = {
             name: np.concatenate([part[j] for part in self._parts]) if self._parts else np.empty(0)
             for j, name in enumerate(("labels", "probabilities", "n_votes"), start=1)
         }
         np.savez_compressed(
             self._file,
-            ids=np.array(ids, np.int64) if whole else np.array([str(identity) for identity in ids]),
+            ids=np.array(ids, np.int64) if integers else np.array([str(identity) for identity in ids]),
             classes=np.array(json.dumps(encode_labels(self._classes))),
             **arrays,
         )
 
     def drop(self) -> None:
-        """Nothing is written."""
+        """Do nothing: nothing is written."""
 
 
 class _Columnar:
-    """parquet and arrow, encoded behind what is labelled next."""
+    """parquet and arrow, encoded on a thread while the next items are labeled."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        from flyingsquid.formats.columnar_files import LabelColumns  # noqa: PLC0415  # imports pyarrow
+        from flyingsquid.formats.arrow import Behind, LabelColumns  # noqa: PLC0415  # only where it is used
 
         self._file, self._out = file, out
         self._labels = LabelColumns(out.classes)
@@ -196,10 +220,9 @@ class _Columnar:
         self._behind = Behind()
 
     def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
-        from flyingsquid.formats.columnar_files import ColumnarFile, id_column  # noqa: PLC0415  # imports pyarrow
-        from flyingsquid.formats.streams import need_pyarrow  # noqa: PLC0415
+        from flyingsquid.formats.arrow import ColumnarFile, id_column  # noqa: PLC0415  # only where it is used
 
-        pyarrow = need_pyarrow(self._out.format)
+        pyarrow = need_pyarrow(f"Writing {self._out.format}")
         # Copies, since the caller may fill the same arrays again while these are encoded.
         columns = [
             id_column(ids.copy() if isinstance(ids, np.ndarray) else ids), self._labels.column(codes),
@@ -213,31 +236,31 @@ class _Columnar:
         self._behind.call(self._sink.write, columns)
 
     def _encodings(self, types: list[Any]) -> dict[str, Any]:
-        """Five times as fast as the default of pyarrow, and no larger.
+        """Choose encodings that are five times as fast as pyarrow's default, and no larger.
 
-        Integers are stored as differences: row numbers take no room so, few labels a bit or two. Dictionaries
-        pay for labels that are texts only. Probabilities do not get smaller by packing.
+        Integers are stored as differences: row numbers then take no space, and few labels a bit or two.
+        Dictionaries pay only for labels that are strings. Probabilities do not get smaller by compression.
         """
         name, label, *shares, _ = self._out.columns
-        whole = [
+        integers = [
             column
             for column, kind in zip(self._out.columns, types, strict=True)
             if str(kind).startswith(("int", "uint"))
         ]
         return {
-            "use_dictionary": [] if label in whole else [label],
-            "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
-            "compression": {name: "snappy", label: "snappy"} | dict.fromkeys([*whole, *shares], "none"),
+            "use_dictionary": [] if label in integers else [label],
+            "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
+            "compression": {name: "snappy", label: "snappy"} | dict.fromkeys([*integers, *shares], "none"),
         }
 
     def close(self) -> None:
         self._behind.finish()
         if self._sink is None:
-            raise VoteFileError("there are no labels to write")
+            raise VoteFileError("No labels were written.")
         self._sink.close()
 
     def drop(self) -> None:
-        """The file is about to go; nothing may write to it any longer."""
+        """Stop writing: the file is about to be removed."""
         self._behind.drop()
 
 

@@ -1,4 +1,4 @@
-"""Matrices of raw votes, from wherever, to codes."""
+"""Encode matrices of raw votes."""
 
 from __future__ import annotations
 
@@ -11,30 +11,37 @@ from numpy.typing import NDArray
 from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
-from flyingsquid.formats.unique import DistinctIds
+from flyingsquid.formats.ids import DistinctIds
 from flyingsquid.votes.states import ABSTAIN, REASONS, Label
 
 Rows: TypeAlias = Callable[[int], Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]]
-"""Given how many rows to read at a time: votes (n, m), and n identifiers and n known labels or None."""
+"""Given how many rows to read at a time: votes (n, m), and n identifiers and n gold labels or None."""
 _LOOKUP_RANGE = 1 << 16
 _MOST_VALUES = 1 << 16
 
 
 class MatrixVotes:
-    """Votes of a file that holds a matrix.
+    """Votes of a file that contains a matrix.
 
     Parameters
     ----------
-    rows : reads the file, as often as asked
-    labels : where the matrix holds codes: what code k stands for
-    keeps_reasons : whether -2, -3, -4 are reasons for missing votes
+    rows : callable
+        Reads the file from the start, some rows at a time.
+    shape : (n, m)
+    names : sequence of m str
+        Empty where sources have only positions.
+    labels : tuple of labels, optional
+        The class of each code, if the matrix contains codes.
+    keeps_reasons : bool
+        Whether -2, -3 and -4 are reasons for missing votes.
     """
 
     def __init__(
         self, rows: Rows, shape: tuple[int, int], names: Sequence[str] = (), *, has_ids: bool = False,
         has_gold: bool = False, labels: tuple[Label, ...] | None = None, keeps_reasons: bool = False,
     ) -> None:  # fmt: skip
-        self._rows, self.names, self._labels, self._keeps_reasons = rows, list(names), labels, keeps_reasons
+        self._rows, self._labels, self._keeps_reasons = rows, labels, keeps_reasons
+        self.source_names = tuple(names) or None
         self.n_items, self.n_sources = shape
         self.has_ids, self.has_gold = has_ids, has_gold
         if has_ids:
@@ -44,7 +51,7 @@ class MatrixVotes:
             distinct.require_distinct(lambda: (ids for _, ids, _ in rows(1 << 16)))
 
     def survey(self, exact: bool = False) -> Survey:
-        """The values that occur; of integers the smallest and the largest, unless ``exact``."""
+        """Return the values that occur; of integers the smallest and the largest, unless ``exact``."""
         if self._labels is not None:
             return Survey(self._labels, classes=self._labels)
         found: dict[Any, None] = {}
@@ -59,12 +66,15 @@ class MatrixVotes:
                 else:
                     found |= dict.fromkeys(np.unique(array).tolist())
                 if len(found) > _MOST_VALUES:
-                    raise VoteFileError("there are more than 65,536 different values; these are no votes")
+                    raise VoteFileError(
+                        f"The matrix contains more than {_MOST_VALUES:,} different values, too many for "
+                        "votes."
+                    )
         values = list(found)
         return Survey([min(values), max(values)] if extremes and values else values, extremes_only=extremes)
 
     def find(self, value: Any) -> str | None:
-        """The first place of a value among the votes, in words; None if it does not occur."""
+        """Describe the first place of a value among the votes; None if it does not occur."""
         row = 0
         for votes, _, _ in self._rows(1 << 16):
             hits = np.argwhere(votes == value)
@@ -74,20 +84,20 @@ class MatrixVotes:
         return None
 
     def _name(self, j: int) -> str:
-        return f"source {self.names[j]!r}" if self.names else f"source {j}"
+        return f"source {self.source_names[j]!r}" if self.source_names else f"source {j}"
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
-        """Codes (n, m), identifiers and codes of known labels, ``rows`` at a time."""
+        """Yield codes (n, m), identifiers and codes of gold labels, ``rows`` at a time."""
         row = 0
         for votes, ids, gold in self._rows(rows):
             codes = self._coded(votes, coding)
             if codes.size and codes.min() == UNKNOWN:
                 i, j = (int(x) for x in np.argwhere(codes == UNKNOWN)[0])
                 bad = votes[i, j].item()
-                raise VoteFileError(f"row {row + i}, {self._name(j)}: the vote {told(bad)} has no meaning")
+                raise VoteFileError(f"Unknown vote {told(bad)} (row {row + i}, {self._name(j)}).")
             known = None if gold is None else self._coded(gold[:, None], coding)[:, 0]
             if known is not None and known.size and known.min() == UNKNOWN:
-                raise VoteFileError(f"a known label is none of the classes, from row {row} on")
+                raise VoteFileError(f"A gold label at or after row {row} is not one of the classes.")
             yield codes.astype(coding.dtype, copy=False), ids, known
             row += len(votes)
 
@@ -99,7 +109,7 @@ class MatrixVotes:
     def _recoded(self, votes: NDArray[Any], labels: tuple[Label, ...], coding: Coding) -> NDArray[Any]:
         lowest = -len(REASONS) if self._keeps_reasons else ABSTAIN
         if votes.dtype.kind not in "iu":
-            raise VoteFileError(f"codes of type {votes.dtype}; integers are needed")
+            raise VoteFileError(f"Codes must be integers; their type is {votes.dtype}.")
         outside = (votes < lowest) | (votes >= len(labels))
         missing = list(range(lowest, 0))
         table = np.array([coding.code_of(label) for label in labels] + missing, np.int16)
@@ -107,7 +117,7 @@ class MatrixVotes:
 
 
 def encoded(votes: NDArray[Any], coding: Coding) -> NDArray[Any]:
-    """Codes of raw votes of any shape; :data:`UNKNOWN` where a value has none."""
+    """Encode raw votes of any shape; :data:`UNKNOWN` where a value has no code."""
     if not votes.size:
         return np.zeros(votes.shape, np.int16)
     if votes.dtype.kind in "iu":
@@ -123,6 +133,6 @@ def encoded(votes: NDArray[Any], coding: Coding) -> NDArray[Any]:
 
 
 def is_plain(coding: Coding) -> bool:
-    """Whether integers already are their codes."""
+    """Return whether integers are their own codes."""
     numbers = coding.classes == tuple(range(len(coding.classes))) and type(coding.classes[0]) is int
     return numbers and coding.minus_one and not coding.texts

@@ -1,49 +1,152 @@
-"""Cells that were read once, kept small: numbers of distinct values, in a temporary file."""
+"""Votes of text tables: parsed once, kept as small integers in memory or in a temporary file."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
-from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
-from flyingsquid.formats.streams import temporary
-from flyingsquid.formats.unique import DistinctIds
+from flyingsquid._values import listed, told
+from flyingsquid.exceptions import Hint, Note, VoteFileError
+from flyingsquid.formats.coding import UNKNOWN, Coding, Numbering, Survey
+from flyingsquid.formats.columns import (
+    CHOOSE_SOURCES,
+    GOLD_NAMES,
+    ITEM_NAMES,
+    MOST_DISTINCT,
+    ColumnSpec,
+    Roles,
+    assign_roles,
+    free_text_error,
+)
+from flyingsquid.formats.ids import DistinctIds, require_ids
+from flyingsquid.formats.inputs import temporary_file
+from flyingsquid.formats.long_form import LongVotes
+from flyingsquid.formats.text_tables import Block, DelimitedTable, JsonTable
 from flyingsquid.votes.states import ABSTAIN
 
+# Bytes that a spool keeps in memory before it moves to disk.
 _IN_MEMORY = 1 << 26
-MOST_VALUES = 1 << 16
-NOTHING = MOST_VALUES - 1
-"""The number of an empty cell; 65,535 others can be told apart."""
+_MOST_VALUES = (1 << 16) - 2
 
 
-class Numbering(dict[Any, int]):
-    """Numbers of values in order of appearance; asking for a new value adds it."""
+def read_table(
+    table: DelimitedTable | JsonTable, spec: ColumnSpec, duplicates: str
+) -> tuple[Roles, Spool | LongVotes]:
+    """Read all of a table once, in wide or long form."""
+    roles: Roles | None = None
+    votes: Spool | LongVotes | None = None
+    for block in table.blocks():
+        if roles is None or votes is None:
+            roles = _roles(table, block, spec)
+            has_gold = roles.gold is not None
+            if roles.form == "long":
+                votes = LongVotes(plain_text=table.plain_text, has_gold=has_gold, duplicates=duplicates)
+            else:
+                votes = Spool(plain_text=table.plain_text, has_ids=roles.item is not None, has_gold=has_gold)
+        if isinstance(votes, LongVotes):
+            _add_long(votes, block, roles)
+        else:
+            roles = _add_wide(votes, block, roles, spec, nested=table.nested)
+    if roles is None or votes is None:
+        raise VoteFileError("The file contains a header, but no rows.")
+    if isinstance(votes, LongVotes):
+        votes.finish()
+    else:
+        votes.finish(roles.sources, named=table.has_names)
+        if spec.sources is None:
+            votes.require_few_values()
+    return replace(roles, notes=(*table.notes, *roles.notes)), votes
 
-    def __missing__(self, value: Any) -> int:
-        self[value] = number = len(self)
-        return number
 
-    def of(self, column: Any) -> NDArray[np.int64]:
-        """The numbers of the values of a column, which may be one of pyarrow."""
-        if hasattr(column, "dictionary_encode"):
-            coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-            numbers = self.of(
-                [*coded.dictionary.to_pylist(), None] if column.null_count else coded.dictionary.to_pylist()
+def _roles(table: DelimitedTable | JsonTable, block: Block, spec: ColumnSpec) -> Roles:
+    if table.nested:
+        return _nested_roles(block, spec)
+    if not table.has_names and spec.item is None:
+        spec = replace(spec, item=False)
+    return assign_roles(table.names or list(block.columns), spec, list(block.columns.values()))
+
+
+def _nested_roles(block: Block, spec: ColumnSpec) -> Roles:
+    if spec.form == "long" or spec.long is not None:
+        raise VoteFileError("The long form is not supported for records with a field 'votes'.")
+    item = spec.item
+    if item is None:
+        item = next((name for name in block.fields if name.lower() in ITEM_NAMES), None)
+    item = item if isinstance(item, str) else None
+    for name in (item, spec.gold):
+        if name is not None and name not in block.fields:
+            raise VoteFileError(
+                f"No field is named {told(name)}; the fields are {listed(list(block.fields))}."
             )
-            return numbers[np.asarray(coded.indices.fill_null(-1))]
-        return np.fromiter(map(self.__getitem__, column), np.int64, len(column))
+    notes = tuple(
+        Note(
+            f"Field {told(name)} looks like gold labels and is not read.",
+            (Hint("gold", "to use it as gold labels", name),),
+        )
+        for name in block.fields
+        if name.lower() in GOLD_NAMES and name not in (spec.gold, item)
+    )
+    sources = spec.sources or tuple(name for name in block.columns if name not in spec.ignore)
+    if not sources:
+        raise VoteFileError("The field 'votes' contains no votes.")
+    return Roles("wide", item, sources, gold=spec.gold, notes=notes)
+
+
+def _add_long(votes: LongVotes, block: Block, roles: Roles) -> None:
+    columns = [block.columns.get(str(name)) for name in (roles.item, roles.source, roles.label)]
+    if None in columns:
+        raise VoteFileError("Every record must have an item, a source and a label.")
+    items, sources, labels = (column or () for column in columns)
+    votes.add(items, sources, labels, None if roles.gold is None else block.columns.get(roles.gold))
+
+
+def _add_wide(votes: Spool, block: Block, roles: Roles, spec: ColumnSpec, *, nested: bool) -> Roles:
+    """Add a block to the votes; return the roles with the sources that first occur in it."""
+    if spec.sources is None:
+        known: set[str | None] = {*roles.sources, *spec.ignore}
+        if not nested:  # inside nested votes, every name is a source
+            known |= {roles.item, roles.gold, *(n for n in block.columns if n.strip().lower() in GOLD_NAMES)}
+        roles = replace(roles, sources=(*roles.sources, *(n for n in block.columns if n not in known)))
+    n = len(next(chain(block.columns.values(), block.fields.values())))
+    nothing = [None] * n
+    ids = None if roles.item is None else block.fields.get(roles.item, nothing)
+    gold = None if roles.gold is None else block.fields.get(roles.gold, nothing)
+    columns = {name: block.columns.get(name, nothing) for name in roles.sources}
+    if not votes.plain_text:
+        _require_one_type([*columns.values(), gold or ()], [*roles.sources, "gold labels"])
+    try:
+        votes.add(columns, ids, gold)
+    except TypeError as error:
+        raise VoteFileError(
+            f"Votes must be strings, integers or booleans; rows {votes.n_items} to {votes.n_items + n} "
+            "contain others."
+        ) from error
+    return roles
+
+
+def _require_one_type(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> None:
+    """Require that booleans and numbers are not mixed: True and 1 are the same key to Python."""
+    kinds: dict[type, int] = {}
+    for j, column in enumerate(columns):
+        for kind in set(map(type, column)):
+            kinds.setdefault(kind, j)
+    numbers = [kind for kind in (int, float) if kind in kinds]
+    if bool in kinds and numbers:
+        raise VoteFileError(
+            f"Votes must have one type; got booleans (source {told(names[kinds[bool]])}) and numbers "
+            f"(source {told(names[kinds[numbers[0]]])})."
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Where a block lies in the file: its rows, columns (known labels last), type, and where it begins."""
+    """Where a block is in the temporary file: its rows, columns (gold labels last), type and offsets."""
 
     rows: int
     columns: int
@@ -54,58 +157,75 @@ class _Part:
 
 
 class Spool:
-    """Votes of files of text, parsed once. Up to 64 MB are kept in memory, more on disk.
+    """Votes of a text table in wide form. Up to 64 MB are kept in memory, more on disk.
 
-    Columns may be added while it grows; a row that is older lacks them. ``positional`` says that the
-    names are only positions.
+    Columns may be added while it grows; earlier rows abstain there.
+
+    Attributes
+    ----------
+    source_names : tuple of str, or None where sources have only positions
+    n_sources, n_items : int
     """
 
+    source_names: tuple[str, ...] | None = None
+    n_sources = 0
+
     def __init__(self, *, plain_text: bool, has_ids: bool, has_gold: bool) -> None:
-        self.names: list[str] = []
-        self.positional = False
         self.n_items = 0
-        self.has_ids, self.has_gold = has_ids, has_gold
-        self.plain_text = plain_text
+        self.has_ids, self.has_gold, self.plain_text = has_ids, has_gold, plain_text
+        self._columns: tuple[str, ...] = ()
         self._numbers = Numbering()
-        self._held = temporary(_IN_MEMORY)
-        self._file = self._held.file
+        self._file = temporary_file(self, _IN_MEMORY)
         self._parts: list[_Part] = []
         self._ids = DistinctIds()
-        self._ends = 0
+        self._end = 0
 
     def add(
-        self, columns: Sequence[Sequence[Any]], ids: Sequence[Any] | None, gold: Sequence[Any] | None
+        self, columns: dict[str, Sequence[Any]], ids: Sequence[Any] | None, gold: Sequence[Any] | None
     ) -> None:
-        """Append rows: one sequence of raw values for each of ``names``, in order."""
-        every = [*columns, gold] if gold is not None else list(columns)
+        """Append rows of raw values. Later calls may add columns at the end."""
+        every = [*columns.values(), gold] if gold is not None else list(columns.values())
         rows = len(every[0])
+        if ids is not None:
+            require_ids(ids, self.n_items)
+            self._ids.add(ids)
         matrix = np.empty((rows, len(every)), np.uint16)
-        for j, column in enumerate(every):
-            matrix[:, j] = np.minimum(self._numbers.of(column), NOTHING)
-            if len(self._numbers) >= NOTHING:
-                name = self.names[j] if j < len(self.names) else "of known labels"
+        for j, (name, column) in enumerate(zip([*columns, "gold labels"], every, strict=False)):
+            matrix[:, j] = np.minimum(self._numbers.of(column), _MOST_VALUES + 1)
+            if len(self._numbers) > _MOST_VALUES:
                 raise VoteFileError(
-                    f"there are more than {NOTHING - 1:,} different values, by the column {told(name)}, "
-                    "which is perhaps none of votes; sources= (--sources) picks the columns of votes"
+                    f"The vote columns contain more than {_MOST_VALUES:,} different values, up to column "
+                    f"{told(name)}.",
+                    hints=[CHOOSE_SOURCES],
                 )
         small = len(self._numbers) < 256
         data = (matrix.astype(np.uint8) if small else matrix).tobytes()
         text = b"" if ids is None else json.dumps(list(ids)).encode()
-        self._file.seek(self._ends)
-        self._file.write(data)
-        self._file.write(text)
-        at = self._ends
-        dtype = "u1" if small else "u2"
-        self._parts.append(_Part(rows, len(every), dtype, at, at + len(data), len(text)))
-        self._ends += len(data) + len(text)
+        self._file.seek(self._end)
+        self._file.write(data + text)
+        dtype, after = "u1" if small else "u2", self._end + len(data)
+        self._parts.append(_Part(rows, len(every), dtype, self._end, after, len(text)))
+        self._end = after + len(text)
         self.n_items += rows
-        if ids is not None:
-            self._ids.add(ids)
 
-    def finish(self) -> None:
-        """Check that identifiers differ."""
+    def finish(self, columns: tuple[str, ...], *, named: bool) -> None:
+        """Set the sources once all rows are added, and require that identifiers differ."""
+        self._columns, self.n_sources = columns, len(columns)
+        self.source_names = columns if named else None
         if self.has_ids:
             self._ids.require_distinct(lambda: (ids for _, ids in self._blocks() if ids is not None))
+
+    def require_few_values(self) -> None:
+        """Raise VoteFileError for a column of free text."""
+        if len(self._numbers) <= MOST_DISTINCT:
+            return
+        seen: list[set[int]] = [set() for _ in self._columns]
+        for matrix, _ in self._blocks():
+            for j in range(matrix.shape[1] - self.has_gold):
+                seen[j].update(np.unique(matrix[:, j]).tolist())
+        for name, values in zip(self._columns, seen, strict=True):
+            if len(values) > MOST_DISTINCT and len(values) > self.n_items / 2:
+                raise free_text_error(name, len(values), self.n_items)
 
     def _blocks(self) -> Iterator[tuple[NDArray[Any], list[Any] | None]]:
         for part in self._parts:
@@ -115,11 +235,11 @@ class Spool:
             yield np.frombuffer(data, part.dtype).reshape(part.rows, part.columns), ids
 
     def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
-        """All values that occur."""
+        """Return all values that occur."""
         return Survey(list(self._numbers), self.plain_text)
 
     def find(self, value: Any) -> str | None:
-        """The first place of a value among the votes, in words; None if it does not occur."""
+        """Describe the first place of a value among the votes; None if it does not occur."""
         row = 0
         number = self._numbers[value]
         for matrix, ids in self._blocks():
@@ -127,62 +247,42 @@ class Spool:
             if len(hits):
                 i, j = (int(x) for x in hits[0])
                 is_gold = self.has_gold and j == matrix.shape[1] - 1
-                column = "known labels" if is_gold else f"source {self.names[j]!r}"
+                column = "gold labels" if is_gold else f"source {self._columns[j]!r}"
                 return f"item {ids[i]!r}, {column}" if ids is not None else f"row {row + i}, {column}"
             row += len(matrix)
         return None
 
-    def distinct_counts(self) -> list[tuple[int, int]]:
-        """For each source, how many different values it has, and on how many rows."""
-        seen: list[set[int]] = [set() for _ in self.names]
-        for matrix, _ in self._blocks():
-            for j in range(matrix.shape[1] - self.has_gold):
-                seen[j].update(np.unique(matrix[:, j]).tolist())
-        return [(len(values), self.n_items) for values in seen]
-
     def chunks(
         self, coding: Coding, rows: int
     ) -> Iterator[tuple[NDArray[Any], list[Any] | None, NDArray[Any] | None]]:
-        """Codes (n, m), identifiers and codes of known labels, ``rows`` at a time."""
+        """Yield codes (n, m), identifiers and codes of gold labels, ``rows`` at a time."""
         table = coding.table(list(self._numbers))
-        waiting: list[tuple[NDArray[Any], list[Any] | None]] = []
-        have = 0
-        for matrix, ids in self._blocks():
-            start = 0
-            while start < len(matrix):
-                take = min(rows - have, len(matrix) - start)
-                waiting.append(
-                    (matrix[start : start + take], None if ids is None else ids[start : start + take])
-                )
-                have, start = have + take, start + take
-                if have == rows:
-                    yield self._merged(waiting, table, coding)
-                    waiting, have = [], 0
-        if waiting:
-            yield self._merged(waiting, table, coding)
+        codes, gold = np.empty((0, 0), coding.dtype), None
+        ids: list[Any] | None = None
+        left, size, free = self.n_items, 0, 0
+        for matrix, names in self._blocks():
+            coded, at = self._encode(table, matrix), 0
+            width = coded.shape[1] - self.has_gold  # smaller in blocks before a column appeared
+            while at < len(coded):
+                if not free:
+                    size = free = min(rows, left)
+                    codes = np.full((size, self.n_sources), ABSTAIN, coding.dtype)
+                    gold = np.full(size, ABSTAIN, coding.dtype) if self.has_gold else None
+                    ids = None if names is None else []
+                take = min(free, len(coded) - at)
+                part, to = slice(at, at + take), slice(size - free, size - free + take)
+                codes[to, :width] = coded[part, :width]
+                if gold is not None:
+                    gold[to] = coded[part, -1]
+                if ids is not None and names is not None:
+                    ids += names[part]
+                at, free, left = at + take, free - take, left - take
+                if not free:
+                    yield codes, ids, gold
 
-    def _merged(
-        self, parts: list[tuple[NDArray[Any], list[Any] | None]], table: NDArray[np.int16], coding: Coding
-    ) -> tuple[NDArray[Any], list[Any] | None, NDArray[Any] | None]:
-        width = len(self.names)
-        n = sum(len(matrix) for matrix, _ in parts)
-        codes = np.full((n, width), ABSTAIN, coding.dtype)
-        gold = np.full(n, ABSTAIN, coding.dtype) if self.has_gold else None
-        ids: list[Any] | None = [] if self.has_ids else None
-        at = 0
-        for matrix, names in parts:
-            votes = matrix[:, :-1] if gold is not None else matrix
-            codes[at : at + len(matrix), : votes.shape[1]] = self._looked_up(table, votes)
-            if gold is not None:
-                gold[at : at + len(matrix)] = self._looked_up(table, matrix[:, -1])
-            if ids is not None and names is not None:
-                ids += names
-            at += len(matrix)
-        return codes, ids, gold
-
-    def _looked_up(self, table: NDArray[np.int16], numbers: NDArray[Any]) -> NDArray[np.int16]:
+    def _encode(self, table: NDArray[np.int16], numbers: NDArray[Any]) -> NDArray[np.int16]:
         codes = np.take(table, numbers)
         if codes.size and codes.min() == UNKNOWN:
             value = list(self._numbers)[int(numbers[codes == UNKNOWN].flat[0])]
-            raise VoteFileError(f"{self.find(value)}: the vote {told(value)} has no meaning")
+            raise VoteFileError(f"Unknown vote {told(value)} ({self.find(value)}).")
         return codes

@@ -1,78 +1,171 @@
-"""WRENCH: JSON ``{"id": {"label": ..., "weak_labels": [...], "data": {...}}}``, in a file or a folder."""
+"""Read WRENCH: ``{"id": {"label": 1, "weak_labels": [1, -1], "data": {...}}}``, in a file or a directory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.columns import Roles, Wanted
-from flyingsquid.formats.jsonlines import read_json
+from flyingsquid.exceptions import Hint, Note, VoteFileError
+from flyingsquid.formats.columns import ColumnSpec, Roles
+from flyingsquid.formats.inputs import located, open_input
 from flyingsquid.formats.matrices import MatrixVotes
-from flyingsquid.formats.streams import open_input
-from flyingsquid.formats.wrench_json import class_names_of, items_of
+from flyingsquid.formats.text_tables import read_json
 from flyingsquid.votes.states import Label
 
 WEAK, GOLD = "weak_labels", "label"
+_UNKNOWN = -1
+_MOST_CLASSES = 1 << 15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrenchItems:
+    """The items of one file.
+
+    Attributes
+    ----------
+    ids : tuple of n str
+    weak_labels : integer array of shape (n, m)
+        Classes from 0 on, -1 for no vote.
+    labels : integer array of shape (n,)
+        True classes, -1 where unknown.
+    data : tuple of n dicts
+        The items themselves, as in the file: ``{"text": ...}`` or ``{"feature": [...]}``.
+    """
+
+    ids: tuple[str, ...]
+    weak_labels: NDArray[np.int16]
+    labels: NDArray[np.int16]
+    data: tuple[dict[str, Any], ...]
+
+
+def read_items(path: Path) -> WrenchItems:
+    """Read the items of a file such as ``train.json``."""
+    with located(str(path)):
+        return items_of(read_json(open_input(path)))
+
+
+def read_class_names(path: Path) -> tuple[str, ...]:
+    """Read the names of the classes 0, 1, ... from ``label.json``: ``{"0": "ham", "1": "spam"}``."""
+    with located(str(path)):
+        document = read_json(open_input(path))
+        try:
+            names = {int(number): str(name) for number, name in document.items()}
+        except (ValueError, AttributeError):
+            names = {}
+        unique = len(set(names.values())) == len(names)
+        if len(names) < 2 or sorted(names) != list(range(len(names))) or not unique:
+            raise VoteFileError(
+                'The file must give the classes 0, 1, ... different names, as in {"0": "ham", "1": "spam"}.'
+            )
+        return tuple(names[k] for k in range(len(names)))
+
+
+def items_of(document: Any) -> WrenchItems:
+    """Read the items of a JSON document.
+
+    >>> items_of({"a": {"label": 1, "weak_labels": [1, -1]}}).weak_labels
+    array([[ 1, -1]], dtype=int16)
+    """
+    if not isinstance(document, dict) or not document:
+        raise VoteFileError('The file must be an object of items, as in {"0": {"weak_labels": [1, -1]}}.')
+    rows: list[list[int]] = []
+    labels: list[int] = []
+    data: list[dict[str, Any]] = []
+    for key, entry in document.items():
+        votes = entry.get(WEAK) if isinstance(entry, dict) else None
+        if not isinstance(votes, list) or not votes:
+            raise VoteFileError(f"Item {told(key)} has no list {WEAK!r}.")
+        if rows and len(votes) != len(rows[0]):
+            raise VoteFileError(
+                f"Item {told(key)} has {len(votes)} weak labels, but earlier items have {len(rows[0])}."
+            )
+        for source, vote in enumerate(votes):
+            _require_class(vote, f"item {told(key)}, source {source}")
+        label = entry.get(GOLD)
+        label = _UNKNOWN if label is None else label
+        _require_class(label, f"item {told(key)}, {GOLD!r}")
+        rows.append(votes)
+        labels.append(label)
+        content = entry.get("data", {})
+        data.append(content if isinstance(content, dict) else {"data": content})
+    return WrenchItems(tuple(document), np.array(rows, np.int16), np.array(labels, np.int16), tuple(data))
+
+
+def _require_class(value: Any, where: str) -> None:
+    if isinstance(value, list):
+        raise VoteFileError(
+            f"Lists of labels are not supported ({where}). For sequences of tokens, pass the votes with one "
+            "row per token to SequenceLabelModel."
+        )
+    if type(value) is not int or not _UNKNOWN <= value < _MOST_CLASSES:
+        raise VoteFileError(f"Labels must be integers >= 0, or -1 for none; got {told(value)} ({where}).")
+
+
+# ---------------------------------------------------------------------- as votes
 
 
 def is_wrench(document: Any) -> bool:
-    """Whether a JSON document is of this kind."""
+    """Return whether a JSON document has this format."""
     if not isinstance(document, dict) or not document:
         return False
     first = next(iter(document.values()))
     return isinstance(first, dict) and WEAK in first
 
 
-def read_folder(folder: Path, wanted: Wanted, part: str | None) -> tuple[Roles, MatrixVotes]:
-    """One split of a folder, with the names of classes from ``label.json``."""
-    splits = [p.stem for p in sorted(folder.glob("*.json")) if p.stem not in ("label", "meta")]
+def read_directory(directory: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, MatrixVotes]:
+    """Read one split of a directory, with the names of classes from ``label.json``."""
+    splits = [p.stem for p in sorted(directory.glob("*.json")) if p.stem not in ("label", "meta")]
     if not splits:
         raise VoteFileError(
-            "this folder holds no train.json, valid.json or test.json, so it is none of WRENCH"
+            "The directory contains no parquet files and no train.json, valid.json or test.json."
         )
     chosen = part or ("train" if "train" in splits else splits[0] if len(splits) == 1 else None)
     if chosen not in splits:
-        raise VoteFileError(f"part= (--part) picks one of {', '.join(splits)}")
-    labels = folder / "label.json"
-    classes = class_names_of(read_json(open_input(labels)), labels.name) if labels.exists() else None
-    document = read_json(open_input(folder / f"{chosen}.json"))
-    if not is_wrench(document):
-        raise VoteFileError(f"{chosen}.json holds no weak_labels")
-    roles, votes = read_wrench(document, wanted, classes, f"{chosen}.json")
+        raise VoteFileError(
+            f"The splits are {', '.join(splits)}.", hints=[Hint("part", "to choose one of them")]
+        )
+    names = directory / "label.json"
+    classes = read_class_names(names) if names.exists() else None
+    path = directory / f"{chosen}.json"
+    with located(str(path)):
+        roles, votes = read_wrench(read_json(open_input(path)), spec, classes)
     others = [split for split in splits if split != chosen]
     if part is None and others:
-        note = f"{chosen}.json was read; part= (--part) picks {' or '.join(others)}"
-        roles = Roles("wide", roles.item, gold=roles.gold, notes=(*roles.notes, note))
+        note = Note(f"{chosen}.json was read.", (Hint("part", f"to read {' or '.join(others)} instead"),))
+        roles = replace(roles, notes=(*roles.notes, note))
     return roles, votes
 
 
 def read_wrench(
-    document: dict[str, Any], wanted: Wanted, classes: tuple[Label, ...] | None, name: str = "the file"
+    document: Any, spec: ColumnSpec, classes: tuple[Label, ...] | None
 ) -> tuple[Roles, MatrixVotes]:
-    """All items of a document called ``name``; ``classes`` are the names of 0, 1, ..."""
-    if wanted.form == "long" or wanted.long is not None or wanted.sources is not None or wanted.ignore:
-        raise VoteFileError("WRENCH holds a matrix of sources without names; they cannot be picked")
-    if wanted.gold not in (None, GOLD):
-        raise VoteFileError(f"known labels are called {told(GOLD)} in WRENCH, not {told(wanted.gold)}")
-    items = items_of(document, name)
-    votes, gold = items.weak_labels, items.labels if wanted.gold else None
-    ids = None if wanted.item is False else list(items.ids)
+    """Read all items of a document; ``classes`` are the names of 0, 1, ..."""
+    if spec.form == "long" or spec.long is not None or spec.sources is not None or spec.ignore:
+        raise VoteFileError("WRENCH files have no names of sources, and no long form.")
+    if spec.gold not in (None, GOLD):
+        raise VoteFileError(
+            f"WRENCH files have no field {told(spec.gold)}.",
+            hints=[Hint("gold", "to use the gold labels", GOLD)],
+        )
+    items = items_of(document)
+    votes, gold = items.weak_labels, items.labels if spec.gold else None
+    ids = None if spec.item is False else list(items.ids)
 
     def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
         for at in range(0, len(votes), size):
             some = slice(at, at + size)
             yield votes[some], None if ids is None else ids[some], None if gold is None else gold[some]
 
-    notes: tuple[str, ...] = ()
-    if not wanted.gold and any(GOLD in entry for entry in document.values()):
-        notes = (f"known labels were left out; gold={GOLD!r} (--gold {GOLD}) uses them",)
+    notes: tuple[Note, ...] = ()
+    if not spec.gold and any(GOLD in entry for entry in document.values()):
+        notes = (Note("Gold labels are not read.", (Hint("gold", "to use them", GOLD),)),)
     n, m = votes.shape
-    # Identifiers are keys of one object, so they differ already.
     source = MatrixVotes(rows, (n, m), has_gold=gold is not None, labels=classes)
-    source.has_ids = ids is not None
-    return Roles("wide", None if ids is None else "id", gold=wanted.gold, notes=notes), source
+    source.has_ids = ids is not None  # not checked again: keys of one object are unique
+    return Roles("wide", None if ids is None else "id", gold=spec.gold, notes=notes), source

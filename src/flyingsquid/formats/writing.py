@@ -1,28 +1,31 @@
-"""Votes to files."""
+"""Write votes to files."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, vstack
 
 from flyingsquid._values import is_null, told
-from flyingsquid.exceptions import OptionError, VoteFileError
-from flyingsquid.formats.array_files import ArrayVotesWriter, WrenchWriter, write_folder
-from flyingsquid.formats.columnar_files import ColumnarVotesWriter
+from flyingsquid.exceptions import Hint, OptionError, VoteFileError
+from flyingsquid.formats.arrays import MARK
+from flyingsquid.formats.arrow import META, ColumnarFile, LabelColumns, id_column
 from flyingsquid.formats.columns import Form
-from flyingsquid.formats.opening import StrPath, VoteChunk, VoteFile
-from flyingsquid.formats.output import output, output_format
-from flyingsquid.formats.text_files import DelimitedVotesWriter, JsonVotesWriter
-from flyingsquid.votes import Votes
-
-WRITABLE = ("csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench")
+from flyingsquid.formats.inputs import FORMATS, StrPath, need_pyarrow
+from flyingsquid.formats.outputs import csv_writer, label_text, list_of_ids, output, output_format, text_file
+from flyingsquid.formats.vote_files import VoteChunk, VoteFile
+from flyingsquid.formats.wrench import GOLD, WEAK
+from flyingsquid.io import encode_labels
+from flyingsquid.votes import REASONS, Votes
+from flyingsquid.votes.states import Label, rows_of_entries
 
 
 def write_votes(
@@ -33,29 +36,32 @@ def write_votes(
     gold: ArrayLike | None = None,
     format: str | None = None,  # the word that users know
     form: Form | None = None,
-    force: bool = False,
+    overwrite: bool = False,
 ) -> None:
-    """Write votes to a file, whole or not at all.
+    """Write votes to a file. The file appears only if everything succeeds.
 
     Parameters
     ----------
-    path : path, or "-" for standard output (csv unless ``format`` says otherwise)
-        ``.gz`` and ``.zst`` at the end of the name pack csv, tsv and JSON.
-    votes : Votes, an open file of votes, or chunks of one
-    ids : n identifiers, optional
-        For ``Votes`` only; default: those of votes from long form.
-    gold : n known labels, None where unknown, optional
-        For ``Votes`` only.
-    format : one of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench", optional
-        Default: by the name. "json" is WRENCH in one file, "wrench" a folder.
+    path : str or os.PathLike
+        "-" is standard output (csv, unless ``format`` is given). Names that end in ``.gz`` or ``.zst``
+        compress csv, tsv and JSON.
+    votes : Votes, VoteFile or iterable of VoteChunk
+    ids : array of n identifiers, optional
+        Only with ``Votes``; by default those of votes from long form.
+    gold : array of n gold labels, optional
+        Only with ``Votes``; None where unknown.
+    format : str, optional
+        One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow" or "wrench". By default the
+        ending of the name decides. "json" is WRENCH in one file, "wrench" a directory.
     form : "wide" or "long", optional
-        Default: long for sparse votes, where the format can say so.
-    force : replace a file that is there
+        By default long for sparse votes, if the format supports it.
+    overwrite : bool, default=False
+        Replace an existing file.
 
     Raises
     ------
     VoteFileError
-        If there is such a file already, or it cannot be written.
+        If the file exists already, or cannot be written.
 
     Examples
     --------
@@ -71,66 +77,40 @@ def write_votes(
     chunks = _chunks(votes, ids, gold)
     first = next(chunks, None)
     if first is None:
-        raise VoteFileError(f"{os.fspath(path)}: there are no votes to write")
-    found = (
-        "wrench" if format is None and Path(path).is_dir() else output_format(path, format, WRITABLE, "csv")
-    )
+        raise VoteFileError("There are no votes to write.", path=os.fspath(path))
+    found = "wrench" if format is None and Path(path).is_dir() else output_format(path, format, FORMATS)
     if form not in (None, "wide", "long"):
-        raise OptionError(f"form={told(form)} is unknown; 'wide' or 'long'")
+        raise OptionError(f'`form` must be "wide" or "long"; got {told(form)}.', parameter="form")
     if form == "long" and found in ("npy", "npz", "json", "wrench"):
-        raise OptionError(f"{found} has no long form")
+        raise OptionError(f'`form` must be "wide" for {found} files; got "long".', parameter="form")
     long = form == "long" or (form is None and first.votes.is_sparse)
-    # What the first chunk has, every one has.
-    whole = chain([first], chunks)
+    every = chain([first], chunks)
     if found == "wrench":
-        write_folder(path, whole, force=force)
+        _write_directory(path, every, overwrite=overwrite)
         return
-    with output(path, force=force) as file:
-        layout = Layout(
-            first.votes.names, first.votes.classes, _has_ids(votes, first), first.gold_codes is not None, long
-        )
-        writer: Any
-        if found in ("csv", "tsv"):
-            writer = DelimitedVotesWriter(file, found, layout)
-        elif found == "jsonl":
-            writer = JsonVotesWriter(file, layout)
-        elif found == "json":
-            writer = WrenchWriter(file)
-        elif found in ("npy", "npz"):
-            writer = ArrayVotesWriter(file, found, layout)
-        else:
-            writer = ColumnarVotesWriter(file, found, layout, first)
-        with writer:
-            for chunk in whole:
-                writer.write(chunk)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What a file of votes will hold."""
-
-    names: tuple[str, ...] | None
-    classes: tuple[Any, ...]
-    has_ids: bool
-    has_gold: bool
-    long: bool
-
-
-def _has_ids(votes: Any, first: VoteChunk) -> bool:
-    if isinstance(votes, VoteFile):
-        return votes.item_name is not None
-    return first.ids is not None
+    has_ids = votes.item_name is not None if isinstance(votes, VoteFile) else first.ids is not None
+    layout = _Layout(
+        found, first.votes.names, first.votes.classes, has_ids, first.gold_codes is not None, long
+    )
+    with output(path, overwrite=overwrite) as file, _WRITERS[found](file, layout) as writer:
+        for chunk in every:
+            writer.write(chunk)
 
 
 def _chunks(votes: Any, ids: ArrayLike | None, gold: ArrayLike | None) -> Iterator[VoteChunk]:
     if not isinstance(votes, Votes):
-        if ids is not None or gold is not None:
-            raise OptionError("ids= and gold= belong to Votes; chunks have their own")
+        for name, value in (("ids", ids), ("gold", gold)):
+            if value is not None:
+                raise OptionError(
+                    f"`{name}` is only supported with Votes; chunks have their own.", parameter=name
+                )
         yield from votes
         return
     known = votes.items if ids is None else np.asarray(ids)
     if known is not None and known.shape != (votes.n_items,):
-        raise OptionError(f"ids have the shape {known.shape}; {votes.n_items} are needed")
+        raise OptionError(
+            f"`ids` must have the shape ({votes.n_items},); got {known.shape}.", parameter="ids"
+        )
     yield VoteChunk(votes, known, None if gold is None else _gold_codes(gold, votes))
 
 
@@ -138,11 +118,324 @@ def _gold_codes(gold: ArrayLike, votes: Votes) -> NDArray[Any]:
     labels = list(np.asarray(gold, object))
     position = {label: k for k, label in enumerate(votes.classes)}
     if len(labels) != votes.n_items:
-        raise OptionError(f"{len(labels)} known labels for {votes.n_items} items")
+        raise OptionError(f"`gold` must have {votes.n_items} labels; got {len(labels)}.", parameter="gold")
     codes = []
     for row, label in enumerate(labels):
         unknown = is_null(label) or (label == -1 and -1 not in position)
         if not unknown and label not in position:
-            raise OptionError(f"the known label {told(label)} of row {row} is none of the classes")
+            raise OptionError(
+                f"`gold` must contain classes or None; got {told(label)} (row {row}).", parameter="gold"
+            )
         codes.append(-1 if unknown else position[label])
     return np.array(codes, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What a file of votes will contain."""
+
+    format: str
+    names: tuple[str, ...] | None
+    classes: tuple[Any, ...]
+    has_ids: bool
+    has_gold: bool
+    long: bool
+
+    def require_free(self, names: Iterable[str]) -> None:
+        """Raise VoteFileError if a source has the name of another column."""
+        taken = {name for name, is_there in (("id", self.has_ids), ("gold", self.has_gold)) if is_there}
+        clash = [name for name in names if name in taken]
+        if clash:
+            raise VoteFileError(
+                f"A source is named {told(clash[0])}, like another column; rename it, or write npz or jsonl."
+            )
+
+
+class _Writer:
+    """Write chunks to a file."""
+
+    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
+        self._file, self._layout = file, layout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing: everything is written."""
+
+    def write(self, chunk: VoteChunk) -> None:
+        """Append the items of a chunk."""
+        raise NotImplementedError
+
+
+class _DelimitedWriter(_Writer):
+    """csv and tsv: one row per item or per vote, blank for no vote."""
+
+    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
+        super().__init__(file, layout)
+        self._csv = csv_writer(file, layout.format)
+        self._cells = _cells_of(layout.classes, "")
+        self._started = False
+
+    def write(self, chunk: VoteChunk) -> None:
+        """Append the items of a chunk."""
+        layout = self._layout
+        if not self._started:
+            self._csv.writerow(self._header(chunk))
+            self._started = True
+        if layout.long:
+            self._csv.writerows(_long_rows(chunk, self._cells, layout.has_gold))
+            return
+        table = self._cells[_dense(chunk.votes)].tolist()
+        columns: list[Any] = list(zip(*table, strict=True))
+        if layout.has_ids:
+            columns.insert(0, list_of_ids(chunk.ids))
+        if chunk.gold_codes is not None:
+            columns.append(self._cells[chunk.gold_codes].tolist())
+        self._csv.writerows(zip(*columns, strict=True))
+
+    def _header(self, chunk: VoteChunk) -> list[str]:
+        gold = ["gold"] if self._layout.has_gold else []
+        if self._layout.long:
+            return ["item", "source", "label", *gold]
+        names = list(chunk.votes.source_names)
+        self._layout.require_free(names)
+        return [*(["id"] if self._layout.has_ids else []), *names, *gold]
+
+
+class _JsonWriter(_Writer):
+    """JSON lines: one object per item with its votes in ``"votes"``, or one object per vote."""
+
+    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
+        super().__init__(file, layout)
+        self._text = text_file(file)
+        self._cells = _cells_of(tuple(encode_labels(layout.classes)), None, texts=False)
+
+    def write(self, chunk: VoteChunk) -> None:
+        """Append the items of a chunk."""
+        lines: list[Any]
+        if self._layout.long:
+            keys = ("item", "source", "label", "gold")
+            rows = _long_rows(chunk, self._cells, self._layout.has_gold)
+            lines = [dict(zip(keys, row, strict=False)) for row in rows]
+        else:
+            lines = self._items(chunk)
+        self._text.write("".join([json.dumps(line) + "\n" for line in lines]))
+
+    def _items(self, chunk: VoteChunk) -> list[dict[str, Any]]:
+        names = chunk.votes.names
+        votes = self._cells[_dense(chunk.votes)].tolist()
+        named = votes if names is None else [dict(zip(names, row, strict=True)) for row in votes]
+        lines = [{"votes": row} for row in named]
+        if self._layout.has_ids:
+            lines = [{"id": name} | line for name, line in zip(list_of_ids(chunk.ids), lines, strict=True)]
+        if chunk.gold_codes is not None:
+            gold = self._cells[chunk.gold_codes].tolist()
+            lines = [line | {"gold": label} for line, label in zip(lines, gold, strict=True)]
+        return lines
+
+
+class _WrenchWriter(_Writer):
+    """WRENCH in one file."""
+
+    def __init__(self, file: BinaryIO, layout: _Layout | None = None) -> None:
+        super().__init__(file, layout or _Layout("json", None, (), True, True, False))
+        self._text = text_file(file)
+        self._row = 0
+
+    def __enter__(self) -> Self:
+        self._text.write("{")
+        return self
+
+    def write(self, chunk: VoteChunk) -> None:
+        """Append the items of a chunk."""
+        votes = np.maximum(np.asarray(chunk.votes.to_dense().codes), -1).tolist()
+        n = len(votes)
+        ids = range(self._row, self._row + n) if chunk.ids is None else list_of_ids(chunk.ids)
+        gold = [-1] * n if chunk.gold_codes is None else chunk.gold_codes.tolist()
+        for at, (identity, weak, label) in enumerate(zip(ids, votes, gold, strict=True), self._row):
+            entry = json.dumps({GOLD: label, WEAK: weak, "data": {}})
+            self._text.write(f"{',' * (at > 0)}\n{json.dumps(str(identity))}: {entry}")
+        self._row += n
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            self._text.write("\n}\n")
+
+
+def _write_directory(path: StrPath, chunks: Iterable[VoteChunk], *, overwrite: bool) -> None:
+    """Write a directory of WRENCH: ``label.json`` with the names of classes, and ``train.json``."""
+    directory = os.fspath(path)
+    os.makedirs(directory, exist_ok=True)
+    names = None
+    target = os.path.join(directory, "train.json")
+    with output(target, overwrite=overwrite) as file, _WrenchWriter(file) as writer:
+        for chunk in chunks:
+            if names is None:
+                names = {str(k): label_text(label) for k, label in enumerate(chunk.votes.classes)}
+                with output(os.path.join(directory, "label.json"), overwrite=overwrite) as labels:
+                    text_file(labels).write(json.dumps(names) + "\n")
+            writer.write(chunk)
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+class _ArrayWriter(_Writer):
+    """npy: the codes, reasons as -1. npz: ``L`` with the codes, names, classes, ids and ``Y``.
+
+    Arrays declare their size before they begin, so votes are collected.
+    """
+
+    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
+        super().__init__(file, layout)
+        self._codes: list[Any] = []
+        self._ids: list[Any] = []
+        self._gold: list[NDArray[Any]] = []
+
+    def write(self, chunk: VoteChunk) -> None:
+        """Collect a chunk."""
+        self._codes.append(chunk.votes.codes)
+        if self._layout.has_ids:
+            self._ids += list_of_ids(chunk.ids)
+        if chunk.gold_codes is not None:
+            self._gold.append(chunk.gold_codes)
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            (self._write_npy if self._layout.format == "npy" else self._write_npz)()
+
+    def _write_npy(self) -> None:
+        if isinstance(self._codes[0], csr_array):
+            raise VoteFileError("Sparse votes cannot be written as npy; write npz.")
+        np.lib.format.write_array(self._file, np.maximum(np.concatenate(self._codes), -1), allow_pickle=False)
+
+    def _write_npz(self) -> None:
+        arrays: dict[str, Any] = {MARK: np.array("votes 1")}
+        if isinstance(self._codes[0], csr_array):
+            whole = csr_array(vstack(self._codes, format="csr"))
+            arrays |= {"format": np.array("csr"), "shape": np.array(whole.shape), "data": whole.data}
+            arrays |= {"indices": whole.indices, "indptr": whole.indptr}
+            if self._gold:
+                raise VoteFileError("Gold labels cannot be written to a sparse npz.")
+        else:
+            arrays["L"] = np.concatenate(self._codes)
+        if self._layout.names is not None:
+            arrays["names"] = _text_array(list(self._layout.names), "source")
+        arrays["classes"] = np.array(json.dumps(encode_labels(self._layout.classes)))
+        if self._layout.has_ids:
+            integers = all(type(i) is int and abs(i) < 1 << 62 for i in self._ids)
+            arrays["ids"] = np.array(self._ids, np.int64) if integers else _text_array(self._ids, "item")
+        if self._gold:
+            arrays["Y"] = np.concatenate(self._gold)
+        np.savez_compressed(self._file, **arrays)
+
+
+def _text_array(values: list[Any], what: str) -> NDArray[Any]:
+    texts = [str(value) for value in values]
+    longest = max(map(len, texts), default=0)
+    if any(text.endswith("\0") for text in texts):
+        raise VoteFileError(f"npz cannot store a name that ends with a NUL character (of an {what}).")
+    if longest * len(texts) > 1 << 28:
+        raise VoteFileError(
+            f"npz cannot store a name of {longest:,} characters (of an {what}); write parquet."
+        )
+    return np.array(texts, f"U{max(1, longest)}")
+
+
+# ---------------------------------------------------------------------- columns
+
+
+class _ColumnarWriter(_Writer):
+    """parquet and arrow. Wide: one column per source, null for no vote. Long: item, source, label."""
+
+    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
+        super().__init__(file, layout)
+        self._pyarrow = need_pyarrow(f"Writing {layout.format}")
+        self._labels = LabelColumns(layout.classes)
+        self._out: ColumnarFile | None = None
+
+    def write(self, chunk: VoteChunk) -> None:
+        """Append the items of a chunk."""
+        layout = self._layout
+        columns = self._long(chunk) if layout.long else self._wide(chunk)
+        if self._out is None:
+            fields = [self._pyarrow.field(name, column.type) for name, column in columns.items()]
+            meta = {
+                "classes": encode_labels(layout.classes),
+                "form": "long" if layout.long else "wide",
+                "item": "id" if layout.has_ids else None,
+                "gold": "gold" if layout.has_gold else None,
+            }
+            schema = self._pyarrow.schema(fields, metadata={META: json.dumps(meta).encode()})
+            self._out = ColumnarFile(self._file, layout.format, schema)
+        self._out.write([columns[field.name].cast(field.type) for field in self._out.schema])
+
+    def _wide(self, chunk: VoteChunk) -> dict[str, Any]:
+        self._layout.require_free(chunk.votes.source_names)
+        columns: dict[str, Any] = {}
+        if self._layout.has_ids:
+            columns["id"] = id_column(chunk.ids)
+        codes = np.asarray(chunk.votes.to_dense().codes)
+        for j, name in enumerate(chunk.votes.source_names):
+            columns[name] = self._labels.column(codes[:, j])
+        if chunk.gold_codes is not None:
+            columns["gold"] = self._labels.column(chunk.gold_codes)
+        return columns
+
+    def _long(self, chunk: VoteChunk) -> dict[str, Any]:
+        cells = _cells_of(self._layout.classes, None, texts=False)
+        rows = _long_rows(chunk, cells, self._layout.has_gold)
+        names = ("item", "source", "label", "gold")[: 4 if self._layout.has_gold else 3]
+        return {name: self._pyarrow.array([row[j] for row in rows]) for j, name in enumerate(names)}
+
+    def __exit__(self, *error: object) -> None:
+        if self._out is not None:
+            self._out.close()
+
+
+_WRITERS: dict[str, type[_Writer]] = {
+    "csv": _DelimitedWriter, "tsv": _DelimitedWriter, "jsonl": _JsonWriter, "json": _WrenchWriter,
+    "npy": _ArrayWriter, "npz": _ArrayWriter, "parquet": _ColumnarWriter, "arrow": _ColumnarWriter,
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------------- cells
+
+
+def _cells_of(classes: tuple[Label, ...], nothing: Any, *, texts: bool = True) -> NDArray[Any]:
+    """Return what to write for each code: classes from the front, reasons and "nothing" from the back."""
+    labels: list[Any] = [label_text(label) for label in classes] if texts else list(classes)
+    reasons = [f"!{reason}" for reason in reversed(REASONS[1:])]
+    cells = np.empty(len(labels) + len(REASONS), object)
+    cells[:] = [*labels, *reasons, nothing]
+    return cells
+
+
+def _long_rows(chunk: VoteChunk, cells: NDArray[Any], has_gold: bool) -> list[tuple[Any, ...]]:
+    """Return (item, source, label) for every vote, with the gold label if asked for."""
+    codes = chunk.votes.codes
+    if isinstance(codes, csr_array):
+        rows, columns, entries = rows_of_entries(codes), codes.indices, codes.data.astype(np.int64)
+        entries = np.where(entries > 0, entries - 1, entries)
+    else:
+        rows, columns = np.nonzero(codes != -1)
+        entries = codes[rows, columns]
+    ids = list_of_ids(chunk.ids) if chunk.ids is not None else list(range(chunk.votes.n_items))
+    names = chunk.votes.source_names
+    labels = cells[entries].tolist()
+    at = rows.tolist()
+    triples = [(ids[i], names[j], label) for i, j, label in zip(at, columns.tolist(), labels, strict=True)]
+    if not has_gold or chunk.gold_codes is None:
+        return triples
+    gold = cells[chunk.gold_codes].tolist()
+    return [(*triple, gold[i]) for triple, i in zip(triples, at, strict=True)]
+
+
+def _dense(votes: Votes) -> NDArray[Any]:
+    if votes.is_sparse and votes.n_items * votes.n_sources > 1 << 28:
+        raise OptionError(
+            f"The wide form of {votes.n_items:,} items x {votes.n_sources:,} sources is too large.",
+            hints=[Hint("form", "to write one row per vote", "long")],
+        )
+    return np.asarray(votes.to_dense().codes)

@@ -1,7 +1,6 @@
-"""Plain states to files and back. Nothing here knows what a model is, and nothing is pickled."""
+"""Plain states in files. Nothing here depends on what a model is, and nothing is pickled."""
 
-from flyingsquid.io.files import read_state, write_state
-from flyingsquid.io.labels import decode_labels, encode_labels
-from flyingsquid.io.state import Json, State
+from flyingsquid.io.files import read_state, replacing, write_state
+from flyingsquid.io.state import Json, State, decode_labels, encode_labels
 
-__all__ = ["Json", "State", "decode_labels", "encode_labels", "read_state", "write_state"]
+__all__ = ["Json", "State", "decode_labels", "encode_labels", "read_state", "replacing", "write_state"]

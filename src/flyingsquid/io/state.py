@@ -1,18 +1,25 @@
-"""A plain state: arrays and JSON. What a model file holds, and what it refuses."""
+"""Plain states of values, arrays and JSON, and their header in a file.
+
+A file can store a :class:`State` only if reading gives back exactly the same types and values; everything
+else is rejected before anything is written.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
+from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError
 
 Json: TypeAlias = Any
@@ -25,32 +32,42 @@ DTYPES = {
         "float16", "float32", "float64",
     )
 }  # fmt: skip
-"""Every type of array that a file may hold, with its name there. No objects, no texts."""
+"""Every type of array that a file may contain, with its name there. No objects, no strings."""
 
 MAX_DEPTH = 64
 MAX_DIMENSIONS = 32  # the most that every supported NumPy has
 # Far above any label or count; below the length at which Python refuses to read a number.
 MAX_INT_BITS = 1024
+FORMAT = "flyingsquid state"
+FORMAT_VERSION = 1
+# Names of 100,000 sources fit; hostile JSON takes about 40 times its size in memory, 300 MB here.
+MAX_HEADER = 1 << 23
+Scalar: TypeAlias = str | int | bool | float
+
+_BY_NAME = {name: dtype for dtype, name in DTYPES.items()}
+_KEYS = {"format", "format_version", "flyingsquid_version", "kind", "meta", "arrays"}
+_ARRAY_KEYS = {"name", "dtype", "shape", "bytes"}
+_MAX_BYTES = 2**63 - 1
+_VERSION_TEXT = re.compile(r"[0-9A-Za-z.+!-]{1,40}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """What is left of a value when its class is taken away.
+    """The content of a value without its class.
 
-    :func:`~flyingsquid.io.write_state` checks it: a state that cannot be read back exactly is
-    refused there.
+    :func:`~flyingsquid.io.write_state` checks it, and rejects a state that could not be read back exactly.
 
     Attributes
     ----------
     kind : str
-        What the state describes, such as ``"Moments"``. Identifiers, joined by dots.
+        The class of the value, such as ``"Moments"``. Identifiers, joined by dots.
     meta : dict of JSON values
         str, int, bool, None, finite float, lists of these and dicts of these by str. Files sort
         the keys of a dict, so an order that matters goes into a list.
     arrays : dict of arrays of any shape
-        Booleans, integers of 8 to 64 bits, floats of 16 to 64 bits. Texts go into ``meta``.
+        Booleans, integers of 8 to 64 bits, floats of 16 to 64 bits. Strings go into ``meta``.
         Names are identifiers, joined by dots: ``"moments.pair_counts"``.
     """
 
@@ -60,64 +77,65 @@ class State:
 
 
 def check_state(state: State) -> None:
-    """Refuse what a file could not give back exactly."""
-    check_name(state.kind, "kind")
+    """Raise ModelFileError if a file could not give this state back exactly."""
+    check_name(state.kind, "`kind`")
     check_meta(state.meta)
     if type(state.arrays) is not dict:
-        raise ModelFileError(f"arrays is {type(state.arrays).__name__}; a dict of arrays is needed")
+        raise ModelFileError(f"`arrays` must be a dict of arrays; got {type(state.arrays).__name__}.")
     for name, array in state.arrays.items():
-        check_name(name, "the name of an array")
+        check_name(name, "The name of an array")
         _check_array(name, array)
 
 
 def check_name(name: object, what: str) -> None:
-    """Refuse a name that is not identifiers joined by dots: it becomes part of an entry's name."""
+    """Require identifiers joined by dots, because the name becomes part of an entry's name."""
     if type(name) is not str or len(name) > _MAX_NAME or not _NAME.fullmatch(name):
         raise ModelFileError(
-            f"{what} is {reprlib.repr(name)}; use ASCII letters, digits and underscores, in parts "
-            f"joined by dots, at most {_MAX_NAME} characters"
+            f"{what} must be ASCII identifiers joined by dots, at most {_MAX_NAME} characters; got "
+            f"{reprlib.repr(name)}."
         )
 
 
 def check_meta(meta: object) -> None:
-    """Refuse what JSON would not give back with the same types and values."""
+    """Raise ModelFileError if JSON would not give back the same types and values."""
     if type(meta) is not dict:
-        raise ModelFileError(f"meta is {type(meta).__name__}; a dict of JSON values is needed")
+        raise ModelFileError(f"`meta` must be a dict of JSON values; got {type(meta).__name__}.")
     problem = _problem(meta, MAX_DEPTH)
     if problem:
-        raise ModelFileError(f"meta{problem}")
+        raise ModelFileError(f"`meta{problem}.")
 
 
 def check_bits(name: str, array: NDArray[Any]) -> None:
-    """Refuse booleans whose byte is neither 0 nor 1: operations on them are undefined."""
+    """Require that the bytes of booleans are 0 or 1; operations on others are undefined."""
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
-        raise ModelFileError(f"array {told(name)} holds booleans that are neither 0 nor 1")
+        raise ModelFileError(f"Array {told(name)} contains booleans that are neither 0 nor 1.")
 
 
 def _check_array(name: str, array: object) -> None:
     # A subclass carries more than its bytes, such as a mask.
     if type(array) is not np.ndarray:
-        raise ModelFileError(f"array {told(name)} is {type(array).__name__}; pass it through numpy.array")
+        raise ModelFileError(f"Array {told(name)} must be a numpy.ndarray; got {type(array).__name__}.")
     if array.dtype.kind not in "biuf" or array.dtype.newbyteorder("<") not in DTYPES:
         raise ModelFileError(
-            f"array {told(name)} has type {array.dtype}; a file holds {', '.join(DTYPES.values())}. "
-            "Texts go into meta"
+            f"Array {told(name)} must have one of the types {', '.join(DTYPES.values())}; got {array.dtype}."
         )
     if array.ndim > MAX_DIMENSIONS:
-        raise ModelFileError(f"array {told(name)} has {array.ndim} dimensions; at most {MAX_DIMENSIONS}")
+        raise ModelFileError(
+            f"Array {told(name)} must have at most {MAX_DIMENSIONS} dimensions; got {array.ndim}."
+        )
     check_bits(name, array)
 
 
 def _problem(value: object, levels: int) -> str:
-    """What is wrong and where, as ``['key'][3] is ...``; empty if nothing is."""
+    """Describe what is wrong and where, as ``['key'][3]` must ...``; empty if nothing is."""
     if type(value) is not dict and type(value) is not list:
         return _scalar_problem(value)
     if not levels:
-        return f" is nested deeper than {MAX_DEPTH} levels"
+        return f"` must be nested at most {MAX_DEPTH} levels deep"
     pairs: Iterable[tuple[Any, object]] = value.items() if type(value) is dict else enumerate(value)
     for key, item in pairs:
         if type(value) is dict and (type(key) is not str or not _is_encodable(key)):
-            return f" has the key {reprlib.repr(key)}; keys are texts that UTF-8 can encode"
+            return f"` must have str keys that UTF-8 can encode; got {reprlib.repr(key)}"
         if problem := _problem(item, levels - 1):
             return f"[{reprlib.repr(key)}]{problem}"
     return ""
@@ -129,14 +147,14 @@ def _scalar_problem(value: object) -> str:
         return ""
     if type(value) is int:
         too_long = value.bit_length() > MAX_INT_BITS
-        return f" is an integer of {value.bit_length()} bits; at most {MAX_INT_BITS}" if too_long else ""
+        return f"` must have at most {MAX_INT_BITS} bits; got {value.bit_length()} bits" if too_long else ""
     if type(value) is float:
-        return "" if math.isfinite(value) else f" is {value}, which JSON does not have; use an array or None"
+        return "" if math.isfinite(value) else f"` must be finite; got {value}"
     if type(value) is str:
-        return "" if _is_encodable(value) else f" is {reprlib.repr(value)}, which UTF-8 cannot encode"
+        return "" if _is_encodable(value) else f"` must be encodable as UTF-8; got {reprlib.repr(value)}"
     return (
-        f" is {reprlib.repr(value)} of type {type(value).__name__}; use str, int, bool, None, float, "
-        "list or dict"
+        f"` must be a str, int, bool, None, float, list or dict; got {reprlib.repr(value)} of type "
+        f"{type(value).__name__}"
     )
 
 
@@ -146,3 +164,197 @@ def _is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+# ---------------------------------------------------------------------- class labels
+
+
+def encode_labels(labels: tuple[Any, ...]) -> list[Scalar]:
+    """Return class labels as a list that JSON gives back with the same types.
+
+    JSON keeps ``true``, ``1``, ``1.0`` and ``"1"`` apart. NumPy scalars become the equal Python values.
+
+    Examples
+    --------
+    >>> encode_labels(("ham", 1, 1.0, True))
+    ['ham', 1, 1.0, True]
+    """
+    plain = (label.item() if isinstance(label, np.generic) else label for label in labels)
+    return [_check_label(label, at) for at, label in enumerate(plain)]
+
+
+def decode_labels(values: Any) -> tuple[Scalar, ...]:
+    """Return the labels that :func:`encode_labels` was given.
+
+    >>> decode_labels(["ham", 1, 1.0, True])
+    ('ham', 1, 1.0, True)
+    """
+    if type(values) is not list:
+        raise ModelFileError(f"Class labels must be a list; got {reprlib.repr(values)}.")
+    return tuple(_check_label(value, at) for at, value in enumerate(values))
+
+
+def _check_label(label: Any, at: int) -> Scalar:
+    # Exact types: an enumeration is an int or a str too, and would come back as a bare one.
+    kept = type(label) in (str, int, bool) or (type(label) is float and math.isfinite(label))
+    if not kept:
+        raise ModelFileError(
+            f"Class labels in a file must be str, int, bool or finite float; class {at} is "
+            f"{reprlib.repr(label)} of type {type(label).__name__}."
+        )
+    return label
+
+
+# ---------------------------------------------------------------------- header.json
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Name, type and shape of an array, before any of its bytes are read."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def entry(self) -> str:
+        """Name of its entry in the archive."""
+        return f"arrays/{self.name}"
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A state without the bytes of its arrays. Arrays are sorted by name."""
+
+    kind: str
+    meta: dict[str, Json]
+    arrays: tuple[ArraySpec, ...]
+
+
+def header_of(state: State) -> Header:
+    """Return the header of a checked state."""
+    specs = (ArraySpec(name, a.dtype.newbyteorder("<"), a.shape) for name, a in state.arrays.items())
+    return Header(state.kind, state.meta, tuple(sorted(specs, key=lambda spec: spec.name)))
+
+
+def encode_header(header: Header) -> bytes:
+    """Return the bytes of ``header.json``."""
+    data = _dump({
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "flyingsquid_version": __version__,
+        "kind": header.kind,
+        "meta": header.meta,
+        "arrays": [
+            {"name": s.name, "dtype": DTYPES[s.dtype], "shape": list(s.shape), "bytes": s.nbytes}
+            for s in header.arrays
+        ],
+    })  # fmt: skip
+    if len(data) > MAX_HEADER:
+        raise ModelFileError(
+            f"`meta` and the names of arrays must take at most {MAX_HEADER:,} bytes; they take "
+            f"{len(data):,}. Store numbers in arrays."
+        )
+    return data
+
+
+def decode_header(data: bytes) -> Header:
+    """Read ``header.json``."""
+    fields = _parse(data)
+    _check_version(fields)
+    if set(fields) != _KEYS:
+        raise ModelFileError(f"The header is damaged: its fields are {reprlib.repr(sorted(fields))}.")
+    check_name(fields["kind"], "`kind`")
+    check_meta(fields["meta"])
+    arrays = tuple(_decode_spec(spec) for spec in _typed(fields["arrays"], list, "arrays"))
+    names = [spec.name for spec in arrays]
+    if any(a >= b for a, b in pairwise(names)):
+        raise ModelFileError("The header is damaged: its arrays are repeated or out of order.")
+    # There is one way to write a header, so repeated keys, stray spaces and other spellings are damage.
+    if _dump(fields) != data:
+        raise ModelFileError("The header is damaged: FlyingSquid would write it differently.")
+    return Header(fields["kind"], fields["meta"], arrays)
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(data.decode(), parse_constant=_refuse_constant, parse_int=_parse_int)
+    except RecursionError as error:
+        raise ModelFileError("The header is damaged: it is nested too deeply.") from error
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(f"The header is damaged: it is not JSON ({error}).") from error
+    if type(fields) is not dict or fields.get("format") != FORMAT:
+        raise ModelFileError("This is not a FlyingSquid file: its header does not say so.")
+    return fields
+
+
+def _check_version(fields: dict[str, Any]) -> None:
+    version, writer = fields.get("format_version"), fields.get("flyingsquid_version")
+    if type(writer) is not str or not _VERSION_TEXT.fullmatch(writer):
+        raise ModelFileError(f"The header is damaged: flyingsquid_version is {reprlib.repr(writer)}.")
+    if type(version) is not int or version < 1:
+        raise ModelFileError(f"The header is damaged: format_version is {reprlib.repr(version)}.")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"The file has format version {reprlib.repr(version)}, written by FlyingSquid {writer}; "
+            f"FlyingSquid {__version__} reads versions up to {FORMAT_VERSION}. Upgrade flyingsquid to read "
+            "it."
+        )
+
+
+def _decode_spec(fields: Any) -> ArraySpec:
+    fields = _typed(fields, dict, "an array")
+    if set(fields) != _ARRAY_KEYS:
+        raise ModelFileError(
+            f"The header is damaged: an array has the fields {reprlib.repr(sorted(fields))}."
+        )
+    name, dtype, shape = fields["name"], fields["dtype"], _typed(fields["shape"], list, "shape")
+    check_name(name, "The name of an array")
+    if type(dtype) is not str or dtype not in _BY_NAME:
+        raise ModelFileError(f"The header is damaged: array {told(name)} has the type {reprlib.repr(dtype)}.")
+    if len(shape) > MAX_DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
+        raise ModelFileError(
+            f"The header is damaged: array {told(name)} has the shape {reprlib.repr(shape)}."
+        )
+    spec = ArraySpec(name, _BY_NAME[dtype], tuple(shape))
+    # An array without elements still has strides, which must not overflow.
+    if math.prod(n for n in shape if n) * spec.dtype.itemsize > _MAX_BYTES:
+        raise ModelFileError(
+            f"The header is damaged: array {told(name)} has the shape {reprlib.repr(shape)}."
+        )
+    if type(fields["bytes"]) is not int or fields["bytes"] != spec.nbytes:
+        raise ModelFileError(
+            f"The header is damaged: array {told(name)} declares {reprlib.repr(fields['bytes'])} bytes; its "
+            f"shape and type take {spec.nbytes:,}."
+        )
+    return spec
+
+
+def _typed(value: Any, kind: type, what: str) -> Any:
+    if type(value) is not kind:
+        raise ModelFileError(
+            f"The header is damaged: {what} must be a {kind.__name__}; got {reprlib.repr(value)}."
+        )
+    return value
+
+
+def _dump(fields: dict[str, Any]) -> bytes:
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return text.encode()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ModelFileError(f"The header is damaged: {name} is not JSON.")
+
+
+def _parse_int(digits: str) -> int:
+    # Parsing an integer takes time quadratic in its digits, so the length is checked first.
+    if len(digits) > MAX_INT_BITS:
+        raise ModelFileError(f"The header is damaged: it contains a number of {len(digits):,} digits.")
+    return int(digits)

@@ -210,19 +210,19 @@ def _call_once(function: LabelingFunction, data: Any, watch: Watch) -> Column:
         return column_of_column(returned, n_items, watch.bad_value)
     except LabelingError as error:
         if watch.raises:
-            raise LabelingError(_located(watch, str(error))) from error.__cause__
+            raise _with_function(error, watch) from error.__cause__
         watch.call_failed(0, error, n_items)
     except Exception as error:
         watch.call_failed(0, error, n_items)
     return column_of_calls([FAILURE] * n_items, watch.bad_value)
 
 
-def _located(watch: Watch, message: str) -> str:
-    named = f"function {told(watch.name)}"
-    if named in message:
-        return message
-    located = f"{named} {message}" if message.startswith("returned") else f"{named}: {message}"
-    return f"{located} (rows counted from row {watch.first_row})" if watch.first_row else located
+def _with_function(error: LabelingError, watch: Watch) -> LabelingError:
+    """Add the name of the function to an error that does not have it yet."""
+    if error.function is not None:
+        return error
+    counted = f" (rows counted from row {watch.first_row})" if watch.first_row else ""
+    return LabelingError(f"function {told(watch.name)}: {error.message}{counted}", function=watch.name)
 
 
 def _mixed_in(name: str, first_row: int) -> Any:

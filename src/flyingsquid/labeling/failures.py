@@ -94,7 +94,8 @@ class Watch:
             where = f"row {row}" if count == 1 else f"rows {row} to {row + count - 1}"
             raise LabelingError(
                 f"{where}, function {told(self.name)}: {summary}. Mend the function, or pass "
-                "on_error='abstain' to count such rows as missing votes"
+                "on_error='abstain' to count such rows as missing votes",
+                function=self.name,
             ) from error
         self._note(row, summary, lambda: _trace_of(error), count)
 
@@ -102,7 +103,7 @@ class Watch:
         """The function returned what is no vote on item ``at`` of the chunk."""
         row = self.first_row + at
         if self.raises:
-            raise LabelingError(f"row {row}, function {told(self.name)} {what}")
+            raise LabelingError(f"row {row}, function {told(self.name)} {what}", function=self.name)
         self._note(row, what, lambda: f"row {row}, function {self.name!r} {what}\n")
 
     def _note(self, row: int, error: str, trace: Callable[[], str], count: int = 1) -> None:

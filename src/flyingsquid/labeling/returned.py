@@ -75,7 +75,7 @@ def column_of_column(returned: Any, n_items: int, on_bad: OnBad) -> Column:
     if kind == "f":
         return _of_floats(array, on_bad)
     if kind not in "OUT":
-        raise LabelingError(f"returned a column of type {array.dtype}; {ADVICE}")
+        raise LabelingError(f"the returned column must not have type {array.dtype}; {ADVICE}")
     objects = array.tolist()
     kinds = set(map(type, objects))
     if not kinds <= _PLAIN:
@@ -164,13 +164,16 @@ def _plain_of_column(value: Any, at: int, on_bad: OnBad) -> Any:
 
 def _read_column(returned: Any, n_items: int) -> NDArray[Any]:
     if returned is None or isinstance(returned, (str, bytes, int, float)):
-        raise LabelingError(f"returned {told(returned)}; a vectorised function returns one value a row")
+        raise LabelingError(f"a vectorized function must return one value per row; got {told(returned)}")
     try:
         array = as_column(returned if hasattr(returned, "__len__") else list(returned), "returned values")
     except (VotesError, TypeError) as error:
-        raise LabelingError(f"returned no column: {error}") from error
+        raise LabelingError(f"a vectorized function must return a column: {error}") from error
     if len(array) != n_items:
-        raise LabelingError(f"returned {len(array):,} values for {n_items:,} rows; one a row is needed")
+        raise LabelingError(
+            f"a vectorized function must return one value per row; got {len(array):,} values for {n_items:,} "
+            "rows"
+        )
     return array
 
 

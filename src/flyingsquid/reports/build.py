@@ -11,7 +11,7 @@ import numpy as np
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
-from flyingsquid.io.atomic import replacing
+from flyingsquid.io import replacing
 from flyingsquid.reports.page import page
 from flyingsquid.reports.sections.agreement import agreement_section
 from flyingsquid.reports.sections.comparison import comparison_section

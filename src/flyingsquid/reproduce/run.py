@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError, SourceWarning
-from flyingsquid.io.atomic import replacing
+from flyingsquid.io import replacing
 from flyingsquid.reproduce.artifact import Artifact, Outcome, Setting
 from flyingsquid.reproduce.picture import can_draw, svg_of
 from flyingsquid.reproduce.real_sets import available

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flyingsquid.analysis.findings import Findings, Ranked
-from flyingsquid.analysis.words import say
+from flyingsquid.analysis.words import sentences_about
 from flyingsquid.reports.escape import plain, safe
 from flyingsquid.reports.page import Section
 from flyingsquid.reports.study import Study
@@ -15,9 +15,9 @@ _ALERT = ' class="alert"'
 
 def summary_section(study: Study) -> Section:
     """Words first, then tiles."""
-    words = _words(study)
-    lead = f'<p class="lead">{safe(words[0], 1_000)}</p>' if words else ""
-    rest = "".join(f"<li{_ALERT * _is_alarming(text)}>{safe(text, 1_200)}</li>" for text in words[1:])
+    first, *others = sentences_about(_with_short_names(study.found))
+    lead = f'<p class="lead">{safe(first.text, 1_000)}</p>'
+    rest = "".join(f"<li{_ALERT * each.is_alert}>{safe(each.text, 1_200)}</li>" for each in others)
     listed = f'<ul class="words">{rest}</ul>' if rest else ""
     failed = ""
     if study.failure:
@@ -26,14 +26,6 @@ def summary_section(study: Study) -> Section:
             f"{safe(study.failure, 1_000)}</p>"
         )
     return Section("summary", "Summary", lead + failed + listed + _tiles(study))
-
-
-def _words(study: Study) -> list[str]:
-    return say(_with_short_names(study.found))
-
-
-def _is_alarming(text: str) -> bool:
-    return text.endswith("worse than chance.") and not text.startswith("No source")
 
 
 def _with_short_names(found: Findings) -> Findings:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.analysis import compare_with_majority
-from flyingsquid.models.labelling import Labeller, clip_length, clips, with_silent
+from flyingsquid.cli.labeling import Labeler, clip_length, clips, with_all_sources
 
 
 def flat(comparison) -> list[float]:
@@ -33,19 +33,19 @@ def sample():
 def test_parts_add_up(sample, cuts, known):
     model = fs.LabelModel().fit(sample.votes)
     gold = np.where(np.random.default_rng(1).random(6_000) < known, sample.y, -1) if known else None
-    labeller, parts = Labeller(model), []
+    labeler, parts = Labeler(model), []
     ends = [0, *sorted(cuts), 6_000]
     for start, stop in pairwise(ends):
         if stop > start:
             part = None if gold is None else gold[start:stop]
-            parts.append(labeller.label(sample.votes[start:stop], part))
+            parts.append(labeler.label(sample.votes[start:stop], part))
     codes = np.concatenate([part.codes for part in parts])
     np.testing.assert_array_equal(codes, model.predict(sample.votes))
     probabilities = np.concatenate([part.probabilities for part in parts])
     np.testing.assert_allclose(probabilities, model.predict_proba(sample.votes), atol=1e-14)
-    np.testing.assert_array_equal(labeller.counts, [*np.bincount(codes, minlength=2), 0])
+    np.testing.assert_array_equal(labeler.counts, [*np.bincount(codes, minlength=2), 0])
     whole = compare_with_majority(model, sample.votes, gold)
-    assert flat(labeller.comparison()) == pytest.approx(flat(whole), rel=1e-9, abs=1e-12)
+    assert flat(labeler.comparison.result()) == pytest.approx(flat(whole), rel=1e-9, abs=1e-12)
 
 
 def test_sparse_votes_and_many_classes():
@@ -55,21 +55,21 @@ def test_sparse_votes_and_many_classes():
     rows, columns = np.nonzero(rng.random((900, 6)) < 0.6)
     votes = fs.Votes.from_long(rows, [f"w{j}" for j in columns], codes[rows, columns])
     model = fs.LabelModel().fit(votes)
-    labelled = Labeller(model).label(votes)
-    np.testing.assert_array_equal(np.asarray(votes.classes)[labelled.codes], model.predict(votes))
-    np.testing.assert_array_equal(labelled.cast, (votes.to_dense().codes >= 0).sum(axis=1))
+    labeled = Labeler(model).label(votes)
+    np.testing.assert_array_equal(np.asarray(votes.classes)[labeled.codes], model.predict(votes))
+    np.testing.assert_array_equal(labeled.n_votes, (votes.to_dense().codes >= 0).sum(axis=1))
 
 
 @pytest.mark.parametrize("tie_break", ["first", "abstain", "random"])
 def test_ties(sample, tie_break):
     model = fs.MajorityVote().fit(sample.votes)
     rng = np.random.default_rng(0)
-    labelled = Labeller(model, tie_break=tie_break, rng=rng).label(sample.votes)
+    labeled = Labeler(model, tie_break=tie_break, rng=rng).label(sample.votes)
     wanted = model.predict(sample.votes, tie_break, np.random.default_rng(0))
     if tie_break == "random":  # drawn for each item, not for each pattern of votes
-        tied = np.isclose(labelled.probabilities[:, 0], 0.5)
-        assert 0.4 < labelled.codes[tied].mean() < 0.6
-    np.testing.assert_array_equal(labelled.codes, wanted)
+        tied = np.isclose(labeled.probabilities[:, 0], 0.5)
+        assert 0.4 < labeled.codes[tied].mean() < 0.6
+    np.testing.assert_array_equal(labeled.codes, wanted)
 
 
 @given(st.integers(1, 30), st.integers(2, 7), st.integers(1, 4))
@@ -93,7 +93,7 @@ def test_clip_length():
 
 def test_sources_that_are_not_mentioned_do_not_vote():
     votes = fs.Votes.from_long(["a", "a", "b"], ["ann", "bob", "bob"], [1, 0, 1])
-    wider = with_silent(votes, ("bob", "cem", "ann"))
+    wider = with_all_sources(votes, ("bob", "cem", "ann"))
     np.testing.assert_array_equal(wider.to_dense().codes, [[0, -1, 1], [1, -1, -1]])
-    assert with_silent(votes, ("bob", "cem")) is votes
-    assert with_silent(votes.to_dense(), ("bob", "cem", "ann")).names == ("ann", "bob")
+    assert with_all_sources(votes, ("bob", "cem")) is votes
+    assert with_all_sources(votes.to_dense(), ("bob", "cem", "ann")).names == ("ann", "bob")

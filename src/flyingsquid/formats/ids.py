@@ -1,41 +1,55 @@
-"""Are all identifiers different? By hashes, so that many millions take little memory."""
+"""Item identifiers: every item has one, and no two are equal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.streams import temporary
+from flyingsquid.exceptions import Hint, VoteFileError
+from flyingsquid.formats.inputs import temporary_file
 
+# Hashes that are sorted at a time: 32 MB.
 _BUCKET = 1 << 22
-"""Hashes that are sorted at a time: 32 MB."""
+_NO_ITEM = Hint("item", "if no column identifies the items", False)
+
+
+def require_ids(ids: Sequence[Any], first_row: int) -> None:
+    """Raise VoteFileError if an item has no identifier."""
+    if set(map(type, ids)) <= {str, int} and "" not in ids:
+        return
+    for row, value in enumerate(ids, first_row):
+        if value is None or value == "" or isinstance(value, (list, dict, float)):
+            raise missing_id_error(row)
+
+
+def missing_id_error(row: int) -> VoteFileError:
+    """Return the error for a row without an identifier."""
+    return VoteFileError(f"Row {row} has no item identifier.", hints=[_NO_ITEM])
 
 
 class DistinctIds:
     """Collect identifiers, then require that they differ.
 
-    Integers that increase cost nothing. Otherwise a hash of 8 bytes an identifier is kept, in a temporary
-    file where they are many; equal hashes are looked at once more.
+    Increasing integers cost nothing. Of others a hash of 8 bytes is kept, in a temporary file if they are
+    many; identifiers with equal hashes are compared.
     """
 
     def __init__(self) -> None:
         self._last: int | None = None
         self._increasing = True
         self._n = 0
-        self._held = temporary(1 << 25)
-        self._file = self._held.file
+        self._file = temporary_file(self, 1 << 25)
 
     def add(self, ids: Any) -> None:
-        """Take in a list, an array, or an array of pyarrow."""
+        """Add a list, a NumPy array or a pyarrow array."""
         n = len(ids)
         if not n:
             return
-        numbers = _as_numbers(ids)
+        numbers = _as_integers(ids)
         if numbers is None:
             values = ids.to_pylist() if hasattr(ids, "to_pylist") else ids
             numbers = np.fromiter(map(hash, values), np.int64, n)
@@ -48,31 +62,31 @@ class DistinctIds:
         self._file.write(numbers.astype(np.int64, copy=False).tobytes())
 
     def require_distinct(self, again: Callable[[], Iterable[Any]]) -> None:
-        """Refuse identifiers that occur twice; ``again`` gives them all once more, in blocks."""
+        """Raise VoteFileError for a repeated identifier; ``again`` yields all of them again, in blocks."""
         if self._increasing or self._n < 2:
             return
-        doubtful: set[int] = set()
+        suspects: set[int] = set()
         for bucket in self._buckets():
             bucket.sort()
-            doubtful.update(bucket[1:][bucket[1:] == bucket[:-1]][:1000].tolist())
-        if not doubtful:
+            suspects.update(bucket[1:][bucket[1:] == bucket[:-1]][:1000].tolist())
+        if not suspects:
             return
         seen: set[Any] = set()
         row = 0
         for block in again():
             for value in block.to_pylist() if hasattr(block, "to_pylist") else block:
                 plain = value.item() if isinstance(value, np.generic) else value
-                if hash(plain) in doubtful or plain in doubtful:
+                if hash(plain) in suspects or plain in suspects:
                     if plain in seen:
                         raise VoteFileError(
-                            f"row {row}: the item {told(plain)} occurs a second time; identifiers must "
-                            "differ (item=False, --no-item, if they are none)"
+                            f"Item identifiers must be unique; {told(plain)} occurs again on row {row}.",
+                            hints=[_NO_ITEM],
                         )
                     seen.add(plain)
                 row += 1
 
     def _buckets(self) -> Iterator[NDArray[np.int64]]:
-        """The hashes in parts that can be sorted alone."""
+        """Yield the hashes in parts that can be sorted separately."""
         count = np.uint64(-(-self._n // _BUCKET))
         for part in range(int(count)):
             self._file.seek(0)
@@ -80,15 +94,15 @@ class DistinctIds:
             while data := self._file.read(8 * _BUCKET):
                 hashes = np.frombuffer(data, np.int64)
                 if count > 1:
-                    # Fibonacci hashing spreads numbers that count up as well.
+                    # Fibonacci hashing, because consecutive integers must be spread as well.
                     mixed = (hashes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
                     hashes = hashes[mixed % count == part]
                 found.append(hashes)
             yield np.concatenate(found)
 
 
-def _as_numbers(ids: Any) -> NDArray[Any] | None:
-    """Integer identifiers as an array; None if they are something else."""
+def _as_integers(ids: Any) -> NDArray[Any] | None:
+    """Return integer identifiers as an array; None if they are something else."""
     if isinstance(ids, list):
         return None
     if hasattr(ids, "to_pylist"):

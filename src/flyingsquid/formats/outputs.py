@@ -1,0 +1,153 @@
+"""Write files atomically, compressed as their name says."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import gzip
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from flyingsquid.exceptions import Hint, VoteFileError
+from flyingsquid.formats.inputs import (
+    BLOCK,
+    StrPath,
+    check_format,
+    compression_of_name,
+    format_of_name,
+    located,
+    need_pyarrow,
+)
+from flyingsquid.io import replacing
+
+BINARY = ("npy", "npz", "parquet", "arrow")
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+
+@contextlib.contextmanager
+def output(path: StrPath, *, overwrite: bool) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears at ``path`` only if the block succeeds. ``-`` is standard output.
+
+    Standard output, devices and pipes receive everything at the end, and nothing if the block fails.
+    """
+    shown = os.fspath(path)
+    with located("standard output" if shown == "-" else shown), contextlib.ExitStack() as stack:
+        if shown == "-" or (os.path.exists(shown) and not os.path.isfile(shown) and not os.path.isdir(shown)):
+            file: Any = stack.enter_context(_at_the_end(shown))
+        else:
+            # A symbolic link stays; its target is replaced.
+            file = stack.enter_context(replacing(Path(os.path.realpath(shown)), overwrite=overwrite))
+        compression = compression_of_name(shown)
+        if compression == "gzip":
+            file = stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))  # the same bytes every time
+        elif compression == "zstd":
+            file = stack.enter_context(_zstd(file))
+        yield file
+
+
+@contextlib.contextmanager
+def _zstd(file: BinaryIO) -> Iterator[Any]:
+    compressed = need_pyarrow("Writing zstd files").CompressedOutputStream(arrow_sink(file), "zstd")
+    try:
+        yield _Unseekable(compressed)
+    finally:
+        compressed.close()
+
+
+def arrow_sink(file: BinaryIO) -> Any:
+    """Wrap a file for pyarrow, which closes what it is given and must not close this one."""
+    return need_pyarrow("Writing").PythonFile(_Unclosed(file), "w")
+
+
+class _Unclosed:
+    """A file that others cannot close."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.write, self.flush, self.tell = file.write, file.flush, file.tell
+
+    def close(self) -> None:
+        """Do nothing: the caller that opened the file closes it."""
+
+
+class _Unseekable:
+    """A pyarrow stream with the methods that text writers call."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes) -> int:
+        """Compress ``data``."""
+        self._stream.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: the stream is flushed when it is closed."""
+
+
+@contextlib.contextmanager
+def _at_the_end(shown: str) -> Iterator[BinaryIO]:
+    with tempfile.SpooledTemporaryFile(1 << 24, prefix="flyingsquid-") as file:
+        yield file  # type: ignore[misc]  # a binary file in all but name
+        file.seek(0)
+        if shown == "-":
+            shutil.copyfileobj(file, sys.stdout.buffer, BLOCK)
+            sys.stdout.buffer.flush()
+            return
+        with open(shown, "wb") as target:
+            shutil.copyfileobj(file, target, BLOCK)
+
+
+def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...]) -> str:
+    """Return the format to write: declared, implied by the name, or csv for names without an ending."""
+    check_format(declared)
+    shown = os.fspath(path)
+    found = declared or format_of_name(shown)
+    if found is None and (shown == "-" or not os.path.splitext(shown)[1]):
+        found = "csv"
+    if found is None:
+        raise VoteFileError(
+            f"The file name implies no format; the formats are {', '.join(supported)}.",
+            path=shown,
+            hints=[Hint("format", "to choose one")],
+        )
+    if found not in supported:
+        raise VoteFileError(f"The format must be one of {', '.join(supported)}; got {found}.", path=shown)
+    if found in BINARY and compression_of_name(shown):
+        raise VoteFileError(f"{found} files are not compressed again; remove the last ending.", path=shown)
+    return found
+
+
+# ---------------------------------------------------------------------- cells
+
+
+def text_file(file: BinaryIO) -> codecs.StreamWriter:
+    """Wrap a binary file for text in UTF-8. Unlike a TextIOWrapper it never closes the file."""
+    return codecs.getwriter("utf-8")(file, "surrogatepass")
+
+
+def csv_writer(file: BinaryIO, format: str) -> Any:  # as in open_votes
+    """Create a csv writer for "csv" or "tsv"."""
+    return csv.writer(text_file(file), delimiter=DELIMITERS[format], lineterminator="\n")
+
+
+def label_text(label: Any) -> str:
+    """Return a class label as the text of a cell."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def list_of_ids(ids: Any) -> list[Any]:
+    """Return item identifiers as a list of Python values."""
+    if hasattr(ids, "to_pylist"):
+        return list(ids.to_pylist())
+    return list(np.asarray(ids, None if isinstance(ids, np.ndarray) else object).tolist())

@@ -1,0 +1,322 @@
+"""Open a file of votes: detect its format, report what was understood, read it in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse, vstack
+
+from flyingsquid._values import is_null, told
+from flyingsquid.exceptions import Note, OptionError, VoteFileError
+from flyingsquid.formats.arrays import read_npy, read_npz
+from flyingsquid.formats.coding import Coding, ParseOptions, Survey, build_coding
+from flyingsquid.formats.columnar import read_columnar
+from flyingsquid.formats.columns import ColumnSpec, Form, Roles
+from flyingsquid.formats.inputs import Input, StrPath, detect_format, located, open_input
+from flyingsquid.formats.spool import read_table
+from flyingsquid.formats.text_tables import DelimitedTable, JsonTable, read_json
+from flyingsquid.formats.wrench import is_wrench, read_directory, read_wrench
+from flyingsquid.votes import ABSTAIN, Votes
+from flyingsquid.votes.states import Codes, Label, shown_names
+
+# Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
+_CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
+_DUPLICATES = ("error", "first", "last", "majority")
+
+
+class Source(Protocol):
+    """Votes of one format: the values that occur, and codes once the classes are known."""
+
+    @property
+    def source_names(self) -> tuple[str, ...] | None: ...
+    @property
+    def n_sources(self) -> int: ...
+    @property
+    def n_items(self) -> int: ...
+    @property
+    def has_ids(self) -> bool: ...
+    @property
+    def has_gold(self) -> bool: ...
+    def survey(self, exact: bool = False) -> Survey: ...
+    def find(self, value: Any) -> str | None: ...
+    def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[Codes, Any, NDArray[Any] | None]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class VoteChunk:
+    """Some items of a file.
+
+    Attributes
+    ----------
+    votes : Votes
+        With the same names and classes in every chunk.
+    ids : sequence of n identifiers
+        A list, a NumPy array or, for columnar files, a pyarrow array; row numbers from 0 if the file has no
+        identifiers. ``numpy.asarray(ids)`` always works.
+    gold_codes : integer array of shape (n,), or None
+        Codes of the gold labels, -1 where unknown; None without a gold column.
+    """
+
+    votes: Votes
+    ids: Any
+    gold_codes: NDArray[Any] | None = None
+
+    @property
+    def gold(self) -> NDArray[Any] | None:
+        """Gold labels, None where unknown, shape (n,); ready for ``LabelModel.fit(gold=)``."""
+        if self.gold_codes is None:
+            return None
+        labels = np.empty(len(self.votes.classes) + 1, object)
+        labels[:-1] = self.votes.classes
+        return labels[self.gold_codes]
+
+
+class VoteFile:
+    """An open file of votes. Iterate over it as often as needed, or :meth:`read` all of it.
+
+    Attributes
+    ----------
+    path : str
+        Name of the file in messages.
+    format : str
+        One of :data:`flyingsquid.formats.FORMATS`.
+    form : "wide" or "long"
+    classes : tuple of K labels
+    names : tuple of m str, or None where sources have only positions
+    item_name, gold_name : str or None
+        The columns of identifiers and of gold labels.
+    n_items, n_sources : int
+    notes : tuple of Note
+        What was assumed, and which parameters change it.
+    """
+
+    def __init__(
+        self, source: Source, given: Input, format: str, roles: Roles, survey: Survey, coding: Coding,
+        notes: tuple[Note, ...], chunk_rows: int | None,
+    ) -> None:  # fmt: skip
+        self._source, self._coding = source, coding
+        self._input = given  # a temporary copy of standard input lives as long as this
+        self._missing = [v for v in survey.values if coding.code_of(v) == ABSTAIN]
+        self.path = given.shown
+        self.format, self.form = format, roles.form
+        self.classes = coding.classes
+        self.n_sources, self.names = source.n_sources, source.source_names
+        self.item_name, self.gold_name = roles.item, roles.gold
+        self.n_items = source.n_items
+        self.notes = notes
+        width = max(1, self.n_sources, len(self.classes))
+        self.chunk_rows = chunk_rows or max(1, min(_CHUNK_ROWS, _CHUNK_CELLS // width))
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """The names, or ``source 0``, ``source 1``, ... where there are none."""
+        return shown_names(self.names, self.n_sources)
+
+    def __iter__(self) -> Iterator[VoteChunk]:
+        with located(self.path):
+            start = 0
+            for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
+                n = codes.shape[0]
+                items = _as_array(ids) if ids is not None and issparse(codes) else None
+                votes = Votes(codes, self.classes, self.names, items)
+                yield VoteChunk(votes, np.arange(start, start + n) if ids is None else ids, gold)
+                start += n
+
+    def read(self) -> VoteChunk:
+        """Read all items as one chunk."""
+        chunks = list(self)
+        return chunks[0] if len(chunks) == 1 else join_chunks(chunks)
+
+    def describe(self) -> str:
+        """Describe in one line how the file was understood.
+
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "votes.csv"
+        >>> _ = path.write_text("id,links,short\\na,spam,\\nb,ham,ham\\n")
+        >>> open_votes(path).describe()
+        '2 items, 2 sources, classes ham/spam, blank = abstain, wide form'
+        """
+        classes = "/".join(_short(label) for label in self.classes[:6])
+        if len(self.classes) > 6:
+            classes += f"/... ({len(self.classes):,})"
+        abstain = "no row = abstain"
+        if self.form == "wide":
+            missing = sorted(
+                {"blank" if is_null(v) or not str(v).strip() else _short(v) for v in self._missing}
+            )
+            abstain = f"{' or '.join(missing[:3])} = abstain" if missing else ""
+        parts = [
+            f"{self.n_items:,} item{'s' * (self.n_items != 1)}",
+            f"{self.n_sources:,} source{'s' * (self.n_sources != 1)}",
+            f"classes {classes}",
+            abstain,
+            f"{self.form} form",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+def open_votes(
+    path: StrPath,
+    *,
+    format: str | None = None,  # the word that users know
+    form: Form | None = None,
+    item: str | bool | None = None,
+    sources: Iterable[str] | None = None,
+    ignore: Iterable[str] = (),
+    gold: str | None = None,
+    long: Iterable[str] | None = None,
+    header: bool | None = None,
+    part: str | None = None,
+    abstain: Iterable[Any] | str | float | None = None,
+    reasons: Mapping[Any, str] | None = None,
+    signed: bool = False,
+    classes: Iterable[Label] | None = None,
+    duplicates: str = "error",
+    chunk_rows: int | None = None,
+) -> VoteFile:
+    """Open a file of votes.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        "-" is standard input. A directory holds parquet files, or a dataset of WRENCH.
+    format : str, optional
+        One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow" or "wrench". By default the
+        name and the first bytes of the file decide; they must agree.
+    form : "wide" (one row per item) or "long" (one row per vote), optional
+        By default the names of the columns decide.
+    item : str or False, optional
+        The column of item identifiers; False if there is none. By default the names and values of the columns
+        decide.
+    sources, ignore : iterable of str, optional
+        Columns of votes, and columns to leave out. By default all columns but the item and gold column are
+        votes.
+    gold : str, optional
+        The column of gold labels. It is never chosen by default.
+    long : (item, source, label), optional
+        The columns of items, sources and labels in long form.
+    header : bool, optional
+        Whether the first line of a csv contains names. By default it does unless it contains only numbers.
+    part : str, optional
+        The array of an npz file ("L_train" or "train"), or the split of a WRENCH directory.
+    abstain : value or iterable of values, optional
+        Values that mean "no vote", in addition to blank, NA, null, NaN, and -1 among numbers.
+    reasons : mapping of value to str, optional
+        Values that mean a missing vote with a reason, such as ``{"N/A": "refused"}``.
+    signed : bool, default=False
+        Read -1 and 1 as the classes and 0 as "no vote".
+    classes : iterable of labels, optional
+        All classes, in order. By default those that occur.
+    duplicates : "error", "first", "last" or "majority", default="error"
+        What to do if a source votes more than once on an item in long form.
+    chunk_rows : int, optional
+        Number of items per chunk.
+
+    Returns
+    -------
+    VoteFile
+
+    Raises
+    ------
+    VoteFileError
+        If the file cannot be read. ``path``, ``line`` and ``hints`` are attributes of the error.
+    OptionError
+        If an option is invalid, or options contradict each other.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "votes.csv"
+    >>> _ = path.write_text("id,links,short\\na,spam,\\nb,ham,ham\\n")
+    >>> file = open_votes(path)
+    >>> file.classes, file.source_names, file.item_name
+    (('ham', 'spam'), ('links', 'short'), 'id')
+    >>> for chunk in file:
+    ...     print(list(chunk.ids), chunk.votes.codes.tolist())
+    ['a', 'b'] [[1, -1], [0, 0]]
+    """
+    columns = ColumnSpec.read(form=form, item=item, sources=sources, ignore=ignore, gold=gold, long=long)
+    values = ParseOptions.read(classes, abstain, signed, reasons)
+    if duplicates not in _DUPLICATES:
+        raise OptionError(
+            f"`duplicates` must be one of {', '.join(_DUPLICATES)}; got {told(duplicates)}.",
+            parameter="duplicates",
+        )
+    if chunk_rows is not None and chunk_rows < 1:
+        raise OptionError(
+            f"`chunk_rows` must be an int >= 1; got {told(chunk_rows)}.", parameter="chunk_rows"
+        )
+    given = open_input(path)
+    with located(given.shown):
+        found = detect_format(given, format)
+        roles, source = _read(given, found, columns, duplicates, header, part)
+        if not source.n_items:
+            raise VoteFileError("The file contains no items.")
+        survey = _survey(source, values)
+        coding, notes = build_coding(survey, values, lambda value: source.find(value) or "gold labels")
+    return VoteFile(source, given, found, roles, survey, coding, (*roles.notes, *notes), chunk_rows)
+
+
+def _read(
+    given: Input, format: str, columns: ColumnSpec, duplicates: str, header: bool | None, part: str | None
+) -> tuple[Roles, Source]:
+    if format in ("csv", "tsv"):
+        return read_table(DelimitedTable(given, format, header), columns, duplicates)
+    if format in ("parquet", "arrow"):
+        return read_columnar(given.path, format, columns, duplicates)
+    if format in ("npy", "npz"):
+        return read_npz(given.path, columns, part) if format == "npz" else read_npy(given.path, columns)
+    if format == "wrench":
+        return read_directory(given.path, columns, part)
+    document: Any = read_json(given) if format == "json" else None
+    if is_wrench(document):
+        return read_wrench(document, columns, None)
+    records = document if document is None or isinstance(document, list) else [document]
+    return read_table(JsonTable(records, given), columns, duplicates)
+
+
+def _survey(source: Source, options: ParseOptions) -> Survey:
+    """Return the values that occur; all of them if the extremes do not determine the classes."""
+    survey = source.survey(exact=bool(options.abstain or options.reasons))
+    numbers = [v for v in survey.values if v is not None]
+    if not survey.extremes_only or not numbers:
+        return survey
+    if min(numbers) < -1 or max(numbers) > 100:
+        return source.survey(exact=True)
+    if min(numbers) == -1 and max(numbers) > 1:  # the smallest class may be 0 or 1
+        if source.find(0) is None:
+            return source.survey(exact=True)
+        return replace(survey, values=[*survey.values, 0])
+    return survey
+
+
+def _short(label: Any) -> str:
+    text = str(label)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _as_array(ids: Any) -> NDArray[Any]:
+    if isinstance(ids, np.ndarray):
+        return ids
+    array = np.empty(len(ids), object)
+    array[:] = ids
+    return array
+
+
+def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
+    """Join several chunks of a file into one."""
+    first = chunks[0].votes
+    if first.is_sparse:
+        codes: Codes = csr_array(vstack([c.votes.codes for c in chunks], format="csr"))
+    else:
+        codes = np.concatenate([c.votes.codes for c in chunks])
+    ids = [np.asarray(c.ids, object) for c in chunks]
+    items = None if first.items is None else np.concatenate([np.asarray(c.votes.items) for c in chunks])
+    gold = None
+    if chunks[0].gold_codes is not None:
+        gold = np.concatenate([c.gold_codes for c in chunks if c.gold_codes is not None])
+    return VoteChunk(Votes(codes, first.classes, first.names, items), np.concatenate(ids), gold)
