@@ -80,7 +80,7 @@ def items_of(document: Any) -> WrenchItems:
     for key, entry in document.items():
         votes = entry.get(WEAK) if isinstance(entry, dict) else None
         if not isinstance(votes, list) or not votes:
-            raise VoteFileError(f"Item {told(key)} has no list {WEAK!r}.")
+            raise VoteFileError(f"Item {told(key)} has no list {told(WEAK)}.")
         if rows and len(votes) != len(rows[0]):
             raise VoteFileError(
                 f"Item {told(key)} has {len(votes)} weak labels, but earlier items have {len(rows[0])}."
