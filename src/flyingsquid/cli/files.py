@@ -94,7 +94,7 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
         raise click.UsageError("--wide and --long exclude each other.")
     classes, signed = options["classes"], options["signed"]
     if model is not None and classes is None:
-        classes = model.classes_.tolist()
+        classes = list(model.vote_schema_.classes)
         if classes == [-1, 1]:
             classes, signed = None, True
     return open_votes(

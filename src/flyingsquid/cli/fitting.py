@@ -114,6 +114,9 @@ def load_model(path: str | None) -> Any:
             f"The file must contain a model that labels rows; it contains a {type(found).__name__}.",
             path=path,
         )
+    graph = getattr(found, "graph_", None)
+    if graph is not None and graph.n_tasks > 1 and graph.stacked_shape is None:
+        raise ModelFileError("The tasks of the model must have the same number of sources.", path=path)
     return found
 
 
@@ -163,7 +166,10 @@ def fit_model(
         warnings.simplefilter("always")
         model.fit(data, gold=gold)
         _ = model.diagnostics_
-    return model, tuple(dict.fromkeys(str(each.message) for each in caught))
+    warned = dict.fromkeys(str(each.message) for each in caught)
+    if method == "auto" and model.rows_used_ == "none":
+        warned["Only counts of votes were used, because there are too many different rows to keep."] = None
+    return model, tuple(warned)
 
 
 def _graph_of_clips(graph: Chain | DependencyGraph, n_sources: int) -> DependencyGraph:

@@ -73,7 +73,7 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     kind = type(found).__name__
     counts = found if not hasattr(found, "summary") else getattr(found, "moments_", None)
     rows = getattr(counts, "rows", counts)
-    classes = tuple(found.classes_.tolist()) if hasattr(found, "classes_") else getattr(rows, "classes", ())
+    classes = found.vote_schema_.classes if hasattr(found, "vote_schema_") else getattr(rows, "classes", ())
     names: tuple[str, ...] = tuple(getattr(found, "source_names_", ()) or getattr(rows, "source_names", ()))
     n_items = getattr(rows, "n_items", None)
     items = "" if n_items is None else f", from {n_items:,.10g} items"

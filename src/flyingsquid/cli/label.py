@@ -145,7 +145,7 @@ def _write_labels(
 ) -> Labeler:
     from flyingsquid.cli.labeling import Labeler, clip_length, is_sequence_model
 
-    file, classes = votes.file, tuple(model.classes_.tolist())
+    file, classes = votes.file, model.vote_schema_.classes
     gold = None if votes.whole is None else votes.whole.gold_codes
     if gold is not None and not (gold >= 0).any():
         raise OptionError(f"Column {file.gold_name} contains no gold labels.", path=file.path)
@@ -201,7 +201,7 @@ def _print_labels(
     if without:
         items = "1 item has" if without == 1 else f"{without:,} items have"
         console.note(f"{items} no votes (n_votes is 0); the label follows from the class balance.")
-    names = [*map(str, model.classes_.tolist()), "no label"]
+    names = [*map(str, model.vote_schema_.classes), "no label"]
     counts = [f"{name}: {n:,}" for name, n in zip(names, labeler.counts.tolist(), strict=True) if n]
     if len(counts) > 9:
         counts = [*counts[:8], f"{len(counts) - 8} more classes"]
@@ -223,7 +223,7 @@ def _result(
         "labels": {
             "path": output,
             "items": sum(counts),
-            "counts": dict(zip(map(str, model.classes_.tolist()), counts, strict=False)),
+            "counts": dict(zip(map(str, model.vote_schema_.classes), counts, strict=False)),
             "without_label": counts[-1],
         },
         "report": options["report_path"],

@@ -79,7 +79,7 @@ class Labeler:
         if length > 1:
             posterior = model.predict_proba(clips(votes, length)).reshape(-1, votes.n_classes)
             return self._labeled(votes, posterior[: votes.n_items], gold)
-        read = model.read_votes(with_all_sources(votes, model.source_names_))
+        read = model.read_votes(with_all_sources(votes, model.vote_schema_.names))
         codes = read.codes
         if is_sequence_model(model) or read.is_sparse or not is_repetitive(codes, read.n_classes):
             return self._labeled(read, np.asarray(model.predict_proba(read)), gold)
@@ -114,13 +114,13 @@ class Labeler:
         return Labeled(codes[inverse], posterior[inverse], n_votes[inverse])
 
 
-def with_all_sources(votes: Votes, names: tuple[str, ...]) -> Votes:
+def with_all_sources(votes: Votes, names: tuple[str, ...] | None) -> Votes:
     """Add the sources of ``names`` that are missing from votes in long form, where they only abstain.
 
     Votes in wide form are returned unchanged, because a missing column may be a mistake.
     """
     codes, own = votes.codes, votes.names
-    if not isinstance(codes, csr_array) or own is None or not set(own) < set(names):
+    if not isinstance(codes, csr_array) or names is None or own is None or not set(own) < set(names):
         return votes
     position = {name: j for j, name in enumerate(names)}
     columns = np.array([position[name] for name in own], np.intp)[codes.indices]
@@ -136,8 +136,8 @@ def is_sequence_model(model: Any) -> bool:
 
 def clip_length(model: Any) -> int:
     """Return how many consecutive rows a model labels together."""
-    graph = getattr(model, "graph_", None)
-    return 1 if graph is None else int(graph.n_tasks)
+    tasks = None if model is None else model.vote_schema_.tasks
+    return 1 if tasks is None else tasks[0]
 
 
 def clips(votes: Votes, length: int, *, whole_only: bool = False) -> Votes:

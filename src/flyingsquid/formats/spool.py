@@ -177,7 +177,7 @@ class Spool:
         self._numbers = Numbering()
         self._file = temporary_file(self, _IN_MEMORY)
         self._parts: list[_Part] = []
-        self._ids = DistinctIds()
+        self._ids = DistinctIds() if has_ids else None
         self._end = 0
 
     def add(
@@ -186,7 +186,7 @@ class Spool:
         """Append rows of raw values. Later calls may add columns at the end."""
         every = [*columns.values(), gold] if gold is not None else list(columns.values())
         rows = len(every[0])
-        if ids is not None:
+        if ids is not None and self._ids is not None:
             require_ids(ids, self.n_items)
             self._ids.add(ids)
         matrix = np.empty((rows, len(every)), np.uint16)
@@ -212,7 +212,7 @@ class Spool:
         """Set the sources once all rows are added, and require that identifiers differ."""
         self._columns, self.n_sources = columns, len(columns)
         self.source_names = columns if named else None
-        if self.has_ids:
+        if self._ids is not None:
             self._ids.require_distinct(lambda: (ids for _, ids in self._blocks() if ids is not None))
 
     def require_few_values(self) -> None:

@@ -58,7 +58,8 @@ class VoteSchema:
     def read(self, data: Any) -> Votes:
         """Return votes in the order of these sources and classes; refuse votes of others."""
         votes = as_votes(data, self.classes, self.tasks)
-        if votes.n_sources != len(self.source_names):
+        matched_by_name = votes.names is not None and self.names is not None
+        if votes.n_sources != len(self.source_names) and not matched_by_name:
             shown = ", ".join(self.source_names[:5]) + (", ..." if len(self.source_names) > 5 else "")
             raise IncompatibleError(
                 f"votes have {votes.n_sources} sources; the model was fitted with {len(self.source_names)} "
