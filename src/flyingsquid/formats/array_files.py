@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.arrays import MARK
@@ -17,6 +16,7 @@ from flyingsquid.formats.output import TextFile, output
 from flyingsquid.formats.text_files import plain_ids, text_of
 from flyingsquid.formats.wrench import GOLD, WEAK
 from flyingsquid.io import encode_labels
+from flyingsquid.votes.states import is_sparse, stack_codes
 
 if TYPE_CHECKING:
     from flyingsquid.formats.opening import VoteChunk
@@ -48,14 +48,14 @@ class ArrayVotesWriter:
             (self._write_npy if self._format == "npy" else self._write_npz)()
 
     def _write_npy(self) -> None:
-        if isinstance(self._codes[0], csr_array):
+        if is_sparse(self._codes[0]):
             raise VoteFileError("sparse votes are written as npz, not npy")
         np.lib.format.write_array(self._file, np.maximum(np.concatenate(self._codes), -1), allow_pickle=False)
 
     def _write_npz(self) -> None:
         arrays: dict[str, Any] = {MARK: np.array("votes 1")}
-        if isinstance(self._codes[0], csr_array):
-            whole = csr_array(vstack(self._codes, format="csr"))
+        if is_sparse(self._codes[0]):
+            whole: Any = stack_codes(self._codes)
             arrays |= {"format": np.array("csr"), "shape": np.array(whole.shape), "data": whole.data}
             arrays |= {"indices": whole.indices, "indptr": whole.indptr}
             if self._gold:

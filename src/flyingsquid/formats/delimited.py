@@ -46,7 +46,7 @@ class DelimitedTable:
         self.names = list(first) if header else [f"source {j}" for j in range(len(first))]
         self.has_names = header
 
-    def blocks(self) -> Iterator[dict[str, Sequence[str]]]:
+    def row_blocks(self) -> Iterator[dict[str, Sequence[str]]]:
         """Columns by name."""
         width = len(self.names)
         most = max(1, _CELLS // width)

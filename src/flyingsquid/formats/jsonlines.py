@@ -45,7 +45,7 @@ class JsonTable:
         votes = first[_VOTES] if self.nested else first
         self._width = len(votes) if isinstance(votes, list) else 0
 
-    def blocks(self) -> Iterator[dict[str, Sequence[Any]]]:
+    def row_blocks(self) -> Iterator[dict[str, Sequence[Any]]]:
         """Columns by name; of nested votes, fields outside have :data:`OUTER` before their name."""
         rows: list[dict[str, Any]] = []
         cells = 0

@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
 
 from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import OptionError, VoteFileError
@@ -24,7 +23,7 @@ from flyingsquid.formats.streams import Input, located, open_input
 from flyingsquid.formats.tables import read_table
 from flyingsquid.formats.wrench import is_wrench, read_folder, read_wrench
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.states import Codes, Label, shown_names
+from flyingsquid.votes.states import Codes, Label, is_sparse, shown_names, stack_codes
 
 StrPath: TypeAlias = str | os.PathLike[str]
 # Large chunks, because much is done once a chunk and not once an item; a few megabytes of codes all the same.
@@ -120,7 +119,7 @@ class VoteFile:
             start = 0
             for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
                 n = codes.shape[0]
-                items = _as_ids(ids) if ids is not None and issparse(codes) else None
+                items = _as_ids(ids) if ids is not None and is_sparse(codes) else None
                 votes = Votes(codes, self.classes, self.names, items)
                 yield VoteChunk(votes, np.arange(start, start + n) if ids is None else ids, gold)
                 start += n
@@ -307,10 +306,7 @@ def _as_ids(ids: Any) -> NDArray[Any]:
 def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
     """Several chunks of a file as one."""
     first = chunks[0].votes
-    if first.is_sparse:
-        codes: Codes = csr_array(vstack([c.votes.codes for c in chunks], format="csr"))
-    else:
-        codes = np.concatenate([c.votes.codes for c in chunks])
+    codes = stack_codes([c.votes.codes for c in chunks])
     ids = [np.asarray(c.ids, object) for c in chunks]
     items = None if first.items is None else np.concatenate([np.asarray(c.votes.items) for c in chunks])
     gold = None

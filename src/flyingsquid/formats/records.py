@@ -42,7 +42,7 @@ def _records(given: Input) -> Iterator[dict[str, Any]]:
         return
     if found in ("csv", "tsv"):
         table: Any = DelimitedTable(given, found, header=True)
-        for block in table.blocks():
+        for block in table.row_blocks():
             names = list(block)
             yield from (dict(zip(names, row, strict=True)) for row in zip(*block.values(), strict=True))
         return

@@ -24,7 +24,7 @@ def read_table(
     """Read all of a table once; what is kept is small."""
     roles: Roles | None = None
     votes: Spool | Triples | None = None
-    for block in table.blocks():
+    for block in table.row_blocks():
         if roles is None or votes is None:
             roles = _roles(table, block, wanted)
             votes = _empty(table, roles, duplicates)

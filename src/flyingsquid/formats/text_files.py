@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError, VoteFileError
@@ -15,7 +14,7 @@ from flyingsquid.formats.delimited import writer as delimited_writer
 from flyingsquid.formats.output import TextFile
 from flyingsquid.io import encode_labels
 from flyingsquid.votes import REASONS, Votes
-from flyingsquid.votes.states import Label, rows_of_entries
+from flyingsquid.votes.states import Label, stated_cells
 
 if TYPE_CHECKING:
     from flyingsquid.formats.opening import VoteChunk
@@ -129,13 +128,7 @@ def plain_ids(ids: Any) -> list[Any]:
 
 def long_rows(chunk: VoteChunk, cells: NDArray[Any], has_gold: bool) -> list[tuple[Any, ...]]:
     """(item, source, label) for every vote, with the known label where asked for."""
-    codes = chunk.votes.codes
-    if isinstance(codes, csr_array):
-        rows, columns, entries = rows_of_entries(codes), codes.indices, codes.data.astype(np.int64)
-        entries = np.where(entries > 0, entries - 1, entries)
-    else:
-        rows, columns = np.nonzero(codes != -1)
-        entries = codes[rows, columns]
+    rows, columns, entries = stated_cells(chunk.votes.codes)
     ids = plain_ids(chunk.ids) if chunk.ids is not None else list(range(chunk.votes.n_items))
     names = chunk.votes.source_names
     labels = cells[entries].tolist()

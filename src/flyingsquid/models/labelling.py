@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid.analysis.comparison import Comparison, RunningComparison
-from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.infer import TieBreak, decide, vote_shares
 from flyingsquid.votes import Votes
 from flyingsquid.votes.distinct import distinct_codes, is_repetitive
+from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
 
@@ -73,10 +72,10 @@ class Labeller:
         if clip > 1:
             posterior = self._model.predict_proba(clips(votes, clip)).reshape(-1, votes.n_classes)
             return self._labelled(votes, posterior[: votes.n_items], gold)
-        whole = with_silent(votes, self._model.vote_schema_.names)
+        whole = votes.with_all_sources(self._model.vote_schema_.names)
         whole = whole.matched_to(tuple(self._model.vote_schema_.classes), self._model.vote_schema_.names)
         codes, by_path = whole.codes, not hasattr(self._model, "transition_")
-        if not by_path or isinstance(codes, csr_array) or not is_repetitive(codes, whole.n_classes):
+        if not by_path or not is_repetitive(codes, whole.n_classes):
             return self._labelled(whole, np.asarray(self._model.predict_proba(whole)), gold)
         rows, counts, inverse = distinct_codes(codes, whole.n_classes)
         distinct = Votes(rows, whole.classes, whole.names)
@@ -97,7 +96,7 @@ class Labeller:
     ) -> Labelled:
         """Labels of rows that occur ``times`` often, put at the places ``inverse``."""
         shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
-        cast = look_at_rows(votes).cast.astype(np.int32)
+        cast = item_votes(votes.codes).cast.astype(np.int32)
         self._running.add(posterior, shares, cast, times=times)
         random = self._tie_break == "random" and inverse is not None
         if inverse is not None and (gold is not None or random):
@@ -116,21 +115,6 @@ class Labeller:
         if inverse is None:
             return Labelled(codes, posterior, cast)
         return Labelled(codes[inverse], posterior[inverse], cast[inverse])
-
-
-def with_silent(votes: Votes, names: tuple[str, ...] | None) -> Votes:
-    """Votes in long form with all sources of ``names``: there a source that does not vote is not mentioned.
-
-    Others are left as they are, because a column that is missing may be a mistake.
-    """
-    codes, own = votes.codes, votes.names
-    if not isinstance(codes, csr_array) or names is None or own is None or not set(own) < set(names):
-        return votes
-    position = {name: j for j, name in enumerate(names)}
-    columns = np.array([position[name] for name in own], np.intp)[codes.indices]
-    wider = csr_array((codes.data, columns, codes.indptr), shape=(votes.n_items, len(names)))
-    wider.sort_indices()
-    return Votes(wider, votes.classes, names, votes.items)
 
 
 def clip_length(model: Any) -> int:
