@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.analysis import compare_with_majority
-from flyingsquid.cli.labeling import Labeler, clip_length, clips, with_all_sources
+from flyingsquid.cli.labeling import Labeler, clip_length, clips
 
 
 def flat(comparison) -> list[float]:
@@ -93,7 +93,7 @@ def test_clip_length():
 
 def test_sources_that_are_not_mentioned_do_not_vote():
     votes = fs.Votes.from_long(["a", "a", "b"], ["ann", "bob", "bob"], [1, 0, 1])
-    wider = with_all_sources(votes, ("bob", "cem", "ann"))
+    wider = votes.with_all_sources(("bob", "cem", "ann"))
     np.testing.assert_array_equal(wider.to_dense().codes, [[0, -1, 1], [1, -1, -1]])
-    assert with_all_sources(votes, ("bob", "cem")) is votes
-    assert with_all_sources(votes.to_dense(), ("bob", "cem", "ann")).names == ("ann", "bob")
+    assert votes.with_all_sources(("bob", "cem")) is votes
+    assert votes.to_dense().with_all_sources(("bob", "cem", "ann")).names == ("ann", "bob")

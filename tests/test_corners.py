@@ -18,7 +18,6 @@ from flyingsquid.estimation.many_units import silence_says_nothing
 from flyingsquid.estimation.proportional import tables_from_joint
 from flyingsquid.estimation.residuals import FitStatistic
 from flyingsquid.estimation.signed import SignedMoments
-from flyingsquid.estimation.sparse_tables import SparseTables
 from flyingsquid.estimation.structure import _weakest, _worst
 from flyingsquid.estimation.task_pairs import pair_of_tasks
 from flyingsquid.estimation.transition_many import fit_transition_many
@@ -28,7 +27,8 @@ from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer.decide import as_label_array
 from flyingsquid.infer.junction import max_product, sum_product
 from flyingsquid.infer.weighted import Opinion, opinion_posterior
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Moments, SparseTables, VotesByClass
+from flyingsquid.moments.limits import use_limits
 from flyingsquid.votes import Votes
 from flyingsquid.votes.packing import all_patterns
 from tests.oracle.tasks import Tasks, small_tree
@@ -122,13 +122,12 @@ def test_triplets_of_votes_are_used_or_skipped():
         ({"method": "covariance", "multiclass": "one_vs_rest"}, "multiclass='one_vs_rest' needs"),
     ],
 )
-def test_what_needs_whole_tables_is_named_where_they_are_too_large(monkeypatch, options, what):
-    monkeypatch.setattr(many, "MOST_CELLS", 5 * 3**2 - 1)
+def test_what_needs_whole_tables_is_named_where_they_are_too_large(options, what):
     votes = np.random.default_rng(4).integers(0, 3, (60, 5))
-    with pytest.raises(OptionError, match=what):
+    with use_limits(table_cells=5 * 3**2 - 1), pytest.raises(OptionError, match=what):
         fs.LabelModel(**options).fit(votes)
-    monkeypatch.setattr(many, "MOST_CELLS", 5 * 3**2)  # just small enough
-    many.require_dense(Moments.of(votes), None, "em", "native")
+    with use_limits(table_cells=5 * 3**2):  # just small enough
+        many.require_dense(Moments.of(votes), None, "em")
 
 
 def test_tables_too_large_for_passes_are_refused_or_weighed_without(monkeypatch):
@@ -297,7 +296,7 @@ def test_dependent_sources_that_refuse_are_silent_like_others():
 
 @pytest.mark.parametrize("dtype", [None, np.float32])
 def test_sparse_tables_are_arrays_of_the_type_asked_for(dtype):
-    tables = SparseTables.of(np.ones((2, 3)), csr_array((6, 3)), np.array([0.5, 0.8]))
+    tables = SparseTables.from_counts(np.ones((2, 3)), VotesByClass(csr_array((6, 3))), np.array([0.5, 0.8]))
     made = np.asarray(tables, dtype)
     assert made.dtype == (dtype or np.float64)
     np.testing.assert_allclose(made[1], [[0.8 / 3] * 3 + [0.2]] * 3, rtol=1e-6)

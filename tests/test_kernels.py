@@ -250,8 +250,8 @@ def test_numpy_labels_many_items_by_several_threads(monkeypatch):
     votes = np.random.default_rng(0).integers(-1, 2, (3_000, 40), dtype=np.int8)
     weights, prior = np.random.default_rng(0).normal(size=(40, 3)), np.array([0.3, 0.7])
     expected = binary_posterior(votes, prior, weights)
-    monkeypatch.setattr("flyingsquid.infer.posterior.FEWEST_CELLS", 0)
-    monkeypatch.setattr("flyingsquid.infer.posterior._CHUNK_CELLS", 2_000)
+    monkeypatch.setattr("flyingsquid.votes.tallies.FEWEST_CELLS", 0)
+    monkeypatch.setattr("flyingsquid.votes.tallies._BINARY_CELLS", 2_000)
     for threads in ("1", "3"):
         monkeypatch.setenv("FLYINGSQUID_THREADS", threads)
         np.testing.assert_allclose(binary_posterior(votes, prior, weights), expected, rtol=1e-13)

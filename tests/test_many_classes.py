@@ -10,13 +10,13 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import flyingsquid as fs
-from flyingsquid.estimation.agreement import others_votes
-from flyingsquid.estimation.one_vs_rest import against_the_rest
 from flyingsquid.estimation.views import deal
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.io import State, write_state
 from flyingsquid.models import files
 from flyingsquid.moments.files import to_state as counts_to_state
+from flyingsquid.moments.limits import use_limits
+from flyingsquid.moments.pairs import SparsePairs
 from tests.oracle.many import ManyStar, crowd
 from tests.strategies import votes_of
 
@@ -100,7 +100,7 @@ def test_others_votes_by_a_loop():
             for j in range(4):
                 if i != j and row[i] >= 0 and row[j] >= 0:
                     expected[i, row[i], row[j]] += 1
-    np.testing.assert_array_equal(others_votes(fs.Moments.of(votes_of(codes, 3))), expected)
+    np.testing.assert_array_equal(fs.Moments.of(votes_of(codes, 3)).others_votes(), expected)
 
 
 @pytest.mark.parametrize("method", ["agreement", "em", "decomposition"])
@@ -137,7 +137,7 @@ def test_one_versus_rest_is_one_table():
         model = fs.LabelModel(method=method, multiclass="one_vs_rest").fit(votes)
         np.testing.assert_allclose(model.confusion_.sum(axis=2), 1, atol=1e-9)
         assert model.score(votes, y) > 0.85
-    table = against_the_rest(fs.Moments.of(votes), 1)
+    table = fs.Moments.of(votes).one_vs_rest(1)
     assert table == fs.Moments.of(fs.Votes(np.where(codes < 0, -1, codes == 1).astype(np.int8), (0, 1)))
 
 
@@ -256,8 +256,9 @@ def test_copies_of_majority_on_sparse_one_class_rules():
 
 
 @pytest.fixture
-def sparse_counts(monkeypatch):
-    monkeypatch.setattr("flyingsquid.moments.storage._DENSE_BYTES", 0)
+def sparse_counts():
+    with use_limits(dense_pair_bytes=0):
+        yield
 
 
 def sample(n: int = 400, m: int = 6, n_classes: int = 4) -> np.ndarray:
@@ -265,29 +266,23 @@ def sample(n: int = 400, m: int = 6, n_classes: int = 4) -> np.ndarray:
     return ManyStar.random(rng, m, n_classes).sample(n, rng)[0]
 
 
-def test_sparse_counts_are_the_same_counts(monkeypatch):
+def test_sparse_counts_are_the_same_counts():
     codes = sample()
     votes = votes_of(codes, 4)
     dense = fs.Moments.of(votes)
-    labels = {
-        name: fs.LabelModel(**options).fit(votes).predict_proba(votes)
-        for name, options in (("auto", {}), ("rest", {"multiclass": "one_vs_rest"}))
-    }
-    monkeypatch.setattr("flyingsquid.moments.storage._DENSE_BYTES", 0)
-    kept = fs.Moments.of(votes)
-    assert isinstance(kept.blocks[0], csr_array)
-    np.testing.assert_array_equal(kept.vote_counts, dense.vote_counts)
-    for a in range(4):
-        for b in range(4):
-            np.testing.assert_array_equal(kept.pair_rates(a, b), dense.pair_rates(a, b))
-    np.testing.assert_array_equal(others_votes(kept), others_votes(dense))
-    assert against_the_rest(kept, 2) == against_the_rest(dense, 2)
-    for name, options in (("auto", {}), ("rest", {"multiclass": "one_vs_rest"})):
-        np.testing.assert_allclose(
-            fs.LabelModel(**options).fit(votes).predict_proba(votes), labels[name], atol=1e-12
-        )
-    assert fs.Moments.of(fs.Votes.from_sparse(csr_array(codes + 1))) == kept
-    with pytest.raises(fs.FlyingSquidError, match="kept sparse"):
+    options = {"auto": {}, "rest": {"multiclass": "one_vs_rest"}}
+    labels = {name: fs.LabelModel(**each).fit(votes).predict_proba(votes) for name, each in options.items()}
+    with use_limits(dense_pair_bytes=0):
+        kept = fs.Moments.of(votes)
+        assert isinstance(kept._pairs[0], SparsePairs)
+        for name, each in options.items():
+            ours = fs.LabelModel(**each).fit(votes).predict_proba(votes)
+            np.testing.assert_allclose(ours, labels[name], atol=1e-12)
+        assert fs.Moments.of(fs.Votes.from_sparse(csr_array(codes + 1))) == kept
+    assert kept == dense
+    assert kept.one_vs_rest(2) == dense.one_vs_rest(2)
+    np.testing.assert_array_equal(kept.pair_counts, dense.pair_counts)
+    with use_limits(pair_bytes=1000), pytest.raises(fs.FlyingSquidError, match="`pair_counts`"):
         kept.pair_counts  # noqa: B018
 
 
@@ -301,7 +296,7 @@ def test_the_algebra_of_sparse_counts(tmp_path):
     assert whole != first
     with pytest.raises(fs.FlyingSquidError, match="no part of the left"):
         first - whole
-    assert not whole.blocks[0].data.flags.writeable
+    assert not whole._pairs[0].matrix.data.flags.writeable
     whole.save(tmp_path / "counts.fsq")
     assert fs.load(tmp_path / "counts.fsq") == whole
     assert pickle.loads(pickle.dumps(whole)) == whole

@@ -36,10 +36,10 @@ def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, np.
 def test_counts_on_known_items():
     votes = fs.Votes.from_classes([[0, 2], [1, -1], [1, 1], [0, 0]])
     gold = ManyGold.of(votes, np.array([0, 1, -1, 2]), np.array([1, 2, 1, 1]))
-    counted = gold.votes.toarray().reshape(3, 2, 3)  # vote, source, truth
-    assert counted[0].tolist() == [[1, 0, 1], [0, 0, 1]]
-    assert counted[1].tolist() == [[0, 2, 0], [0, 0, 0]]
-    assert counted[2].tolist() == [[0, 0, 0], [1, 0, 0]]
+    counted = gold.votes.to_array()  # source, vote, class
+    assert counted[:, 0].tolist() == [[1, 0, 1], [0, 0, 1]]
+    assert counted[:, 1].tolist() == [[0, 2, 0], [0, 0, 0]]
+    assert counted[:, 2].tolist() == [[0, 0, 0], [1, 0, 0]]
     assert gold.classes.tolist() == [1, 2, 1]
     assert gold.said.tolist() == [[0.5, 0, 1], [0, 2, 0], [0.5, 0, 0]]
 

@@ -40,7 +40,7 @@ def test_counts_equal_a_loop_over_rows(n_classes, m):
     expected = count_by_loop(codes, n_classes)
     for kernel in (by_histogram, counting._by_gram):
         np.testing.assert_array_equal(kernel(codes, n_classes, None), expected)
-    np.testing.assert_array_equal(counting.count_block(codes, n_classes)[0], expected)
+    np.testing.assert_array_equal(counting.count_pairs(codes, n_classes)[0].to_dense().array, expected)
 
 
 @pytest.mark.parametrize("weights", [None, np.arange(400), np.linspace(0.5, 2, 400)])

@@ -7,7 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.infer import binary_posterior, posterior, vote_shares
+from flyingsquid.infer import binary_posterior, vote_shares
+from flyingsquid.votes import tallies
 from tests.oracle.star import Star
 
 
@@ -39,7 +40,7 @@ def test_dense_tabled_and_sparse_paths_agree(n, m, monkeypatch):
     )
     expected = 1 / (1 + np.exp(-expected))
     sparse = csr_array(np.where(codes >= 0, codes + 1, np.where(codes < -1, codes, 0)))
-    monkeypatch.setattr(posterior, "_CHUNK_CELLS", 100)
+    monkeypatch.setattr(tallies, "_BINARY_CELLS", 100)
     for votes in (codes, sparse):
         np.testing.assert_allclose(binary_posterior(votes, prior, weights)[:, 0, 1], expected, atol=1e-12)
 

@@ -47,7 +47,9 @@ MEMBERS = {
     fs.Moments: {
         "of", "n_items", "n_sources", "n_classes", "pair_counts", "pair_rates", "vote_counts", "coverage",
         "missing", "save", "load", "from_state", "missing_counts", "classes", "names", "source_names",
-        "is_exact", "aligned_to", "graph", "cover", "blocks", "units", "part",
+        "is_exact", "aligned_to", "graph", "has_all_pairs", "table", "joint_counts", "by_own_vote", "overlap",
+        "agreement", "compare_pairs", "others_votes", "sparse_others_votes", "votes_met", "one_vs_rest",
+        "select", "sources_around", "unit_votes",
     },
     fs.MultiLabelModel: {
         "fit", "fit_predict", "fit_predict_proba", "predict", "predict_proba", "score", "summary", "save",
@@ -76,6 +78,7 @@ MEMBERS = {
         "from_classes", "from_signed", "from_frame", "from_long", "from_sparse", "from_scores", "codes",
         "classes", "names", "items", "shape", "n_items", "n_sources", "n_classes", "n_votes", "is_sparse",
         "source_names", "missing_counts", "to_dense", "distinct", "matched_to", "of_sources",
+        "with_all_sources",
     },
     fs.WeaklySupervisedClassifier: {
         "fit", "predict", "predict_proba", "decision_function", "score",

@@ -15,7 +15,7 @@ from sklearn.base import clone
 import flyingsquid as fs
 from flyingsquid.estimation.centered import CenteredMoments
 from flyingsquid.estimation.residuals import Residuals
-from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, against_the_rest, thin
+from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, thin
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.models import LearnedGraph
 
@@ -201,9 +201,7 @@ def test_one_class_against_the_rest_counts_what_recoded_votes_count():
     codes = np.array(votes.codes)
     for k in range(3):
         recoded = fs.Moments.of(np.where(codes < 0, -1, codes == k))
-        np.testing.assert_array_equal(
-            against_the_rest(fs.Moments.of(votes), k).pair_counts, recoded.pair_counts
-        )
+        np.testing.assert_array_equal(fs.Moments.of(votes).one_vs_rest(k).pair_counts, recoded.pair_counts)
 
 
 def test_scores_are_the_loss_that_freeing_a_pair_saves():

@@ -15,8 +15,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.analysis import SourceTally, Table, summarize_sources, tally
+from flyingsquid.analysis import SourceTally, Table, summarize_sources
 from flyingsquid.exceptions import FlyingSquidError, NotFittedError, SourceWarning
+from flyingsquid.votes import tallies
 from tests.strategies import fittable_votes, vote_matrices
 
 NAMES = ["links", "short", "caps", "money", "long"]
@@ -172,7 +173,7 @@ def test_chunks_add_up(monkeypatch):
     votes = fs.Votes(np.random.default_rng(0).integers(-4, 2, (500, 3), dtype=np.int8), (0, 1))
     weights = np.random.default_rng(1).random(500)
     whole = SourceTally.of_votes(votes, weights)
-    monkeypatch.setattr(tally, "_CHUNK_CELLS", 30)
+    monkeypatch.setattr(tallies, "_CHUNK_CELLS", 30)
     np.testing.assert_allclose(SourceTally.of_votes(votes, weights).votes, whole.votes, rtol=1e-12)
 
 

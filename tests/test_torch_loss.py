@@ -163,9 +163,9 @@ def test_counts_equal_moments_of_the_same_votes(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     codes = rng.integers(-1, n_classes, (n, graph.n_sources))
     expected = fs.Moments.of(fs.Votes.from_classes(codes, classes=tuple(range(n_classes))), graph)
-    counts = count_votes(torch.as_tensor(codes), expected.cover, n_classes)
+    counts = count_votes(torch.as_tensor(codes), expected._plan, n_classes)
     assert counts.dtype == torch.int64
-    assert moments_of_counts(counts.numpy(), expected.cover, n_classes) == expected
+    assert moments_of_counts(counts.numpy(), expected._plan, n_classes) == expected
 
 
 @pytest.mark.parametrize("graph", [None, CLIP])
@@ -531,7 +531,7 @@ def test_votes_never_leave_their_device():
     """On the meta device nothing can be read, so counting would fail if it touched the host."""
     votes = torch.empty(64, 12, dtype=torch.int64, device="meta")
     loss_fn = LabelModelLoss(12, graph=CLIP)
-    counts = count_votes(votes, loss_fn._cover, 2)
+    counts = count_votes(votes, loss_fn._plan, 2)
     assert counts.device.type == "meta"
 
 

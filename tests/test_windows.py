@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import flyingsquid as fs
 from flyingsquid.moments.adaptive import DyadicCounts
 from flyingsquid.moments.change import agreeing_parts, dispersion_of
-from flyingsquid.moments.cover import Cover
+from flyingsquid.moments.plan import CountPlan
 from flyingsquid.moments.vectors import Layout
 from flyingsquid.moments.windows import DecayedCounts, RollingCounts
 
@@ -26,7 +26,7 @@ def rows(seed, n, m=4, k=2, least=-4):
 
 
 def layout(m=4, k=2, graph=None):
-    return Layout(Cover.everything(m) if graph is None else Cover.of(graph), tuple(range(k)))
+    return Layout(CountPlan.all_pairs(m) if graph is None else CountPlan.of(graph), tuple(range(k)))
 
 
 def batch(codes, k=2, graph=None, **weights):
@@ -192,7 +192,7 @@ def test_a_widened_window_counts_as_if_it_had_always_been_wide(make):
 
 
 def test_class_balances_are_averaged_over_the_window():
-    at = Layout(Cover.everything(3), (0, 1), None, 2)
+    at = Layout(CountPlan.all_pairs(3), (0, 1), None, 2)
     codes, first, second = rows(0, 90, m=3), np.array([0.2, 0.8]), np.array([0.6, 0.4])
     weights = 0.99 ** np.arange(59, -1, -1.0)
     for window, share in [
@@ -211,4 +211,4 @@ def test_class_balances_are_averaged_over_the_window():
 
 def test_more_pairs_than_a_window_can_hold_are_refused():
     with pytest.raises(fs.exceptions.OptionError, match="too many for a window"):
-        Layout(Cover.everything(2_000), (0, 1, 2))
+        Layout(CountPlan.all_pairs(2_000), (0, 1, 2))

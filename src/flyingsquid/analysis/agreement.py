@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid._table import Table
 from flyingsquid.analysis.reading import read_votes
-from flyingsquid.estimation.copies import MOST_SOURCES, near_copies, pair_agreement
+from flyingsquid.estimation.copies import MOST_SOURCES, near_copies
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.fits.diagnostics import names_in_groups
 from flyingsquid.moments import Moments
@@ -90,9 +89,9 @@ def agreement(votes: Any, *, model: Any = None) -> Agreement:
            [0.4, 0.4, 1. ]])
     """
     moments = votes if isinstance(votes, Moments) else Moments.of(_few(read_votes(model, votes)[0]))
-    if len(moments.cover.blocks[0]) < moments.n_sources:
+    if not moments.has_all_pairs:
         raise OptionError("counts on a graph of several tasks do not hold all pairs; pass the votes")
-    overlap, alike, (by_chance, _) = pair_agreement(moments)
+    overlap, alike, by_chance, _ = moments.compare_pairs()
     names = moments.source_names
     copies = names_in_groups(names, near_copies(moments))
     share = np.divide(alike, overlap, out=np.full_like(overlap, np.nan), where=overlap > 0)
@@ -195,7 +194,7 @@ def _correlation(parts: Array) -> Array:
 
 def _among_shared(moments: Moments) -> Array:
     """Covariance and both variances summed over what is voted, of the items that both vote on, (3, m, m)."""
-    overlap, alike, (by_chance, _) = pair_agreement(moments)
+    overlap, alike, by_chance, _ = moments.compare_pairs()
     # Σᵥ Var(1{i votes v}) among the items that j votes on too is 1 - Σᵥ P(v)².
     spread = overlap - np.divide(_squares(moments), overlap, out=np.zeros_like(overlap), where=overlap > 0)
     return np.stack([np.where(overlap > 0, alike - by_chance * overlap, 0.0), spread, spread.T])
@@ -203,7 +202,7 @@ def _among_shared(moments: Moments) -> Array:
 
 def _among_all(moments: Moments) -> Array:
     """The same of all items, "no vote" being one more thing to say."""
-    overlap, alike, _ = pair_agreement(moments)
+    overlap, alike, *_ = moments.compare_pairs()
     cast, n = _cast(moments), float(moments.n_items)
     voted = cast.sum(axis=1)
     covariance = alike + overlap - (cast @ cast.T + np.outer(voted, voted)) / n
@@ -217,13 +216,6 @@ def _cast(moments: Moments) -> Array:
 
 def _squares(moments: Moments) -> Array:
     """Σᵥ (items that both vote on and i votes v)², shape (m, m)."""
-    block, m, n_classes = moments.blocks[0], moments.n_sources, moments.n_classes
-    if not isinstance(block, csr_array):
-        counts = np.asarray(block, np.float64).sum(axis=1)
-        return np.asarray(np.einsum("kij,kij->ij", counts, counts))
-    total = np.zeros((m, m))
-    for k in range(n_classes):
-        part = block[k * m : (k + 1) * m].tocoo()
-        cells = part.row.astype(np.int64) * m + part.col % m
-        total += np.bincount(cells, part.data.astype(np.float64), minlength=m * m).reshape(m, m) ** 2
-    return total
+    m = moments.n_sources
+    squares = (np.asarray(moments.by_own_vote(k), np.float64) ** 2 for k in range(moments.n_classes))
+    return sum(squares, start=np.zeros((m, m)))

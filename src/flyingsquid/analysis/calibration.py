@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import is_whole, told
-from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import read_items
 from flyingsquid.estimation.normal import wilson
 from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | N
     items = read_items(model, votes, y, task=task)
     if items.gold is None:
         raise OptionError("calibration takes known labels; pass y")
-    kept = (items.gold >= 0) & (look_at_rows(items.votes).cast > 0)
+    kept = (items.gold >= 0) & (item_votes(items.votes.codes).cast > 0)
     if not kept.any():
         raise VotesError("y holds no known class of an item with votes, so nothing can be compared")
     classes = items.votes.classes

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table
-from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.exceptions import VotesError
+from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
 # A label that was given no probability at all would cost an infinite log loss.
@@ -137,7 +137,7 @@ def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | 
 def compare_items(items: Items) -> Comparison:
     """The same for items that were read already."""
     running = RunningComparison(items.votes.n_classes)
-    running.add(items.posterior, items.shares, look_at_rows(items.votes).cast)
+    running.add(items.posterior, items.shares, item_votes(items.votes.codes).cast)
     if items.gold is None:
         return running.result()
     known = items.gold >= 0

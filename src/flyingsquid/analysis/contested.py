@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid._table import Scalar, Table, as_scalar
 from flyingsquid._values import is_whole, told
-from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
 from flyingsquid.exceptions import OptionError
 from flyingsquid.infer import vote_shares
 from flyingsquid.votes import Votes
 from flyingsquid.votes.states import Label
+from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
 # Upper ends of the minority's share of the votes, and what such items are called.
@@ -222,7 +221,7 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
 
 def _patterns(votes: Votes) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """The first item of each different row of votes, and how many items have that row."""
-    if isinstance(votes.codes, csr_array) and votes.n_items * votes.n_sources > 1 << 26:
+    if votes.is_sparse and votes.n_items * votes.n_sources > 1 << 26:
         return np.arange(votes.n_items), np.ones(votes.n_items, np.int64)  # too large to compare rows
     distinct = votes.distinct()
     first = np.empty(len(distinct.counts), np.intp)
@@ -232,7 +231,7 @@ def _patterns(votes: Votes) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
 
 def _votes_by_class(votes: Votes) -> NDArray[np.int64]:
     """Votes for each class, shape (n, K)."""
-    cast = look_at_rows(votes).cast
+    cast = item_votes(votes.codes).cast
     shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
     return np.rint(shares * cast[:, None]).astype(np.int64)
 
@@ -284,7 +283,7 @@ def _described(
 def _buckets(votes: Votes) -> tuple[tuple[str, ...], NDArray[np.intp]]:
     """Names of the kinds of items, and the kind of each, shape (n,)."""
     names = ("no vote", "a single vote", "unanimous", *(name for _, name in _SPLITS), _EVEN)
-    cast = look_at_rows(votes).cast
+    cast = item_votes(votes.codes).cast
     against = 1 - vote_shares(votes.codes, votes.n_classes)[:, 0].max(axis=1)
     of = np.full(votes.n_items, len(names) - 1, np.intp)
     for b in range(len(_SPLITS) - 1, -1, -1):

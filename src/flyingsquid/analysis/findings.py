@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from flyingsquid.analysis.agreement import dependence_given_truth, effective_sources
 from flyingsquid.analysis.comparison import Comparison, compare_items
-from flyingsquid.analysis.overlaps import GoldTally, look_at_rows
+from flyingsquid.analysis.overlaps import GoldTally
 from flyingsquid.analysis.reading import Items, read_items
-from flyingsquid.estimation.copies import near_copies, pair_agreement
+from flyingsquid.estimation.copies import near_copies
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.exceptions import VotesError
 from flyingsquid.fits.diagnostics import names_in, names_in_groups
@@ -20,6 +20,7 @@ from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import REASONS
+from flyingsquid.votes.tallies import item_votes
 
 # Methods that compare the sources of any number of classes with random votes.
 _WEIGHTED = ("weighted", "anchored_em")
@@ -152,7 +153,7 @@ def find(votes: Any, y: Any = None, *, model: Any = None, task: int | None = Non
     pairs, n_dependent, n_pairs = _pairs(names, correlations, overlaps)
     below, alike, unjudged = _chance(names, model, gold, judged_by, seen)
     diagnostics = getattr(model, "diagnostics_", None)
-    rows = look_at_rows(items.votes)
+    rows = item_votes(items.votes.codes)
     return Findings(
         n_items=items.votes.n_items,
         n_sources=items.votes.n_sources,
@@ -219,8 +220,7 @@ def _estimated(items: Items, model: Any, *, balanced: bool) -> tuple[Array, Arra
     tables = model.confusion_ if whole else np.asarray(model.confusion_)[sources]
     balance = np.asarray(model.class_balance_)
     balance = balance if balance.ndim == 1 else balance.mean(axis=0)
-    coverage = np.asarray(model.coverage_)[sources]
-    return balanced_accuracies(tables, balance, float(counts.n_items), coverage)
+    return balanced_accuracies(tables, balance, float(counts.n_items))
 
 
 def _extreme(names: Names, kept: NDArray[np.intp], value: Array, error: Array, side: int) -> Ranked:
@@ -249,7 +249,7 @@ def _dependence(items: Items, judged_by: str, seen: NDArray[Any]) -> tuple[Array
     elif votes.n_items > _MOST_ITEMS:
         some = _spread(np.arange(votes.n_items))
         votes, posterior = votes[some], posterior[some]
-    overlaps, _, _ = pair_agreement(Moments.of(votes))
+    overlaps = np.asarray(Moments.of(votes).overlap(), np.float64)
     one_sided = seen < 2
     rest_on = np.where(one_sided[:, None] | one_sided, votes.n_items, overlaps)
     return dependence_given_truth(votes, posterior=posterior), rest_on

@@ -248,7 +248,7 @@ def _without(model: Any, votes: Votes, left_out: int, gold: Any) -> Array | None
         return None
     part = votes.of_sources(others)
     if _by_counts(model, gold):
-        counts = model.moments_.part(0, tuple(others))
+        counts = model.moments_.select(others)
         again = _attempt(lambda: clone(model).fit_moments(counts))
         return None if again is None else np.asarray(again.predict_proba(_renamed(part, counts)))
     again = _fitted(_for_sources(model, others), part, gold)

@@ -7,56 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import rows_of_entries
+from flyingsquid.votes.tallies import item_votes, iter_votes, votes_on
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-_CHUNK_CELLS = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowVotes:
-    """What an item's votes look like, whoever cast them.
-
-    Attributes
-    ----------
-    cast : integer array of shape (n,)
-        Votes on the item.
-    split : mask of shape (n,)
-        Whether two of them differ.
-    """
-
-    cast: Counts
-    split: NDArray[np.bool_]
-
-
-def look_at_rows(votes: Votes) -> RowVotes:
-    """Count the votes on each item, and see whether any two differ.
-
-    >>> rows = look_at_rows(Votes.from_classes([[0, 0, -1], [0, 1, 1], [-1, -1, -1]]))
-    >>> rows.cast.tolist(), rows.split.tolist()
-    ([2, 3, 0], [False, True, False])
-    """
-    n = votes.n_items
-    if isinstance(votes.codes, csr_array):
-        voted = votes.codes.data > 0
-        row, value = rows_of_entries(votes.codes)[voted], votes.codes.data[voted].astype(np.int64)
-        highest, lowest = np.zeros(n, np.int64), np.full(n, votes.n_classes + 1)
-        np.maximum.at(highest, row, value)
-        np.minimum.at(lowest, row, value)
-        return RowVotes(np.bincount(row, minlength=n).astype(np.int64), highest > lowest)
-    cast, split = np.empty(n, np.int64), np.empty(n, np.bool_)
-    for rows, codes in _chunks(votes.codes):
-        voted = codes >= 0
-        cast[rows] = voted.sum(axis=1)
-        lowest = np.where(voted, codes, np.iinfo(codes.dtype).max).min(axis=1)
-        split[rows] = codes.max(axis=1) > lowest
-    # Where nobody votes the lowest vote is larger than any, and the highest is none: no split.
-    return RowVotes(cast, split & (cast > 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,21 +42,8 @@ def count_overlaps(votes: Votes) -> SourceOverlaps:
     >>> found.overlaps.tolist(), found.conflicts.tolist()
     ([2, 2, 0], [1, 1, 0])
     """
-    rows = look_at_rows(votes)
-    m, together = votes.n_sources, rows.cast > 1
-    if isinstance(votes.codes, csr_array):
-        voted = votes.codes.data > 0
-        row, source = rows_of_entries(votes.codes)[voted], votes.codes.indices[voted]
-        return SourceOverlaps(
-            np.bincount(source[together[row]], minlength=m).astype(np.int64),
-            np.bincount(source[rows.split[row]], minlength=m).astype(np.int64),
-        )
-    overlaps, conflicts = np.zeros(m, np.int64), np.zeros(m, np.int64)
-    for part, codes in _chunks(votes.codes):
-        voted = codes >= 0
-        overlaps += np.count_nonzero(voted[together[part]], axis=0)
-        conflicts += np.count_nonzero(voted[rows.split[part]], axis=0)
-    return SourceOverlaps(overlaps, conflicts)
+    items = item_votes(votes.codes)
+    return SourceOverlaps(votes_on(votes.codes, items.cast > 1), votes_on(votes.codes, items.split))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,17 +74,8 @@ class GoldTally:
         part, truth = votes[known], gold[known].astype(np.intp)
         m, n_classes = votes.n_sources, votes.n_classes
         counts = np.zeros((3, m * n_classes), np.int64)
-        if isinstance(part.codes, csr_array):
-            voted = part.codes.data > 0
-            of = truth[rows_of_entries(part.codes)[voted]]
-            cells = (part.codes.indices[voted].astype(np.intp), part.codes.data[voted].astype(np.intp) - 1)
-            counts += _by_class(*cells, of, m, n_classes)
-        else:
-            for rows, codes in _chunks(part.codes):
-                row, source = np.nonzero(codes >= 0)
-                counts += _by_class(
-                    source, codes[row, source].astype(np.intp), truth[rows][row], m, n_classes
-                )
+        for item, source, vote in iter_votes(part.codes):
+            counts += _by_class(source, vote, truth[item], m, n_classes)
         right, cast, said = counts.reshape(3, m, n_classes)
         return cls(right, cast, said, np.bincount(truth, minlength=n_classes).astype(np.int64))
 
@@ -215,11 +150,3 @@ def _mean_of_known(values: Array) -> Array:
     """Mean over the last axis without NaN, NaN where nothing is known."""
     known = np.isfinite(values)
     return _share(np.where(known, values, 0.0).sum(axis=1), known.sum(axis=1))
-
-
-def _chunks(codes: NDArray[Any]) -> Any:
-    n, m = codes.shape
-    step = max(1, _CHUNK_CELLS // m)
-    for start in range(0, n, step):
-        rows = slice(start, min(n, start + step))
-        yield rows, codes[rows]

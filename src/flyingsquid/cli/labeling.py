@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid.analysis.comparison import RunningComparison
-from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.infer import TieBreak, decide, vote_shares
 from flyingsquid.votes import Votes
 from flyingsquid.votes.distinct import distinct_codes, is_repetitive
+from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
 
@@ -79,7 +78,7 @@ class Labeler:
         if length > 1:
             posterior = model.predict_proba(clips(votes, length)).reshape(-1, votes.n_classes)
             return self._labeled(votes, posterior[: votes.n_items], gold)
-        read = model.read_votes(with_all_sources(votes, model.vote_schema_.names))
+        read = model.read_votes(votes.with_all_sources(model.vote_schema_.names))
         codes = read.codes
         if is_sequence_model(model) or read.is_sparse or not is_repetitive(codes, read.n_classes):
             return self._labeled(read, np.asarray(model.predict_proba(read)), gold)
@@ -97,7 +96,7 @@ class Labeler:
     ) -> Labeled:
         """Label distinct rows, row i of which occurs ``counts[i]`` times; item j is row ``inverse[j]``."""
         shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
-        n_votes = look_at_rows(votes).cast.astype(np.int32)
+        n_votes = item_votes(votes.codes).cast.astype(np.int32)
         self.comparison.add(posterior, shares, n_votes, times=counts)
         if inverse is not None and (gold is not None or self._tie_break == "random"):
             posterior, shares, n_votes = posterior[inverse], shares[inverse], n_votes[inverse]
@@ -112,21 +111,6 @@ class Labeler:
         if inverse is None:
             return Labeled(codes, posterior, n_votes)
         return Labeled(codes[inverse], posterior[inverse], n_votes[inverse])
-
-
-def with_all_sources(votes: Votes, names: tuple[str, ...] | None) -> Votes:
-    """Add the sources of ``names`` that are missing from votes in long form, where they only abstain.
-
-    Votes in wide form are returned unchanged, because a missing column may be a mistake.
-    """
-    codes, own = votes.codes, votes.names
-    if not isinstance(codes, csr_array) or names is None or own is None or not set(own) < set(names):
-        return votes
-    position = {name: j for j, name in enumerate(names)}
-    columns = np.array([position[name] for name in own], np.intp)[codes.indices]
-    wider = csr_array((codes.data, columns, codes.indptr), shape=(votes.n_items, len(names)))
-    wider.sort_indices()
-    return Votes(wider, votes.classes, names, votes.items)
 
 
 def is_sequence_model(model: Any) -> bool:

@@ -10,34 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid.estimation.gold_many import ManyGold
-from flyingsquid.estimation.sparse_tables import SparseTables, scaled_rows, sparse_others_votes
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Moments, SparseTables, VotesByClass
 
 Array = NDArray[np.float64]
 # What is believed before any vote is seen: so many votes, this share of them right.
 PRIOR_VOTES, PRIOR_RIGHT = 4.0, 0.7
 # What the others say where a source votes for one class is worth so many known labels, at most.
 OTHERS_WORTH = 50.0
-
-
-def others_votes(moments: Moments) -> Array:
-    """How the other votes spread where a source votes, shape (m, K, K).
-
-    ``[i, v, k]`` counts votes of other sources for class k on items that source i votes v on.
-    """
-    block, n_classes, m = moments.blocks[0], moments.n_classes, moments.n_sources
-    if isinstance(block, csr_array):
-        by_class = csr_array((block.data, block.indices // m, block.indptr), (n_classes * m, n_classes))
-        sums = by_class.toarray().astype(np.float64)  # over all sources j
-        total = sums.reshape(n_classes, m, n_classes).transpose(1, 0, 2).copy()
-    else:
-        total = moments.pair_counts.sum(axis=3).transpose(2, 0, 1).astype(np.float64)
-    at = np.arange(n_classes)
-    total[:, at, at] -= moments.vote_counts  # less the source itself
-    return np.maximum(total, 0.0)
 
 
 def prior_table(n_classes: int, gold: ManyGold | None = None) -> Array:
@@ -60,40 +41,37 @@ def agreement_tables(moments: Moments, gold: ManyGold | None = None) -> Array:
     >>> tables[0].diagonal().round(1), tables[2].diagonal().round(1)  # the third never says 2
     (array([0.7, 0.7, 1. ]), array([1., 1., 0.]))
     """
-    m, n_classes = moments.n_sources, moments.n_classes
-    others, believed = others_votes(moments), prior_table(n_classes, gold)
+    n_classes = moments.n_classes
+    others, believed = moments.others_votes(), prior_table(n_classes, gold)
     cast = np.asarray(moments.vote_counts, np.float64)
     if gold is not None:
         others = others[:, :, np.argsort(gold.meaning)]
-    known = None if gold is None else cast_on(gold.votes, m)
+    known = None if gold is None else gold.votes.by_vote()
     by_others, by_known = parts_of_counts(cast, others.sum(axis=2), known)
     # Votes v on items of class k, (m, v, k); believed as P(Y = k | vote v) too, for an even balance.
     expected = by_others[:, :, None] * (others + PRIOR_VOTES * believed.T)
     if gold is not None:
-        expected += by_known[:, :, None] * gold.votes.toarray().reshape(n_classes, m, -1).transpose(1, 0, 2)
+        expected += by_known[:, :, None] * gold.votes.to_array()
     return smoothed_tables(expected.transpose(0, 2, 1), believed)
 
 
 def sparse_agreement_tables(moments: Moments, gold: ManyGold | None = None) -> SparseTables:
     """The same without the cells that are alike, for any number of sources and classes."""
-    m, n_classes = moments.n_sources, moments.n_classes
-    others, cast = sparse_others_votes(moments), np.asarray(moments.vote_counts, np.float64)
+    n_classes = moments.n_classes
+    others, cast = moments.sparse_others_votes(), np.asarray(moments.vote_counts, np.float64)
     meaning = np.arange(n_classes)
     if gold is not None:
         meaning = gold.meaning
-        others = csr_array((others.data, meaning[others.indices], others.indptr), shape=others.shape)
-    known = None if gold is None else cast_on(gold.votes, m)
-    by_others, by_known = parts_of_counts(cast, cast_on(others, m), known)
+        others = others.with_classes(meaning)
+    known = None if gold is None else gold.votes.by_vote()
+    by_others, by_known = parts_of_counts(cast, others.by_vote(), known)
     prior = PRIOR_VOTES * (1 + by_others)
     wrong = (1 - PRIOR_RIGHT) / (n_classes - 1)
-    right = csr_array(
-        ((PRIOR_RIGHT - wrong) * prior.T.ravel(), np.repeat(meaning, m), np.arange(n_classes * m + 1)),
-        shape=others.shape,
-    )
-    beyond = scaled_rows(others, by_others) + right
+    right = VotesByClass.on_one_class((PRIOR_RIGHT - wrong) * prior, meaning)
+    beyond = others.scaled(by_others) + right
     if gold is not None:
-        beyond = beyond + scaled_rows(gold.votes, by_known)
-    return SparseTables.of(wrong * prior, csr_array(beyond), np.minimum(moments.coverage, 1.0))
+        beyond = beyond + gold.votes.scaled(by_known)
+    return SparseTables.from_counts(wrong * prior, beyond, np.minimum(moments.coverage, 1.0))
 
 
 def parts_of_counts(cast: Array, met: Array, known: Array | None) -> tuple[Array, Array]:
@@ -118,11 +96,6 @@ def parts_of_counts(cast: Array, met: Array, known: Array | None) -> tuple[Array
     worth = np.minimum(met + PRIOR_VOTES, OTHERS_WORTH)
     left = np.maximum(cast - known, 0.0) / (worth + known)
     return left * worth / (met + PRIOR_VOTES), left + 1.0
-
-
-def cast_on(votes: csr_array, m: int) -> Array:
-    """Row sums of a matrix whose row v m + i is "source i votes v", shape (m, K)."""
-    return np.asarray(votes.sum(axis=1), np.float64).reshape(-1, m).T
 
 
 def smoothed_tables(expected: Array, believed: Array | None = None) -> Array:

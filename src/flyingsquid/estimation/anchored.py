@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
 
 from flyingsquid.estimation.consensus import VoteWeights
 from flyingsquid.infer.weighted import Opinion, table_posterior, weighted_shares
 from flyingsquid.votes import Votes
 from flyingsquid.votes.distinct import compressed
-from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.one_hot import OneHot
 from flyingsquid.votes.states import n_votes_in
 
 Array = NDArray[np.float64]
@@ -45,15 +44,14 @@ class Rows:
 
     Attributes
     ----------
-    cast : sparse array of shape (u, K m)
-        Votes as 0 and 1, column v m + i for "source i votes v".
+    cast : OneHot of u rows
     counts : array of shape (u,)
         How many items have each row.
     known : array of shape (g, K)
         What is known of the last g rows: 1 for the true class.
     """
 
-    cast: csr_array
+    cast: OneHot
     counts: Array
     known: Array
 
@@ -71,7 +69,7 @@ def rows_of(votes: Votes, weights: NDArray[Any] | None, gold: NDArray[Any] | Non
     known = np.zeros((len(at), votes.n_classes))
     known[np.arange(len(at)), gold[at]] = 1.0
     return Rows(
-        csr_array(vstack([others.cast, one_hot(votes.codes[at], votes.n_classes)], format="csr")),
+        others.cast.stacked_on(OneHot.of(votes.codes[at], votes.n_classes)),
         np.append(others.counts, counts[at]),
         known,
     )
@@ -82,11 +80,11 @@ def _unknown_rows(votes: Votes, weights: NDArray[Any] | None) -> Rows:
     nothing = np.empty((0, n_classes))
     few = compressed(codes, n_classes, weights)
     if few is not None:
-        return Rows(one_hot(few[0], n_classes), few[1].astype(np.float64), nothing)
+        return Rows(OneHot.of(few[0], n_classes), few[1].astype(np.float64), nothing)
     counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
     at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
-    return Rows(one_hot(codes[at], n_classes), counts[at], nothing)
+    return Rows(OneHot.of(codes[at], n_classes), counts[at], nothing)
 
 
 def anchored_opinion(rows: Rows, weighed: VoteWeights, balance: Array | None) -> Opinion:
@@ -94,15 +92,14 @@ def anchored_opinion(rows: Rows, weighed: VoteWeights, balance: Array | None) ->
 
     ``balance`` of shape (K,) is P(Y = k) as given; None learns it from the labels.
     """
-    m, n_classes = weighed.weights.shape
+    n_classes = weighed.weights.shape[1]
     anchor = weighted_shares(rows.cast, weighed.weights)
     several, counts = ~weighed.one_sided[:, None, None], rows.counts[:, None]
-    with_votes = rows.counts * (np.diff(rows.cast.indptr) > 0)
+    with_votes = rows.counts * (rows.cast.n_votes > 0)
     labels = _with_known(anchor, rows.known)
     opinion = Opinion(weighed.weights, weighed.one_sided, np.full(n_classes, 1 / n_classes))
     for _ in range(PASSES):
-        expected = np.asarray(rows.cast.T @ (labels * counts))
-        expected = expected.reshape(n_classes, m, n_classes).transpose(1, 2, 0)
+        expected = rows.cast.vote_sums(labels * counts).transpose(1, 2, 0)
         tables = _tied_tables(np.where(several, expected, 0.0))
         logs = np.where(several, np.log(tables) / weighed.copies[:, None, None], 0.0)
         settled = _learned_balance(labels, with_votes) if balance is None else balance

@@ -20,8 +20,8 @@ from flyingsquid.estimation.gold_views import by_views
 from flyingsquid.estimation.refine import Passes, Refined, refine
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
-from flyingsquid.votes.one_hot import one_hot
 from flyingsquid.votes.states import Label
+from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
 # With a larger standard error of some class the estimate says too little; as for two classes.
@@ -130,5 +130,5 @@ def _triples(over: Passes) -> float:
     """How many items have three votes or more."""
     if over.votes is None:
         return 0.0
-    voted = np.diff(one_hot(over.votes.codes, over.votes.n_classes).indptr) >= 3
+    voted = item_votes(over.votes.codes).cast >= 3
     return float(voted.sum() if over.weights is None else np.asarray(over.weights)[voted].sum())

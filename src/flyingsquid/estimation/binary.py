@@ -170,8 +170,6 @@ class TaskFit:
 
     Attributes
     ----------
-    block : int
-        The counted block that the fit was made of.
     columns : tuple of int
         The sources in ``fit``: those of the task, and helpers on its neighbours.
     own : tuple of int
@@ -180,7 +178,6 @@ class TaskFit:
     fit : BinaryFit
     """
 
-    block: int
     columns: tuple[int, ...]
     own: tuple[int, ...]
     method: str

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid.estimation.copies import near_copies
 from flyingsquid.moments import Moments
@@ -66,7 +65,7 @@ def vote_weights(moments: Moments) -> VoteWeights:
     cast = np.asarray(moments.vote_counts, np.float64)
     one_sided, groups = is_one_sided(cast), near_copies(moments)
     copies = np.bincount(groups)[groups].astype(np.float64)
-    sides, met = _sides(moments, groups, copies)
+    sides, met = moments.votes_met(groups)
     weights = _by_agreement(cast, sides, met, one_sided)
     # A source that votes on everything says as much by voting as by silence: nothing.
     telling = np.where(one_sided, 1 - np.minimum(moments.coverage, 1.0), 1.0) / copies
@@ -80,35 +79,6 @@ def is_one_sided(cast: Array) -> NDArray[np.bool_]:
     share = (cast.sum(axis=0) + 0.5) / (cast.sum() + 0.5 * cast.shape[1])
     voted, only = cast.sum(axis=1), cast.argmax(axis=1)
     return np.asarray((cast.max(axis=1) == voted) & (voted * np.log(share[only]) < np.log(_BY_CHANCE)))
-
-
-def _sides(moments: Moments, groups: NDArray[np.intp], copies: Array) -> tuple[Array, Array]:
-    """Votes of others that side with a source's vote, and all votes of others there; shape (m, K) each.
-
-    Near-copies of a source are not others, and of near-copies elsewhere each counts for its part.
-    """
-    block, m, n_classes = moments.blocks[0], moments.n_sources, moments.n_classes
-    if not isinstance(block, csr_array) and copies.max() == 1:
-        # The source itself is all that is not another.
-        cast = np.asarray(moments.vote_counts, np.float64)
-        met = np.stack([block[k].sum(axis=2).sum(axis=0) for k in range(n_classes)], axis=1) - cast
-        sides = np.stack([block[k, k].sum(axis=1) for k in range(n_classes)], axis=1) - cast
-        return np.maximum(sides, 0.0), np.maximum(met, 0.0)
-    if not isinstance(block, csr_array):
-        counted = (groups[:, None] != groups) / copies
-        # Class by class: of many sources a second copy of the counts is what takes the time.
-        meet = [np.einsum("ij,ij->i", block[k].sum(axis=0), counted) for k in range(n_classes)]
-        side = [np.einsum("ij,ij->i", block[k, k], counted) for k in range(n_classes)]
-        return np.stack(side, axis=1), np.stack(meet, axis=1)
-    pairs = block.tocoo()
-    rows, columns = pairs.row, pairs.col
-    source, other = rows % m, columns % m
-    data = np.where(groups[source] != groups[other], pairs.data / copies[other], 0.0)
-    same = rows // m == columns // m
-    shape = (n_classes, m)
-    all_met = np.bincount(rows, data, minlength=n_classes * m).reshape(shape).T
-    all_sides = np.bincount(rows[same], data[same], minlength=n_classes * m).reshape(shape).T
-    return np.asarray(all_sides, np.float64), np.asarray(all_met, np.float64)
 
 
 def _by_agreement(cast: Array, sides: Array, met: Array, one_sided: NDArray[np.bool_]) -> Array:

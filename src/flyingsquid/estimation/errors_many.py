@@ -13,16 +13,14 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.special import stdtrit
 
-from flyingsquid.estimation.agreement import PRIOR_RIGHT, PRIOR_VOTES, cast_on, sparse_agreement_tables
+from flyingsquid.estimation.agreement import PRIOR_RIGHT, PRIOR_VOTES, sparse_agreement_tables
 from flyingsquid.estimation.gold_many import ManyGold
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.refine import Passes
-from flyingsquid.estimation.sparse_tables import sparse_others_votes
 from flyingsquid.moments import Moments
-from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.one_hot import OneHot
 
 Array = NDArray[np.float64]
 GROUPS = 10
@@ -44,10 +42,10 @@ def agreement_errors(moments: Moments, over: Passes, balance: Array) -> Array:
     total, squares = np.zeros(m), np.zeros(m)
     rows = max(1, _CHUNK_CELLS // max(m, n_classes))
     for start in range(0, votes.n_items, rows):
-        cast = one_hot(votes.codes[start : start + rows], n_classes)
+        cast = OneHot.of(votes.codes[start : start + rows], n_classes)
         moves = effect.of_votes(cast)
-        source = cast.indices % m
-        counts = np.repeat(share[start : start + rows], np.diff(cast.indptr))
+        item, source, _ = cast.entries()
+        counts = share[start : start + rows][item]
         total += np.bincount(source, counts * moves, minlength=m)
         squares += np.bincount(source, counts * moves**2, minlength=m)
     times = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
@@ -70,39 +68,26 @@ class _Effect:
 
     @classmethod
     def of(cls, moments: Moments, balance: Array) -> _Effect:
-        tables, others = sparse_agreement_tables(moments), sparse_others_votes(moments)
+        tables, others = sparse_agreement_tables(moments), moments.sparse_others_votes()
         m, n_classes = moments.n_sources, moments.n_classes
-        met = cast_on(others, m) + PRIOR_VOTES
+        met = others.by_vote() + PRIOR_VOTES
         by_met = np.asarray(moments.vote_counts, np.float64) / met
         right = balance / tables.totals  # of F[v, v]
         slope = right * tables.right()  # of R[k], its sign turned
         wrong = (1 - PRIOR_RIGHT) / (n_classes - 1)
-        on_class = others.tocoo()
-        spread = np.bincount(
-            on_class.row,
-            on_class.data * slope[on_class.row % m, on_class.col],
-            minlength=n_classes * m,
-        )
-        own = np.zeros(n_classes * m)
-        hit = on_class.row // m == on_class.col
-        own[on_class.row[hit]] = on_class.data[hit]
+        source, vote, label, count = others.entries()
+        spread = np.bincount(vote * m + source, count * slope[source, label], minlength=n_classes * m)
         lost = spread.reshape(n_classes, m).T + PRIOR_VOTES * (
             wrong * slope.sum(axis=1, keepdims=True) + (PRIOR_RIGHT - wrong) * slope
         )
-        won = right * (own.reshape(n_classes, m).T + PRIOR_VOTES * PRIOR_RIGHT)
+        won = right * (others.right() + PRIOR_VOTES * PRIOR_RIGHT)
         return cls((won - lost) / met, by_met, right, slope)
 
-    def of_votes(self, cast: csr_array) -> Array:
-        """The same for each entry of one-hot votes, in their order."""
-        m = len(self.slope)
-        vote, source = np.divmod(cast.indices, m)
-        item = np.repeat(np.arange(cast.shape[0]), np.diff(cast.indptr))
-        shape = (cast.shape[0], self.slope.shape[1])
-        tally = csr_array((cast.data, vote, cast.indptr), shape=shape, copy=True)
-        tally.sum_duplicates()
-        lost = np.asarray(tally @ self.slope.T)[item, source] - self.slope[source, vote]
-        said = np.asarray(tally[item, vote]).ravel() - 1
-        others = np.diff(cast.indptr)[item] - 1
+    def of_votes(self, cast: OneHot) -> Array:
+        """The same for each vote, in the order of ``cast.entries()``."""
+        item, source, vote = cast.entries()
+        lost, said = cast.other_votes(self.slope)
+        others = cast.n_votes[item] - 1
         direct = self.direct[source, vote]
         met = self.right[source, vote] * said - lost - others * direct
         return np.asarray(direct + self.by_met[source, vote] * met)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from flyingsquid.estimation.signed import SignedMoments
@@ -79,7 +78,7 @@ def flag_sources(signed: SignedMoments) -> SourceFlags:
     always = (signed.agreement >= least) | (signed.overlap - signed.agreement >= least)
     same = always & always.T & ~silent[:, None]
     if same.any():
-        _, copies = connected_components(csr_array(same), directed=False)
+        _, copies = connected_components(same, directed=False)
     else:
         copies = np.arange(len(coverage))
     return SourceFlags(silent, one_sided, np.asarray(copies, np.intp))

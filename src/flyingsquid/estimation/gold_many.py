@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_array
 
 from flyingsquid.exceptions import OptionError
+from flyingsquid.moments import VotesByClass
 from flyingsquid.votes import Votes
-from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.one_hot import OneHot
 
 Array = NDArray[np.float64]
 # A table of classes by classes takes half a gigabyte then.
@@ -27,15 +27,15 @@ class ManyGold:
 
     Attributes
     ----------
-    votes : sparse matrix of shape (K m, K)
-        Row v m + i, column k: known items of class k that source i votes v on.
+    votes : VotesByClass
+        Votes on known items.
     classes : array of shape (K,)
         Known items of each class.
     said : array of shape (K, K)
         ``said[v, k]`` known items of class k had the vote v, each item shared evenly among its votes.
     """
 
-    votes: csr_array
+    votes: VotesByClass
     classes: Array
     said: Array
 
@@ -57,16 +57,10 @@ class ManyGold:
                 "of classes by classes is kept for it. Leave it out, or declare fewer classes"
             )
         share = np.ones(len(known)) if weights is None else np.asarray(weights, np.float64)[known]
-        cast = one_hot(votes[known].codes, n_classes)
-        truth = csr_array((share, gold[known], np.arange(len(known) + 1)), shape=(len(known), n_classes))
-        voted = np.diff(cast.indptr)
-        even = csr_array((cast.data / np.repeat(voted, voted), cast.indices, cast.indptr), shape=cast.shape)
-        classes = np.asarray(truth.sum(axis=0)).ravel()
-        by_vote = csr_array(even.T @ truth)
-        said = np.zeros((n_classes, n_classes))
-        vote = np.repeat(np.arange(by_vote.shape[0]) // votes.n_sources, np.diff(by_vote.indptr))
-        np.add.at(said, (vote, by_vote.indices), by_vote.data)
-        return cls(csr_array(cast.T @ truth), classes, said)
+        cast, labels = OneHot.of(votes[known].codes, n_classes), gold[known]
+        classes = np.asarray(np.bincount(labels, share, minlength=n_classes), np.float64)
+        said = VotesByClass.of(cast.evenly_shared(), labels, share).over_sources()
+        return cls(VotesByClass.of(cast, labels, share), classes, said)
 
     @property
     def meaning(self) -> NDArray[np.intp]:

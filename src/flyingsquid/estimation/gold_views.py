@@ -24,11 +24,10 @@ def by_views(moments: Moments, passes: Passes, gold: ManyGold | None) -> tuple[A
     """
     if passes.votes is None:
         raise OptionError('method="decomposition" needs the votes themselves, and only counts are available.')
-    m, n_classes = moments.n_sources, moments.n_classes
     votes_known = None
     if gold is not None:
-        votes_known = gold.votes.toarray().reshape(n_classes, m, n_classes).transpose(1, 2, 0)
-    views = three_views(passes.votes, passes.weights, np.arange(m), known=votes_known)
+        votes_known = gold.votes.to_array().transpose(0, 2, 1)
+    views = three_views(passes.votes, passes.weights, np.arange(moments.n_sources), known=votes_known)
     silence = np.maximum(1 - views.tables.sum(axis=2, keepdims=True), 0.0)
     tables = np.concatenate([views.tables, silence], axis=2)
     if gold is None or votes_known is None:

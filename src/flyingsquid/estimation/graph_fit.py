@@ -88,7 +88,7 @@ def fit_graph(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    block: int
+    around: tuple[int, ...]
     columns: tuple[int, ...]
     own: tuple[int, ...]
     separation: Separation
@@ -104,31 +104,24 @@ def _locate(
     gold: GoldCounts | None,
 ) -> _Place:
     """Which sources judge a task, and how they are related once its truth is known."""
-    cover, method = moments.cover, options.method
-    block = cover.homes[task]
+    method, around = options.method, moments.sources_around(task)
+    voting = np.asarray(moments.vote_counts.sum(axis=1) > 0)
     own = graph.sources_of(task)
-    groups, votes = graph._groups[list(own)], _voting(moments, block, own)
+    groups, votes = graph._groups[list(own)], voting[list(own)]
     if len(np.unique(groups[votes])) < 3 and method != "marginal":
-        columns, wide = cover.blocks[block], graph._separated_by(task)
-        around = np.array(columns)
-        separated = wide[around]
-        n_groups = len(np.unique(separated[_voting(moments, block, columns)]))
+        columns = np.array(around)
+        separated = graph._separated_by(task)[columns]
+        n_groups = len(np.unique(separated[voting[columns]]))
         if n_groups >= 3:
             numbers = np.unique(separated, return_inverse=True)[1]
-            return _Place(block, columns, own, Separation(numbers, np.isin(around, own)), method)
+            return _Place(around, around, own, Separation(numbers, np.isin(columns, own)), method)
         # One or two groups: a lopsided balance says what a third would.
         if method not in SYMMETRIC or not (gold is not None or is_imbalanced(balance.tasks[task])):
             _refuse_few_groups(moments, own, n_groups, method)
         method = "marginal"
         refuse_idle_options(moments, own, options)
     numbers = np.unique(groups, return_inverse=True)[1]
-    return _Place(block, own, own, Separation(numbers, np.ones(len(own), np.bool_)), method)
-
-
-def _voting(moments: Moments, block: int, sources: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Sources that vote at all, by their counts in a block."""
-    at, k = list(moments.cover.positions(block, sources)), np.arange(moments.n_classes)
-    return np.asarray(moments.blocks[block][k, k][:, at, at].sum(axis=0) > 0)
+    return _Place(around, own, own, Separation(numbers, np.ones(len(own), np.bool_)), method)
 
 
 def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, method: str) -> NoReturn:
@@ -171,9 +164,9 @@ def _fit_task(
 ) -> TaskFit:
     whole = len(place.columns) == moments.n_sources
     at = {source: position for position, source in enumerate(place.columns)}
-    inside = list(moments.cover.positions(place.block, place.columns))
+    inside = list(np.searchsorted(place.around, place.columns))
     evidence = Evidence(
-        moments.part(place.block, place.columns),
+        moments.select(place.columns),
         votes if votes is None or whole else votes.of_sources(place.columns),
         sample_weight,
         None if gold is None else replace(gold, votes=gold.votes[inside]),
@@ -192,7 +185,7 @@ def _fit_task(
         capped=options.cliques != "linear",  # the paper's system has no such limit
     )
     fit = with_gold(fit, evidence, method=place.method, screen=options.screen)
-    return TaskFit(place.block, place.columns, place.own, place.method, fit)
+    return TaskFit(place.columns, place.own, place.method, fit)
 
 
 def _fit_units(
@@ -205,17 +198,15 @@ def _fit_units(
     separators = [separator for tree in graph._units for separator in tree.separators]
     found: list[UnitTable] = []
     seen = [0] * graph.n_tasks
-    for unit, block, counts, separator in zip(
-        moments.cover.units, moments.cover.unit_blocks, moments.units, separators, strict=True
-    ):
+    for joint, separator in zip(moments.unit_votes(), separators, strict=True):
+        unit = joint.sources
         number = graph.source_task[unit[0]]
         task, known = tasks[number], None if gold is None else gold[number]
-        inside = np.array(moments.cover.positions(block, task.columns), np.intp)
-        observed = UnitCounts.of(counts, moments.n_items, inside)
+        observed = UnitCounts.of(joint.counts, moments.n_items, joint.positions(task.columns))
         at = np.searchsorted(task.columns, unit)
         pairs = None
         if options.cliques == "linear":
-            part, fit = moments.part(task.block, task.columns), task.fit
+            part, fit = moments.select(task.columns), task.fit
             pairs = triplet_pairs(part, SignedMoments.of(part), fit.flags, fit.separation, options.screen)
         try:
             solved = unit_table(unit, separator, observed, at, task.fit, pairs)
@@ -235,11 +226,11 @@ def _fit_pairs(moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit
     pairs = []
     # Where tasks have equally many sources, numbered task by task, equal places are one detector.
     same = graph.stacked_shape is not None
-    for (a, b), block in zip(graph.task_edges, moments.cover.edge_blocks, strict=True):
+    for a, b in graph.task_edges:
         first, second = tasks[a], tasks[b]
         pairs.append(
             pair_of_tasks(
-                moments.part(block, first.own + second.own),
+                moments.select(first.own + second.own),
                 (first.judged_slopes, second.judged_slopes),
                 (first.fit.balance, second.fit.balance),
                 same_detectors=same,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid.moments import Moments
 
@@ -38,11 +37,9 @@ def agreement_misfit(moments: Moments, tables: Array, balance: Array) -> float:
     >>> agreement_misfit(Moments.of(votes), np.tile(table, (4, 1, 1)), np.full(3, 1 / 3)) < 2
     True
     """
-    block = moments.blocks[0]
-    if isinstance(block, csr_array):
-        return float("inf")
-    counts = np.asarray(block, np.float64)
-    overlap, agreement = counts.sum(axis=(0, 1)), np.einsum("kkij->ij", counts)
+    overlap, agreement = (
+        np.asarray(counts, np.float64) for counts in (moments.overlap(), moments.agreement())
+    )
     votes = tables / np.maximum(tables.sum(axis=2, keepdims=True), 1e-12)
     expected = np.einsum("k,ikv,jkv->ij", balance, votes, votes, optimize=True)
     expected = np.clip(expected, 1e-9, 1 - 1e-9)

@@ -15,14 +15,12 @@ from flyingsquid.estimation.gold_many import ManyGold
 from flyingsquid.estimation.gold_views import by_views
 from flyingsquid.estimation.one_vs_rest import fit_one_vs_rest
 from flyingsquid.estimation.refine import Passes, refine
-from flyingsquid.estimation.sparse_tables import MOST_CELLS, SparseTables
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
-from flyingsquid.moments import Moments
+from flyingsquid.moments import ConfusionTables, Moments, VoteLogs
+from flyingsquid.moments.limits import current_limits
 from flyingsquid.votes import Votes
 
 Array = NDArray[np.float64]
-# With more cells in all tables together, those by agreement are kept sparse.
-DENSE_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class ManyFit:
     ----------
     balance : array of shape (K,)
     balance_note : where the balance comes from, in words
-    tables : array of shape (m, K, K + 1), or SparseTables where that is too large
+    tables : ConfusionTables
         P(vote = v | Y = k), no vote last.
     silence_counts : bool
         Whether no vote says something about the truth.
@@ -47,7 +45,7 @@ class ManyFit:
 
     balance: Array
     balance_note: str
-    tables: Array | SparseTables
+    tables: ConfusionTables
     silence_counts: bool
     method: str
     reason: str
@@ -59,23 +57,12 @@ class ManyFit:
     @property
     def accuracies(self) -> Array:
         """P(vote is right | source votes), shape (m,); one half where it never votes."""
-        if isinstance(self.tables, SparseTables):
-            return np.where(self.silent, 0.5, self.tables.right() @ self.balance)
-        votes = self.balance[:, None] * self.tables[:, :, :-1]
-        cast = votes.sum(axis=(1, 2))
-        right = np.einsum("mkk->m", votes)
-        return np.divide(right, cast, out=np.full(len(cast), 0.5), where=(cast > 0) & ~self.silent)
+        return np.where(self.silent, 0.5, self.tables.accuracies(self.balance))
 
     @property
-    def log_tables(self) -> Array:
-        """What each vote says, in logs, shape (m, K, K + 1); 0 for what says nothing."""
-        logs = np.log(np.maximum(np.asarray(self.tables), _LEAST))
-        if not self.silence_counts:
-            logs[:, :, -1] = 0.0
-        return np.where(self.silent[:, None, None], 0.0, logs)
-
-
-_LEAST = 1e-9
+    def logs(self) -> VoteLogs:
+        """What each vote adds to the evidence; 0 for what says nothing."""
+        return self.tables.logs(silent=self.silent, silence_counts=self.silence_counts)
 
 
 def fit_many(
@@ -113,7 +100,7 @@ def fit_many(
     even = np.full(n_classes, 1 / n_classes)
     if multiclass == "one_vs_rest":
         given = balance if isinstance(balance, np.ndarray) else even
-        tables = fit_one_vs_rest(moments, given, method=method, screen=screen)
+        tables = ConfusionTables.of(fit_one_vs_rest(moments, given, method=method, screen=screen))
         note = "as given" if isinstance(balance, np.ndarray) else "even, the default of the method"
         return ManyFit(given, note, tables, False, method, "one class against the rest", silent, one_class)
     fit = _native(moments, balance, method, Passes(votes, sample_weight, known), gold)
@@ -122,7 +109,7 @@ def fit_many(
 
 def is_huge(moments: Moments) -> bool:
     """Whether tables of all cells would not fit into memory."""
-    return moments.n_sources * moments.n_classes**2 > MOST_CELLS
+    return moments.n_sources * moments.n_classes**2 > current_limits().table_cells
 
 
 def require_dense(moments: Moments, balance: Balance, method: str) -> None:
@@ -154,10 +141,11 @@ def _native(
         note = "by three views" if gold is None else "by three views and known labels"
         if given is not None:
             settled, note = given, origin or "as given"
-        return ManyFit(settled, note, tables, True, method, "", none, none, learned_balance=given is None)
+        whole = ConfusionTables.of(tables)
+        return ManyFit(settled, note, whole, True, method, "", none, none, learned_balance=given is None)
     settled, note = _before_any_pass(moments, given, method, gold)
     cells = moments.n_sources * moments.n_classes**2
-    if method == "agreement" and cells > DENSE_CELLS:
+    if method == "agreement" and cells > current_limits().dense_table_cells:
         sparse = sparse_agreement_tables(moments, gold)
         return ManyFit(settled, origin or note, sparse, False, method, "", none, none)
     tables, learn = agreement_tables(moments, gold), False
@@ -167,7 +155,7 @@ def _native(
         tables, settled = refined.tables, refined.balance
     if learn:
         note = "by the labels of ten passes over the votes" + (", known labels among them" if gold else "")
-    full = with_coverage(tables, moments)
+    full = ConfusionTables.of(with_coverage(tables, moments))
     return ManyFit(settled, origin or note, full, False, method, "", none, none, learned_balance=learn)
 
 

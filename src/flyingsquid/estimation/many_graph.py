@@ -168,14 +168,14 @@ def with_task_tables(
     ]
     pairs = [
         pair_of_many(
-            moments.part(block, graph.sources_of(a) + graph.sources_of(b)),
+            moments.select(graph.sources_of(a) + graph.sources_of(b)),
             (instruments[a], instruments[b]),
             (as_voted[a], as_voted[b]),
             (fit.balance[a], fit.balance[b]),
             # Where tasks have equally many sources, numbered task by task, equal places are one detector.
             same_detectors=graph.stacked_shape is not None,
         )
-        for (a, b), block in zip(graph.task_edges, moments.cover.edge_blocks, strict=True)
+        for a, b in graph.task_edges
     ]
     fit = replace(fit, excess=tuple(pair.excess for pair in pairs))
     if joint is not None:
@@ -215,20 +215,17 @@ def _fit_units(
     moments: Moments, graph: DependencyGraph, tasks: list[TaskViews], voting: NDArray[np.bool_]
 ) -> tuple[UnitTable, ...]:
     separators = [separator for tree in graph._units for separator in tree.separators]
-    cover = moments.cover
     found = []
-    for unit, block, counts, separator in zip(
-        cover.units, cover.unit_blocks, moments.units, separators, strict=True
-    ):
+    for (unit, beside, counts), separator in zip(moments.unit_votes(), separators, strict=True):
         task = tasks[graph.source_task[unit[0]]]
         group = task.groups[task.columns.index(unit[0])]
-        counted = set(cover.blocks[block])
+        counted = set(beside)
         outside = tuple(
             source
             for source, number in zip(task.columns, task.groups, strict=True)
             if number != group and voting[source] and source in counted
         )
-        single, at = task.tables_of(unit), np.array(cover.positions(block, outside), np.intp)
+        single, at = task.tables_of(unit), np.searchsorted(beside, outside)
         instruments = Instruments.of(task.tables_of(outside), task.balance)
         n_items = float(moments.n_items)
         solved = many_unit_table(unit, separator, counts, n_items, single, task.balance, at, instruments)

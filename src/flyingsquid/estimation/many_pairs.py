@@ -8,11 +8,9 @@ correlations, and least squares over all pairs of sources across the edge finds 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid.estimation.contrasts import Instruments
 from flyingsquid.estimation.margins import fit_margins
@@ -77,14 +75,7 @@ def pair_of_many(
 
 def _across(moments: Moments, n_first: int) -> Array:
     """Cov(1{i votes v}, 1{j votes w}) of the first sources with the others, axes i, v, j, w."""
-    counts: Any = moments.blocks[0]
-    k, m = moments.n_classes, moments.n_sources
-    if isinstance(counts, csr_array):
-        is_first = np.tile(np.arange(m) < n_first, k)
-        pairs = counts[is_first][:, ~is_first].toarray().reshape(k, n_first, k, m - n_first)
-        pairs = pairs.transpose(1, 0, 3, 2)
-    else:
-        pairs = counts[:, :, :n_first, n_first:].transpose(2, 0, 3, 1)
+    pairs = moments.joint_counts(range(n_first), range(n_first, moments.n_sources))
     rates = np.asarray(moments.vote_counts) / moments.n_items
     return np.asarray(pairs / moments.n_items - rates[:n_first, :, None, None] * rates[n_first:])
 

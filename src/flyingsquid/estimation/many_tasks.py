@@ -17,7 +17,7 @@ from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
 Route: TypeAlias = Literal["views", "em", "agreement"]
@@ -158,5 +158,5 @@ def _votes_around(
 ) -> float:
     """How many votes an item has on a task and its neighbours, on average."""
     around = [i for near in (task, *graph.neighbors(task)) for i in graph.sources_of(near)]
-    cast = one_hot(votes.codes[:, around], votes.n_classes).sum(axis=1)
+    cast = item_votes(votes.codes[:, around]).cast
     return float(np.average(cast, weights=sample_weight))

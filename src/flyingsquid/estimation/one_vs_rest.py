@@ -8,11 +8,8 @@ they were observed. One posterior from one table: never a softmax of K probabili
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid._values import told
 from flyingsquid.estimation.binary import Evidence, fit_binary
@@ -37,7 +34,7 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
         two = np.array([1 - balance[k], balance[k]])
         try:
             fit = fit_binary(
-                Evidence(against_the_rest(moments, k)),
+                Evidence(moments.one_vs_rest(k)),
                 two,
                 method=method,
                 anchors={},
@@ -53,24 +50,3 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
         tables[:, k, [v for v in range(n_classes) if v != k]] = of_class[:, :1] * spread
         tables[:, k, k], tables[:, k, -1] = of_class[:, 1], of_class[:, 2]
     return tables
-
-
-def against_the_rest(moments: Moments, k: int) -> Moments:
-    """Counts in which the vote k reads class 1, and every other vote class 0.
-
-    >>> against_the_rest(Moments.of([[0, 2], [1, 2]]), 2).vote_counts.tolist()
-    [[2, 0], [0, 2]]
-    """
-    block, m = moments.blocks[0], moments.n_sources
-    if isinstance(block, csr_array):
-        by_source = csr_array(np.tile(np.eye(m, dtype=block.dtype), (moments.n_classes, 1)))
-        mine = block[k * m : (k + 1) * m]
-        both, one = mine[:, k * m : (k + 1) * m].toarray(), (mine @ by_source).toarray()
-        every = (by_source.T @ block @ by_source).toarray()
-    else:
-        counts = moments.pair_counts
-        both, one = counts[k, k], counts[k].sum(axis=0)  # both vote k; i votes k, j anything
-        every = counts.sum(axis=(0, 1))
-    neither = every - one - one.T + both
-    table = np.array([[neither, one.T - both], [one - both, both]])
-    return replace(moments, blocks=(table,), classes=(0, 1))

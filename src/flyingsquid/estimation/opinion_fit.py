@@ -12,10 +12,9 @@ from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_
 from flyingsquid.estimation.anchored import Rows, anchored_opinion, rows_of
 from flyingsquid.estimation.consensus import VoteWeights, vote_weights
 from flyingsquid.estimation.many import with_coverage
-from flyingsquid.estimation.sparse_tables import SparseTables
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.infer.weighted import Opinion, hot_posterior, row_sums, row_tops, weighted_shares
-from flyingsquid.moments import Moments
+from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes import Votes
 
 Array = NDArray[np.float64]
@@ -32,7 +31,7 @@ class OpinionFit:
     opinion : Opinion
         How votes become labels, and the class balance behind them.
     balance_note : where the balance comes from, in words
-    tables : array of shape (m, K, K + 1), or SparseTables where that is too large
+    tables : ConfusionTables
         P(vote = v | Y = k) by the labels, no vote last.
     accuracies, errors : arrays of shape (m,)
         How often a vote agrees with the labels, and the standard error of that.
@@ -46,7 +45,7 @@ class OpinionFit:
 
     opinion: Opinion
     balance_note: str
-    tables: Array | SparseTables
+    tables: ConfusionTables
     accuracies: Array
     errors: Array
     silent: NDArray[np.bool_]
@@ -59,7 +58,7 @@ class OpinionFit:
 class _Told(NamedTuple):
     """Tables, accuracies, their standard errors, and the gain over majority vote."""
 
-    tables: Array | SparseTables
+    tables: ConfusionTables
     accuracies: Array
     errors: Array
     gain: float
@@ -137,8 +136,12 @@ def _by_labels(moments: Moments, opinion: Opinion, rows: Rows | None) -> _Told:
     voted = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     huge = m * n_classes**2 > MOST_DENSE
     if rows is None:
-        told = sparse_agreement_tables(moments) if huge else with_coverage(agreement_tables(moments), moments)
-        right = np.where(voted > 0, _accuracies(told, np.full(n_classes, 1 / n_classes)), 0.5)
+        told: ConfusionTables = (
+            sparse_agreement_tables(moments)
+            if huge
+            else ConfusionTables.of(with_coverage(agreement_tables(moments), moments))
+        )
+        right = np.where(voted > 0, told.accuracies(np.full(n_classes, 1 / n_classes)), 0.5)
         return _Told(told, right, _errors(right, voted), np.nan)
     labels = hot_posterior(rows.cast, opinion)
     gain = _gain_over_majority(labels, rows, m)
@@ -150,12 +153,12 @@ def _by_labels(moments: Moments, opinion: Opinion, rows: Rows | None) -> _Told:
     if huge:
         return _Told(sparse_agreement_tables(moments), np.where(voted > 0, right, 0.5), errors, gain)
     weighted = labels * rows.counts[:, None]
-    seen = np.asarray(rows.cast.T @ weighted).reshape(n_classes, m, n_classes).transpose(1, 2, 0)
+    seen = rows.cast.vote_sums(weighted).transpose(1, 2, 0)
     tables = np.zeros((m, n_classes, n_classes + 1))
     tables[:, :, :-1] = seen / weighted.sum(axis=0)[:, None]
     tables[:, :, -1] = np.maximum(1 - tables.sum(axis=2), 0.0)
     tables /= tables.sum(axis=2, keepdims=True)
-    return _Told(tables, np.where(voted > 0, right, 0.5), errors, gain)
+    return _Told(ConfusionTables.of(tables), np.where(voted > 0, right, 0.5), errors, gain)
 
 
 def _without_doubt(labels: Array) -> Array:
@@ -166,10 +169,9 @@ def _without_doubt(labels: Array) -> Array:
 
 def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:
     """Mean probability of a source's votes under the labels, shape (m,); that of all where it was not met."""
-    pairs = rows.cast.tocoo()
-    item, column = pairs.row, pairs.col
-    source, times = column % m, rows.counts[item]
-    right = np.bincount(source, times * labels[item, column // m], minlength=m)
+    item, source, vote = rows.cast.entries()
+    times = rows.counts[item]
+    right = np.bincount(source, times * labels[item, vote], minlength=m)
     met = np.bincount(source, times, minlength=m)
     everybody = right.sum() / max(met.sum(), 1e-12)
     return np.divide(right, met, out=np.full(m, everybody), where=met > 0)
@@ -189,11 +191,3 @@ def _gain_over_majority(labels: Array, rows: Rows, m: int) -> float:
     of_majority = row_sums(labels * _without_doubt(votes))[:, 0]
     total = rows.counts.sum()
     return float(rows.counts @ (row_tops(labels)[:, 0] - of_majority) / total) if total > 0 else 0.0
-
-
-def _accuracies(tables: Array | SparseTables, balance: Array) -> Array:
-    """P(vote is right | it votes), shape (m,)."""
-    if isinstance(tables, SparseTables):
-        return np.asarray(tables.right() @ balance)
-    votes = balance[:, None] * tables[:, :, :-1]
-    return np.einsum("mkk->m", votes) / np.maximum(votes.sum(axis=(1, 2)), 1e-12)

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid.estimation.agreement import prior_table, smoothed_tables
 from flyingsquid.estimation.gold_many import ManyGold
 from flyingsquid.votes import Votes
-from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.one_hot import OneHot
 
 Array = NDArray[np.float64]
 PASSES = 10
@@ -66,17 +65,15 @@ def refine(
     """Pass over the votes, starting from ``tables`` and ``balance``. Known items keep their class."""
     if over.votes is None:
         return Refined(tables, balance)
-    votes, (n_sources, n_classes) = over.votes, tables.shape[:2]
-    cast, believed = one_hot(votes.codes, n_classes), prior_table(n_classes, gold)
+    votes, n_classes = over.votes, tables.shape[1]
+    cast, believed = OneHot.of(votes.codes, n_classes), prior_table(n_classes, gold)
     share = None if over.weights is None else np.asarray(over.weights, np.float64)[:, None]
     for _ in range(passes):
         posterior = _posterior(cast, tables, balance)
         if over.known is not None:
             settle_known(posterior, over.known)
         counted = posterior if share is None else posterior * share
-        expected = np.asarray(cast.T @ counted).reshape(
-            n_classes, n_sources, n_classes
-        )  # vote, source, truth
+        expected = cast.vote_sums(counted)  # vote, source, truth
         tables = smoothed_tables(expected.transpose(1, 2, 0), believed)
         if learn_balance:
             balance = (counted.sum(axis=0) + 1) / (counted.sum() + n_classes)
@@ -90,10 +87,10 @@ def settle_known(posterior: Array, known: NDArray[Any]) -> None:
     posterior[at, known[at]] = 1.0
 
 
-def _posterior(cast: csr_array, tables: Array, balance: Array) -> Array:
+def _posterior(cast: OneHot, tables: Array, balance: Array) -> Array:
     """P(Y = k | votes), shape (n, K), for one-hot votes."""
-    logs = np.log(tables).transpose(2, 0, 1).reshape(cast.shape[1], -1)  # (K m, K): vote and source, truth
-    scores = np.asarray(cast @ logs) + np.log(balance)
+    logs = np.log(tables).transpose(2, 0, 1).reshape(-1, tables.shape[1])  # (K m, K): vote and source, truth
+    scores = cast @ logs + np.log(balance)
     scores -= scores.max(axis=1, keepdims=True)
     np.exp(scores, out=scores)
     return np.asarray(scores / scores.sum(axis=1, keepdims=True))

@@ -24,7 +24,6 @@ from flyingsquid.graph.edges import adjacency, components
 from flyingsquid.graph.limits import MOST_SOURCES_IN_A_UNIT
 from flyingsquid.graph.triangulate import narrowest
 from flyingsquid.moments import Moments
-from flyingsquid.moments.cover import Cover
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -158,23 +157,11 @@ class _Reading:
 
 def _readings(moments: Moments) -> Iterator[_Reading]:
     """For two classes one; for more, each class against all others."""
+    if moments.n_classes == 2 and moments.graph is None:
+        yield _Reading.of(moments)
+        return
     for k in range(moments.n_classes) if moments.n_classes > 2 else (1,):
-        yield _Reading.of(against_the_rest(moments, k))
-
-
-def against_the_rest(moments: Moments, k: int) -> Moments:
-    """Counts with class k as 1 and every other vote as 0."""
-    if moments.n_classes == 2 and k == 1 and moments.graph is None:
-        return moments
-    counts = moments.pair_counts
-    both, first = counts[k, k], counts[k].sum(axis=0)
-    rest = counts.sum(axis=(0, 1)) - first - first.T + both
-    table = np.array([[rest, first.T - both], [first - both, both]])
-    for a in (0, 1):  # a source votes one class an item; float counts leave a rounding error
-        np.fill_diagonal(table[a, 1 - a], 0)
-    classes = ("rest", "one")
-    cover = Cover.everything(moments.n_sources)
-    return Moments(moments.n_items, (table,), moments.missing, classes, moments.names, cover)
+        yield _Reading.of(moments.one_vs_rest(k))
 
 
 def _is_usable(reading: _Reading) -> bool:

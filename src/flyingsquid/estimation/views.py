@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_array, hstack
 
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.votes import Votes
-from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.one_hot import OneHot, VoteFeatures
 
 Array = NDArray[np.float64]
 # The weakest of the K directions must stand out of the noise by this factor.
@@ -96,22 +95,22 @@ def _decomposed(
     known: Array | None,
 ) -> Views:
     m, n_classes = votes.n_sources, votes.n_classes
-    cast = one_hot(votes.codes, n_classes)
+    cast = OneHot.of(votes.codes, n_classes)
     share = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     total = float(share.sum())
     share = share / total
-    places = deal(np.asarray(cast.T @ share).reshape(n_classes, m).T, groups)
-    features = [_features(cast, place, m, n_classes) for place in places]
+    places = deal(cast.vote_sums(share).T, groups)
+    features = [cast.features(place) for place in places]
     tables, balances, strengths = [], [], []
     for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
         means, strength = _view_means(features[a], features[b], features[c], share, n_classes, total)
-        balance = np.linalg.lstsq(means, np.asarray(features[a].T @ share), rcond=None)[0]
+        balance: Array = np.linalg.lstsq(means, features[a].sums(share), rcond=None)[0]
         _require_positive(balance)
         found = np.empty((m, n_classes, n_classes))  # source, vote, truth
         found[places[a]] = _by_source(means, len(places[a]), n_classes)
         inverse = np.linalg.pinv(means.T) / balance
         for view in (b, c):
-            products = np.asarray((features[view].multiply(share[:, None]).T @ features[a]).todense())
+            products = features[view].products(features[a], share)
             found[places[view]] = _by_source(products @ inverse, len(places[view]), n_classes)
         order = _names(found[own], None if known is None else known[own])
         tables.append(found[:, :, order].transpose(0, 2, 1))
@@ -159,18 +158,11 @@ def deal(rates: Array, groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     return [np.flatnonzero(np.isin(groups, view)) for view in views]
 
 
-def _features(cast: csr_array, place: NDArray[np.intp], m: int, n_classes: int) -> csr_array:
-    """A constant and the votes of one view, shape (n, 1 + K s), class by class."""
-    columns = (np.arange(n_classes)[:, None] * m + place).ravel()
-    return csr_array(hstack([np.ones((cast.shape[0], 1)), cast[:, columns]], format="csr"))
-
-
 def _view_means(
-    xa: csr_array, xb: csr_array, xc: csr_array, share: Array, n_classes: int, n_items: float
+    xa: VoteFeatures, xb: VoteFeatures, xc: VoteFeatures, share: Array, n_classes: int, n_items: float
 ) -> tuple[Array, float]:
     """E[x_a | Y = k] as columns, shape (1 + K s, K), in any order; and how strong the weakest one is."""
-    weighted = xa.multiply(share[:, None]).tocsr()
-    second = np.asarray((weighted.T @ xb).todense())
+    second = xa.products(xb, share)
     left, sizes, right = np.linalg.svd(second, full_matrices=False)
     if len(sizes) < n_classes:
         raise NotIdentifiableError(
@@ -184,14 +176,13 @@ def _view_means(
             f"direction is {strength:.2g} standard errors above the noise. Add items or sources."
         )
     left, right = left[:, :n_classes], right[:n_classes].T
-    s = (xc.shape[1] - 1) // n_classes
     # A different weight for each class, all of one size, makes the eigenvalues differ. By the rank of how
     # often a class is voted for, so that the names of classes decide nothing.
-    often = np.asarray(xc[:, 1:].T @ share).reshape(n_classes, s).sum(axis=1)
+    often = xc.votes.vote_sums(share).sum(axis=1)
     rank = np.argsort(np.argsort(often))
     by_class = np.cos(np.pi * (rank + 0.5) / n_classes)
-    score = np.asarray(xc[:, 1:] @ np.repeat(by_class, s))
-    third = np.asarray((weighted.multiply(score[:, None]).T @ xb).todense())
+    score = xc.votes @ np.repeat(by_class, xc.votes.n_sources)
+    third = xa.products(xb, share * score)
     core = left.T @ third @ right @ np.linalg.inv(left.T @ second @ right)
     means = left @ np.real(np.linalg.eig(core)[1])
     if (np.abs(means[0]) < _FLOOR).any():

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.flags import SourceFindings
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.gold_many import ManyGold
-from flyingsquid.estimation.sparse_tables import SparseTables
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
@@ -21,18 +20,15 @@ from flyingsquid.fits.files import (
     gold_from_arrays,
     gold_to_arrays,
     read_array,
-    tables_from_arrays,
-    tables_to_arrays,
 )
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer import Emissions, Opinion
 from flyingsquid.io import State
-from flyingsquid.moments import Moments
+from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes.states import Codes, Label
 
 Array = NDArray[np.float64]
-Tables = Array | SparseTables
 Gold = tuple[GoldCounts | None, ...] | ManyGold
 DOUBLE = np.dtype(np.float64)
 
@@ -135,8 +131,8 @@ class Fit(ABC):
     class_balance : array of shape (D, K)
     accuracies : array of shape (m,)
         P(vote is right | source votes); one half for a source that always abstains.
-    confusion : array of shape (m, K, K + 1), or SparseTables
-        P(vote = v | Y = k), no vote last.
+    confusion : ConfusionTables of shape (m, K, K + 1)
+        P(vote = v | Y = k), no vote last. An array is wrapped.
     concerns : tuple of str
         Sentences about suspicious sources, for a warning.
     gold : counts of the sources' votes on gold labels, or None
@@ -157,7 +153,7 @@ class Fit(ABC):
     balance_note: str
     class_balance: Array
     accuracies: Array
-    confusion: Tables
+    confusion: ConfusionTables
     reason: str = ""
     concerns: tuple[str, ...] = ()
     gold: Gold | None = None
@@ -165,6 +161,9 @@ class Fit(ABC):
     assessment: Assessment = field(default_factory=Assessment)
     graph: DependencyGraph | None = None
     temper: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "confusion", ConfusionTables.of(self.confusion))
 
     # ------------------------------------------------------------------ inference
 
@@ -254,7 +253,7 @@ class Fit(ABC):
             found = self.diagnose(moments)
             meta["diagnostics"] = found.to_meta()
             arrays |= {"triplets_used": found.triplets_used, "triplets_skipped": found.triplets_skipped}
-        arrays |= tables_to_arrays(self.confusion) | gold_to_arrays(self.gold)
+        arrays |= self.confusion.to_arrays() | gold_to_arrays(self.gold)
         extra_meta, extra_arrays = self._extra_state()
         return State(self.TAG, {**meta, **extra_meta}, {**arrays, **extra_arrays})
 
@@ -289,7 +288,7 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
         "balance_note": str(state.meta["balance_note"]),
         "class_balance": balance,
         "accuracies": read_array(state, "accuracies", (m,), low=0.0, high=1.0),
-        "confusion": tables_from_arrays(state.arrays, moments),
+        "confusion": ConfusionTables.from_arrays(state.arrays, k, np.minimum(moments.coverage, 1.0)),
         "gold": gold_from_arrays(state.arrays, moments),
         "assessment": Assessment(errors, diagnostics),
     }

@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid._values import told
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.gold_many import ManyGold
-from flyingsquid.estimation.sparse_tables import SparseTables
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Moments, VotesByClass
 from flyingsquid.moments.files import cut_tables
 
 Array = NDArray[np.float64]
@@ -49,60 +47,6 @@ def read_array(
     return array
 
 
-# ---------------------------------------------------------------------- confusion tables
-
-
-def tables_to_arrays(tables: Array | SparseTables) -> Arrays:
-    """Return confusion tables as plain arrays."""
-    if isinstance(tables, SparseTables):
-        return {"shared": tables.shared, **sparse_to_arrays(tables.beyond, "beyond")}
-    return {"confusion": tables}
-
-
-def tables_from_arrays(arrays: Arrays, moments: Moments) -> Array | SparseTables:
-    """Return the tables that :func:`tables_to_arrays` described; refuse those that do not fit the counts."""
-    m, k = moments.n_sources, moments.n_classes
-    if "shared" in arrays:
-        shared, beyond = arrays["shared"], sparse_from_arrays(arrays, "beyond", (k * m, k))
-        if shared.shape == (m, k) and shared.dtype == np.float64 and bool((shared > 0).all()):
-            return SparseTables.of(shared, beyond, np.minimum(moments.coverage, 1.0))
-        raise ModelFileError("the confusion tables in the file do not fit its counts")
-    tables = arrays["confusion"]
-    fits = tables.shape == (m, k, k + 1) and str(tables.dtype) == "float64"
-    if not (fits and (tables >= 0).all() and np.abs(tables.sum(axis=2) - 1).max() < 1e-6):
-        raise ModelFileError(
-            "the confusion tables in the file must be probabilities of the sources and classes counted"
-        )
-    return tables
-
-
-def sparse_to_arrays(matrix: csr_array, name: str) -> Arrays:
-    """Return a sparse matrix as plain arrays."""
-    return {
-        f"{name}_data": matrix.data.astype(np.float64),
-        f"{name}_indices": matrix.indices.astype(np.int64),
-        f"{name}_indptr": matrix.indptr.astype(np.int64),
-    }
-
-
-def sparse_from_arrays(arrays: Arrays, name: str, shape: tuple[int, int]) -> csr_array:
-    """Return a sparse matrix of values that are not negative."""
-    data, indices, starts = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    fits = (
-        data.ndim == indices.ndim == starts.ndim == 1
-        and (data.dtype.kind, indices.dtype.kind, starts.dtype.kind) == ("f", "i", "i")
-        and len(starts) == shape[0] + 1
-        and len(data) == len(indices) == starts[-1]
-        and starts[0] == 0
-        and bool((np.diff(starts) >= 0).all())
-        and bool(((indices >= 0) & (indices < shape[1])).all())
-        and bool(np.isfinite(data).all() and (data >= 0).all())
-    )
-    if not fits:
-        raise ModelFileError(f"the sparse matrix {told(name)} in the file is invalid")
-    return csr_array((data, indices, starts), shape=shape)
-
-
 # ---------------------------------------------------------------------- gold labels
 
 
@@ -112,7 +56,7 @@ def gold_to_arrays(gold: tuple[GoldCounts | None, ...] | ManyGold | None) -> Arr
         return {}
     if isinstance(gold, ManyGold):
         arrays = {"gold_classes": gold.classes, "gold_said": gold.said}
-        return arrays | sparse_to_arrays(gold.votes, "gold_votes")
+        return arrays | gold.votes.to_arrays("gold_votes")
     arrays = {}
     for task, counts in enumerate(gold):
         if counts is not None:
@@ -124,8 +68,8 @@ def gold_from_arrays(arrays: Arrays, moments: Moments) -> tuple[GoldCounts | Non
     """Return the counts that :func:`gold_to_arrays` described; refuse those that do not fit the votes."""
     if "gold_classes" in arrays:
         return _many_gold(arrays, moments)
-    cover, found = moments.cover, list[GoldCounts | None]()
-    for task, block in enumerate(cover.homes):
+    found = list[GoldCounts | None]()
+    for task in range(1 if moments.graph is None else moments.graph.n_tasks):
         counts = arrays.get(f"gold_{task}")
         if counts is None:
             found.append(None)
@@ -133,7 +77,7 @@ def gold_from_arrays(arrays: Arrays, moments: Moments) -> tuple[GoldCounts | Non
         shapes: list[tuple[int, ...]] = [(2, 3 ** len(unit)) for unit in units_on(moments, task)]
         units = cut_tables(arrays[f"gold_units_{task}"], shapes)
         fits = (
-            counts.shape == (len(cover.blocks[block]), 2, 3)
+            counts.shape == (len(moments.sources_around(task)), 2, 3)
             and bool((counts >= 0).all() and counts[0].sum() <= moments.n_items * (1 + 1e-9))
             and all((unit >= 0).all() for unit in units)
         )
@@ -146,22 +90,22 @@ def gold_from_arrays(arrays: Arrays, moments: Moments) -> tuple[GoldCounts | Non
 def _many_gold(arrays: Arrays, moments: Moments) -> ManyGold:
     m, k = moments.n_sources, moments.n_classes
     classes, said = arrays["gold_classes"], arrays["gold_said"]
-    votes = sparse_from_arrays(arrays, "gold_votes", (k * m, k))
+    votes = VotesByClass.from_arrays(arrays, "gold_votes", m, k)
     fits = classes.shape == (k,) and said.shape == (k, k) and {classes.dtype.kind, said.dtype.kind} == {"f"}
     if not (fits and (classes >= 0).all() and (said >= 0).all() and np.isfinite(classes.sum() + said.sum())):
         raise ModelFileError("the counts on gold labels do not fit the sources")
-    if not (votes.sum(axis=1) <= moments.vote_counts.T.ravel() * (1 + 1e-9)).all():
+    if not (votes.by_vote() <= moments.vote_counts * (1 + 1e-9)).all():
         raise ModelFileError("the counts on gold labels exceed the votes")
     return ManyGold(votes, classes, said)
 
 
 def units_on(moments: Moments, task: int) -> list[tuple[int, ...]]:
-    """Return the units of dependent sources of a task, as positions in its block of counted sources."""
-    graph, cover = moments.graph, moments.cover
+    """Return the units of dependent sources of a task, as positions among the sources around the task."""
+    graph, around = moments.graph, moments.sources_around(task)
     if graph is None:
         return []
-    mine = [unit for unit in cover.units if graph.source_task[unit[0]] == task]
-    return [cover.positions(cover.homes[task], unit) for unit in mine]
+    units = [unit for tree in graph._units for unit in tree.cliques if graph.source_task[unit[0]] == task]
+    return [tuple(around.index(source) for source in unit) for unit in units]
 
 
 # ---------------------------------------------------------------------- graphs

@@ -27,9 +27,9 @@ from flyingsquid.fits.explanation import Explanation, explain_on_graph
 from flyingsquid.fits.files import flatten_tables, read_array, read_task_tables, read_units
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import Emissions, max_product, sum_product, vote_shares, with_own_evidence
-from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.io import State
 from flyingsquid.moments import Moments
+from flyingsquid.votes.distinct import by_pattern
 from flyingsquid.votes.states import Codes
 
 _DRAWN_CELLS, _MOST_ITEMS = 1 << 20, 20_000

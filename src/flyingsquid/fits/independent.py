@@ -10,19 +10,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
-from flyingsquid.estimation.sparse_tables import SparseTables, scaled_rows
 from flyingsquid.estimation.tables import vote_weights
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.fits.base import (
     DOUBLE,
-    RAREST_VOTE,
     Array,
     Fit,
     ItemScores,
     PosteriorParameters,
-    Tables,
     read_common,
 )
 from flyingsquid.fits.diagnostics import Diagnostics, accuracy_gain, recommend, without_triplets
@@ -30,16 +26,13 @@ from flyingsquid.fits.explanation import Explanation, explain_independent
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer import (
     Emissions,
-    SparseLogs,
     binary_evidence,
     binary_posterior,
-    class_evidence,
     class_posterior,
     vote_shares,
 )
 from flyingsquid.io import State
-from flyingsquid.moments import Moments
-from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.moments import ConfusionTables, Moments, VoteLogs
 from flyingsquid.votes.states import Codes
 
 SINGLE_TASK = JunctionTree(cliques=((0,),), parents=(-1,), separators=((),))
@@ -71,20 +64,16 @@ class IndependentFit(Fit):
         return vote_weights(np.asarray(self.confusion), absence_counts=self.silence_counts)
 
     @cached_property
-    def vote_scores(self) -> Array | SparseLogs:
-        """What each vote adds to the log score of each class, no vote last, shape (m, K, K + 1)."""
+    def vote_scores(self) -> VoteLogs:
+        """What each vote adds to the log score of each class, no vote last."""
         if len(self.classes) == 2:
-            return np.stack([np.zeros_like(self._weights), self._weights], axis=1)
-        if isinstance(self.confusion, SparseTables):
-            return _sparse_logs(self.confusion, self.confusion.coverage > 0)
-        logs = np.log(np.maximum(self.confusion, RAREST_VOTE))
-        if not self.silence_counts:
-            logs[:, :, -1] = 0.0
-        return logs
+            return VoteLogs.of(np.stack([np.zeros_like(self._weights), self._weights], axis=1))
+        silent = self.confusion.voting().max(axis=1) == 0
+        return self.confusion.logs(silent=silent, silence_counts=self.silence_counts)
 
     def evidence(self, codes: Codes) -> Array:
         if len(self.classes) > 2:
-            return class_evidence(codes, self.vote_scores)[:, None, :]
+            return self.vote_scores.evidence(codes)[:, None, :]
         log_odds = binary_evidence(codes, self._weights)
         # Class by class, so that the columns are contiguous.
         evidence = np.zeros((2, len(log_odds)))
@@ -92,10 +81,10 @@ class IndependentFit(Fit):
         return evidence.T[:, None, :]
 
     def likelihoods(self, codes: Codes) -> Array:
-        return table_likelihoods(self.confusion, codes)[:, None, :]
+        return self.confusion.logs().evidence(codes)[:, None, :]
 
     def log_likelihood(self, codes: Codes) -> Array:
-        return np.asarray(logsumexp(self.likelihoods(codes)[:, 0] + np.log(self._prior), axis=1))
+        return self.confusion.log_likelihood(codes, self._prior)
 
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         if len(self.classes) == 2:
@@ -104,16 +93,12 @@ class IndependentFit(Fit):
 
     def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
         posterior = self.posterior(codes_row[None, :])[0, 0]
-        scores = self.vote_scores
-        if isinstance(scores, SparseLogs):
-            adds = scores.of_votes(codes_row)
-        else:
-            adds = scores[np.arange(len(codes_row)), :, np.where(codes_row < 0, -1, codes_row)]
+        adds = self.vote_scores.of_votes(codes_row)
         return explain_independent(codes_row, self.classes, self.source_names, self._prior, posterior, adds)
 
     def parameters(self) -> PosteriorParameters:
-        scores = self.vote_scores
-        if isinstance(scores, SparseLogs):
+        scores = self.vote_scores.values
+        if scores is None:
             raise OptionError(
                 f"confusion tables of {len(self.source_names):,} sources and {len(self.classes):,} classes "
                 "are stored sparsely; use predict_proba"
@@ -157,17 +142,9 @@ class IndependentFit(Fit):
         return cls(**read_common(state, moments), silence_counts=state.meta["silence_counts"])
 
 
-def accuracies_from_tables(tables: Tables, balance: Array, silent: NDArray[np.bool_]) -> Array:
-    """Return P(vote is right | source votes), shape (m,); one half for sources that always abstain."""
-    if isinstance(tables, SparseTables):
-        return np.where(silent, 0.5, tables.right() @ balance)
-    votes = balance[:, None] * tables[:, :, :-1]
-    cast = votes.sum(axis=(1, 2))
-    right = np.einsum("mkk->m", votes)
-    return np.divide(right, cast, out=np.full(len(cast), 0.5), where=(cast > 0) & ~silent)
-
-
-def gain_on_drawn_items(tables: Tables, balance: Array, label: Callable[[NDArray[Any]], Array]) -> float:
+def gain_on_drawn_items(
+    tables: ConfusionTables, balance: Array, label: Callable[[NDArray[Any]], Array]
+) -> float:
     """Return the accuracy less that of majority vote, on items drawn from the tables with a fixed seed.
 
     ``label`` returns posteriors of shape (n, K) for codes of shape (n, m).
@@ -176,38 +153,5 @@ def gain_on_drawn_items(tables: Tables, balance: Array, label: Callable[[NDArray
     m, n_classes, _ = tables.shape
     n = int(np.clip(_DRAWN_CELLS // (m * n_classes), 200, _MOST_ITEMS))
     y = rng.choice(n_classes, n, p=balance)
-    codes = tables.draw(y, rng) if isinstance(tables, SparseTables) else _draw(tables, y, rng)
+    codes = tables.draw(y, rng)
     return accuracy_gain(label(codes), vote_shares(codes, n_classes)[:, 0], y)
-
-
-def _draw(tables: Array, y: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.int16]:
-    """Return votes on items of classes ``y``, shape (n, m): codes with -1 for no vote."""
-    n, (m, n_classes, _) = len(y), tables.shape
-    codes = np.empty((n, m), np.int16)
-    for i, table in enumerate(tables):
-        steps = np.cumsum(table, axis=1)
-        drawn = (rng.random((n, 1)) * steps[y, -1:] > steps[y]).sum(axis=1)
-        codes[:, i] = np.where(drawn >= n_classes, -1, drawn)
-    return codes
-
-
-def _sparse_logs(tables: SparseTables, voting: NDArray[np.bool_]) -> SparseLogs:
-    shared, counts = voting[:, None] * np.ones_like(tables.shared), tables.beyond
-    beyond = scaled_rows(counts, shared / tables.shared)
-    beyond.data = np.log1p(beyond.data)
-    return SparseLogs(
-        np.where(voting[:, None], np.log(tables.shared), 0.0).T.ravel(),
-        np.where(voting[:, None], -np.log(tables.totals), 0.0),
-        beyond,
-    )
-
-
-def table_likelihoods(tables: Tables, codes: Codes) -> Array:
-    """Return log P(votes | Y = k) by confusion tables, shape (n, K)."""
-    if not isinstance(tables, SparseTables):
-        return class_evidence(codes, np.log(np.maximum(tables, RAREST_VOTE)))
-    coverage, n_classes = tables.coverage, tables.shape[1]
-    evidence = _sparse_logs(tables, np.ones(len(coverage), np.bool_)).evidence(codes)
-    voted, silent = (np.log(np.maximum(p, RAREST_VOTE)) for p in (coverage, 1 - coverage))
-    adds = np.tile(voted - silent, n_classes)
-    return np.asarray(evidence + (one_hot(codes, n_classes) @ adds)[:, None] + silent.sum())

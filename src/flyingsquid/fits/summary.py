@@ -146,10 +146,7 @@ def notes_of(diagnostics: Diagnostics, moments: Moments, leave_out: Sequence[str
 
 
 def _likeness(moments: Moments, i: int, j: int) -> str:
-    graph, k = moments.graph, np.arange(moments.n_classes)
-    block = moments.cover.homes[0 if graph is None else graph.source_task[i]]
-    a, b = moments.cover.positions(block, (i, j))
-    return "copy" if moments.blocks[block][k, k, a, b].any() else "opposite"
+    return "copy" if moments.table(i, j).diagonal().any() else "opposite"
 
 
 def _polarity(tally: SourceTally, i: int) -> str:

@@ -7,8 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.special import logsumexp
 
 from flyingsquid._values import told
 from flyingsquid.estimation.fit_test import FitTest, independence_of
@@ -16,7 +14,6 @@ from flyingsquid.estimation.flags import flag_sources
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.separation import Separation
 from flyingsquid.estimation.signed import SignedMoments
-from flyingsquid.estimation.sparse_tables import SparseTables
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.fits.base import (
     DOUBLE,
@@ -24,17 +21,17 @@ from flyingsquid.fits.base import (
     Fit,
     ItemScores,
     PosteriorParameters,
-    Tables,
     read_common,
 )
 from flyingsquid.fits.diagnostics import Diagnostics, names_in, names_in_groups, recommend, without_triplets
 from flyingsquid.fits.explanation import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.fits.files import read_array
-from flyingsquid.fits.independent import SINGLE_TASK, gain_on_drawn_items, table_likelihoods
+from flyingsquid.fits.independent import SINGLE_TASK, gain_on_drawn_items
 from flyingsquid.infer import Emissions, Opinion, opinion_posterior
 from flyingsquid.infer.weighted import EVEN_VOTE, hot_posterior
 from flyingsquid.io import State
-from flyingsquid.moments import Moments
+from flyingsquid.moments import ConfusionTables, Moments
+from flyingsquid.votes.one_hot import OneHot
 from flyingsquid.votes.states import Codes
 
 # Steps along which votes grow in an explanation, how far a vote is moved to see what it adds, and limits for
@@ -75,10 +72,10 @@ class WeightedFit(Fit):
         return np.asarray(np.log(self.posterior(codes)) - np.log(self.weighting.without_votes))
 
     def likelihoods(self, codes: Codes) -> Array:
-        return table_likelihoods(self.confusion, codes)[:, None, :]
+        return self.confusion.logs().evidence(codes)[:, None, :]
 
     def log_likelihood(self, codes: Codes) -> Array:
-        return np.asarray(logsumexp(self.likelihoods(codes)[:, 0] + np.log(self.class_balance[0]), axis=1))
+        return self.confusion.log_likelihood(codes, self.class_balance[0])
 
     def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
         """Explain one item by the share of each vote in the log odds of the best class.
@@ -143,9 +140,7 @@ class WeightedFit(Fit):
             )
         # A source is useless or adversarial by how well it tells the classes apart. How often it is right
         # depends on the class balance too, which sources of mostly one class miss.
-        skill, error = balanced_accuracies(
-            self.confusion, self.class_balance[0], float(moments.n_items), moments.coverage
-        )
+        skill, error = balanced_accuracies(self.confusion, self.class_balance[0], float(moments.n_items))
         chance, reach = 1 / moments.n_classes, NORMAL_95 * np.nan_to_num(error, nan=np.inf)
         several = (np.asarray(moments.vote_counts) > 0).sum(axis=1) > 1
         return without_triplets(
@@ -196,7 +191,7 @@ class WeightedFit(Fit):
 
 
 def balanced_accuracies(
-    tables: Tables, balance: Array, n_items: float, coverage: Array
+    tables: Array | ConfusionTables, balance: Array, n_items: float
 ) -> tuple[Array, Array]:
     """Return the mean over the classes of how often a source is right there, and its standard error.
 
@@ -205,13 +200,11 @@ def balanced_accuracies(
 
     Parameters
     ----------
-    tables : array of shape (m, K, K + 1), or SparseTables
+    tables : ConfusionTables, or an array of shape (m, K, K + 1)
         P(vote = v | Y = k), no vote last.
     balance : array of shape (K,)
     n_items : float
         How many items were fitted.
-    coverage : array of shape (m,)
-        P(source votes).
 
     Returns
     -------
@@ -220,17 +213,12 @@ def balanced_accuracies(
     Examples
     --------
     >>> table = np.array([[[0.9, 0.1, 0.0], [0.4, 0.6, 0.0]], [[0.2, 0.8, 0.0], [0.2, 0.8, 0.0]]])
-    >>> skill, error = balanced_accuracies(table, np.array([0.5, 0.5]), 100, np.ones(2))
+    >>> skill, error = balanced_accuracies(table, np.array([0.5, 0.5]), 100)
     >>> skill.round(3), error.round(3)
     (array([0.75, 0.5 ]), array([0.041, 0.041]))
     """
-    if isinstance(tables, SparseTables):
-        right = tables.right()
-        voting = np.broadcast_to(coverage[:, None], right.shape)
-    else:
-        voting = tables[:, :, :-1].sum(axis=2)
-        hits = np.einsum("mkk->mk", tables[:, :, :-1])
-        right = np.divide(hits, voting, out=np.full_like(hits, 1 / len(balance)), where=voting > 0)
+    whole = ConfusionTables.of(tables)
+    right, voting = whole.right(), whole.voting()
     cast = voting * balance * n_items
     # One vote each way, so that two votes of one kind are not taken for certainty.
     share = (right * cast + 1) / (cast + 2)
@@ -258,7 +246,7 @@ def _parts(codes: NDArray[Any], weighting: Opinion, best: int, second: int) -> A
         strength[np.arange(len(grown)), np.tile(np.arange(s), steps)] += side
         cast = np.zeros((len(grown), n_classes * s))
         cast[:, columns] = strength
-        labels = hot_posterior(csr_array(cast), weighting)
+        labels = hot_posterior(OneHot.of_strengths(cast, n_classes), weighting)
         odds.append(np.log(labels[:, best]) - np.log(labels[:, second]))
     slopes = (odds[1] - odds[0]) / (2 * _NUDGE)
     return np.asarray(slopes.reshape(steps, s).mean(axis=0))

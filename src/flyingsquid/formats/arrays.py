@@ -16,7 +16,6 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid._values import listed, told
 from flyingsquid.exceptions import Hint, ModelFileError, VoteFileError, VotesError
@@ -26,7 +25,7 @@ from flyingsquid.formats.inputs import one_line
 from flyingsquid.formats.matrices import MatrixVotes
 from flyingsquid.io import decode_labels
 from flyingsquid.votes import REASONS
-from flyingsquid.votes.states import MOST_CLASSES, Label
+from flyingsquid.votes.states import MOST_CLASSES, Label, sparse_codes
 
 MARK = "flyingsquid"
 """An array of this name marks files of ``write_votes``: codes may be reasons, and classes have labels."""
@@ -147,9 +146,7 @@ class SparseVotes:
                 raise VoteFileError(
                     f"Sparse matrices must be csr with integers; got {kind} with {parts['data'].dtype}."
                 )
-            matrix = csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
-            matrix.check_format(full_check=True)
-            matrix.sort_indices()
+            matrix = sparse_codes(parts["data"], parts["indices"], parts["indptr"], shape)
         entries = matrix.data
         lowest, most = (0, MOST_CLASSES) if labels is None else (-len(REASONS), len(labels))
         if entries.size and not lowest <= int(entries.min()) <= int(entries.max()) <= most:
@@ -186,7 +183,7 @@ class SparseVotes:
         codes.eliminate_zeros()
         for at in range(0, self.n_items, rows):
             ids = None if self._ids is None else self._ids[at : at + rows]
-            yield csr_array(codes[at : at + rows]), ids, None
+            yield codes[at : at + rows], ids, None
 
 
 # ---------------------------------------------------------------------- arrays in files

@@ -41,7 +41,7 @@ def read_table(
     """Read all of a table once, in wide or long form."""
     roles: Roles | None = None
     votes: Spool | LongVotes | None = None
-    for block in table.blocks():
+    for block in table.row_blocks():
         if roles is None or votes is None:
             roles = _roles(table, block, spec)
             has_gold = roles.gold is not None

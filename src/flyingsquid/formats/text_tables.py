@@ -96,7 +96,7 @@ class DelimitedTable:
                 raise VoteFileError(f"The first line cannot be parsed: {one_line(error)}.") from error
         raise VoteFileError("The file contains only blank lines.")
 
-    def blocks(self) -> Iterator[Block]:
+    def row_blocks(self) -> Iterator[Block]:
         """Yield the rows below the header, some at a time."""
         width = len(self.names)
         most = max(1, _CELLS // width)
@@ -199,7 +199,7 @@ class JsonTable:
                 if not line.isspace():
                     yield number, _parse_line(line, number)
 
-    def blocks(self) -> Iterator[Block]:
+    def row_blocks(self) -> Iterator[Block]:
         """Yield the records as columns, some at a time."""
         votes: list[dict[str, Any]] = []
         fields: list[dict[str, Any]] = []
@@ -339,7 +339,7 @@ def _records(source: Input) -> Iterable[dict[str, Any]]:
     if found in ("parquet", "arrow"):
         yield from _arrow_table(source, found).to_pylist()
     elif found in ("csv", "tsv"):
-        for block in DelimitedTable(source, found, header=True).blocks():
+        for block in DelimitedTable(source, found, header=True).row_blocks():
             names = list(block.columns)
             yield from (
                 dict(zip(names, row, strict=True)) for row in zip(*block.columns.values(), strict=True)

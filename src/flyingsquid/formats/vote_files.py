@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
 
 from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import Note, OptionError, VoteFileError
@@ -21,7 +20,7 @@ from flyingsquid.formats.spool import read_table
 from flyingsquid.formats.text_tables import DelimitedTable, JsonTable, read_json
 from flyingsquid.formats.wrench import is_wrench, read_directory, read_wrench
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.states import Codes, Label, shown_names
+from flyingsquid.votes.states import Codes, Label, is_sparse, shown_names, stack_codes
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
@@ -121,7 +120,7 @@ class VoteFile:
             start = 0
             for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
                 n = codes.shape[0]
-                items = _as_array(ids) if ids is not None and issparse(codes) else None
+                items = _as_array(ids) if ids is not None and is_sparse(codes) else None
                 votes = Votes(codes, self.classes, self.names, items)
                 yield VoteChunk(votes, np.arange(start, start + n) if ids is None else ids, gold)
                 start += n
@@ -310,10 +309,7 @@ def _as_array(ids: Any) -> NDArray[Any]:
 def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
     """Join several chunks of a file into one."""
     first = chunks[0].votes
-    if first.is_sparse:
-        codes: Codes = csr_array(vstack([c.votes.codes for c in chunks], format="csr"))
-    else:
-        codes = np.concatenate([c.votes.codes for c in chunks])
+    codes = stack_codes([c.votes.codes for c in chunks])
     ids = [np.asarray(c.ids, object) for c in chunks]
     items = None if first.items is None else np.concatenate([np.asarray(c.votes.items) for c in chunks])
     gold = None

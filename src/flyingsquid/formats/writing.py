@@ -12,7 +12,6 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, vstack
 
 from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
@@ -25,7 +24,7 @@ from flyingsquid.formats.vote_files import VoteChunk, VoteFile
 from flyingsquid.formats.wrench import GOLD, WEAK
 from flyingsquid.io import encode_labels
 from flyingsquid.votes import REASONS, Votes
-from flyingsquid.votes.states import Label, rows_of_entries
+from flyingsquid.votes.states import Label, is_sparse, stack_codes, stated_cells
 
 
 def write_votes(
@@ -306,14 +305,14 @@ class _ArrayWriter(_Writer):
             (self._write_npy if self._layout.format == "npy" else self._write_npz)()
 
     def _write_npy(self) -> None:
-        if isinstance(self._codes[0], csr_array):
+        if is_sparse(self._codes[0]):
             raise VoteFileError("Sparse votes cannot be written as npy; write npz.")
         np.lib.format.write_array(self._file, np.maximum(np.concatenate(self._codes), -1), allow_pickle=False)
 
     def _write_npz(self) -> None:
         arrays: dict[str, Any] = {MARK: np.array("votes 1")}
-        if isinstance(self._codes[0], csr_array):
-            whole = csr_array(vstack(self._codes, format="csr"))
+        if is_sparse(self._codes[0]):
+            whole: Any = stack_codes(self._codes)
             arrays |= {"format": np.array("csr"), "shape": np.array(whole.shape), "data": whole.data}
             arrays |= {"indices": whole.indices, "indptr": whole.indptr}
             if self._gold:
@@ -414,13 +413,7 @@ def _cells_of(classes: tuple[Label, ...], nothing: Any, *, texts: bool = True) -
 
 def _long_rows(chunk: VoteChunk, cells: NDArray[Any], has_gold: bool) -> list[tuple[Any, ...]]:
     """Return (item, source, label) for every vote, with the gold label if asked for."""
-    codes = chunk.votes.codes
-    if isinstance(codes, csr_array):
-        rows, columns, entries = rows_of_entries(codes), codes.indices, codes.data.astype(np.int64)
-        entries = np.where(entries > 0, entries - 1, entries)
-    else:
-        rows, columns = np.nonzero(codes != -1)
-        entries = codes[rows, columns]
+    rows, columns, entries = stated_cells(chunk.votes.codes)
     ids = list_of_ids(chunk.ids) if chunk.ids is not None else list(range(chunk.votes.n_items))
     names = chunk.votes.source_names
     labels = cells[entries].tolist()

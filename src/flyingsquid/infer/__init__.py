@@ -7,14 +7,12 @@ from flyingsquid.infer.junction import max_product, sum_product
 from flyingsquid.infer.posterior import binary_evidence, binary_posterior
 from flyingsquid.infer.scan import forward_backward, viterbi
 from flyingsquid.infer.shares import smoothed_shares, vote_shares
-from flyingsquid.infer.sparse_classes import SparseLogs
 from flyingsquid.infer.weighted import Opinion, opinion_posterior
 
 __all__ = [
     "TIE_BREAKS",
     "Emissions",
     "Opinion",
-    "SparseLogs",
     "TieBreak",
     "binary_evidence",
     "binary_posterior",

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from flyingsquid.infer.lookup import by_pattern
+from flyingsquid.votes.distinct import by_pattern
 from flyingsquid.votes.packing import packed_chunks
-from flyingsquid.votes.states import Codes, dense_codes
+from flyingsquid.votes.states import Codes, dense_chunks
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 20
@@ -46,13 +45,11 @@ class Emissions:
         for sources, table in self.units:
             at = self.tasks[owner[sources[0]]]
             units[owner[sources[0]]].append((tuple(at.index(i) for i in sources), table))
-        rows = n if not isinstance(codes, csr_array) else max(1, _CHUNK_CELLS // m)
-        for start in range(0, n, rows):
-            chunk = dense_codes(codes[start : start + rows])
+        for rows, chunk in dense_chunks(codes, _CHUNK_CELLS):
             for task, sources in enumerate(self.tasks):
                 columns = chunk if len(sources) == m else chunk[:, list(sources)]
                 log_tables = self.log_tables[list(sources)]
-                result[start : start + rows, task] = by_pattern(
+                result[rows, task] = by_pattern(
                     columns, partial(_directly, log_tables=log_tables, units=units[task]), n_classes
                 )
         return result

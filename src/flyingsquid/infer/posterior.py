@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from flyingsquid.infer.lookup import by_pattern
 from flyingsquid.kernels import kernels_for
-from flyingsquid.kernels.labels import beyond_silence, binary_labels
-from flyingsquid.kernels.switch import FEWEST_CELLS, blocks_of, share_out
+from flyingsquid.kernels.labels import binary_labels
+from flyingsquid.votes.distinct import by_pattern
 from flyingsquid.votes.states import Codes
+from flyingsquid.votes.tallies import sum_binary_votes
 
 Array = NDArray[np.float64]
-_CHUNK_CELLS = 1 << 16  # half a megabyte, which stays in the cache
 _DOUBLE = np.dtype(np.float64)
 # Beyond, the odds are no longer a float; no label is 0.
 _MOST_LOG_ODDS = 709.0
@@ -47,22 +44,16 @@ def binary_evidence(codes: Codes, weights: Array) -> Array:
     With weights log P(v | Y=1) - log P(v | Y=0) these are the log odds of class 1 less those of the prior.
     Weights of shape (m, 3, r) give r sums at once, shape (n, r).
     """
-    return by_pattern(codes, lambda rows: _evidence(rows, weights))
+    return by_pattern(codes, lambda rows: sum_binary_votes(rows, weights))
 
 
 def _labels(codes: Codes, weights: Array, offset: float, dtype: np.dtype[Any]) -> NDArray[Any]:
-    kernels = None if isinstance(codes, csr_array) else kernels_for(codes, 2, "labels")
+    kernels = kernels_for(codes, 2, "labels")
     if kernels is None:
-        return _probabilities(_evidence(codes, weights) + offset)
+        return _probabilities(sum_binary_votes(codes, weights) + offset)
     answer = np.empty((codes.shape[0], 1, 2), dtype)
     binary_labels(kernels, codes, weights, offset, answer[:, 0])
     return answer
-
-
-def _evidence(codes: Codes, weights: Array) -> Array:
-    if isinstance(codes, csr_array):
-        return _sparse_evidence(codes, weights)
-    return _dense_evidence(codes, weights)
 
 
 def _probabilities(log_odds: Array) -> Array:
@@ -73,43 +64,3 @@ def _probabilities(log_odds: Array) -> Array:
     posterior[:, 0, 0] = quotient
     np.multiply(odds, quotient, out=posterior[:, 0, 1])
     return posterior
-
-
-def _dense_evidence(codes: NDArray[Any], weights: Array) -> Array:
-    """As :func:`binary_evidence`, without an (n, m) float temporary."""
-    n, m = codes.shape
-    zero, one, constant = beyond_silence(weights)
-    rows = min(n, max(1, _CHUNK_CELLS // m))
-    evidence = np.empty((n, *weights.shape[2:]))
-
-    def add(blocks: Sequence[slice]) -> None:
-        buffer = np.empty((rows, m))
-        for block in blocks:
-            chunk = codes[block]
-            hot = buffer[: len(chunk)]
-            hot[...] = chunk == 0
-            part = np.matmul(hot, zero, out=evidence[block])
-            hot[...] = chunk == 1
-            part += hot @ one
-            part += constant
-
-    blocks = blocks_of(n, rows)
-    if codes.size < FEWEST_CELLS:  # done before a second thread has started
-        add(blocks)
-    else:
-        share_out(add, blocks)
-    return evidence
-
-
-def _sparse_evidence(codes: csr_array, weights: Array) -> Array:
-    absence = weights[:, 2]
-    voted = codes.data > 0
-    beyond = np.zeros((len(codes.data), *weights.shape[2:]))
-    source, vote = codes.indices[voted], codes.data[voted].astype(np.intp) - 1
-    beyond[voted] = weights[source, vote] - absence[source]
-    each = [
-        csr_array((column, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)
-        for column in beyond.reshape(len(beyond), -1).T
-    ]
-    sums = np.column_stack(each).reshape(codes.shape[0], *weights.shape[2:])
-    return np.asarray(sums + absence.sum(axis=0), np.float64)

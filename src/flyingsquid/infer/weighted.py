@@ -7,20 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from flyingsquid.infer.lookup import by_pattern
-from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.votes.distinct import by_pattern
+from flyingsquid.votes.one_hot import FEW_CLASSES, OneHot
 from flyingsquid.votes.states import Codes
+from flyingsquid.votes.tallies import class_sums
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 21
-_DENSE_CELLS = 1 << 18
 _DOUBLE = np.dtype(np.float64)
 EVEN_VOTE = 1.0
 """One vote, spread evenly over the classes, joins the votes of every item."""
-# Up to so many classes dense products beat sparse ones.
-_FEW_CLASSES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,43 +59,31 @@ def opinion_posterior(codes: Codes, opinion: Opinion, dtype: np.dtype[Any] = _DO
     m, n_classes = opinion.weights.shape
 
     def labels(rows: Codes) -> Array:
+        if opinion.logs is None:
+            sums, has_votes = class_sums(rows, opinion.weights)
+            answer = _leaning(_shares(sums), opinion)
+            if not has_votes.all():
+                answer[~has_votes] = opinion.without_votes
+            return answer[:, None]
         answer = np.empty((rows.shape[0], 1, n_classes))
-        if opinion.logs is None and not isinstance(rows, csr_array) and n_classes <= _FEW_CLASSES:
-            step = max(1, _DENSE_CELLS // m)
-            for start in range(0, rows.shape[0], step):
-                answer[start : start + step, 0] = _by_weights(rows[start : start + step], opinion)
-            return answer
         step = max(1, _CHUNK_CELLS // max(m, n_classes))
         for start in range(0, rows.shape[0], step):
-            cast = one_hot(rows[start : start + step], n_classes)
+            cast = OneHot.of(rows[start : start + step], n_classes)
             answer[start : start + step, 0] = hot_posterior(cast, opinion)
         return answer
 
     return by_pattern(codes, labels, n_classes, dtype)
 
 
-def hot_posterior(cast: csr_array, opinion: Opinion) -> Array:
-    """P(Y = k | votes), shape (n, K); ``cast`` are votes as 0 and 1, (n, K m)."""
+def hot_posterior(cast: OneHot, opinion: Opinion) -> Array:
+    """P(Y = k | votes), shape (n, K)."""
     answer = _leaning(weighted_shares(cast, opinion.weights), opinion)
-    n_votes = np.asarray(cast @ np.ones((cast.shape[1], 1)))
+    n_votes = cast.totals[:, None]
     if opinion.logs is not None:
         of_tables = table_posterior(cast, opinion)
         of_tables = (n_votes * of_tables + EVEN_VOTE * opinion.without_votes) / (n_votes + EVEN_VOTE)
         answer = (1 - opinion.trust) * answer + opinion.trust * of_tables
     return np.where(n_votes > 0, answer, opinion.without_votes)
-
-
-def _by_weights(codes: NDArray[Any], opinion: Opinion) -> Array:
-    """The same for dense codes (n, m) and weights alone: one product a class."""
-    n_classes = opinion.weights.shape[1]
-    sums = np.empty((len(codes), n_classes))
-    for k in range(n_classes):
-        sums[:, k] = (codes == k) @ opinion.weights[:, k]
-    answer = _leaning(_shares(sums), opinion)
-    has_votes = (codes >= 0).any(axis=1)
-    if not has_votes.all():
-        answer[~has_votes] = opinion.without_votes
-    return answer
 
 
 def _leaning(shares: Array, opinion: Opinion) -> Array:
@@ -115,24 +100,15 @@ def _shares(sums: Array) -> Array:
     return np.asarray(sums / row_sums(sums))
 
 
-def weighted_shares(cast: csr_array, weights: Array) -> Array:
+def weighted_shares(cast: OneHot, weights: Array) -> Array:
     """Share of each class in the weights of an item's votes and one even vote, shape (n, K)."""
-    m, n_classes = weights.shape
-    # Column v m + i adds its weight to class v.
-    if n_classes <= _FEW_CLASSES:
-        spread = np.eye(n_classes)[:, None] * weights.T[:, :, None]
-        return _shares(np.asarray(cast @ spread.reshape(n_classes * m, n_classes)))
-    of_class = csr_array(
-        (weights.T.ravel(), np.repeat(np.arange(n_classes), m), np.arange(n_classes * m + 1)),
-        shape=(n_classes * m, n_classes),
-    )
-    return _shares(np.asarray((cast @ of_class).todense(), np.float64))
+    return _shares(cast.class_sums(weights))
 
 
-def table_posterior(cast: csr_array, opinion: Opinion) -> Array:
+def table_posterior(cast: OneHot, opinion: Opinion) -> Array:
     """P(Y = k | votes) by tables, and by shares of one-sided votes, shape (n, K)."""
     m, n_classes = opinion.weights.shape
-    scores = np.tile(np.log(opinion.balance), (cast.shape[0], 1))
+    scores = np.tile(np.log(opinion.balance), (cast.n_items, 1))
     if opinion.logs is not None:
         scores += cast @ opinion.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
     if opinion.one_sided.any():
@@ -151,7 +127,7 @@ def row_sums(values: Array) -> Array:
 
 def row_tops(values: Array) -> Array:
     """The largest over the classes, shape (n, 1)."""
-    if values.shape[1] > _FEW_CLASSES:
+    if values.shape[1] > FEW_CLASSES:
         return np.asarray(values.max(axis=1, keepdims=True))
     top = values[:, 0].copy()
     for column in values.T[1:]:

@@ -63,11 +63,14 @@ class Kernels(Protocol):
     ) -> None: ...
 
 
-def kernels_for(
-    codes: NDArray[Any], n_classes: int, what: Literal["patterns", "bits", "labels"]
-) -> Kernels | None:
-    """The compiled functions where they pay for dense ``codes`` (n, m); None where NumPy is to be used."""
-    if codes.size < FEWEST_CELLS or n_classes > _MOST_CLASSES or os.environ.get("FLYINGSQUID_FAST") == "0":
+def kernels_for(codes: Any, n_classes: int, what: Literal["patterns", "bits", "labels"]) -> Kernels | None:
+    """Return the compiled functions if they pay for ``codes``; None for few or sparse codes."""
+    if (
+        not isinstance(codes, np.ndarray)
+        or codes.size < FEWEST_CELLS
+        or n_classes > _MOST_CLASSES
+        or os.environ.get("FLYINGSQUID_FAST") == "0"
+    ):
         return None
     return _compiled(what)
 

@@ -532,7 +532,7 @@ class LabelModel(BatchEstimator):
 
     @property
     def confusion_(self) -> NDArray[np.float64]:
-        return self.fit_.confusion  # type: ignore[return-value]  # sparse tables are read source by source
+        return self.fit_.confusion.values
 
     @property
     def graph_(self) -> DependencyGraph:

@@ -32,7 +32,7 @@ from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup
 from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.label_model import Fitted, LabelModel, Method, Source
 from flyingsquid.moments import Moments
-from flyingsquid.moments.cover import Cover
+from flyingsquid.moments.plan import CountPlan
 from flyingsquid.moments.vectors import Layout
 from flyingsquid.moments.windows import Window
 from flyingsquid.solvers import FitData, Solver, check_solver
@@ -441,8 +441,9 @@ class OnlineLabelModel(VoteEstimator):
     def _begin(self, data: Any) -> tuple[_StreamState, NDArray[Any]]:
         solver = self._validate()
         votes = _stream.first_votes(data, self._declared_classes(), self.graph)
-        cover = Cover.everything(votes.n_sources) if self.graph is None else Cover.of(self.graph)
-        layout = Layout(cover, votes.classes, votes.names)
+        graph, m = self.graph, votes.n_sources
+        plan = CountPlan.all_pairs(m) if graph is None else CountPlan.of(graph)
+        layout = Layout(plan, votes.classes, votes.names)
         self._check_fit(solver, layout)
         draft = self._new_state(solver, _stream.new_window(self, layout))
         return draft, np.asarray(votes.codes)
@@ -625,8 +626,8 @@ class OnlineLabelModel(VoteEstimator):
         model = cls(graph=graph, **options_from_meta(meta["options"]))
         solver = model._validate()
         names = None if meta["names"] is None else tuple(meta["names"])
-        cover = Cover.everything(meta["n_sources"]) if graph is None else Cover.of(graph)
-        layout = Layout(cover, decode_labels(meta["classes"]), names, meta["n_balance"])
+        plan = CountPlan.all_pairs(meta["n_sources"]) if graph is None else CountPlan.of(graph)
+        layout = Layout(plan, decode_labels(meta["classes"]), names, meta["n_balance"])
         _check_stream(meta, layout, names)
         window = _stream.new_window(model, layout)
         window.n_seen, window.urgent = meta["n_seen"], meta["urgent"]

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
 from flyingsquid._values import is_number, told
-from flyingsquid.analysis.overlaps import look_at_rows
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import as_votes
+from flyingsquid.votes.tallies import item_votes
 
 # A label this improbable is no row of its own: it would weigh nothing and take as long as any other.
 _LEAST_WEIGHT = 1e-6
@@ -95,7 +95,7 @@ def to_training_set(
     confidence = labels.max(axis=1)
     keep = confidence >= _read_confidence(min_confidence)
     if drop_uncovered and votes is not None:
-        voted = look_at_rows(as_votes(votes)).cast > 0
+        voted = item_votes(as_votes(votes).codes).cast > 0
         if len(voted) != len(labels):
             raise IncompatibleError(f"votes have {len(voted)} items, and proba has {len(labels)}")
         keep &= voted

@@ -1,7 +1,20 @@
-"""The one statistic: counts of pairs of votes, in one item and in neighbouring rows."""
+"""Counts of votes: pairs of votes on one item and on neighboring items, and tables made of them."""
 
+from flyingsquid.moments.confusion import ConfusionTables, SparseTables, VoteLogs, VotesByClass
 from flyingsquid.moments.gathered import Gathered, gather
 from flyingsquid.moments.lagged import SequenceMoments
-from flyingsquid.moments.moments import Moments
+from flyingsquid.moments.moments import Moments, UnitVotes
+from flyingsquid.moments.pairs import PairAgreement
 
-__all__ = ["Gathered", "Moments", "SequenceMoments", "gather"]
+__all__ = [
+    "ConfusionTables",
+    "Gathered",
+    "Moments",
+    "PairAgreement",
+    "SequenceMoments",
+    "SparseTables",
+    "UnitVotes",
+    "VoteLogs",
+    "VotesByClass",
+    "gather",
+]

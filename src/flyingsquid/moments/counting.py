@@ -11,8 +11,9 @@ from scipy.sparse import csr_array
 
 from flyingsquid.kernels import kernels_for
 from flyingsquid.kernels.bits import pair_counts
-from flyingsquid.moments.storage import is_kept_sparse, tidy
-from flyingsquid.votes.one_hot import one_hot
+from flyingsquid.moments.limits import are_pairs_sparse
+from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
+from flyingsquid.votes.one_hot import OneHot
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, pattern_counts
 from flyingsquid.votes.states import Codes, dense_codes
 
@@ -29,12 +30,12 @@ _CHUNK_ROWS = 1 << 13
 _SPARSE_CHUNK_PAIRS = 1 << 22
 
 
-def count_block(
+def count_pairs(
     codes: Codes,
     n_classes: int,
     weights: NDArray[Any] | None = None,
     units: Sequence[tuple[int, ...]] = (),
-) -> tuple[NDArray[Any] | csr_array, list[NDArray[np.float64]]]:
+) -> tuple[PairCounts, list[NDArray[np.float64]]]:
     """Count pairs of votes, and the joint votes of ``units`` of sources.
 
     Parameters
@@ -46,25 +47,25 @@ def count_block(
 
     Returns
     -------
-    pairs : array of shape (K, K, m, m), or sparse (K m, K m) where that is too large
-        ``[a, b, i, j]`` items had source i vote a and source j vote b; integers, of either type, unless the
-        weights are fractions.
+    pairs : PairCounts
+        Integers, of either type, unless the weights are fractions.
     units : list of arrays of shape ((K+1)^s, 1 + K m), for units of s sources
         Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in
         that state, column 1 + v m + j those of them in which source j votes v.
     """
     n, m = codes.shape
-    if is_kept_sparse(m, n_classes):
-        return _sparse_pairs(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
-    if isinstance(codes, csr_array):
-        return _by_sparse_product(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
+    if are_pairs_sparse(m, n_classes):
+        sparse = SparsePairs(_sparse_pairs(codes, n_classes, weights), n_classes)
+        return sparse, _count_units(codes, n_classes, weights, units)
     size = n_patterns(m, n_classes)
-    if size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
+    if not isinstance(codes, csr_array) and size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
         histogram = _histogram(codes, n_classes, weights)
         pairs = _pairs_of_histogram(histogram, m, n_classes)
-        return pairs, [_unit_of_histogram(histogram, m, n_classes, unit) for unit in units]
-    by = _by_sparse_product if _are_few(codes) else _by_bits
-    return by(codes, n_classes, weights), _count_units(codes, n_classes, weights, units)
+        joint = [_unit_of_histogram(histogram, m, n_classes, unit) for unit in units]
+        return DensePairs(np.ascontiguousarray(pairs)), joint
+    by_product = isinstance(codes, csr_array) or _are_few(codes)
+    counts = (_by_sparse_product if by_product else _by_bits)(codes, n_classes, weights)
+    return DensePairs(np.ascontiguousarray(counts)), _count_units(codes, n_classes, weights, units)
 
 
 def _are_few(codes: NDArray[Any]) -> bool:
@@ -176,12 +177,12 @@ def _sparse_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None) ->
     total = csr_array((width, width))
     for product in _sparse_products(codes, n_classes, weights):
         total = total + product
-    return tidy(csr_array(total))
+    return csr_array(total)
 
 
 def _sparse_products(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> Iterator[csr_array]:
     """Counts of pairs, a chunk of items at a time."""
-    cast, n = one_hot(codes, n_classes), codes.shape[0]
+    cast, n = OneHot.of(codes, n_classes).matrix, codes.shape[0]
     # The product of a chunk holds at most the squared votes of its rows.
     cost = np.cumsum(np.diff(cast.indptr).astype(np.int64) ** 2)
     start = 0

@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 from flyingsquid.exceptions import GraphError, ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, decode_labels, encode_labels
-from flyingsquid.moments.cover import Cover
-from flyingsquid.moments.storage import is_kept_sparse, tidy
+from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
+from flyingsquid.moments.plan import CountPlan
 
 if TYPE_CHECKING:
     from flyingsquid.moments.moments import Moments
@@ -30,18 +30,29 @@ def to_state(moments: Moments) -> State:
         "names": names,
     }
     arrays = {"missing": moments.missing}
-    if moments.graph is None and isinstance(moments.blocks[0], csr_array):
-        pairs = moments.blocks[0]
-        arrays |= {"pairs_data": pairs.data, "pairs_indices": pairs.indices, "pairs_indptr": pairs.indptr}
-    elif moments.graph is None:
-        arrays["pair_counts"] = moments.pair_counts
+    if moments.graph is None:
+        arrays |= pairs_to_arrays(moments._pairs[0], "pairs")
     else:
-        # One array for all blocks: their shapes follow from the graph.
+        # One array for all dense tables: their shapes follow from the graph.
         meta["graph"] = moments.graph.to_dict()
-        for name, tables in (("blocks", moments.blocks), ("units", moments.units)):
+        dense = [pairs.array for pairs in moments._pairs if isinstance(pairs, DensePairs)]
+        for number, pairs in enumerate(moments._pairs):
+            if isinstance(pairs, SparsePairs):
+                arrays |= pairs_to_arrays(pairs, f"pairs_{number}")
+        for name, tables in (("blocks", dense), ("units", moments._units)):
             flat = [table.ravel() for table in tables]
             arrays[name] = np.concatenate(flat) if flat else np.zeros(0, moments.missing.dtype)
     return State(KIND, meta, arrays)
+
+
+def pairs_to_arrays(pairs: PairCounts, name: str) -> dict[str, NDArray[Any]]:
+    """Return counts of pairs as plain arrays."""
+    if isinstance(pairs, SparsePairs):
+        matrix = pairs.matrix
+        return {
+            f"{name}_data": matrix.data, f"{name}_indices": matrix.indices, f"{name}_indptr": matrix.indptr,
+        }  # fmt: skip
+    return {"pair_counts": pairs.to_dense().array}
 
 
 def _are_names(names: Any, n_sources: int) -> bool:
@@ -63,54 +74,64 @@ def fields_of(state: State) -> dict[str, Any]:
         n_classes, n_sources = len(classes), len(missing)
         if n_sources < 1 or n_classes < 2:
             raise ModelFileError("the counts in the file are of no sources, or of fewer than two classes")
-        cover = Cover.everything(n_sources)
+        plan = CountPlan.all_pairs(n_sources)
         if state.meta.get("graph") is not None:
-            cover = Cover.of(DependencyGraph.from_dict(state.meta["graph"]))
-        shapes, units = shapes_of(cover, n_classes), list[NDArray[Any]]()
-        if cover.graph is None and is_kept_sparse(n_sources, n_classes):
-            blocks = [_sparse_block(state, n_sources * n_classes)]
-            shapes = [(n_sources * n_classes, n_sources * n_classes)]
-        elif cover.graph is None:
-            blocks = [state.arrays["pair_counts"]]
-        else:
-            blocks = cut_tables(state.arrays["blocks"], shapes[: len(cover.blocks)])
-            units = cut_tables(state.arrays["units"], shapes[len(cover.blocks) :])
+            plan = CountPlan.of(DependencyGraph.from_dict(state.meta["graph"]))
+        pairs, units = _read_tables(state, plan, n_classes)
     except KeyError as error:
         raise ModelFileError(f"counts lack {error}; the file is no file of counts") from error
     except GraphError as error:
         raise ModelFileError(f"the graph in the file is none: {error}") from error
-    tables = [*blocks, *units]
+    tables = [*(_values(part) for part in pairs), *units, missing]
     fits = (
         type(n_items) in (int, float)
         and n_items >= 0
-        and cover.n_sources == n_sources
-        and [table.shape for table in tables] == shapes
+        and plan.n_sources == n_sources
         and missing.shape == (n_sources, 3)
-        and {str(table.dtype) for table in (*tables, missing)} in ({"int64"}, {"float64"})
-        and all(bool((_values(table) >= 0).all()) for table in (*tables, missing))
+        and {str(table.dtype) for table in tables} in ({"int64"}, {"float64"})
+        and all(bool((table >= 0).all()) for table in tables)
         and len(set(classes)) == n_classes
         and (names is None or _are_names(names, n_sources))
     )
     if not fits:
-        raise ModelFileError("the counts in the file do not agree with each other")
+        raise ModelFileError("The counts in the file do not agree with each other.")
     return {
         "n_items": n_items,
-        "blocks": tuple(blocks),
-        "units": tuple(units),
         "missing": missing,
         "classes": classes,
         "names": None if names is None else tuple(names),
-        "cover": cover,
+        "_plan": plan,
+        "_pairs": tuple(PairCounts.of(part, n_classes) for part in pairs),
+        "_units": tuple(units),
     }
+
+
+def _read_tables(state: State, plan: CountPlan, n_classes: int) -> tuple[list[Any], list[NDArray[Any]]]:
+    """Return counts of pairs, dense or sparse as they are in the file, and of units."""
+    shapes, at = plan.shapes(n_classes), len(plan.pair_sets)
+    if plan.graph is None:
+        if "pairs_data" in state.arrays:
+            return [_sparse_pairs(state, "pairs", plan.n_sources * n_classes)], []
+        counts = state.arrays["pair_counts"]
+        if counts.shape != shapes[0]:
+            raise ModelFileError("The counts in the file do not agree with each other.")
+        return [counts], []
+    dense = [number for number in range(at) if f"pairs_{number}_data" not in state.arrays]
+    tables = iter(cut_tables(state.arrays["blocks"], [shapes[number] for number in dense]))
+    pairs = [
+        next(tables) if number in dense else _sparse_pairs(state, f"pairs_{number}", n_classes * len(sources))
+        for number, sources in enumerate(plan.pair_sets)
+    ]
+    return pairs, cut_tables(state.arrays["units"], shapes[at:])
 
 
 def _values(table: Any) -> NDArray[Any]:
     return np.asarray(table.data if isinstance(table, csr_array) else table)
 
 
-def _sparse_block(state: State, width: int) -> csr_array:
-    """A sparse block whose parts agree; what does not is refused before any index is followed."""
-    data, indices, indptr = (state.arrays[f"pairs_{part}"] for part in ("data", "indices", "indptr"))
+def _sparse_pairs(state: State, name: str, width: int) -> csr_array:
+    """Read sparse counts; parts that do not agree are refused before any index is followed."""
+    data, indices, indptr = (state.arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
     fits = (
         indices.dtype.kind == indptr.dtype.kind == "i"
         and data.ndim == indices.ndim == indptr.ndim == 1
@@ -123,15 +144,7 @@ def _sparse_block(state: State, width: int) -> csr_array:
     )
     if not fits:
         raise ModelFileError("the sparse counts in the file do not agree with each other")
-    return tidy(csr_array((data, indices, indptr), shape=(width, width)))
-
-
-def shapes_of(cover: Cover, n_classes: int) -> list[tuple[int, ...]]:
-    """Shapes of all blocks, then of all units."""
-    blocks: list[tuple[int, ...]] = [(n_classes, n_classes, len(b), len(b)) for b in cover.blocks]
-    for unit, block in zip(cover.units, cover.unit_blocks, strict=True):
-        blocks.append(((n_classes + 1) ** len(unit), 1 + n_classes * len(cover.blocks[block])))
-    return blocks
+    return csr_array((data, indices, indptr), shape=(width, width))
 
 
 def cut_tables(flat: NDArray[Any], shapes: list[tuple[int, ...]]) -> list[NDArray[Any]]:

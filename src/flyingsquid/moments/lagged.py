@@ -15,8 +15,8 @@ from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
 from flyingsquid.io import State, read_state, write_state
 from flyingsquid.moments import files
 from flyingsquid.moments.lagged_counting import count_lagged, count_votes
+from flyingsquid.moments.limits import check_sequence_size
 from flyingsquid.moments.moments import Moments
-from flyingsquid.moments.room import require_room_for_neighbours
 from flyingsquid.votes import Votes, as_votes, one_row
 from flyingsquid.votes.lengths import read_lengths, starts_of
 
@@ -89,7 +89,7 @@ class SequenceMoments:
         """The same where the counts of all rows are known already."""
         starts = starts_of(read_lengths(lengths, votes.n_items))
         n, k, codes = votes.n_items, votes.n_classes, votes.codes
-        require_room_for_neighbours(votes.n_sources, k)
+        check_sequence_size(votes.n_sources, k)
         ends = np.append(starts[1:], n) - 1
         totals = np.asarray(rows.vote_counts)
         first, second = totals - count_votes(codes, k, ends), totals - count_votes(codes, k, starts)

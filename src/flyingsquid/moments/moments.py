@@ -1,32 +1,58 @@
-"""Vote counts: the one statistic shared by batch, stream, window and cluster."""
+"""Vote counts: the statistic shared by batch, stream, window and cluster."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import listed
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, read_state, write_state
-from flyingsquid.moments import files, storage
-from flyingsquid.moments.cover import Cover
-from flyingsquid.moments.room import check_frequencies, require_room
+from flyingsquid.moments import files
+from flyingsquid.moments.confusion import VotesByClass
+from flyingsquid.moments.limits import check_frequencies, check_plan_size, current_limits
+from flyingsquid.moments.pairs import PairAgreement, PairCounts
+from flyingsquid.moments.plan import CountPlan
 from flyingsquid.moments.tables import count_missing, count_tables
-from flyingsquid.votes import REASONS, VoteChunks, as_chunks, as_votes
+from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.coerce import refuse_options
 from flyingsquid.votes.packing import all_patterns
 from flyingsquid.votes.states import Label, require_same, shown_name, shown_names
 from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
 
+Array = NDArray[np.float64]
 # Float counts may fall below zero by this share of all items when parts are subtracted.
 _ROUNDING = 1e-9
+
+
+class UnitVotes(NamedTuple):
+    """Counts of the joint votes of dependent sources.
+
+    Attributes
+    ----------
+    sources : tuple of s int
+        Sources that depend on each other.
+    beside : tuple of b int
+        Sources that their votes are counted with, ascending.
+    counts : array of shape ((K + 1)^s, 1 + K b)
+        Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in that
+        state, column ``1 + v * b + j`` those of them on which source ``beside[j]`` votes v.
+    """
+
+    sources: tuple[int, ...]
+    beside: tuple[int, ...]
+    counts: NDArray[Any]
+
+    def positions(self, sources: Sequence[int]) -> NDArray[np.intp]:
+        """Return where sources stand in ``beside``."""
+        return np.searchsorted(self.beside, sources)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -36,22 +62,16 @@ class Moments:
     Build with :meth:`of`; add the counts of two parts with ``+``, take a part away with
     ``-``, compare with ``==``. Unweighted counts are integers, so that all three are exact.
 
+    Ask for rates and counts with the methods: how counts are stored, as arrays or sparsely, does not matter.
+
     Attributes
     ----------
     n_items : int or float
         Number of items, or the sum of their weights.
-    blocks : tuple of arrays of shape (K, K, b, b), read-only
-        Counts of the pairs inside each block of sources; one block of all sources without a graph. A sparse
-        matrix of shape (K b, K b) where many classes would make that too large; see
-        :mod:`flyingsquid.moments.storage`.
     missing : array of shape (m, 3), read-only
-        Votes that were refused, unparseable and failed; the rest of what is missing abstained.
+        Votes that were refused, unparseable and failed; all other missing votes are abstains.
     classes : tuple of K labels
-    names : tuple of m texts, or None
-    cover : Cover
-        Which sources each block holds, and which units are counted.
-    units : tuple of arrays of shape ((K+1)^s, 1 + K b), read-only
-        Joint votes of dependent sources, as :func:`~flyingsquid.moments.counting.count_block` has them.
+    names : tuple of m str, or None
 
     Examples
     --------
@@ -65,16 +85,16 @@ class Moments:
     """
 
     n_items: int | float
-    blocks: tuple[storage.Block, ...]
     missing: NDArray[Any]
     classes: tuple[Label, ...]
     names: tuple[str, ...] | None
-    cover: Cover
-    units: tuple[NDArray[Any], ...] = ()
+    _plan: CountPlan
+    _pairs: tuple[PairCounts, ...]
+    _units: tuple[NDArray[Any], ...] = ()
 
     def __post_init__(self) -> None:
-        for table in (*self.blocks, *self.units, self.missing):
-            storage.freeze(table)
+        for table in (*self._units, self.missing):
+            table.flags.writeable = False
 
     @classmethod
     def of(
@@ -96,84 +116,51 @@ class Moments:
             weights give integer counts, float weights give float counts.
         """
         if graph is not None and not isinstance(graph, DependencyGraph):
-            raise GraphError(f"the graph is {type(graph).__name__}; pass a DependencyGraph, or None")
-        on_cluster = distributed_votes(votes)
-        if on_cluster is not None:
-            refuse_options(sample_weight=sample_weight)
-            return on_cluster.moments(graph)
-        chunks = as_chunks(votes)
-        if chunks is not None:
-            return _sum_of(chunks, graph, sample_weight)
-        votes = as_votes(votes, tasks=None if graph is None else graph.stacked_shape)
-        cover = Cover.everything(votes.n_sources) if graph is None else Cover.of(graph)
-        if cover.n_sources != votes.n_sources:
+            raise GraphError(f"`graph` must be a DependencyGraph or None; got {type(graph).__name__}.")
+        if not isinstance(votes, Votes):
+            on_cluster = distributed_votes(votes)
+            if on_cluster is not None:
+                refuse_options(sample_weight=sample_weight)
+                return on_cluster.moments(graph)
+            chunks = as_chunks(votes)
+            if chunks is not None:
+                return _sum_of(chunks, graph, sample_weight)
+        read = as_votes(votes, tasks=None if graph is None else graph.stacked_shape)
+        weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
+        plan = CountPlan.all_pairs(read.n_sources) if graph is None else CountPlan.of(graph)
+        return cls._counted(read, plan, weights)
+
+    @classmethod
+    def _counted(cls, votes: Votes, plan: CountPlan, weights: NDArray[Any] | None) -> Moments:
+        if plan.n_sources != votes.n_sources:
             raise GraphError(
-                f"the graph has {cover.n_sources} sources, the votes have {votes.n_sources}; one column a "
-                "source, in the order of the graph"
+                f"`graph` must have one source per column of the votes, in the same order; got "
+                f"{plan.n_sources} sources for {votes.n_sources} columns."
             )
-        require_room(cover, votes.n_classes)
-        weights = None if sample_weight is None else read_weights(sample_weight, votes.n_items)
+        check_plan_size(plan, votes.n_classes)
         if weights is not None:
             check_frequencies(weights)
-        blocks, units = count_tables(votes.codes, votes.n_classes, cover, weights)
+        pairs, units = count_tables(votes.codes, votes.n_classes, plan, weights)
         missing: NDArray[Any] = count_missing(votes.codes, weights)
         total: int | float = votes.n_items if weights is None else weights.sum().item()
         if weights is None or weights.dtype.kind == "i":
-            blocks = [storage.as_integers(block) for block in blocks]
+            pairs = [part.rounded() for part in pairs]
             units = [np.rint(unit).astype(np.int64) for unit in units]
             missing = np.rint(missing).astype(np.int64)
-        return cls(total, tuple(blocks), missing, votes.classes, votes.names, cover, tuple(units))
+        return cls(total, missing, votes.classes, votes.names, plan, tuple(pairs), tuple(units))
 
     @property
     def graph(self) -> DependencyGraph | None:
-        """What depends on what; None for one task of independent sources."""
-        return self.cover.graph
-
-    @property
-    def pair_counts(self) -> NDArray[Any]:
-        """Counts of all pairs, shape (K, K, m, m), where all are counted.
-
-        ``pair_counts[a, b, i, j]`` items had source i vote a and source j vote b. On the diagonal,
-        ``pair_counts[a, a, i, i]`` items had source i vote a.
-        """
-        if len(self.cover.blocks[0]) < self.n_sources:
-            raise IncompatibleError(
-                "counts on a graph of several tasks hold only the pairs that it needs; see blocks and cover"
-            )
-        if isinstance(self.blocks[0], csr_array):
-            raise IncompatibleError(
-                f"pairs of {self.n_sources:,} sources and {self.n_classes:,} classes are kept sparse; see "
-                "blocks"
-            )
-        return self.blocks[0]
-
-    def part(self, block: int, sources: tuple[int, ...]) -> Moments:
-        """Counts of some sources of a block, by themselves and without a graph."""
-        counts = self.blocks[block]
-        if sources != self.cover.blocks[block]:
-            at = np.array(self.cover.positions(block, sources), np.intp)
-            counts = storage.reordered(counts, None, at, self.n_classes)
-        return Moments(
-            self.n_items,
-            (counts,),
-            self.missing[list(sources)],
-            self.classes,
-            tuple(shown_name(self.names, i) for i in sources),
-            Cover.everything(len(sources)),
-        )
+        """Dependencies that the counts were made for; None for one task of independent sources."""
+        return self._plan.graph
 
     @property
     def n_sources(self) -> int:
-        return self.cover.n_sources
+        return self._plan.n_sources
 
     @property
     def n_classes(self) -> int:
         return len(self.classes)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether pairs are stored sparsely, because there are many classes."""
-        return isinstance(self.blocks[0], csr_array)
 
     @property
     def is_exact(self) -> bool:
@@ -182,37 +169,168 @@ class Moments:
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        """The names, or ``source 0``, ``source 1``, ... where there are none."""
+        """The names, or ``source 0``, ``source 1``, ... if there are none."""
         return shown_names(self.names, self.n_sources)
 
-    def pair_rates(self, a: int, b: int) -> NDArray[np.float64]:
-        """P(source i votes a and source j votes b), shape (m, m). Estimators read pairs through this."""
-        block = self.blocks[0]
-        if isinstance(block, csr_array):
-            m = self.n_sources
-            pairs = block[a * m : (a + 1) * m, b * m : (b + 1) * m].toarray()
-        else:
-            pairs = self.pair_counts[a, b]
-        return np.asarray(pairs / self.n_items, np.float64)
+    # ------------------------------------------------------------------ single sources
 
     @property
     def vote_counts(self) -> NDArray[Any]:
         """How often each source voted each class, shape (m, K)."""
         counts = np.empty((self.n_sources, self.n_classes), self.missing.dtype)
-        for sources, block in zip(self.cover.blocks, self.blocks, strict=True):
-            counts[list(sources)] = storage.votes_cast(block, self.n_classes)
+        for sources, pairs in zip(self._plan.pair_sets, self._pairs, strict=True):
+            counts[list(sources)] = pairs.votes()
         return counts
 
     @property
-    def coverage(self) -> NDArray[np.float64]:
+    def coverage(self) -> Array:
         """P(source votes), shape (m,)."""
         return np.asarray(self.vote_counts.sum(axis=1) / self.n_items, np.float64)
 
     def missing_counts(self) -> dict[str, NDArray[Any]]:
-        """For each reason, how many votes are missing of each source, shape (m,)."""
+        """Return, for each reason, how many votes of each source are missing, shape (m,)."""
         stated = dict(zip(REASONS[1:], self.missing.T, strict=True))
         abstained = self.n_items - self.vote_counts.sum(axis=1) - self.missing.sum(axis=1)
         return {REASONS[0]: abstained, **stated}
+
+    # ------------------------------------------------------------------ pairs of sources
+
+    @property
+    def has_all_pairs(self) -> bool:
+        """Whether all pairs of sources are counted; on a graph of several tasks only some are."""
+        return self._plan.has_all_pairs
+
+    @property
+    def _all_pairs(self) -> PairCounts:
+        if not self.has_all_pairs:
+            raise IncompatibleError(
+                "Counts on a graph of several tasks hold only the pairs that the graph needs. Use `table` or "
+                "`select` for some sources, or count the votes without a graph."
+            )
+        return self._pairs[0]
+
+    @property
+    def pair_counts(self) -> NDArray[Any]:
+        """Counts of all pairs as one array of shape (K, K, m, m), read-only.
+
+        ``pair_counts[a, b, i, j]`` items had source i vote a and source j vote b. On the diagonal,
+        ``pair_counts[a, a, i, i]`` items had source i vote a. With many sources and classes the array is
+        large; the other methods do not need it.
+
+        Raises
+        ------
+        IncompatibleError
+            If not all pairs are counted, or the array would not fit into memory.
+        """
+        pairs, size = self._all_pairs, (self.n_sources * self.n_classes) ** 2 * 8
+        if size > current_limits().pair_bytes:
+            raise IncompatibleError(
+                f"`pair_counts` of {self.n_sources:,} sources and {self.n_classes:,} classes would need "
+                f"{size / 1e9:,.0f} GB. Use `table`, `select` or `pair_rates`."
+            )
+        return pairs.to_dense().array
+
+    def pair_rates(self, a: int, b: int) -> Array:
+        """Return P(source i votes a and source j votes b), shape (m, m)."""
+        return np.asarray(self._all_pairs.counts(a, b) / self.n_items, np.float64)
+
+    def table(self, i: int, j: int) -> NDArray[Any]:
+        """Return how often source i votes a and source j votes b, shape (K, K).
+
+        >>> Moments.of([[0, 1], [1, 1], [1, 0]]).table(0, 1).tolist()
+        [[0, 1], [1, 1]]
+        """
+        number = self._plan.set_with((i, j))
+        return self._pairs[number].table(*self._plan.positions(number, (i, j)))
+
+    def joint_counts(self, first: Sequence[int], second: Sequence[int]) -> NDArray[Any]:
+        """Return the counts of two groups of s and t sources, shape (s, K, t, K).
+
+        ``[i, a, j, b]`` items had ``first[i]`` vote a and ``second[j]`` vote b.
+        """
+        number = self._plan.set_with((*first, *second))
+        at = (self._plan.positions(number, tuple(sources)) for sources in (first, second))
+        return self._pairs[number].between(*at)
+
+    def by_own_vote(self, k: int) -> NDArray[Any]:
+        """Return on how many items source i votes k and source j votes at all, shape (m, m)."""
+        return self._all_pairs.by_own_vote(k)
+
+    def overlap(self) -> NDArray[Any]:
+        """Return on how many items both sources vote, shape (m, m)."""
+        return self._all_pairs.overlap()
+
+    def agreement(self) -> NDArray[Any]:
+        """Return on how many items both sources vote alike, shape (m, m).
+
+        >>> Moments.of([[0, 1], [1, 1], [1, -1]]).agreement().tolist()
+        [[3, 1], [1, 2]]
+        """
+        return self._all_pairs.agreement()
+
+    def compare_pairs(self) -> PairAgreement:
+        """Return overlap and agreement of all pairs, next to what chance alone would do."""
+        return self._all_pairs.compare()
+
+    def others_votes(self) -> Array:
+        """Return how the other votes spread where a source votes, shape (m, K, K).
+
+        ``[i, v, k]`` counts votes of other sources for class k on items that source i votes v on.
+        """
+        return self._all_pairs.others_votes()
+
+    def sparse_others_votes(self) -> VotesByClass:
+        """Return the same as :meth:`others_votes`, without the cells that are 0."""
+        return self._all_pairs.sparse_others_votes()
+
+    def votes_met(self, groups: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Return the votes of other groups next to a source's votes: agreeing ones, and all; (m, K) each.
+
+        ``[i, k]`` counts votes on items that source i votes k on. Sources with equal numbers in ``groups`` of
+        shape (m,), such as copies of each other, are one group; each of its s members counts 1 / s.
+        """
+        return self._all_pairs.votes_met(groups)
+
+    def one_vs_rest(self, k: int) -> Moments:
+        """Return counts of two classes: votes for class k are class 1, all other votes are class 0.
+
+        >>> Moments.of([[0, 2], [1, 2]]).one_vs_rest(2).vote_counts.tolist()
+        [[2, 0], [0, 2]]
+        """
+        pairs = self._all_pairs.one_vs_rest(k)
+        plan = CountPlan.all_pairs(self.n_sources)
+        return Moments(self.n_items, self.missing, (0, 1), self.names, plan, (pairs,))
+
+    # ------------------------------------------------------------------ parts of a graph
+
+    def select(self, sources: Sequence[int]) -> Moments:
+        """Return the counts of some sources by themselves, without a graph.
+
+        Raises
+        ------
+        IncompatibleError
+            If the pairs of these sources are not counted.
+        """
+        chosen = tuple(int(i) for i in sources)
+        number = self._plan.set_with(chosen)
+        pairs = self._pairs[number]
+        if chosen != self._plan.pair_sets[number]:
+            pairs = pairs.reordered(None, np.array(self._plan.positions(number, chosen), np.intp))
+        names = tuple(shown_name(self.names, i) for i in chosen)
+        plan, missing = CountPlan.all_pairs(len(chosen)), self.missing[list(chosen)]
+        return Moments(self.n_items, missing, self.classes, names, plan, (pairs,))
+
+    def sources_around(self, task: int = 0) -> tuple[int, ...]:
+        """Return the sources that are counted with those of a task: its own, and helpers on its neighbors."""
+        return self._plan.pair_sets[self._plan.task_sets[task]]
+
+    def unit_votes(self) -> tuple[UnitVotes, ...]:
+        """Return the counts of the joint votes of dependent sources, in the order of the graph's cliques."""
+        plan = self._plan
+        beside = (plan.pair_sets[number] for number in plan.unit_sets)
+        return tuple(map(UnitVotes, plan.units, beside, self._units))
+
+    # ------------------------------------------------------------------ files
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file, whole or not at all; :meth:`load` and ``fs.load`` read it."""
@@ -251,8 +369,8 @@ class Moments:
         return replace(
             self,
             n_items=self.n_items + other.n_items,
-            blocks=tuple(map(storage.added, self.blocks, other.blocks)),
-            units=tuple(a + b for a, b in zip(self.units, other.units, strict=True)),
+            _pairs=tuple(a.plus(b) for a, b in zip(self._pairs, other._pairs, strict=True)),
+            _units=tuple(a + b for a, b in zip(self._units, other._units, strict=True)),
             missing=self.missing + other.missing,
             names=self.names or other.names,
         )
@@ -268,8 +386,8 @@ class Moments:
         rest = replace(
             self,
             n_items=self.n_items - other.n_items,
-            blocks=tuple(storage.added(a, b, -1) for a, b in zip(self.blocks, other.blocks, strict=True)),
-            units=tuple(a - b for a, b in zip(self.units, other.units, strict=True)),
+            _pairs=tuple(a.plus(b, -1) for a, b in zip(self._pairs, other._pairs, strict=True)),
+            _units=tuple(a - b for a, b in zip(self._units, other._units, strict=True)),
             missing=self.missing - other.missing,
         )
         lowest = rest._lowest_count()
@@ -280,8 +398,8 @@ class Moments:
         return replace(
             rest,
             n_items=max(rest.n_items, 0),
-            blocks=tuple(map(storage.not_below_zero, rest.blocks)),
-            units=tuple(np.maximum(unit, 0) for unit in rest.units),
+            _pairs=tuple(pairs.clipped() for pairs in rest._pairs),
+            _units=tuple(np.maximum(unit, 0) for unit in rest._units),
             missing=np.maximum(rest.missing, 0),
         )
 
@@ -289,8 +407,8 @@ class Moments:
         """The smallest count of any pair of states, missing ones included."""
         missing = self.n_items - self.vote_counts.sum(axis=1)
         lowest = [self.n_items, self.missing.min(), (missing - self.missing.sum(axis=1)).min()]
-        lowest += [storage.lowest(block, self.n_items, self.n_classes) for block in self.blocks]
-        for unit in self.units:
+        lowest += [pairs.lowest(self.n_items) for pairs in self._pairs]
+        for unit in self._units:
             votes = unit[:, 1:].reshape(len(unit), self.n_classes, -1)
             lowest += [unit.min(), (unit[:, :1] - votes.sum(axis=1)).min()]
         return float(min(lowest))
@@ -302,15 +420,15 @@ class Moments:
             self.names == other.names
             and self.classes == other.classes
             and self.n_items == other.n_items
-            and self.cover == other.cover
-            and all(map(storage.equal, self.blocks, other.blocks))
-            and all(map(np.array_equal, self.units, other.units))
+            and self._plan == other._plan
+            and all(a.equals(b) for a, b in zip(self._pairs, other._pairs, strict=True))
+            and all(map(np.array_equal, self._units, other._units))
             and np.array_equal(self.missing, other.missing)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Through the constructor, so that a copy is read-only too.
-        state = (self.n_items, self.blocks, self.missing, self.classes, self.names, self.cover, self.units)
+        state = (self.n_items, self.missing, self.classes, self.names, self._plan, self._pairs, self._units)
         return Moments, state
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside
@@ -336,7 +454,7 @@ class Moments:
                 f"cannot combine counts of {other.n_sources} sources with counts of "
                 f"{self.n_sources}; count both with the same sources"
             )
-        if self.cover != other.cover:
+        if self._plan != other._plan:
             raise IncompatibleError(
                 f"cannot combine counts on different graphs, {other.graph or 'none'} and "
                 f"{self.graph or 'none'}; count both with the same one"
@@ -345,10 +463,9 @@ class Moments:
         result = self
         if self.classes != other.classes:
             order = [self.classes.index(c) for c in other.classes]
-            at, k = np.array(order), self.n_classes
-            blocks = tuple(storage.reordered(block, at, None, k) for block in self.blocks)
-            units = tuple(_reorder_unit(unit, order) for unit in self.units)
-            result = replace(result, blocks=blocks, units=units, classes=other.classes)
+            pairs = tuple(part.reordered(np.array(order), None) for part in self._pairs)
+            units = tuple(_reorder_unit(unit, order) for unit in self._units)
+            result = replace(result, classes=other.classes, _pairs=pairs, _units=units)
         if self.names is not None and other.names is not None and self.names != other.names:
             require_same("sources", set(self.names), set(other.names))
             if self.graph is not None:
@@ -357,9 +474,23 @@ class Moments:
                     "knows them by position. Put the columns in one order before counting"
                 )
             j = np.array([self.names.index(name) for name in other.names])
-            counts = storage.reordered(result.blocks[0], None, j, self.n_classes)
-            result = replace(result, blocks=(counts,), missing=self.missing[j], names=other.names)
+            ordered = result._pairs[0].reordered(None, j)
+            result = replace(result, missing=self.missing[j], names=other.names, _pairs=(ordered,))
         return result
+
+
+def moments_from_tables(
+    plan: CountPlan,
+    n_items: int | float,
+    tables: Sequence[NDArray[Any]],
+    missing: NDArray[Any],
+    classes: tuple[Label, ...],
+    names: tuple[str, ...] | None = None,
+) -> Moments:
+    """Build counts from arrays of the shapes ``plan.shapes(n_classes)``: pair sets, then units."""
+    at = len(plan.pair_sets)
+    pairs = tuple(PairCounts.of(table, len(classes)) for table in tables[:at])
+    return Moments(n_items, missing, classes, names, plan, pairs, tuple(tables[at:]))
 
 
 def _sum_of(chunks: VoteChunks, graph: DependencyGraph | None, sample_weight: ArrayLike | None) -> Moments:

@@ -1,4 +1,4 @@
-"""Every table that a cover asks for, counted from codes."""
+"""Count everything that a plan asks for."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.moments.counting import count_block
-from flyingsquid.moments.cover import Cover
-from flyingsquid.moments.storage import Block
+from flyingsquid.moments.counting import count_pairs
+from flyingsquid.moments.pairs import PairCounts
+from flyingsquid.moments.plan import CountPlan
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.states import Codes, rows_of_entries
 
 
 def count_tables(
-    codes: Codes, n_classes: int, cover: Cover, weights: NDArray[Any] | None = None
-) -> tuple[list[Block], list[NDArray[Any]]]:
-    """Blocks and units of a cover, integers in float64 unless the weights are fractions."""
+    codes: Codes, n_classes: int, plan: CountPlan, weights: NDArray[Any] | None = None
+) -> tuple[list[PairCounts], list[NDArray[Any]]]:
+    """Count the pair sets and units of a plan; integers in float64 unless the weights are fractions."""
     table: Any = codes
-    inside: list[list[int]] = [[] for _ in cover.blocks]
-    for unit, block in enumerate(cover.unit_blocks):
-        inside[block].append(unit)
-    blocks: list[Block] = []
-    units: list[NDArray[Any]] = [np.empty(0)] * len(cover.units)
-    for block, (sources, members) in enumerate(zip(cover.blocks, inside, strict=True)):
+    inside: list[list[int]] = [[] for _ in plan.pair_sets]
+    for unit, number in enumerate(plan.unit_sets):
+        inside[number].append(unit)
+    pairs: list[PairCounts] = []
+    units: list[NDArray[Any]] = [np.empty(0)] * len(plan.units)
+    for number, (sources, members) in enumerate(zip(plan.pair_sets, inside, strict=True)):
         whole = len(sources) == table.shape[1]
-        columns = [cover.positions(block, cover.units[unit]) for unit in members]
-        pairs, joint = count_block(table if whole else table[:, list(sources)], n_classes, weights, columns)
-        blocks.append(pairs if isinstance(pairs, csr_array) else np.ascontiguousarray(pairs))
-        for unit, counts in zip(members, joint, strict=True):
-            units[unit] = counts
-    return blocks, units
+        columns = [plan.positions(number, plan.units[unit]) for unit in members]
+        counts, joint = count_pairs(table if whole else table[:, list(sources)], n_classes, weights, columns)
+        pairs.append(counts)
+        for unit, states in zip(members, joint, strict=True):
+            units[unit] = states
+    return pairs, units
 
 
 def count_missing(codes: Codes, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:

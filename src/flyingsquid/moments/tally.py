@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from flyingsquid.moments import Moments
 from flyingsquid.votes import REASONS, Votes
-from flyingsquid.votes.states import Label, rows_of_entries
+from flyingsquid.votes.states import Label
+from flyingsquid.votes.tallies import state_counts
 
-_CHUNK_CELLS = 1 << 18
 _N_REASONS = len(REASONS)
 
 
@@ -52,14 +51,9 @@ class SourceTally:
 
         Time O(nm), memory O(mK): pairs are not counted.
         """
-        m, states = votes.n_sources, votes.n_classes + _N_REASONS
-        if isinstance(votes.codes, csr_array):
-            counts = _count_sparse(votes.codes, states, weights)
-        else:
-            counts = _count_dense(votes.codes, states, weights)
+        counts = state_counts(votes.codes, votes.n_classes, weights)
         if weights is None or weights.dtype.kind == "i":
             counts = np.rint(counts).astype(np.int64)
-        counts = counts.reshape(m, states)
         n_items = votes.n_items if weights is None else weights.sum().item()
         # States count up from the last reason; the one before the classes is a plain abstain.
         missing = counts[:, _N_REASONS - 2 :: -1]
@@ -84,26 +78,3 @@ class SourceTally:
         """P(source votes), shape (m,)."""
         # Float weights may sum to one more rounding error than they were summed to.
         return np.minimum(self.n_votes / self.n_items, 1.0)
-
-
-def _count_dense(codes: NDArray[Any], states: int, weights: NDArray[Any] | None) -> NDArray[Any]:
-    """Occurrences of each state of each source, shape (m * states,)."""
-    n, m = codes.shape
-    first = np.arange(m) * states + _N_REASONS
-    # A chunk has at least as many cells as there are counters, or clearing those would cost most.
-    rows = max(1, max(_CHUNK_CELLS, m * states) // m)
-    counts = np.zeros(m * states)
-    for start in range(0, n, rows):
-        cells = (codes[start : start + rows] + first).ravel()
-        each = None if weights is None else np.repeat(weights[start : start + rows], m)
-        counts += np.bincount(cells, each, minlength=m * states)
-    return counts
-
-
-def _count_sparse(codes: csr_array, states: int, weights: NDArray[Any] | None) -> NDArray[Any]:
-    m = codes.shape[1]
-    values = codes.data.astype(np.intp)
-    # A vote is stored as class + 1. Plain abstains are not stored, and nobody asks for their number.
-    state = np.where(values > 0, values - 1, values) + _N_REASONS
-    each = None if weights is None else weights[rows_of_entries(codes)]
-    return np.bincount(codes.indices.astype(np.intp) * states + state, each, minlength=m * states)

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import OptionError
-from flyingsquid.moments.cover import Cover
-from flyingsquid.moments.files import shapes_of
-from flyingsquid.moments.moments import Moments
-from flyingsquid.moments.storage import as_integers, is_kept_sparse
+from flyingsquid.moments.moments import Moments, moments_from_tables
+from flyingsquid.moments.plan import CountPlan
 from flyingsquid.moments.tables import count_missing, count_tables
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.states import Label, smallest_dtype
@@ -34,32 +32,32 @@ class Layout:
 
     Attributes
     ----------
-    cover : Cover
+    plan : CountPlan
     classes : tuple of K labels
     names : tuple of m texts, or None
     n_balance : int
         Entries of a class balance; 0 where none comes with the rows.
     """
 
-    cover: Cover
+    plan: CountPlan
     classes: tuple[Label, ...]
     names: tuple[str, ...] | None = None
     n_balance: int = 0
     shapes: list[tuple[int, ...]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        largest = max(len(block) for block in self.cover.blocks)
-        if is_kept_sparse(largest, self.n_classes) or (largest * self.n_classes) ** 2 > _MOST_NUMBERS:
+        largest = self.plan.largest_set
+        if (largest * self.n_classes) ** 2 > _MOST_NUMBERS:
             raise OptionError(
                 f"pairs of {largest:,} sources and {self.n_classes:,} classes are too many for a window; "
                 "name fewer classes, or drop sources that rarely vote"
             )
-        shapes = [*shapes_of(self.cover, self.n_classes), (self.n_sources, len(REASONS) - 1)]
+        shapes = [*self.plan.shapes(self.n_classes), (self.n_sources, len(REASONS) - 1)]
         object.__setattr__(self, "shapes", shapes)
 
     @property
     def n_sources(self) -> int:
-        return self.cover.n_sources
+        return self.plan.n_sources
 
     @property
     def n_classes(self) -> int:
@@ -102,9 +100,10 @@ class Layout:
         """
         if not len(codes):
             return self.zeros()
-        blocks, units = count_tables(codes, self.n_classes, self.cover, weights)
+        pairs, units = count_tables(codes, self.n_classes, self.plan, weights)
         total = len(codes) if weights is None else weights.sum()
-        parts = [np.array([total]), *(np.asarray(table).ravel() for table in (*blocks, *units))]
+        tables = [*(part.to_dense().array for part in pairs), *units]
+        parts = [np.array([total]), *(table.ravel() for table in tables)]
         parts.append(count_missing(codes, weights).ravel())
         if self.n_balance and balances is not None:
             known = ~np.isnan(balances[:, :1])
@@ -123,13 +122,9 @@ class Layout:
 
     def moments(self, vector: Vector, *, exact: bool) -> Moments:
         """The counts as a value; ``exact`` where they are integers."""
-        tables = [as_integers(table) if exact else table.copy() for table in self.tables(vector)]
-        at = len(self.cover.blocks)
+        tables = [np.rint(table).astype(np.int64) if exact else table.copy() for table in self.tables(vector)]
         total: int | float = round(vector[0]) if exact else float(vector[0])
-        return Moments(
-            total, tuple(tables[:at]), np.asarray(tables[-1]), self.classes, self.names, self.cover,
-            tuple(np.asarray(unit) for unit in tables[at:-1]),
-        )  # fmt: skip
+        return moments_from_tables(self.plan, total, tables[:-1], tables[-1], self.classes, self.names)
 
     def balance(self, vector: Vector) -> Vector | None:
         """The mean class balance of the rows that have one, shape (n_balance,); None where none has."""
@@ -141,8 +136,8 @@ class Layout:
         self, classes: tuple[Label, ...], names: tuple[str, ...] | None, n_sources: int, n_balance: int
     ) -> Layout:
         """A layout of more sources, more classes, or with a class balance; what was known keeps its place."""
-        cover = self.cover if n_sources == self.n_sources else Cover.everything(n_sources)
-        return replace(self, cover=cover, classes=classes, names=names, n_balance=n_balance)
+        plan = self.plan if n_sources == self.n_sources else CountPlan.all_pairs(n_sources)
+        return replace(self, plan=plan, classes=classes, names=names, n_balance=n_balance)
 
     def moved(self, vector: Vector, to: Layout) -> Vector:
         """The same counts in a wider layout; new sources never voted, nobody voted a new class."""
@@ -165,7 +160,7 @@ class Layout:
         k, start = self.n_classes, 1
         votes, pairs = list[NDArray[np.intp]](), list[NDArray[np.intp]]()
         seen: set[tuple[int, int]] = set()
-        for sources, shape in zip(self.cover.blocks, self.shapes, strict=False):
+        for sources, shape in zip(self.plan.pair_sets, self.shapes, strict=False):
             at = start + np.arange(math.prod(shape)).reshape(shape)[np.arange(k), np.arange(k)]
             start += math.prod(shape)
             for i, first in enumerate(sources):

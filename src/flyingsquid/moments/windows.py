@@ -104,8 +104,8 @@ class RollingCounts(Window):
 
     Examples
     --------
-    >>> from flyingsquid.moments.cover import Cover
-    >>> window = RollingCounts(Layout(Cover.everything(2), (0, 1)), 3)
+    >>> from flyingsquid.moments.plan import CountPlan
+    >>> window = RollingCounts(Layout(CountPlan.all_pairs(2), (0, 1)), 3)
     >>> window.extend(np.array([[0, 1], [1, 1], [0, -1], [1, 1]]))
     >>> window.moments() == Moments.of([[1, 1], [0, -1], [1, 1]])
     True
@@ -282,8 +282,8 @@ class DecayedCounts(BlockWindow):
 
     Examples
     --------
-    >>> from flyingsquid.moments.cover import Cover
-    >>> window = DecayedCounts(Layout(Cover.everything(2), (0, 1)), 0.5)
+    >>> from flyingsquid.moments.plan import CountPlan
+    >>> window = DecayedCounts(Layout(CountPlan.all_pairs(2), (0, 1)), 0.5)
     >>> window.extend(np.array([[0, 1], [1, 1], [0, -1]]))
     >>> batch = Moments.of([[0, 1], [1, 1], [0, -1]], sample_weight=[0.25, 0.5, 1])
     >>> window.n_items, window.moments() == batch

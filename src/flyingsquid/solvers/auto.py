@@ -44,6 +44,8 @@ _P_VALUE = 0.01
 _BALANCE_ERROR = 0.03
 # Mean squared standardized residual of the agreement of pairs; 1 for independent sources.
 _MISFIT = 2.0
+# Beyond this many pairs of votes of two sources, independence is not checked.
+_MOST_PAIRS = 1 << 25
 # How far ten more passes may move the balance, and how much better than chance sources must be.
 _AT_REST, _BEYOND_CHANCE = 0.01, 0.15
 # EM passes over weighted votes pay if an item has this many votes of sources that use several classes
@@ -124,8 +126,8 @@ def _independence(data: FitData) -> _Independence:
 
 
 def _is_small(moments: Moments) -> bool:
-    cells = moments.n_sources * moments.n_classes**2
-    return cells <= MOST_DENSE and not moments.is_sparse
+    m, n_classes = moments.n_sources, moments.n_classes
+    return m * n_classes**2 <= MOST_DENSE and (m * n_classes) ** 2 <= _MOST_PAIRS
 
 
 def _tables_fit(data: FitData, votes: Votes) -> bool:

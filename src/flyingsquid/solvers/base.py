@@ -135,14 +135,14 @@ class FitData:
         """For each task of two classes what the sources of its block did on gold labels."""
         if self.gold is None or self.votes is None:
             return self.earlier_gold if isinstance(self.earlier_gold, tuple) else None
-        graph, cover = self.moments.graph, self.moments.cover
+        graph = self.moments.graph
         counts: list[GoldCounts | None] = []
         for task, known in enumerate(self.gold.T):
             if not (known >= 0).any():
                 counts.append(None)
                 continue
-            block = cover.blocks[cover.homes[task]]
-            around = self.votes if graph is None else self.votes.of_sources(block)
+            sources = self.moments.sources_around(task)
+            around = self.votes if graph is None else self.votes.of_sources(sources)
             counts.append(GoldCounts.of(around, known, self.weights, units_on(self.moments, task)))
         return tuple(counts)
 

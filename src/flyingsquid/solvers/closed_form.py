@@ -277,7 +277,7 @@ def _fit_single_task(data: FitData, options: Options, rank_one: ConditionalFit |
         rank_one=rank_one,
     )
     fit = with_gold(fit, evidence, method=method, screen=options.screen)
-    return BinaryTasks(None, (TaskFit(0, every, every, method, fit),))
+    return BinaryTasks(None, (TaskFit(every, every, method, fit),))
 
 
 def _accuracies(found: BinaryTasks, moments: Moments) -> Array:
@@ -380,7 +380,7 @@ class ClosedFormAssessment(Assessment):
         moments = self.moments
         errors = [
             accuracy_errors(
-                moments if moments.graph is None else moments.part(task.block, task.columns),
+                moments if moments.graph is None else moments.select(task.columns),
                 task.fit,
                 method=task.method,
                 screen=self.options.screen,
@@ -493,7 +493,7 @@ def _test_independence(moments: Moments, found: BinaryTasks, task: int) -> FitTe
     if found.graph is not None:
         if place.columns != place.own:  # sources of other tasks are tested there
             return None
-        moments = moments.part(place.block, place.columns)
+        moments = moments.select(place.columns)
     if conditional is None:
         return independence_of(moments, fit.flags, fit.separation)
     return independence_test(conditional, fit.flags)

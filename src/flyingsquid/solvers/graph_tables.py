@@ -14,6 +14,7 @@ from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.diagnostics import silent_sources_concern
 from flyingsquid.fits.graph import GraphFit, emissions_from_tables, excess_by_source
 from flyingsquid.infer import sum_product, with_own_evidence
+from flyingsquid.moments import ConfusionTables
 from flyingsquid.solvers.base import FitData
 from flyingsquid.votes import Votes
 
@@ -52,7 +53,7 @@ def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = No
         balance_note=found.balance_note,
         class_balance=found.balance,
         accuracies=found.accuracies,
-        confusion=found.tables,
+        confusion=ConfusionTables.of(found.tables),
         concerns=silent_sources_concern(moments),
         graph=found.graph,
         temper=temper,

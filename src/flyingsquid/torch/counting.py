@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flyingsquid.moments import Moments
-from flyingsquid.moments.cover import Cover
+from flyingsquid.moments.moments import moments_from_tables
+from flyingsquid.moments.plan import CountPlan
 from flyingsquid.votes import REASONS
 
 # Well below 2**24, where float32 stops counting.
@@ -25,40 +26,34 @@ def full_precision(device: torch.device) -> AbstractContextManager[object]:
     return torch.autocast(device_type=device.type, enabled=False)
 
 
-def count_shapes(cover: Cover, n_classes: int) -> list[tuple[int, ...]]:
-    """The shapes of all counts of a cover: the number of items, every block, every unit."""
-    k = n_classes
-    blocks = [(k, k, len(block), len(block)) for block in cover.blocks]
-    units = [
-        ((k + 1) ** len(unit), 1 + k * len(cover.blocks[block]))
-        for unit, block in zip(cover.units, cover.unit_blocks, strict=True)
-    ]
-    return [(1,), *blocks, *units]
+def count_shapes(plan: CountPlan, n_classes: int) -> list[tuple[int, ...]]:
+    """The shapes of all counts of a plan: the number of items, every pair set, every unit."""
+    return [(1,), *plan.shapes(n_classes)]
 
 
 @torch.no_grad()
-def count_votes(votes: Tensor, cover: Cover, n_classes: int) -> Tensor:
+def count_votes(votes: Tensor, plan: CountPlan, n_classes: int) -> Tensor:
     """All counts in one flat int64 tensor, in the order of :func:`count_shapes`.
 
     ``votes`` has shape (b, m), integers, -1 for no vote. Time O(b · Σ (K · block)²), on the device.
     """
-    total = _count(votes[:_CHUNK_ROWS], cover, n_classes)
+    total = _count(votes[:_CHUNK_ROWS], plan, n_classes)
     for start in range(_CHUNK_ROWS, len(votes), _CHUNK_ROWS):
-        total += _count(votes[start : start + _CHUNK_ROWS], cover, n_classes)
+        total += _count(votes[start : start + _CHUNK_ROWS], plan, n_classes)
     return total
 
 
-def _count(votes: Tensor, cover: Cover, n_classes: int) -> Tensor:
+def _count(votes: Tensor, plan: CountPlan, n_classes: int) -> Tensor:
     with full_precision(votes.device):
         parts = [torch.tensor([len(votes)], device=votes.device)]
         hots = []
-        for block in cover.blocks:
-            columns = votes if len(block) == votes.shape[1] else votes[:, list(block)]
+        for sources in plan.pair_sets:
+            columns = votes if len(sources) == votes.shape[1] else votes[:, list(sources)]
             hot = _one_hot(columns, n_classes)
-            pairs = (hot.T @ hot).reshape(n_classes, len(block), n_classes, len(block))
+            pairs = (hot.T @ hot).reshape(n_classes, len(sources), n_classes, len(sources))
             parts.append(pairs.transpose(1, 2).reshape(-1).to(torch.int64))
             hots.append(hot)
-        for unit, at in zip(cover.units, cover.unit_blocks, strict=True):
+        for unit, at in zip(plan.units, plan.unit_sets, strict=True):
             states = _unit_states(votes[:, list(unit)], n_classes)
             votes_beside = torch.cat([torch.ones_like(hots[at][:, :1]), hots[at]], dim=1)
             parts.append((states.T @ votes_beside).reshape(-1).to(torch.int64))
@@ -84,19 +79,11 @@ def _unit_states(votes: Tensor, n_classes: int) -> Tensor:
     return (unit_numbers(votes, n_classes)[:, None] == numbers).to(torch.float32)
 
 
-def moments_of_counts(flat: NDArray[np.int64], cover: Cover, n_classes: int) -> Moments:
+def moments_of_counts(flat: NDArray[np.int64], plan: CountPlan, n_classes: int) -> Moments:
     """The counts of :func:`count_votes` as ``Moments``."""
-    (n_items,), *tables = _cut(flat, count_shapes(cover, n_classes))
-    n_blocks = len(cover.blocks)
-    return Moments(
-        int(n_items),
-        tuple(tables[:n_blocks]),
-        np.zeros((cover.n_sources, len(REASONS) - 1), np.int64),
-        tuple(range(n_classes)),
-        None,
-        cover,
-        tuple(tables[n_blocks:]),
-    )
+    (n_items,), *tables = _cut(flat, count_shapes(plan, n_classes))
+    missing = np.zeros((plan.n_sources, len(REASONS) - 1), np.int64)
+    return moments_from_tables(plan, int(n_items), tables, missing, tuple(range(n_classes)))
 
 
 def _cut(flat: NDArray[np.int64], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[np.int64]]:

@@ -15,7 +15,7 @@ from flyingsquid.exceptions import IncompatibleError, SourceWarning
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models.label_model import Method
 from flyingsquid.moments import Moments
-from flyingsquid.moments.cover import Cover
+from flyingsquid.moments.plan import CountPlan
 from flyingsquid.torch.counting import count_shapes, count_votes, moments_of_counts
 from flyingsquid.torch.posterior import float_dtype, posterior, vote_shares
 from flyingsquid.torch.processes import gathered, summed
@@ -105,8 +105,8 @@ class LabelModelLoss(nn.Module):
         self.drop_uncovered = drop_uncovered
         self.process_group = process_group
         self.soft_cross_entropy = SoftCrossEntropy(weight, reduction=reduction)
-        self._cover = Cover.of(self.graph)
-        require_dense(self._cover, self.n_classes)
+        self._plan = CountPlan.of(self.graph)
+        require_dense(self._plan, self.n_classes)
         self._solver = LossSolver(self.n_classes, self.graph, class_balance, method, signs, temper)
         self._prior = self._solver.prior()
         self._solver.check()
@@ -158,7 +158,7 @@ class LabelModelLoss(nn.Module):
     @property
     def moments(self) -> Moments:
         """The counts, equal to ``Moments.of`` the same votes."""
-        return moments_of_counts(self._counts_on_host(), self._cover, self.n_classes)
+        return moments_of_counts(self._counts_on_host(), self._plan, self.n_classes)
 
     @property
     def label_model(self) -> Any:
@@ -185,10 +185,10 @@ class LabelModelLoss(nn.Module):
 
     def _register_counts(self) -> tuple[str, ...]:
         """One int64 buffer a table: shapes that differ are refused by ``load_state_dict``."""
-        n_blocks = len(self._cover.blocks)
-        names = ["n_items", *(f"pairs_{i}" for i in range(n_blocks))]
-        names += [f"unit_{i}" for i in range(len(self._cover.units))]
-        shapes = count_shapes(self._cover, self.n_classes)
+        n_sets = len(self._plan.pair_sets)
+        names = ["n_items", *(f"pairs_{i}" for i in range(n_sets))]
+        names += [f"unit_{i}" for i in range(len(self._plan.units))]
+        shapes = count_shapes(self._plan, self.n_classes)
         for name, shape in zip(names, shapes, strict=True):
             self.register_buffer(name, torch.zeros(shape, dtype=torch.int64))
         if self.window is not None:
@@ -199,7 +199,7 @@ class LabelModelLoss(nn.Module):
 
     def _update(self, votes: Tensor) -> None:
         if self.window is None:
-            change = summed(count_votes(votes, self._cover, self.n_classes), self.process_group)
+            change = summed(count_votes(votes, self._plan, self.n_classes), self.process_group)
         else:
             change = self._roll(gathered(votes.to(self.recent.dtype), self.process_group), self.window)
         tables = [getattr(self, name) for name in self._count_names]
@@ -211,8 +211,8 @@ class LabelModelLoss(nn.Module):
         rows = rows[-window:]
         at = (int(self.next_row) + torch.arange(len(rows), device=rows.device)) % window
         leaving = self.recent[at[at < int(self.n_items)]]  # rows fill the window from 0 on
-        change = count_votes(rows, self._cover, self.n_classes)
-        change -= count_votes(leaving, self._cover, self.n_classes)
+        change = count_votes(rows, self._plan, self.n_classes)
+        change -= count_votes(leaving, self._plan, self.n_classes)
         self.recent[at] = rows
         self.next_row.add_(len(rows)).remainder_(window)
         return change
@@ -250,7 +250,7 @@ class LabelModelLoss(nn.Module):
             if counts[0] < max(1, enough):
                 solved = Solved((), None)
             else:
-                solved = self._solver.solve(moments_of_counts(counts, self._cover, self.n_classes))
+                solved = self._solver.solve(moments_of_counts(counts, self._plan, self.n_classes))
                 self._warn_once(solved, int(counts[0]))
             self._solved = counts.copy(), solved
         return self._solved[1]

@@ -12,8 +12,8 @@ from flyingsquid._values import told
 from flyingsquid.exceptions import GraphError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.edges import components
-from flyingsquid.moments.cover import Cover
-from flyingsquid.moments.storage import is_kept_sparse
+from flyingsquid.moments.limits import are_pairs_sparse
+from flyingsquid.moments.plan import CountPlan
 
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -59,10 +59,10 @@ def read_graph(graph: Any, n_sources: int) -> DependencyGraph:
     return graph
 
 
-def require_dense(cover: Cover, n_classes: int) -> None:
+def require_dense(plan: CountPlan, n_classes: int) -> None:
     """Refuse counts that would have to be sparse."""
-    largest = max(len(block) for block in cover.blocks)
-    if is_kept_sparse(largest, n_classes):
+    largest = plan.largest_set
+    if are_pairs_sparse(largest, n_classes):
         raise OptionError(
             f"counts of {largest:,} sources and {n_classes:,} classes are kept sparse, which a loss does not "
             "do. Label with LabelModel, and train with SoftCrossEntropy"

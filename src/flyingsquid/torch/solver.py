@@ -124,7 +124,7 @@ class LossSolver:
         cliques: list[NDArray[np.float64]] = []
         log_tables = np.empty((self.graph.n_sources, self.n_classes, self.n_classes + 1))
         for task, sources in enumerate(tasks):
-            part = moments.part(moments.cover.homes[task], sources)
+            part = moments.select(sources)
             # Tables of all tasks are put together, so weights alone do not do.
             fit = self._fit(part, balance.tasks[task], "tables")
             found = fit.parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid.kernels import kernels_for
+from flyingsquid.kernels.patterns import look_up
 from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, packed_words, pattern_counts
 from flyingsquid.votes.states import Codes
 
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from flyingsquid.votes.votes import Votes
 
 _TABLE_PATTERNS = 1 << 17
+# A function of a row is tabulated for all patterns while the table is small and pays for itself.
+_FUNCTION_PATTERNS, _ITEMS_PER_PATTERN = 1 << 16, 4
+_DOUBLE = np.dtype(np.float64)
 # Rows looked at to see whether there are many alike, and how few of them may differ.
 _SAMPLE, _FEW = 2_048, 0.25
 
@@ -56,10 +62,10 @@ def distinct_codes(
     return np.maximum(codes[order[is_first]], -1), counts, inverse
 
 
-def is_repetitive(codes: NDArray[Any], n_classes: int) -> bool:
-    """Whether far fewer rows than items are to be expected, by what is possible and by a few rows."""
+def is_repetitive(codes: Codes, n_classes: int) -> bool:
+    """Whether dense codes probably have far fewer distinct rows than items, judged by a sample of rows."""
     n, m = codes.shape
-    if n < 2 * _SAMPLE:
+    if isinstance(codes, csr_array) or n < 2 * _SAMPLE:
         return False
     if 2 * n_patterns(m, n_classes) <= n:
         return True
@@ -85,7 +91,7 @@ def compressed(
     >>> rows.tolist(), counts.tolist()
     ([[1, -1], [0, 1]], [5000, 5000])
     """
-    if isinstance(codes, csr_array) or not is_repetitive(codes, n_classes):
+    if not is_repetitive(codes, n_classes):
         return None
     return counted_codes(codes, n_classes, weights)
 
@@ -119,3 +125,42 @@ def _by_table(
     rank = np.empty(size, np.intp)
     rank[present] = np.arange(len(present))
     return all_patterns(m, n_classes)[present], histogram[present], rank[numbers]
+
+
+def by_pattern(
+    codes: Codes,
+    compute: Callable[[Any], NDArray[np.float64]],
+    n_classes: int = 2,
+    dtype: np.dtype[Any] = _DOUBLE,
+) -> NDArray[Any]:
+    """Apply a function of a row of votes to all rows, once per distinct row if that is faster.
+
+    Parameters
+    ----------
+    codes : dense (n, m) or sparse codes
+    compute : callable
+        Takes codes of any rows and returns one result per row, shape (rows, ...).
+    dtype : data type of results that are looked up in a table; computed results are float64
+
+    Returns
+    -------
+    array of shape (n, ...)
+    """
+    if isinstance(codes, csr_array):
+        return compute(codes)
+    n, m = codes.shape
+    size = n_patterns(m, n_classes)
+    if size > _FUNCTION_PATTERNS or n < size * _ITEMS_PER_PATTERN:
+        if not is_repetitive(codes, n_classes):
+            return compute(codes)
+        distinct, _, inverse = distinct_codes(codes, n_classes)
+        return np.asarray(compute(distinct).astype(dtype, copy=False)[inverse])
+    table = compute(all_patterns(m, n_classes)).astype(dtype, copy=False)
+    result = np.empty((n, *table.shape[1:]), dtype)
+    kernels = kernels_for(codes, n_classes, "patterns")
+    if kernels is not None:
+        look_up(kernels, codes, n_classes, table, result)
+        return result
+    for rows, numbers in packed_chunks(codes, n_classes):
+        np.take(table, numbers, axis=0, out=result[rows], mode="clip")
+    return result

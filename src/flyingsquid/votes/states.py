@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from flyingsquid._values import is_whole, told
 from flyingsquid.exceptions import IncompatibleError, VotesError
@@ -130,6 +130,54 @@ def n_votes_in(codes: Codes) -> int:
 def rows_of_entries(matrix: csr_array) -> NDArray[np.intp]:
     """The row of each stored entry of a sparse matrix."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+
+
+def is_sparse(codes: Codes) -> bool:
+    """Whether codes are stored sparsely."""
+    return isinstance(codes, csr_array)
+
+
+def stack_codes(parts: Sequence[Codes]) -> Codes:
+    """Join the codes of several groups of items, all stored in the same way."""
+    if isinstance(parts[0], csr_array):
+        return csr_array(vstack(parts, format="csr"))
+    return np.concatenate(parts)
+
+
+def sparse_codes(
+    data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]
+) -> csr_array:
+    """Build sparse codes from the arrays of a compressed sparse row matrix, columns in ascending order.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not describe a matrix of that shape.
+    """
+    matrix = csr_array((data, indices, indptr), shape=shape)
+    matrix.check_format(full_check=True)
+    matrix.sort_indices()
+    return matrix
+
+
+def stated_cells(codes: Codes) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+    """Return item, source and code of every cell that is not a plain abstain.
+
+    A vote has the code of its class, a vote that is missing for a reason the negative code of the reason.
+    """
+    if isinstance(codes, csr_array):
+        entries = codes.data.astype(np.int64)
+        return rows_of_entries(codes), codes.indices, np.where(entries > 0, entries - 1, entries)
+    item, source = np.nonzero(codes != ABSTAIN)
+    return item, source, codes[item, source]
+
+
+def dense_chunks(codes: Codes, cells: int) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield rows as dense codes: all at once if they are dense, otherwise about ``cells`` cells at a time."""
+    n, m = codes.shape
+    rows = max(1, cells // m) if isinstance(codes, csr_array) else max(1, n)
+    for start in range(0, n, rows):
+        yield slice(start, min(n, start + rows)), dense_codes(codes[start : start + rows])
 
 
 def dense_codes(codes: Codes) -> NDArray[Any]:

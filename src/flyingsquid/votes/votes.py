@@ -355,6 +355,21 @@ class Votes:
         codes = self.codes[:, columns]
         return replace(self, codes=csr_array(codes) if self.is_sparse else codes, names=names)
 
+    def with_all_sources(self, names: tuple[str, ...] | None) -> Votes:
+        """Add the sources of ``names`` that do not vote, if these votes are in long form.
+
+        In long form a source that does not vote is not mentioned. Other votes are returned as they are,
+        because a missing column may be a mistake.
+        """
+        own, codes = self.names, self.codes
+        if not isinstance(codes, csr_array) or names is None or own is None or not set(own) < set(names):
+            return self
+        position = {name: j for j, name in enumerate(names)}
+        columns = np.array([position[name] for name in own], np.intp)[codes.indices]
+        wider = csr_array((codes.data, columns, codes.indptr), shape=(self.n_items, len(names)))
+        wider.sort_indices()
+        return Votes(wider, self.classes, names, self.items)
+
     def to_dense(self) -> Votes:
         """The same votes with dense codes."""
         if not isinstance(self.codes, csr_array):

@@ -1,0 +1,465 @@
+"""Counts of pairs of votes, stored as one array or sparsely, with one interface.
+
+Dense counts have the shape (K, K, m, m). Sparse ones have the shape (K m, K m), where row ``v * m + i`` is
+"source i votes v". Missing votes are derived in both, so pairs of votes that never occurred take no room in
+the sparse one. Only this package knows which storage is in use.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+
+from flyingsquid.moments.confusion import VotesByClass
+from flyingsquid.moments.limits import are_pairs_sparse
+from flyingsquid.votes.states import rows_of_entries
+
+Array = NDArray[np.float64]
+
+
+class PairAgreement(NamedTuple):
+    """How often two sources agree, for all pairs; arrays of shape (m, m).
+
+    Attributes
+    ----------
+    overlap : items that both vote on
+    agreement : items that both vote on alike
+    chance : share of ``overlap`` on which they would agree by chance; 1 where they share no item
+    unusual : votes of the first source on shared items that are not for the class it votes for most there
+    """
+
+    overlap: Array
+    agreement: Array
+    chance: Array
+    unusual: Array
+
+
+class PairCounts(ABC):
+    """How often source i votes a and source j votes b on the same item, for all pairs of m sources.
+
+    Counts are int64, or float64 if items have fractional weights. They are read-only.
+    """
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(counts: Any, n_classes: int) -> PairCounts:
+        """Wrap an array of shape (K, K, m, m) or a sparse matrix of shape (K m, K m), stored as it fits best.
+
+        The storage depends on the shape alone, so that counts that are merged agree.
+        """
+        if isinstance(counts, csr_array):
+            sparse = SparsePairs(counts, n_classes)
+            return sparse if are_pairs_sparse(sparse.n_sources, n_classes) else sparse.to_dense()
+        dense = DensePairs(counts)
+        return dense.to_sparse() if are_pairs_sparse(dense.n_sources, n_classes) else dense
+
+    @property
+    @abstractmethod
+    def n_classes(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def n_sources(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]: ...
+
+    # ------------------------------------------------------------------ questions
+
+    @abstractmethod
+    def votes(self) -> NDArray[Any]:
+        """Return how often each source votes for each class, shape (m, K)."""
+
+    @abstractmethod
+    def counts(self, a: int, b: int) -> NDArray[Any]:
+        """Return the items on which source i votes a and source j votes b, shape (m, m)."""
+
+    @abstractmethod
+    def table(self, i: int, j: int) -> NDArray[Any]:
+        """Return the counts of two sources, shape (K, K)."""
+
+    @abstractmethod
+    def between(self, first: Sequence[int], second: Sequence[int]) -> NDArray[Any]:
+        """Return the counts of two groups of s and t sources, shape (s, K, t, K)."""
+
+    @abstractmethod
+    def by_own_vote(self, k: int) -> NDArray[Any]:
+        """Return the items on which source i votes k and source j votes at all, shape (m, m)."""
+
+    @abstractmethod
+    def overlap(self) -> NDArray[Any]:
+        """Return the items on which both sources vote, shape (m, m)."""
+
+    @abstractmethod
+    def agreement(self) -> NDArray[Any]:
+        """Return the items on which both sources vote alike, shape (m, m)."""
+
+    @abstractmethod
+    def compare(self) -> PairAgreement:
+        """Return overlap and agreement, next to what chance alone would do."""
+
+    @abstractmethod
+    def others_votes(self) -> Array:
+        """Return how the other votes spread where a source votes, shape (m, K, K).
+
+        ``[i, v, k]`` counts votes of other sources for class k on items that source i votes v on.
+        """
+
+    @abstractmethod
+    def sparse_others_votes(self) -> VotesByClass:
+        """Return the same without the cells that are 0."""
+
+    @abstractmethod
+    def votes_met(self, groups: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Return the votes of other groups next to a source's votes: agreeing ones, and all; (m, K) each.
+
+        ``[i, k]`` counts votes on items that source i votes k on. Sources with equal numbers in ``groups`` of
+        shape (m,) are one group; each of its s members counts 1 / s.
+        """
+
+    @abstractmethod
+    def lowest(self, n_items: float) -> float:
+        """Return the smallest count of any pair of votes or missing votes."""
+
+    def one_vs_rest(self, k: int) -> DensePairs:
+        """Return counts of two classes: a vote for class k is class 1, every other vote is class 0."""
+        both, one, every = self.counts(k, k), self.by_own_vote(k), self.overlap()
+        rest = every - one - one.T + both
+        table = np.array([[rest, one.T - both], [one - both, both]])
+        for a in (0, 1):  # a source has one vote per item; float counts may leave a rounding error
+            np.fill_diagonal(table[a, 1 - a], 0)
+        return DensePairs(table)
+
+    # ------------------------------------------------------------------ algebra
+
+    @abstractmethod
+    def plus(self, other: PairCounts, sign: int = 1) -> Self:
+        """Return the sum, or the difference for ``sign=-1``."""
+
+    @abstractmethod
+    def equals(self, other: PairCounts) -> bool:
+        """Whether all counts are equal, regardless of storage."""
+
+    @abstractmethod
+    def clipped(self) -> Self:
+        """Return the counts with 0 for what rounding left below 0."""
+
+    @abstractmethod
+    def rounded(self) -> Self:
+        """Return the counts as int64."""
+
+    @abstractmethod
+    def reordered(self, classes: NDArray[np.intp] | None, sources: NDArray[np.intp] | None) -> Self:
+        """Return the counts of some sources, or with sources or classes in another order."""
+
+    @abstractmethod
+    def to_dense(self) -> DensePairs: ...
+
+    @abstractmethod
+    def to_sparse(self) -> SparsePairs: ...
+
+
+class DensePairs(PairCounts):
+    """Counts as one array of shape (K, K, m, m)."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        array.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DensePairs, (self.array,)  # through the constructor, so that a copy is read-only too
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.array)
+
+    @property
+    def n_sources(self) -> int:
+        return int(self.array.shape[2])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    def votes(self) -> NDArray[Any]:
+        return np.stack([self.array[k, k].diagonal() for k in range(self.n_classes)], axis=1)
+
+    def counts(self, a: int, b: int) -> NDArray[Any]:
+        return self.array[a, b]
+
+    def table(self, i: int, j: int) -> NDArray[Any]:
+        return self.array[:, :, i, j]
+
+    def between(self, first: Sequence[int], second: Sequence[int]) -> NDArray[Any]:
+        rows, columns = np.asarray(first, np.intp), np.asarray(second, np.intp)
+        return self.array[:, :, rows[:, None], columns].transpose(2, 0, 3, 1)
+
+    def by_own_vote(self, k: int) -> NDArray[Any]:
+        return np.asarray(self.array[k].sum(axis=0))
+
+    def overlap(self) -> NDArray[Any]:
+        return np.asarray(self.array.sum(axis=(0, 1)))
+
+    def agreement(self) -> NDArray[Any]:
+        return np.einsum("kkij->ij", self.array)
+
+    def compare(self) -> PairAgreement:
+        m, n_classes, array = self.n_sources, self.n_classes, self.array
+        own = np.empty((n_classes, m, m))  # votes of i by class; those of j are the transpose
+        for k in range(n_classes):
+            np.sum(array[k], axis=0, out=own[k])
+        overlap, usual = own.sum(axis=0), own.max(axis=0)
+        agreement = sum((array[k, k] for k in range(n_classes)), start=np.zeros((m, m)))
+        products = sum((part * part.T for part in own), start=np.zeros((m, m)))
+        return _comparison(overlap, agreement, products, usual)
+
+    def others_votes(self) -> Array:
+        total = self.array.sum(axis=3).transpose(2, 0, 1).astype(np.float64)
+        return _without_own(total, self.votes())
+
+    def sparse_others_votes(self) -> VotesByClass:
+        return self.to_sparse().sparse_others_votes()
+
+    def votes_met(self, groups: NDArray[np.intp]) -> tuple[Array, Array]:
+        array, classes = self.array, range(self.n_classes)
+        copies = _group_sizes(groups)
+        if copies.max() == 1:
+            # The source itself is all that is not another.
+            cast = np.asarray(self.votes(), np.float64)
+            met = np.stack([array[k].sum(axis=2).sum(axis=0) for k in classes], axis=1) - cast
+            sides = np.stack([array[k, k].sum(axis=1) for k in classes], axis=1) - cast
+            return np.maximum(sides, 0.0), np.maximum(met, 0.0)
+        counted = (groups[:, None] != groups) / copies
+        # Class by class: for many sources, a second copy of the counts would dominate the time.
+        meet = [np.einsum("ij,ij->i", array[k].sum(axis=0), counted) for k in classes]
+        side = [np.einsum("ij,ij->i", array[k, k], counted) for k in classes]
+        return np.stack(side, axis=1), np.stack(meet, axis=1)
+
+    def lowest(self, n_items: float) -> float:
+        votes = self.votes()
+        missing = n_items - votes.sum(axis=1)
+        one_missing = votes.T[:, None, :] - self.array.sum(axis=0)  # i missing, j votes b
+        both_missing = missing[:, None] - one_missing.sum(axis=0)
+        np.fill_diagonal(both_missing, missing)
+        for table in one_missing:
+            np.fill_diagonal(table, 0)
+        return float(min(part.min() for part in (self.array, one_missing, both_missing)))
+
+    def plus(self, other: PairCounts, sign: int = 1) -> DensePairs:
+        theirs = other.to_dense().array
+        return DensePairs(self.array + theirs if sign > 0 else self.array - theirs)
+
+    def equals(self, other: PairCounts) -> bool:
+        return np.array_equal(self.array, other.to_dense().array)
+
+    def clipped(self) -> DensePairs:
+        return DensePairs(np.maximum(self.array, 0))
+
+    def rounded(self) -> DensePairs:
+        return self if self.dtype == np.int64 else DensePairs(np.rint(self.array).astype(np.int64))
+
+    def reordered(self, classes: NDArray[np.intp] | None, sources: NDArray[np.intp] | None) -> DensePairs:
+        array = self.array
+        if classes is not None:
+            array = array[np.ix_(classes, classes)]
+        if sources is not None:
+            array = array[:, :, sources[:, None], sources]
+        return DensePairs(np.ascontiguousarray(array))
+
+    def to_dense(self) -> DensePairs:
+        return self
+
+    def to_sparse(self) -> SparsePairs:
+        width = self.n_classes * self.n_sources
+        return SparsePairs(csr_array(self.array.transpose(0, 2, 1, 3).reshape(width, width)), self.n_classes)
+
+
+class SparsePairs(PairCounts):
+    """Counts as a sparse matrix of shape (K m, K m)."""
+
+    __slots__ = ("_n_classes", "matrix")
+
+    def __init__(self, matrix: csr_array, n_classes: int) -> None:
+        """Take over a matrix; equal counts become equal arrays."""
+        matrix = matrix.copy()  # it may be read-only
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+        for array in (matrix.data, matrix.indices, matrix.indptr):
+            array.flags.writeable = False
+        self.matrix, self._n_classes = matrix, n_classes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SparsePairs, (self.matrix, self.n_classes)
+
+    @property
+    def n_classes(self) -> int:
+        return self._n_classes
+
+    @property
+    def n_sources(self) -> int:
+        return int(self.matrix.shape[0]) // self.n_classes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.matrix.dtype)
+
+    def votes(self) -> NDArray[Any]:
+        return np.asarray(self.matrix.diagonal().reshape(self.n_classes, -1).T)
+
+    def counts(self, a: int, b: int) -> NDArray[Any]:
+        m = self.n_sources
+        return np.asarray(self.matrix[a * m : (a + 1) * m, b * m : (b + 1) * m].toarray())
+
+    def table(self, i: int, j: int) -> NDArray[Any]:
+        m = self.n_sources
+        return np.asarray(self.matrix[i::m][:, j::m].toarray())
+
+    def between(self, first: Sequence[int], second: Sequence[int]) -> NDArray[Any]:
+        rows, columns = self._at(np.asarray(first, np.intp)), self._at(np.asarray(second, np.intp))
+        pairs = self.matrix[rows][:, columns].toarray()
+        k = self.n_classes
+        return np.asarray(pairs.reshape(k, len(first), k, len(second)).transpose(1, 0, 3, 2))
+
+    def _at(self, sources: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Rows of some sources, class by class."""
+        return (np.arange(self.n_classes)[:, None] * self.n_sources + sources).ravel()
+
+    def by_own_vote(self, k: int) -> NDArray[Any]:
+        m = self.n_sources
+        part = self.matrix[k * m : (k + 1) * m].tocoo()
+        return self._sums(part.row.astype(np.int64) * m + part.col % m, part.data, (m, m))
+
+    def overlap(self) -> NDArray[Any]:
+        place, _, data = self._places()
+        return self._sums(place, data, (self.n_sources, self.n_sources))
+
+    def agreement(self) -> NDArray[Any]:
+        place, same, data = self._places()
+        return self._sums(place[same], data[same], (self.n_sources, self.n_sources))
+
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[Any]]:
+        """For each stored count: the number of its pair of sources, whether they agree, and the count."""
+        m, pairs = self.n_sources, self.matrix.tocoo()
+        place = (pairs.row % m).astype(np.int64) * m + pairs.col % m
+        return place, pairs.row // m == pairs.col // m, pairs.data
+
+    def _sums(self, place: NDArray[Any], data: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
+        """Sum counts by place, in the type of the counts: below 2**53 integers are exact in float64."""
+        sums = np.bincount(place, data.astype(np.float64), minlength=shape[0] * shape[1]).reshape(shape)
+        return np.asarray(sums.astype(self.dtype))
+
+    def compare(self) -> PairAgreement:
+        m, pairs = self.n_sources, self.matrix.tocoo()
+        (place, same, counts), shape = self._places(), (self.n_classes, m * m)
+        data = counts.astype(np.float64)
+        overlap = np.bincount(place, data, minlength=m * m).reshape(m, m).astype(np.float64)
+        agreement = np.bincount(place[same], data[same], minlength=m * m).reshape(m, m).astype(np.float64)
+        first = csr_array(coo_array((data, (pairs.row // m, place)), shape=shape))
+        second = csr_array(coo_array((data, (pairs.col // m, place)), shape=shape))
+        products = np.asarray(first.multiply(second).sum(axis=0), np.float64).reshape(m, m)
+        usual = np.asarray(first.max(axis=0).todense(), np.float64).reshape(m, m)
+        return _comparison(overlap, agreement, products, usual)
+
+    def others_votes(self) -> Array:
+        m, k, matrix = self.n_sources, self.n_classes, self.matrix
+        by_class = csr_array((matrix.data, matrix.indices // m, matrix.indptr), (k * m, k))
+        sums = by_class.toarray().astype(np.float64)  # over all sources j
+        return _without_own(sums.reshape(k, m, k).transpose(1, 0, 2).copy(), self.votes())
+
+    def sparse_others_votes(self) -> VotesByClass:
+        m, k, matrix = self.n_sources, self.n_classes, self.matrix
+        spread = csr_array(
+            (matrix.data.astype(np.float64), matrix.indices // m, matrix.indptr.copy()), shape=(k * m, k)
+        )
+        spread.sum_duplicates()
+        cast = np.asarray(self.votes(), np.float64).T.ravel()
+        at = np.flatnonzero(cast)
+        own = coo_array((cast[at], (at, at // m)), shape=spread.shape)
+        others = csr_array(spread - own.tocsr())
+        others.data = np.maximum(others.data, 0.0)  # rounding of float counts
+        others.eliminate_zeros()
+        return VotesByClass(others)
+
+    def votes_met(self, groups: NDArray[np.intp]) -> tuple[Array, Array]:
+        m, size, pairs = self.n_sources, self.matrix.shape[0], self.matrix.tocoo()
+        copies = _group_sizes(groups)
+        source, other = pairs.row % m, pairs.col % m
+        data = np.where(groups[source] != groups[other], pairs.data / copies[other], 0.0)
+        same = pairs.row // m == pairs.col // m
+        met = np.bincount(pairs.row, data, minlength=size).reshape(-1, m).T
+        sides = np.bincount(pairs.row[same], data[same], minlength=size).reshape(-1, m).T
+        return np.asarray(sides, np.float64), np.asarray(met, np.float64)
+
+    def lowest(self, n_items: float) -> float:
+        # A missing vote next to a vote cannot be negative if no pair exceeds the votes of its sources.
+        matrix, cast = self.matrix, self.matrix.diagonal()
+        least = [
+            matrix.data.min(initial=0),
+            (cast[rows_of_entries(matrix)] - matrix.data).min(initial=0),
+            (cast[matrix.indices] - matrix.data).min(initial=0),
+        ]
+        return float(min(*least, n_items - cast.max(initial=0)))
+
+    def plus(self, other: PairCounts, sign: int = 1) -> SparsePairs:
+        theirs = other.to_sparse().matrix
+        total = self.matrix + theirs if sign > 0 else self.matrix - theirs
+        return SparsePairs(csr_array(total), self.n_classes)
+
+    def equals(self, other: PairCounts) -> bool:
+        a, b = self.matrix, other.to_sparse().matrix
+        parts = ((a.data, b.data), (a.indices, b.indices), (a.indptr, b.indptr))
+        return a.shape == b.shape and all(np.array_equal(x, y) for x, y in parts)
+
+    def _with(self, data: NDArray[Any]) -> SparsePairs:
+        matrix = self.matrix
+        return SparsePairs(
+            csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape), self.n_classes
+        )
+
+    def clipped(self) -> SparsePairs:
+        return self._with(np.maximum(self.matrix.data, 0))
+
+    def rounded(self) -> SparsePairs:
+        return self if self.dtype == np.int64 else self._with(np.rint(self.matrix.data).astype(np.int64))
+
+    def reordered(self, classes: NDArray[np.intp] | None, sources: NDArray[np.intp] | None) -> SparsePairs:
+        k = np.arange(self.n_classes) if classes is None else classes
+        i = np.arange(self.n_sources) if sources is None else sources
+        at = (k[:, None] * self.n_sources + i).ravel()
+        return SparsePairs(self.matrix[at][:, at], self.n_classes)
+
+    def to_dense(self) -> DensePairs:
+        k, m = self.n_classes, self.n_sources
+        return DensePairs(
+            np.ascontiguousarray(self.matrix.toarray().reshape(k, m, k, m).transpose(0, 2, 1, 3))
+        )
+
+    def to_sparse(self) -> SparsePairs:
+        return self
+
+
+def _comparison(overlap: Array, agreement: Array, products: Array, usual: Array) -> PairAgreement:
+    chance = np.divide(products, overlap**2, out=np.ones_like(overlap), where=overlap > 0)
+    return PairAgreement(overlap, agreement, chance, overlap - usual)
+
+
+def _without_own(total: Array, votes: NDArray[Any]) -> Array:
+    """Take the votes of a source itself off the votes on its items."""
+    at = np.arange(votes.shape[1])
+    total[:, at, at] -= votes
+    return np.maximum(total, 0.0)
+
+
+def _group_sizes(groups: NDArray[np.intp]) -> Array:
+    """Return the number of members of each source's group, shape (m,)."""
+    return np.bincount(groups)[groups].astype(np.float64)

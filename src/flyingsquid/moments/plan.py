@@ -1,0 +1,132 @@
+"""Which pairs of sources are counted, and which joint votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flyingsquid.exceptions import IncompatibleError
+from flyingsquid.graph import DependencyGraph
+
+# Groups of sources on one task that suffice to estimate each other without help from other tasks.
+_ENOUGH_GROUPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CountPlan:
+    """The pairs and joint votes that are counted, as sets of sources.
+
+    All pairs inside a set are counted, which is one matrix product per set. Without a graph there is one set
+    of all sources. A chain of D tasks has D - 1 sets of a fixed size, so counting is linear in D.
+
+    Attributes
+    ----------
+    n_sources : int
+    graph : DependencyGraph, or None for one task of independent sources
+    pair_sets : tuple of tuples of int
+        The sources of each set, ascending.
+    task_sets : tuple of D int
+        Number of the set that the sources of each task are estimated from.
+    edge_sets : tuple of int
+        Number of the set that holds both tasks of each task edge.
+    units : tuple of tuples of int
+        Dependent sources whose joint votes are counted.
+    unit_sets : tuple of int
+        Number of the set whose sources each unit is counted with.
+    """
+
+    n_sources: int
+    graph: DependencyGraph | None
+    pair_sets: tuple[tuple[int, ...], ...]
+    task_sets: tuple[int, ...]
+    edge_sets: tuple[int, ...] = ()
+    units: tuple[tuple[int, ...], ...] = ()
+    unit_sets: tuple[int, ...] = ()
+
+    @classmethod
+    def all_pairs(cls, n_sources: int) -> CountPlan:
+        """Return the plan without a graph: one set of all sources."""
+        return cls(n_sources, None, (tuple(range(n_sources)),), (0,))
+
+    @classmethod
+    def of(cls, graph: DependencyGraph) -> CountPlan:
+        """Return the sets that a graph needs.
+
+        A task with three groups of its own is estimated from them. One with fewer also needs the sources of
+        its neighbors, and those of two neighbors next to each other.
+        """
+        if graph.is_trivial:
+            return cls.all_pairs(graph.n_sources)
+        sets: dict[tuple[int, ...], int] = {}
+        homes = {}
+        for task in range(graph.n_tasks):
+            own, near = graph.sources_of(task), graph.neighbors(task)
+            if len(set(graph._groups[list(own)].tolist())) < _ENOUGH_GROUPS or not near:
+                columns = {*own, *(i for other in near for i in graph.sources_of(other))}
+                homes[task] = sets.setdefault(tuple(sorted(columns)), len(sets))
+        helped = set(homes)  # their sets hold all neighbors, so all their edges too
+        edge_sets = []
+        for edge in graph.task_edges:
+            at = next((homes[task] for task in edge if task in helped), -1)
+            if at < 0:
+                columns = {i for task in edge for i in graph.sources_of(task)}
+                at = sets.setdefault(tuple(sorted(columns)), len(sets))
+            edge_sets.append(at)
+            for task in edge:
+                homes.setdefault(task, at)
+        units = tuple(clique for tree in graph._units for clique in tree.cliques)
+        unit_sets = tuple(homes[graph.source_task[unit[0]]] for unit in units)
+        task_sets = tuple(homes[task] for task in range(graph.n_tasks))
+        return cls(graph.n_sources, graph, tuple(sets), task_sets, tuple(edge_sets), units, unit_sets)
+
+    @property
+    def has_all_pairs(self) -> bool:
+        """Whether one set holds all sources."""
+        return len(self.pair_sets[0]) == self.n_sources
+
+    @property
+    def largest_set(self) -> int:
+        """Number of sources in the largest set."""
+        return max(len(sources) for sources in self.pair_sets)
+
+    def positions(self, number: int, sources: tuple[int, ...]) -> tuple[int, ...]:
+        """Return where sources stand in a set that holds them."""
+        return tuple(int(i) for i in np.searchsorted(self.pair_sets[number], sources))
+
+    def set_with(self, sources: tuple[int, ...]) -> int:
+        """Return the number of a set that holds all of some sources.
+
+        Raises
+        ------
+        IncompatibleError
+            If there is none.
+        """
+        for number in self._likely_sets(sources):
+            if set(sources) <= set(self.pair_sets[number]):
+                return number
+        raise IncompatibleError(
+            f"Pairs of the sources {', '.join(map(str, sources[:6]))} are not counted because the graph does "
+            "not need them. Count the votes without a graph."
+        )
+
+    def _likely_sets(self, sources: tuple[int, ...]) -> list[int]:
+        """Return numbers of sets, those that the graph assigns to the tasks of the sources first."""
+        first: list[int] = []
+        if self.graph is not None:
+            tasks = tuple(sorted({self.graph.source_task[i] for i in sources}))
+            if len(tasks) == 1:
+                first.append(self.task_sets[tasks[0]])
+            if tasks in self.graph.task_edges:
+                first.append(self.edge_sets[self.graph.task_edges.index(tasks)])
+            if sources in self.pair_sets:
+                first.append(self.pair_sets.index(sources))
+        return first + [number for number in range(len(self.pair_sets)) if number not in first]
+
+    def shapes(self, n_classes: int) -> list[tuple[int, ...]]:
+        """Return the shapes of the dense counts of all pair sets, then of all units."""
+        k = n_classes
+        shapes: list[tuple[int, ...]] = [(k, k, len(s), len(s)) for s in self.pair_sets]
+        for unit, number in zip(self.units, self.unit_sets, strict=True):
+            shapes.append(((k + 1) ** len(unit), 1 + k * len(self.pair_sets[number])))
+        return shapes

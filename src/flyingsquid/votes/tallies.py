@@ -1,0 +1,300 @@
+"""Sums and counts over the votes of an item or of a source, for dense and for sparse codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flyingsquid.kernels.labels import beyond_silence
+from flyingsquid.kernels.switch import FEWEST_CELLS, blocks_of, share_out
+from flyingsquid.votes.one_hot import FEW_CLASSES, Entries, OneHot
+from flyingsquid.votes.states import ABSTAIN, REASONS, Codes, rows_of_entries
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+# Cells that are looked at together: small enough to stay in the cache.
+_CHUNK_CELLS = 1 << 18
+# Cells of one-hot votes that are made together.
+_ONE_HOT_CELLS = 1 << 22
+# Half a megabyte of floats, which stays in the cache.
+_BINARY_CELLS = 1 << 16
+
+
+# ---------------------------------------------------------------------- per item
+
+
+def class_counts(codes: Codes, n_classes: int) -> Array:
+    """Count the votes for each class on each item, shape (n, K).
+
+    >>> class_counts(np.array([[0, 1, 1], [-1, -1, -1]]), 2).tolist()
+    [[1.0, 2.0], [0.0, 0.0]]
+    """
+    n, m = codes.shape
+    if isinstance(codes, csr_array):
+        item, _, vote = sparse_votes(codes)
+        return np.bincount(item * n_classes + vote, minlength=n * n_classes).reshape(n, -1).astype(np.float64)
+    counts = np.empty((n, n_classes))
+    rows = min(n, max(1, _CHUNK_CELLS // m))
+    hot, ones = np.empty((rows, m), np.float32), np.ones(m, np.float32)
+    for start in range(0, n, rows):
+        chunk = codes[start : start + rows]
+        part = hot[: len(chunk)]
+        for k in range(n_classes):
+            part[...] = chunk == k
+            # Zeros and ones cannot overflow; some BLAS kernels raise the flag from cells next to a row.
+            with np.errstate(invalid="ignore"):
+                counts[start : start + len(chunk), k] = part @ ones
+    return counts
+
+
+class ItemVotes(NamedTuple):
+    """Votes on each item, regardless of who cast them.
+
+    Attributes
+    ----------
+    cast : integer array of shape (n,)
+        Number of votes on the item.
+    split : mask of shape (n,)
+        Whether two of them differ.
+    """
+
+    cast: Counts
+    split: NDArray[np.bool_]
+
+
+def item_votes(codes: Codes) -> ItemVotes:
+    """Count the votes on each item, and check whether any two differ.
+
+    >>> votes = item_votes(np.array([[0, 0, -1], [0, 1, 1], [-1, -1, -1]]))
+    >>> votes.cast.tolist(), votes.split.tolist()
+    ([2, 3, 0], [False, True, False])
+    """
+    n = codes.shape[0]
+    if isinstance(codes, csr_array):
+        item, _, vote = sparse_votes(codes)
+        highest, lowest = np.full(n, ABSTAIN), np.full(n, np.iinfo(np.intp).max)
+        np.maximum.at(highest, item, vote)
+        np.minimum.at(lowest, item, vote)
+        return ItemVotes(np.bincount(item, minlength=n).astype(np.int64), highest > lowest)
+    cast, split = np.empty(n, np.int64), np.empty(n, np.bool_)
+    for rows, chunk in _chunks(codes):
+        voted = chunk >= 0
+        cast[rows] = voted.sum(axis=1)
+        lowest = np.where(voted, chunk, np.iinfo(chunk.dtype).max).min(axis=1)
+        split[rows] = chunk.max(axis=1) > lowest
+    # Without any vote the lowest is larger than the highest, so such an item is not split.
+    return ItemVotes(cast, split & (cast > 1))
+
+
+def sum_votes(codes: Codes, values: Array) -> Array:
+    """Sum, for each item, a row of ``values`` per vote.
+
+    Parameters
+    ----------
+    codes : dense (n, m) or sparse codes of K classes
+    values : array of shape (K, m, r)
+        ``values[v, i]`` is added when source i votes for class v.
+
+    Returns
+    -------
+    array of shape (n, r)
+
+    Examples
+    --------
+    >>> sum_votes(np.array([[0, 1], [-1, 1]]), np.array([[[1.0], [2.0]], [[3.0], [4.0]]])).tolist()
+    [[5.0], [4.0]]
+    """
+    (n_classes, m, r), n = values.shape, codes.shape[0]
+    if not isinstance(codes, csr_array) and n_classes <= FEW_CLASSES:
+        return _dense_sums(codes, values)
+    sums = np.empty((n, r))
+    flat = values.reshape(n_classes * m, r)
+    rows = max(1, _ONE_HOT_CELLS // max(m, n_classes))
+    for start in range(0, n, rows):
+        sums[start : start + rows] = OneHot.of(codes[start : start + rows], n_classes) @ flat
+    return sums
+
+
+def class_sums(codes: Codes, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Sum the weights of the votes for each class on each item.
+
+    Parameters
+    ----------
+    codes : dense (n, m) or sparse codes of K classes
+    weights : array of shape (m, K)
+        Weight of a vote of source i for class k.
+
+    Returns
+    -------
+    sums : array of shape (n, K)
+    has_votes : mask of shape (n,)
+        Items with at least one vote.
+
+    Examples
+    --------
+    >>> sums, has_votes = class_sums(np.array([[0, 1], [-1, -1]]), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> sums.tolist(), has_votes.tolist()
+    ([[1.0, 4.0], [0.0, 0.0]], [True, False])
+    """
+    (m, n_classes), n = weights.shape, codes.shape[0]
+    sums, has_votes = np.empty((n, n_classes)), np.empty(n, np.bool_)
+    is_dense = not isinstance(codes, csr_array) and n_classes <= FEW_CLASSES
+    rows = max(1, _CHUNK_CELLS // m if is_dense else _ONE_HOT_CELLS // max(m, n_classes))
+    for start in range(0, n, rows):
+        part = slice(start, min(n, start + rows))
+        if is_dense:
+            chunk: Any = codes[part]
+            for k in range(n_classes):
+                sums[part, k] = (chunk == k) @ weights[:, k]
+            has_votes[part] = (chunk >= 0).any(axis=1)
+        else:
+            votes = OneHot.of(codes[part], n_classes)
+            sums[part] = votes.class_sums(weights)
+            has_votes[part] = votes.n_votes > 0
+    return sums, has_votes
+
+
+def _dense_sums(codes: NDArray[Any], values: Array) -> Array:
+    """Sum by one matrix product per class."""
+    n, m = codes.shape
+    rows = min(n, max(1, _CHUNK_CELLS // m))
+    buffer = np.empty((rows, m))
+    sums = np.zeros((n, values.shape[2]))
+    for start in range(0, n, rows):
+        chunk = codes[start : start + rows]
+        hot = buffer[: len(chunk)]
+        for vote, added in enumerate(values):
+            hot[...] = chunk == vote
+            sums[start : start + len(chunk)] += hot @ added
+    return sums
+
+
+def sum_binary_votes(codes: Codes, weights: Array) -> Array:
+    """Sum, for each item, the weight of every source's vote or of its missing vote.
+
+    Parameters
+    ----------
+    codes : dense (n, m) or sparse codes of two classes
+    weights : array of shape (m, 3), or (m, 3, r) for r sums at once
+        Weights of a vote for class 0, of a vote for class 1, and of no vote.
+
+    Returns
+    -------
+    array of shape (n,) or (n, r)
+    """
+    zero, one, constant = beyond_silence(weights)
+    if isinstance(codes, csr_array):
+        return _sparse_sums(codes, np.stack([zero, one], axis=1)) + constant
+    n, m = codes.shape
+    rows = min(n, max(1, _BINARY_CELLS // m))
+    sums = np.empty((n, *weights.shape[2:]))
+
+    def add(blocks: Sequence[slice]) -> None:
+        buffer = np.empty((rows, m))  # no (n, m) array of floats
+        for block in blocks:
+            chunk = codes[block]
+            hot = buffer[: len(chunk)]
+            hot[...] = chunk == 0
+            part = np.matmul(hot, zero, out=sums[block])
+            hot[...] = chunk == 1
+            part += hot @ one
+            part += constant
+
+    blocks = blocks_of(n, rows)
+    if codes.size < FEWEST_CELLS:  # done before a second thread has started
+        add(blocks)
+    else:
+        share_out(add, blocks)
+    return sums
+
+
+def _sparse_sums(codes: csr_array, values: Array) -> Array:
+    """Sum ``values[source, vote]`` over the votes on each item, for values of shape (m, K) or (m, K, r)."""
+    voted = codes.data > 0
+    source, vote = codes.indices[voted], codes.data[voted].astype(np.intp) - 1
+    added = np.zeros((len(codes.data), *values.shape[2:]))
+    added[voted] = values[source, vote]
+    columns = [
+        csr_array((column, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)
+        for column in added.reshape(len(added), -1).T
+    ]
+    return np.column_stack(columns).reshape(codes.shape[0], *values.shape[2:])
+
+
+# ---------------------------------------------------------------------- per source
+
+
+def state_counts(codes: Codes, n_classes: int, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Count the states of each source: the reasons of missing votes, last to first, then the classes.
+
+    Parameters
+    ----------
+    codes : dense (n, m) or sparse codes
+    weights : array of shape (n,), optional
+        How often each item counts.
+
+    Returns
+    -------
+    array of shape (m, 4 + K)
+        Column ``4 + code`` counts a code. The column of plain abstains is not counted in sparse codes.
+    """
+    m, states = codes.shape[1], n_classes + len(REASONS)
+    if isinstance(codes, csr_array):
+        values = codes.data.astype(np.intp)
+        state = np.where(values > 0, values - 1, values) + len(REASONS)
+        each = None if weights is None else weights[rows_of_entries(codes)]
+        cells = codes.indices.astype(np.intp) * states + state
+        return np.bincount(cells, each, minlength=m * states).reshape(m, states)
+    first = np.arange(m) * states + len(REASONS)
+    # A chunk has at least as many cells as there are counters, or clearing them would dominate.
+    rows = max(1, max(_CHUNK_CELLS, m * states) // m)
+    counts = np.zeros(m * states)
+    for start in range(0, len(codes), rows):
+        cells = (codes[start : start + rows] + first).ravel()
+        each = None if weights is None else np.repeat(weights[start : start + rows], m)
+        counts += np.bincount(cells, each, minlength=m * states)
+    return counts.reshape(m, states)
+
+
+def votes_on(codes: Codes, items: NDArray[np.bool_]) -> Counts:
+    """Count the votes of each source on the items of a mask of shape (n,), shape (m,)."""
+    m = codes.shape[1]
+    if isinstance(codes, csr_array):
+        item, source, _ = sparse_votes(codes)
+        return np.bincount(source[items[item]], minlength=m).astype(np.int64)
+    counts = np.zeros(m, np.int64)
+    for rows, chunk in _chunks(codes):
+        counts += np.count_nonzero(chunk[items[rows]] >= 0, axis=0)
+    return counts
+
+
+def iter_votes(codes: Codes) -> Iterator[Entries]:
+    """Yield all votes as entries (item, source, vote), a part of the items at a time."""
+    if isinstance(codes, csr_array):
+        yield sparse_votes(codes)
+        return
+    for rows, chunk in _chunks(codes):
+        item, source = np.nonzero(chunk >= 0)
+        yield Entries(item + rows.start, source, chunk[item, source].astype(np.intp))
+
+
+def sparse_votes(codes: csr_array) -> Entries:
+    """Return the votes in sparse codes, item by item."""
+    voted = codes.data > 0
+    return Entries(
+        rows_of_entries(codes)[voted],
+        codes.indices[voted].astype(np.intp),
+        codes.data[voted].astype(np.intp) - 1,
+    )
+
+
+def _chunks(codes: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
+    n, m = codes.shape
+    step = max(1, 4 * _CHUNK_CELLS // m)
+    for start in range(0, n, step):
+        rows = slice(start, min(n, start + step))
+        yield rows, codes[rows]
