@@ -10,12 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flyingsquid as fs
-from flyingsquid.estimation.conditional import fit_conditional
-from flyingsquid.estimation.flags import flag_sources
-from flyingsquid.estimation.rank_one import fit_rank_one
-from flyingsquid.estimation.separation import Separation
-from flyingsquid.estimation.signed import SignedMoments
-from flyingsquid.estimation.third_moment import estimate_balance
+from flyingsquid.estimation.balance import estimate_balance
+from flyingsquid.estimation.conditional import fit_conditional, fit_rank_one
+from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
 from flyingsquid.exceptions import NotIdentifiableError
 from tests.oracle.star import AnyStar
 from tests.strategies import vote_matrices

@@ -8,19 +8,16 @@ from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid.estimation import GoldCounts, ManyGold, fit_opinion, many, opinion_fit, resolve_task_balance
-from flyingsquid.estimation.centered import CenteredMoments
 from flyingsquid.estimation.conditional import _indicator_triplets
-from flyingsquid.estimation.copies import near_copies
-from flyingsquid.estimation.independence import agreement_misfit
-from flyingsquid.estimation.independencies import accuracies_from_balance
-from flyingsquid.estimation.many_graph import require_few_cells
-from flyingsquid.estimation.many_units import silence_says_nothing
+from flyingsquid.estimation.graph_moments import silence_says_nothing
+from flyingsquid.estimation.graph_tables import require_few_cells
+from flyingsquid.estimation.independence import FitStatistic, agreement_misfit
 from flyingsquid.estimation.proportional import tables_from_joint
-from flyingsquid.estimation.residuals import FitStatistic
-from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, near_copies
 from flyingsquid.estimation.structure import _weakest, _worst
+from flyingsquid.estimation.symmetric import accuracies_from_balance
 from flyingsquid.estimation.task_pairs import pair_of_tasks
-from flyingsquid.estimation.transition_many import fit_transition_many
+from flyingsquid.estimation.transition import fit_transition_many
 from flyingsquid.estimation.units import UnitCounts, UnitTable, _table
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph.junction import JunctionTree

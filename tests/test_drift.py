@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.models.drift import ChangePoint, DriftHistory
 from flyingsquid.exceptions import OptionError
+from flyingsquid.models.drift import ChangePoint, DriftHistory
 
 BEFORE, AFTER = np.array([0.9, 0.7, 0.8]), np.array([0.6, 0.7, 0.9])
 

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from flyingsquid.analysis.explain import next_best_and_best
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -13,7 +14,6 @@ from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid.analysis import count_item, explain_item
-from flyingsquid.analysis.explain import next_best_and_best
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
 from flyingsquid.infer import binary_posterior, vote_shares
 from tests.strategies import fittable_votes

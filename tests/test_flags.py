@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import flyingsquid as fs
-from flyingsquid.estimation.flags import comparable_pairs, flag_sources
-from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.sources import SignedMoments, comparable_pairs, flag_sources
 from tests.strategies import fittable_votes
 
 

@@ -7,16 +7,15 @@ import pickle
 
 import numpy as np
 import pytest
+from flyingsquid.models._binary import keep_parameters
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import flyingsquid as fs
-from flyingsquid.estimation.linear_system import system_matrix
-from flyingsquid.estimation.units import UnitTable
+from flyingsquid.estimation.units import UnitTable, system_matrix
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.io import State, write_state
 from flyingsquid.models import files
-from flyingsquid.models._binary import keep_parameters
 from flyingsquid.votes.packing import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
 from tests.strategies import graph_of

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.balance_many import estimate_many_balance
-from flyingsquid.estimation.refine import Passes
+from flyingsquid.estimation.confusion import estimate_many_balance
+from flyingsquid.estimation.em import Passes
 from flyingsquid.exceptions import OptionError
 from tests.oracle.many import ManyStar, crowd
 from tests.test_gold import some_known

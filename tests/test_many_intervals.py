@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.errors_many import _Effect, agreement_errors, group_errors
-from flyingsquid.estimation.refine import Passes
+from flyingsquid.estimation.em import Passes
+from flyingsquid.estimation.errors import _Effect, agreement_errors, group_errors
 from flyingsquid.votes.one_hot import OneHot
 from tests.oracle.many import ManyStar, crowd
 

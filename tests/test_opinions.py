@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import flyingsquid as fs
-from flyingsquid.estimation.anchored import rows_of
-from flyingsquid.estimation.consensus import vote_weights
-from flyingsquid.estimation.copies import near_copies
+from flyingsquid.estimation.sources import near_copies
+from flyingsquid.estimation.weighted import rows_of, vote_weights
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -387,7 +386,7 @@ class TestWhatWasBroken:
         assert high - low > 0.5
 
     def test_sources_outside_the_rows_that_are_read_are_taken_for_average(self, monkeypatch):
-        monkeypatch.setattr("flyingsquid.estimation.anchored._MOST_VOTES", 3_000)
+        monkeypatch.setattr("flyingsquid.estimation.weighted._MOST_VOTES", 3_000)
         rng = np.random.default_rng(0)
         votes, y = panel(rng, 1_000, [0.8] * 20, coverage=0.5)
         votes[:, 19] = -1

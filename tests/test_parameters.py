@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from flyingsquid.models.parameters import posterior_parameters
 
 import flyingsquid as fs
 from flyingsquid.exceptions import NotFittedError, OptionError
 from flyingsquid.infer import sum_product, with_own_evidence
-from flyingsquid.models.parameters import posterior_parameters
 
 ALIKE = fs.DependencyGraph(5, source_edges=[(0, 1)])
 CLIP = fs.DependencyGraph.chain(3, 4, source_edges=[(0, 1)])

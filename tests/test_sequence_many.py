@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.transition_many import fit_transition_many, with_margins
+from flyingsquid.estimation.transition import fit_transition_many, with_margins
 from flyingsquid.exceptions import OptionError
 from tests.oracle.many import ManyStar, crowd
 

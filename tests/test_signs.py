@@ -10,9 +10,8 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.estimation import triplets
-from flyingsquid.estimation.flags import comparable_pairs, flag_sources
-from flyingsquid.estimation.signed import SignedMoments
 from flyingsquid.estimation.signs import relative_signs, standard_error_of_sum
+from flyingsquid.estimation.sources import SignedMoments, comparable_pairs, flag_sources
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from tests.strategies import draw
 

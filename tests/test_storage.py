@@ -8,8 +8,8 @@ import pytest
 import flyingsquid as fs
 from flyingsquid.analysis.agreement import agreement, dependence_given_truth
 from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_tables
+from flyingsquid.estimation.confusion import with_coverage
 from flyingsquid.estimation.independence import agreement_misfit
-from flyingsquid.estimation.many import with_coverage
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments

@@ -7,7 +7,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import dependence_given_truth
-from flyingsquid.estimation.anchored import rows_of
+from flyingsquid.estimation.weighted import rows_of
 from flyingsquid.exceptions import GraphError, OptionError, VotesError
 
 VOTES = np.random.default_rng(0).integers(-1, 2, (60, 4))

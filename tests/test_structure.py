@@ -13,8 +13,8 @@ import pytest
 from sklearn.base import clone
 
 import flyingsquid as fs
-from flyingsquid.estimation.centered import CenteredMoments
-from flyingsquid.estimation.residuals import Residuals
+from flyingsquid.estimation.independence import Residuals
+from flyingsquid.estimation.sources import CenteredMoments
 from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, thin
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.models import LearnedGraph

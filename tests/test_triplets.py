@@ -9,8 +9,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.estimation import triplets
-from flyingsquid.estimation.flags import comparable_pairs, flag_sources
-from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.sources import SignedMoments, comparable_pairs, flag_sources
 from tests.oracle.star import augmented_second_moments
 from tests.strategies import fittable_votes
 

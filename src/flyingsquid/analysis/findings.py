@@ -12,8 +12,8 @@ from flyingsquid.analysis.agreement import dependence_given_truth, effective_sou
 from flyingsquid.analysis.comparison import Comparison, compare_items
 from flyingsquid.analysis.overlaps import GoldTally
 from flyingsquid.analysis.reading import Items, read_items
-from flyingsquid.estimation.copies import near_copies
 from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.sources import near_copies
 from flyingsquid.exceptions import VotesError
 from flyingsquid.fits.diagnostics import names_in, names_in_groups
 from flyingsquid.fits.weighted import balanced_accuracies

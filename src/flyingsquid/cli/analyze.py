@@ -97,7 +97,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
     from flyingsquid.analysis import agreement, in_words, summarize
     from flyingsquid.analysis.comparison import compare_with_majority
     from flyingsquid.cli.labeling import clip_length, is_sequence_model
-    from flyingsquid.estimation.copies import MOST_SOURCES
+    from flyingsquid.estimation.sources import MOST_SOURCES
 
     if clip_length(model) > 1 or is_sequence_model(model):
         raise OptionError("--with-model must be a model of single rows; leave it out to analyze the votes.")

@@ -167,7 +167,7 @@ def fit_model(
         model.fit(data, gold=gold)
         _ = model.diagnostics_
     warned = dict.fromkeys(str(each.message) for each in caught)
-    if method == "auto" and model.rows_used_ == "none":
+    if model.rows_used_ == "none" and get_solver(method).requires.rows == "optional":
         warned["Only counts of votes were used, because there are too many different rows to keep."] = None
     return model, tuple(warned)
 

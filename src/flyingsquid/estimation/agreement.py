@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.moments import Moments, SparseTables, VotesByClass
 
 Array = NDArray[np.float64]

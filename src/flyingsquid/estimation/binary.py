@@ -11,19 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
+from flyingsquid.estimation.balance import BalanceEstimate, estimate_balance
 from flyingsquid.estimation.conditional import (
     CONDITIONAL,
     ConditionalFit,
     fit_conditional,
     orient_conditional,
 )
-from flyingsquid.estimation.flags import SourceFindings, SourceFlags, flag_sources
 from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.separation import Separation
-from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.sources import (
+    Separation,
+    SignedMoments,
+    SourceFindings,
+    SourceFlags,
+    flag_sources,
+)
 from flyingsquid.estimation.symmetric import SYMMETRIC, fit_symmetric
 from flyingsquid.estimation.tables import conditional_tables, vote_tables, vote_weights
-from flyingsquid.estimation.third_moment import BalanceEstimate, estimate_balance
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments

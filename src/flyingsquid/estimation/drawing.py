@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.binary import BinaryTasks
-from flyingsquid.estimation.intervals import draw_votes
+from flyingsquid.estimation.errors import draw_votes
 from flyingsquid.estimation.units import UnitTable, state_numbers
 from flyingsquid.graph import DependencyGraph, JunctionTree
 from flyingsquid.votes.packing import all_patterns

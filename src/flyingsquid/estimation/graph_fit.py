@@ -25,10 +25,9 @@ from flyingsquid.estimation.binary import (
     refuse_idle_options,
 )
 from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.gold_tables import unit_with_gold, with_gold
+from flyingsquid.estimation.gold_correction import unit_with_gold, with_gold
 from flyingsquid.estimation.proportional import tables_from_edges, tables_from_joint
-from flyingsquid.estimation.separation import Separation
-from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.sources import Separation, SignedMoments
 from flyingsquid.estimation.symmetric import SYMMETRIC, triplet_pairs
 from flyingsquid.estimation.task_pairs import TaskPair, pair_of_tasks
 from flyingsquid.estimation.units import UnitCounts, UnitTable, in_agreement, unit_table

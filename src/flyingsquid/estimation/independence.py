@@ -1,13 +1,292 @@
-"""Do pairs of sources agree as often as their tables predict? For any number of classes."""
+"""Test of whether the sources err independently given the truth."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtrc
 
+from flyingsquid.estimation.conditional import ConditionalFit, fit_conditional, fit_rank_one
+from flyingsquid.estimation.sources import CenteredMoments, Separation, SourceFlags
+from flyingsquid.estimation.triplets import Pairs, all_triplets_median
+from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+# Residual variance is not believed below this share of a source's variance.
+RESIDUAL_FLOOR = 0.05
+# A pair that its own two sources' other pairs say less than this about is no test of anything.
+_LEAST_INFORMATION = 0.1
+# |skewness| of the truth at a class balance of 5/95; beyond it noise would decide.
+_MOST_SKEWED = 4.0
+_REWEIGHTINGS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FitStatistic:
+    """How well independence fits, over the pairs that are not freed.
+
+    Attributes
+    ----------
+    statistic : float
+        Σ rᵢⱼ²/Var(rᵢⱼ) over pairs.
+    degrees : int
+        Pairs less sources.
+    p_value : float
+    """
+
+    statistic: float
+    degrees: int
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """A rank-one fit to the pairs ``used``, and what it leaves of every pair.
+
+    Attributes
+    ----------
+    centered : CenteredMoments
+    used : mask of shape (m, m)
+        The pairs that were fitted; the others are free.
+    strength : array of shape (m,)
+        bᵢ = Cov(λᵢ, Y)/√Var(Y), up to one sign for all.
+    noise : array of shape (m, m)
+        E[Var(λᵢ|Y) Var(λⱼ|Y)]: n times the variance of a pair that b does not absorb.
+    """
+
+    centered: CenteredMoments
+    used: Mask
+    strength: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, centered: CenteredMoments, used: Mask, start: Array) -> Residuals:
+        """Fit b and the noise in turns, from ``start`` of shape (m,).
+
+        Examples
+        --------
+        >>> from flyingsquid.datasets import simulate
+        >>> from flyingsquid.moments import Moments
+        >>> votes = simulate(10_000, [0.8, 0.7, 0.7, 0.6, 0.8], random_state=0).votes
+        >>> centered = CenteredMoments.of(Moments.of(votes))
+        >>> residuals = Residuals.of(centered, ~np.eye(5, dtype=bool), np.ones(5))
+        >>> residuals.strength.round(1)
+        array([0.6, 0.4, 0.4, 0.2, 0.6])
+        >>> bool(abs(residuals.scores).max() < 3)
+        True
+        """
+        most = np.sqrt((1 - RESIDUAL_FLOOR) * centered.variance)
+        strength = np.clip(start, -most, most)
+        weights = _inverse(np.outer(centered.variance, centered.variance), used)
+        for _ in range(_REWEIGHTINGS):
+            noise = _pair_noise(centered, weights, strength)
+            weights = _inverse(noise, used)
+            strength = np.clip(fit_rank_one(centered.covariance, weights, strength), -most, most)
+        return cls(centered, used, strength, _pair_noise(centered, weights, strength))
+
+    @classmethod
+    def at(cls, centered: CenteredMoments, used: Mask, strength: Array) -> Residuals:
+        """Of a b that is given, shape (m,)."""
+        weights = _inverse(np.outer(centered.variance, centered.variance), used)
+        return cls(centered, used, strength, _pair_noise(centered, weights, strength))
+
+    @property
+    def values(self) -> Array:
+        """Cᵢⱼ - bᵢbⱼ, shape (m, m); the diagonal means nothing."""
+        return np.asarray(self.centered.covariance - np.outer(self.strength, self.strength))
+
+    @property
+    def correlations(self) -> Array:
+        """Correlation of two sources given the truth, shape (m, m), for pairs that are free."""
+        return np.asarray(np.clip(self.values * np.sqrt(_inverse(self.noise, self.noise > 0)), -1.0, 1.0))
+
+    @property
+    def loss(self) -> float:
+        """Σ rᵢⱼ²/Var(rᵢⱼ) over the pairs that were fitted."""
+        total = np.sum(_inverse(self.noise, self.used) * self.values**2)
+        return float(self.centered.n_items * total / 2)
+
+    @property
+    def raw_scores(self) -> Array:
+        """Residuals in standard errors as if b were known, shape (m, m)."""
+        return np.asarray(self.values * np.sqrt(self.centered.n_items * _inverse(self.noise, self.used)))
+
+    @property
+    def scores(self) -> Array:
+        """How far each pair is from what the other pairs say of it, in standard errors, shape (m, m).
+
+        Its square is the loss that freeing the pair saves, or that fitting it again would cost. 0 for pairs
+        that the others say next to nothing about.
+
+        Notes
+        -----
+        Sources that seldom meet have counts like Poisson's, whose tails are longer than those of the normal
+        law. By Bennett's inequality a score z is no rarer than that of the size √(2s²h(z/s)), with
+        h(u) = (1+u)log(1+u) - u and s² the variance of the count; for large s that is z itself.
+        """
+        precision = _inverse(self.noise, self.used)
+        b = self.strength
+        information = precision * np.outer(b, b)
+        np.fill_diagonal(information, precision @ b**2)
+        # The ridge keeps a source that is linked to nothing from making the system singular.
+        information[np.diag_indices_from(information)] += 1e-9 * max(float(information.max()), 1e-300)
+        inverse = np.linalg.inv(information)
+        spread = np.diagonal(inverse)
+        # n times the variance of bᵢbⱼ; of pairs that nothing is known about it may be no number.
+        with np.errstate(invalid="ignore", over="ignore"):
+            fitted = np.outer(spread, b**2)
+            fitted = fitted + fitted.T + 2 * np.outer(b, b) * inverse
+        left = np.where(self.used, self.noise - fitted, self.noise + fitted)
+        known = left > _LEAST_INFORMATION * self.noise
+        known &= self.noise > _LEAST_INFORMATION * np.where(self.used, 0.0, left)
+        z = self.values * np.sqrt(self.centered.n_items * _inverse(left, known))
+        np.fill_diagonal(z, 0.0)
+        return _with_long_tails(z, np.sqrt(self.centered.n_items * self.noise))
+
+    def statistic(self) -> FitStatistic:
+        """The loss as a test; few degrees of freedom are left where few pairs are."""
+        linked = int(self.used.any(axis=1).sum())
+        degrees = max(int(self.used.sum() // 2) - linked, 0)
+        return FitStatistic(self.loss, degrees, float(chdtrc(degrees, self.loss)) if degrees else 1.0)
+
+
+def _pair_noise(centered: CenteredMoments, weights: Array, strength: Array) -> Array:
+    """E[Var(λᵢ|Y) Var(λⱼ|Y)], shape (m, m).
+
+    Var(λᵢ|Y) = vᵢ + hᵢỹ with vᵢ = Var(λᵢ) - bᵢ² and hᵢ = Cov(λᵢ², ỹ) - 2E[λᵢ]bᵢ - κbᵢ², so the product is
+    vᵢvⱼ + hᵢhⱼ on average: sources that vote mostly on one class are noisy together there. κ, the skewness of
+    the truth, is not in pairs of votes; it is taken so that sources are as alike on both classes as can be.
+    """
+    squares, variance = strength**2, centered.variance
+    left = np.maximum(variance - squares, RESIDUAL_FLOOR * variance)
+    evidence = weights @ squares
+    tilt = np.divide(
+        (weights * centered.cross.sum(axis=0)) @ strength,
+        evidence,
+        out=np.zeros_like(squares),
+        where=evidence > 0,
+    )
+    tilt -= 2 * centered.mean * strength
+    trust = _inverse(variance**2, variance > 0)
+    skewness = float(np.sum(trust * tilt * squares)) / max(float(np.sum(trust * squares**2)), 1e-300)
+    tilt = tilt - np.clip(skewness, -_MOST_SKEWED, _MOST_SKEWED) * squares
+    # A variance is positive on both classes; at an even balance that is |h| < v.
+    tilt = np.clip(tilt, -left, left)
+    return np.asarray(
+        np.maximum(np.outer(left, left) + np.outer(tilt, tilt), RESIDUAL_FLOOR * np.outer(left, left))
+    )
+
+
+def _with_long_tails(z: Array, deviation: Array) -> Array:
+    u = np.divide(np.abs(z), deviation, out=np.zeros_like(z), where=deviation > 0)
+    u = np.maximum(u, 1e-4)  # below, 2h(u)/u² is 1 but for rounding
+    return np.asarray(z * np.sqrt(2 * ((1 + u) * np.log1p(u) - u)) / u)
+
+
+def _inverse(values: Array, where: Mask) -> Array:
+    """1/values where asked for and possible, 0 elsewhere."""
+    return np.divide(1.0, values, out=np.zeros_like(values), where=where & (values > 0))
+
+
+@dataclass(frozen=True, slots=True)
+class FitTest:
+    """Goodness of fit of conditional independence.
+
+    Attributes
+    ----------
+    statistic : float
+        n Σ (Cᵢⱼ - bᵢbⱼ)² / E[Var(λᵢ|Y) Var(λⱼ|Y)] over pairs.
+    degrees : int
+        Pairs less sources.
+    p_value : float
+        Small when some sources agree more, or less, than the truth explains. A dependence that all
+        sources share looks like truth and cannot be seen here.
+    effective_sources : float
+        How many independent sources these are worth: m² / Σ Rᵢⱼ², between 1 and m, with R the correlations
+        that the truth does not explain (1 on the diagonal and between copies), less what noise adds.
+        Silent sources do not count.
+    """
+
+    statistic: float
+    degrees: int
+    p_value: float
+    effective_sources: float
+
+
+def independence_of(moments: Moments, flags: SourceFlags, separation: Separation) -> FitTest | None:
+    """Test sources of two classes from their counts; None if there are too few."""
+    fit = rank_one_fit(moments, flags, separation)
+    return None if fit is None else independence_test(fit, flags)
+
+
+def independence_p_value(fit: ConditionalFit) -> float | None:
+    """Return how well independent sources of two classes fit; None if there are too few."""
+    test = _misfit(fit)
+    return None if test is None else test.p_value
+
+
+def independence_test(fit: ConditionalFit, flags: SourceFlags) -> FitTest | None:
+    """Test the rank-one residuals; None with fewer than four sources that vary, or too few items."""
+    test = _misfit(fit)
+    if test is None:
+        return None
+    centered, used = fit.centered, fit.weights > 0
+    varies = np.flatnonzero(used.any(axis=1))
+    block = np.ix_(varies, varies)
+    effective = _effective_sources(
+        centered.covariance[block],
+        centered.variance[varies],
+        used[block],
+        flags.copies[varies],
+        centered.n_items,
+    )
+    return FitTest(test.statistic, test.degrees, test.p_value, effective)
+
+
+def rank_one_fit(moments: Moments, flags: SourceFlags, separation: Separation) -> ConditionalFit | None:
+    """Fit all pairs of sources at once, up to a common sign; None if the counts do not suffice."""
+    try:
+        return fit_conditional(moments, flags, method="covariance", screen=0.0, separation=separation)
+    except NotIdentifiableError:
+        return None
+
+
+def _misfit(fit: ConditionalFit) -> FitStatistic | None:
+    centered, used = fit.centered, fit.weights > 0
+    m = int(used.any(axis=1).sum())
+    # With more sources than a quarter of the items the limit law does not hold.
+    if used.sum() // 2 <= m or m > centered.n_items / 4:
+        return None
+    return Residuals.of(centered, used, fit.strength).statistic()
+
+
+def _effective_sources(
+    covariance: Array, variance: Array, used: NDArray[np.bool_], copies: NDArray[np.intp], n_items: float
+) -> float:
+    """m² / Σ Rᵢⱼ², with R the correlations that the truth does not explain."""
+    m = len(variance)
+    b = _robust_strength(covariance, variance, used, n_items)
+    residual = np.maximum(variance - b**2, RESIDUAL_FLOOR * variance)
+    # Only what pairs share beyond the truth makes them worth less.
+    excess = np.maximum(np.abs(covariance) - np.outer(b, b), 0) / np.sqrt(np.outer(residual, residual))
+    noise = 1 / np.sqrt(n_items)
+    shared = np.where(used & (excess > 2 * noise), np.minimum(excess, 1.0), 0.0)
+    n_copies = int((copies[:, None] == copies).sum()) - m
+    return float(max(m**2 / (m + n_copies + np.sum(shared**2)), 1.0))
+
+
+def _robust_strength(covariance: Array, variance: Array, used: NDArray[np.bool_], n_items: float) -> Array:
+    """|b| by the median over triplets, which a few dependent pairs do not move, shape (m,)."""
+    error = np.sqrt(np.outer(variance, variance) / n_items)
+    strong = used & (np.abs(covariance) >= error) & (covariance != 0)
+    values = all_triplets_median(Pairs(covariance, error, used, strong)).values
+    return np.minimum(np.nan_to_num(values), np.sqrt(variance))
+
+
 # Pairs that share fewer items say too little.
 _SHARED = 50.0
 

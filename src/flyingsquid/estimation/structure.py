@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from flyingsquid.estimation.centered import CenteredMoments
-from flyingsquid.estimation.flags import flag_sources
-from flyingsquid.estimation.residuals import FitStatistic, Residuals
-from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.independence import FitStatistic, Residuals
 from flyingsquid.estimation.signs import relative_signs
+from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, flag_sources
 from flyingsquid.estimation.triplets import Pairs, all_triplets_median
 from flyingsquid.graph.edges import adjacency, components
 from flyingsquid.graph.limits import MOST_SOURCES_IN_A_UNIT

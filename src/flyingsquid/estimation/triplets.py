@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.sources import SignedMoments
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -1,14 +1,4 @@
-"""Confusion tables of any sources and any number of classes, exactly, from triples of votes.
-
-Deal the sources into three views. With x the votes of a view as 0 and 1, after a constant 1, and μ_k = E[x |
-Y = k],
-
-    E[x_a x_bᵀ] = Σ π_k μ_k^a μ_k^bᵀ,   E[x_a x_bᵀ (ηᵀx_c)] = Σ π_k (ηᵀμ_k^c) μ_k^a μ_k^bᵀ.
-
-The second times the inverse of the first, on the K directions that matter, has the μ_k^a as eigenvectors: a
-closed form (Anandkumar et al. 2012). The constant makes the scale of each known. Everything else is linear:
-the balance from E[x_a], and every source from its products with a view that it is not in.
-"""
+"""Three views and known labels: the order of classes, the tables and the balance."""
 
 from __future__ import annotations
 
@@ -19,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.estimation.em import Passes
+from flyingsquid.estimation.gold import ManyGold
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.one_hot import OneHot, VoteFeatures
 
@@ -203,3 +196,30 @@ def _require_positive(balance: Array) -> None:
             f'method="decomposition" found an invalid class balance {np.round(balance, 3).tolist()}: '
             "there are too few items, or sources depend on each other. Add items."
         )
+
+
+# Triples of votes tell this share of what labels on all items would; a guess that errs on the safe side.
+_WORTH = 0.1
+
+
+def by_views(moments: Moments, passes: Passes, gold: ManyGold | None) -> tuple[Array, Array]:
+    """Tables P(vote | Y), no vote last, shape (m, K, K + 1), and the balance.
+
+    With known labels both are means: what three views find counts as a tenth of all items, known items as
+    the items that they are.
+    """
+    if passes.votes is None:
+        raise OptionError('method="decomposition" needs the votes themselves, and only counts are available.')
+    votes_known = None
+    if gold is not None:
+        votes_known = gold.votes.to_array().transpose(0, 2, 1)
+    views = three_views(passes.votes, passes.weights, np.arange(moments.n_sources), known=votes_known)
+    silence = np.maximum(1 - views.tables.sum(axis=2, keepdims=True), 0.0)
+    tables = np.concatenate([views.tables, silence], axis=2)
+    if gold is None or votes_known is None:
+        return tables, views.balance
+    worth = _WORTH * float(moments.n_items)
+    unseen = gold.classes[:, None] - votes_known.sum(axis=2)[:, :, None]
+    counts = np.concatenate([votes_known, np.maximum(unseen, 0.0)], axis=2)
+    items = worth * views.balance[:, None]
+    return (items * tables + counts) / (items + gold.classes[:, None]), gold.balance(views.balance, worth)

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.flags import SourceFindings
-from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.gold import GoldCounts, ManyGold
+from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.fit_test import FitTest
+from flyingsquid.estimation.independence import FitTest
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.moments import Moments
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.graph import DependencyGraph

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid.estimation.fit_test import FitTest, independence_of
-from flyingsquid.estimation.flags import flag_sources
+from flyingsquid.estimation.independence import FitTest, independence_of
 from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation.separation import Separation
-from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.fits.base import (
     DOUBLE,

@@ -17,10 +17,11 @@ from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.transition import (
     Transition,
     fit_transition,
+    fit_transition_many,
     persistence_of_errors,
+    require_few_classes,
     worth_of_a_row,
 )
-from flyingsquid.estimation.transition_many import fit_transition_many, require_few_classes
 from flyingsquid.exceptions import (
     ModelFileError,
     NotIdentifiableError,

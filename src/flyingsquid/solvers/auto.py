@@ -14,16 +14,11 @@ import numpy as np
 
 from flyingsquid.estimation.binary import Options
 from flyingsquid.estimation.conditional import ConditionalFit
-from flyingsquid.estimation.consensus import VoteWeights, vote_weights
-from flyingsquid.estimation.copies import near_copies
-from flyingsquid.estimation.fit_test import independence_p_value, rank_one_fit
-from flyingsquid.estimation.flags import flag_sources
-from flyingsquid.estimation.independence import agreement_misfit
-from flyingsquid.estimation.many import fit_many, is_huge
-from flyingsquid.estimation.opinion_fit import MOST_DENSE, votes_of_several_classes
-from flyingsquid.estimation.refine import Passes, refine
-from flyingsquid.estimation.separation import Separation
-from flyingsquid.estimation.signed import SignedMoments
+from flyingsquid.estimation.confusion import fit_many, is_huge
+from flyingsquid.estimation.em import Passes, refine
+from flyingsquid.estimation.independence import agreement_misfit, independence_p_value, rank_one_fit
+from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources, near_copies
+from flyingsquid.estimation.weighted import MOST_DENSE, VoteWeights, vote_weights, votes_of_several_classes
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.graph import GraphFit

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import is_one_of, listed, told
 from flyingsquid.estimation.balance import TaskBalance, resolve_task_balance
-from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.base import Fit, Gold
 from flyingsquid.fits.files import units_on

@@ -28,15 +28,15 @@ from flyingsquid.estimation.binary import (
 )
 from flyingsquid.estimation.conditional import CONDITIONAL, ConditionalFit
 from flyingsquid.estimation.drawing import draw_around_task
-from flyingsquid.estimation.fit_test import FitTest, independence_of, independence_test
-from flyingsquid.estimation.gold_tables import with_gold
+from flyingsquid.estimation.errors import accuracy_errors, draw_votes, strength_errors
+from flyingsquid.estimation.gold_correction import with_gold
 from flyingsquid.estimation.graph_fit import fit_graph
-from flyingsquid.estimation.intervals import accuracy_errors, draw_votes, strength_errors
-from flyingsquid.estimation.linear_system import LARGEST_SYSTEM
+from flyingsquid.estimation.independence import FitTest, independence_of, independence_test
 from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation.separation import Separation
+from flyingsquid.estimation.sources import Separation
 from flyingsquid.estimation.symmetric import SYMMETRIC
 from flyingsquid.estimation.transition import persistence_of_errors, worth_of_a_row
+from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.diagnostics import (

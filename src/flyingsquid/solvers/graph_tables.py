@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from flyingsquid.estimation.expected import expected_tables, expected_units
-from flyingsquid.estimation.many_graph import ManyGraphFit, fit_many_graph, with_task_tables, with_units
-from flyingsquid.estimation.refine import PASSES
+from flyingsquid.estimation.em import PASSES
+from flyingsquid.estimation.graph_moments import expected_tables, expected_units
+from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
 from flyingsquid.estimation.transition import persistence_of_errors, worth_of_a_row
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.diagnostics import silent_sources_concern

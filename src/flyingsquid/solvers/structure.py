@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from flyingsquid._values import is_number, is_whole, told
 from flyingsquid._warnings import warn_about_sources
-from flyingsquid.estimation.residuals import FitStatistic
+from flyingsquid.estimation.independence import FitStatistic
 from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, Edge, Structure, learn_edges
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph

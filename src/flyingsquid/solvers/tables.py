@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid.estimation.errors_many import agreement_errors, gold_of, group_errors, part_of
-from flyingsquid.estimation.many import ManyFit, fit_many
-from flyingsquid.estimation.refine import Passes
+from flyingsquid.estimation.confusion import ManyFit, fit_many
+from flyingsquid.estimation.em import Passes
+from flyingsquid.estimation.errors import agreement_errors, gold_of, group_errors, part_of
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.diagnostics import silent_sources_concern

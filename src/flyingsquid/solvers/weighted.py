@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from flyingsquid.estimation.consensus import VoteWeights
-from flyingsquid.estimation.opinion_fit import fit_opinion
+from flyingsquid.estimation.weighted import VoteWeights, fit_opinion
 from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.diagnostics import silent_sources_concern
 from flyingsquid.fits.weighted import WeightedFit

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.agreement import prior_table, smoothed_tables
-from flyingsquid.estimation.gold_many import ManyGold
+from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.votes import Votes
 from flyingsquid.votes.one_hot import OneHot
 

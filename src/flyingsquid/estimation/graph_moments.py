@@ -1,0 +1,311 @@
+"""Tables of units and pairs of tasks on a graph, for any number of classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import helmert
+
+from flyingsquid.estimation.agreement import PRIOR_VOTES, prior_table
+from flyingsquid.estimation.task_pairs import SAYS_NOTHING, fit_margins
+from flyingsquid.estimation.units import UnitTable, in_agreement
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments import Moments
+from flyingsquid.votes.packing import all_patterns, packed_chunks
+from flyingsquid.votes.states import Codes, dense_codes
+
+Array = NDArray[np.float64]
+# Variance given the truth below this share of the whole is not believed.
+_RESIDUAL_FLOOR = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """Sources around a task, as instruments for its truth.
+
+    Attributes
+    ----------
+    tables : array of shape (s, K, K), axes source, truth, vote
+        P(vote = v | Y = k).
+    basis : array of shape (K, K - 1)
+        Cov(1{Y = k}, contrast c) for uncorrelated contrasts of variance 1; its columns sum to 0.
+    noise : array of shape (s, K)
+        Variance of 1{source votes v} given the truth.
+    scale : array of shape (s, K)
+        One over the standard deviation that a vote counts with; 0 for votes that never occur.
+    design : array of shape (s, K, K - 1)
+        Cov(1{source votes v}, contrast c) times ``scale``.
+    """
+
+    tables: Array
+    basis: Array
+    noise: Array
+    scale: Array
+    design: Array
+
+    @classmethod
+    def of(cls, tables: Array, balance: Array) -> Instruments:
+        """From P(vote = v | Y = k) of shape (s, K, K + 1), no vote last, and P(Y = k) of shape (K,)."""
+        votes = tables[:, :, :-1]
+        rate = np.einsum("k,skv->sv", balance, votes)
+        noise = np.einsum("k,skv->sv", balance, votes * (1 - votes))
+        spread = np.maximum(noise, _RESIDUAL_FLOOR * rate * (1 - rate))
+        scale = np.divide(1.0, np.sqrt(spread), out=np.zeros_like(spread), where=spread > 0)
+        basis = contrasts(balance)
+        design = np.einsum("skv,kc,sv->svc", votes, basis, scale)
+        return cls(votes, basis, noise, scale, design)
+
+
+def contrasts(balance: Array) -> Array:
+    """Cov(1{Y = k}, contrast c) for K - 1 uncorrelated contrasts of variance 1, shape (K, K - 1).
+
+    With B this matrix, Cov(1{Y = k}, 1{Y = l}) = B Bᵀ.
+
+    >>> B = contrasts(np.array([0.2, 0.3, 0.5]))
+    >>> (B @ B.T).round(2)
+    array([[ 0.16, -0.06, -0.1 ],
+           [-0.06,  0.21, -0.15],
+           [-0.1 , -0.15,  0.25]])
+    """
+    across = helmert(len(balance)).T
+    variance = np.diag(balance) - np.outer(balance, balance)
+    return np.asarray(across @ np.linalg.cholesky(across.T @ variance @ across))
+
+
+_TINY = 1e-300
+
+
+def expected_tables(
+    codes: Codes, posterior: Array, graph: DependencyGraph, silence_counts: NDArray[np.bool_]
+) -> Array:
+    """P(vote = v | Y = k) of every source, shape (m, K, K + 1), no vote last.
+
+    Parameters
+    ----------
+    codes : dense (n, m) or sparse codes of K classes
+    posterior : array of shape (n, D, K)
+        P(Y_d = k | votes), times how often the item counts.
+    silence_counts : mask of shape (D,)
+        Tasks whose truth may change how often a source votes.
+    """
+    n_classes = posterior.shape[2]
+    tables = np.empty((graph.n_sources, n_classes, n_classes + 1))
+    total = posterior.sum(axis=0)
+    believed = prior_table(n_classes)
+    for task in range(graph.n_tasks):
+        own = list(graph.sources_of(task))
+        columns = dense_codes(codes[:, own])
+        votes = np.stack([(columns == vote).T @ posterior[:, task] for vote in range(n_classes)], axis=2)
+        coverage = np.minimum(votes.sum(axis=(1, 2)) / total[task].sum(), 1.0)
+        silent = np.maximum(total[task] - votes.sum(axis=2), 0.0)
+        silent += PRIOR_VOTES * (1 - coverage[:, None])
+        votes = votes + PRIOR_VOTES * coverage[:, None, None] * believed
+        if not silence_counts[task]:
+            votes /= np.maximum(votes.sum(axis=2, keepdims=True), _TINY)
+            votes *= coverage[:, None, None]
+            silent = np.broadcast_to(1 - coverage[:, None], silent.shape)
+        tables[own] = np.concatenate([votes, silent[:, :, None]], axis=2)
+    return np.asarray(tables / tables.sum(axis=2, keepdims=True))
+
+
+def expected_units(
+    codes: Codes,
+    posterior: Array,
+    graph: DependencyGraph,
+    tables: Array,
+    silence_counts: NDArray[np.bool_],
+) -> tuple[UnitTable, ...]:
+    """P(joint votes | Y = k) of every unit; ``tables``, shape (m, K, K + 1), are those of single sources.
+
+    Other parameters are those of :func:`expected_tables`.
+    """
+    n_classes = posterior.shape[2]
+    balance = posterior.sum(axis=0) / posterior[:, 0].sum()
+    found = []
+    for tree in graph._units:
+        for sources, separator in zip(tree.cliques, tree.separators, strict=True):
+            task = graph.source_task[sources[0]]
+            given = posterior[:, task]
+            alone = np.ones((n_classes, (n_classes + 1) ** len(sources)))
+            for column, source in enumerate(sources):
+                alone *= tables[source][:, all_patterns(len(sources), n_classes)[:, column]]
+            counts = PRIOR_VOTES * alone
+            for rows, numbers in packed_chunks(dense_codes(codes[:, list(sources)]), n_classes):
+                for k in range(n_classes):
+                    counts[k] += np.bincount(numbers, given[rows, k], minlength=counts.shape[1])
+            unit = UnitTable(sources, separator, counts / counts.sum(axis=1, keepdims=True))
+            found.append(unit if silence_counts[task] else silence_says_nothing(unit, balance[task]))
+    return in_agreement(found)
+
+
+# Cells with fewer items than this lean on the sources one by one.
+_ENOUGH_ITEMS = 30.0
+_NEXT_TO_NOTHING = 1e-6
+
+
+def many_unit_table(
+    sources: tuple[int, ...],
+    separator: tuple[int, ...],
+    counts: NDArray[Any],
+    n_items: float,
+    single: Array,
+    balance: Array,
+    outside: NDArray[np.intp],
+    instruments: Instruments,
+) -> UnitTable:
+    """Solve for one unit of s sources.
+
+    Parameters
+    ----------
+    counts : array of shape ((K + 1)^s, 1 + K b)
+        Joint votes, alone and with the votes of the b sources of a block, class by class.
+    single : array of shape (s, K, K + 1)
+        P(vote = v | Y = k) of the sources of the unit one by one.
+    balance : array of shape (K,)
+    outside : positions in the block of the sources that are ``instruments``
+    """
+    n_classes = len(balance)
+    states = np.asarray(counts[:, 0] / n_items, np.float64)
+    votes = counts[:, 1:].reshape(len(counts), n_classes, -1)[:, :, outside] / n_items
+    moved = votes - states[:, None, None] * votes.sum(axis=0)
+    pull = np.einsum("lvs,sv,svc->lc", moved, instruments.scale, instruments.design, optimize=True)
+    system = np.einsum("svc,svd->cd", instruments.design, instruments.design)
+    latent = np.linalg.lstsq(system, pull.T, rcond=1e-12)[0]
+    joint = states[:, None] * balance + latent.T @ instruments.basis.T
+    alone = _one_by_one(single, balance)
+    # Cells with few items are pulled towards what the sources say one by one.
+    weight = np.minimum(n_items * states / _ENOUGH_ITEMS, 1.0)[:, None]
+    joint = weight * joint + (1 - weight) * alone * states[:, None]
+    # No cell below half a vote, because no rate can be seen to be smaller; "says nothing" stays possible.
+    floor = np.minimum(0.5 / n_items, states[:, None] * balance)
+    seen = states > 0
+    found = alone * (_NEXT_TO_NOTHING / n_items)
+    found[seen] = fit_margins(np.maximum(joint, floor)[seen], states[seen], balance)
+    table = (found / found.sum(axis=0)).T
+    return UnitTable(sources, separator, table)
+
+
+def silence_says_nothing(unit: UnitTable, balance: Array) -> UnitTable:
+    """The same unit if who votes does not depend on the truth, only what they say.
+
+    ``balance`` of shape (K,) is P(Y = k).
+    """
+    n_classes = len(balance)
+    silent = all_patterns(len(unit.sources), n_classes) < 0
+    voting = silent @ 2 ** np.arange(len(unit.sources))  # who votes in each state, as a number
+    size = 2 ** len(unit.sources)
+    given = np.stack([np.bincount(voting, row, minlength=size) for row in unit.table])
+    share = np.divide(unit.table, given[:, voting], out=np.zeros_like(unit.table), where=given[:, voting] > 0)
+    return replace(unit, table=share * (balance @ given)[voting])
+
+
+def _one_by_one(single: Array, balance: Array) -> Array:
+    """P(Y = k | λ_C = l) if the sources were independent, shape ((K + 1)^s, K)."""
+    n_classes = len(balance)
+    patterns = all_patterns(len(single), n_classes)
+    scores = np.tile(np.log(balance), (len(patterns), 1))
+    for column, table in enumerate(single):
+        # No vote, -1, reads the last column. What is impossible on its own is next to it.
+        scores += np.log(np.maximum(table, _NEXT_TO_NOTHING)).T[patterns[:, column]]
+    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+
+
+# A detector whose errors are rarer than this has none that could persist.
+_LEAST_NOISE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class ManyPair:
+    """Two neighbouring truths.
+
+    Attributes
+    ----------
+    table : array of shape (K, K)
+        P(Y_a, Y_b), every cell above 0; independent as far as the votes leave it open.
+    excess : array of shape (s,), or empty
+        For each pair of sources that is one detector on both tasks: how much its errors agree beyond what the
+        truths explain, as a correlation.
+    """
+
+    table: Array
+    excess: Array
+
+
+def pair_of_many(
+    moments: Moments,
+    instruments: tuple[Instruments, Instruments],
+    balance: tuple[Array, Array],
+    margins: tuple[Array, Array],
+    *,
+    same_detectors: bool,
+) -> ManyPair:
+    """Solve for one task edge.
+
+    Parameters
+    ----------
+    moments : counts of the sources of task a, then those of task b
+    instruments : the sources of both tasks
+    balance : two arrays of shape (K,)
+        P(Y = k) as the votes have it.
+    margins : two arrays of shape (K,)
+        P(Y = k) as the table is to have it.
+    same_detectors : bool
+        Whether source i of task a and source i of task b are one detector. Its errors persist from one frame
+        to the next, so it is not asked about the truths, as long as others can be; its excess is reported.
+    """
+    first, second = instruments
+    covariance = _across(moments, len(first.tables))
+    scaled = covariance * first.scale[:, :, None, None] * second.scale
+    correlation = _correlation(scaled, first.design, second.design, moments.n_items, same_detectors)
+    moved = first.basis @ correlation @ second.basis.T
+    apart = np.outer(*balance)
+    floor = np.minimum(0.5 / moments.n_items, apart / 2)
+    table = fit_margins(np.maximum(apart + moved, floor), *margins)
+    excess = _excess(covariance, moved, first, second) if same_detectors else np.zeros(0)
+    return ManyPair(table, excess)
+
+
+def _across(moments: Moments, n_first: int) -> Array:
+    """Cov(1{i votes v}, 1{j votes w}) of the first sources with the others, axes i, v, j, w."""
+    pairs = moments.joint_counts(range(n_first), range(n_first, moments.n_sources))
+    rates = np.asarray(moments.vote_counts) / moments.n_items
+    return np.asarray(pairs / moments.n_items - rates[:n_first, :, None, None] * rates[n_first:])
+
+
+def _correlation(scaled: Array, first: Array, second: Array, n_items: float, same_detectors: bool) -> Array:
+    """Correlations of the contrasts of two truths, shape (K - 1, K - 1)."""
+    size = first.shape[2]
+    pull = np.einsum("ivc,ivjw,jwd->cd", first, scaled, second, optimize=True)
+    left, right = (np.einsum("ivc,ivd->icd", design, design) for design in (first, second))
+    system = np.kron(left.sum(axis=0), right.sum(axis=0))
+    found, known = _solve(system, pull, n_items)
+    if same_detectors:
+        own = np.einsum("ivc,iviw,iwd->cd", first, scaled, second, optimize=True)
+        same = np.einsum("icp,idq->cdpq", left, right).reshape(size**2, size**2)
+        others, known_to_others = _solve(system - same, pull - own, n_items)
+        if known_to_others == known:
+            return others
+    return found
+
+
+def _solve(system: Array, pull: Array, n_items: float) -> tuple[Array, int]:
+    """Least squares in the directions that the votes determine, and how many these are."""
+    sizes, directions = np.linalg.eigh(system)
+    # Votes are scaled to noise of variance 1, so a correlation has variance 1/(n size). One with a larger
+    # standard error may be anything.
+    known = n_items * sizes * SAYS_NOTHING**2 > 1
+    weights = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=known)
+    found = directions @ (weights * (directions.T @ pull.ravel()))
+    return found.reshape(pull.shape), int(known.sum())
+
+
+def _excess(covariance: Array, moved: Array, first: Instruments, second: Instruments) -> Array:
+    explained = np.einsum("ikv,kl,ilv->iv", first.tables, moved, second.tables)
+    beyond = np.einsum("iviv->iv", covariance) - explained
+    size = np.sqrt(first.noise.sum(axis=1) * second.noise.sum(axis=1))
+    share = np.divide(beyond.sum(axis=1), size, out=np.full(len(size), np.nan), where=size > _LEAST_NOISE)
+    return np.clip(share, -1.0, 1.0)
