@@ -139,6 +139,7 @@ def fit_model(
     """Fit a label model, and return it with the warnings of the fit."""
     from flyingsquid.cli.labeling import clips
     from flyingsquid.models import LabelModel
+    from flyingsquid.solvers import get_solver
     from flyingsquid.votes import VoteChunks
 
     file, whole, length = votes.file, votes.whole, clip_length_of(graph)
