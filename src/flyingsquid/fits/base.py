@@ -31,13 +31,6 @@ Array = NDArray[np.float64]
 Gold = tuple[GoldCounts | None, ...] | ManyGold
 DOUBLE = np.dtype(np.float64)
 
-RAREST_VOTE = 1e-9
-"""A vote is never taken to be rarer than this given a class, so that no item is impossible.
-
-The same for any number of classes, with a graph and without: sources of thousands of classes that vote rarely
-have true probabilities near one in a million, which a larger floor would cut off.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class PosteriorParameters:

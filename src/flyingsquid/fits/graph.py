@@ -14,7 +14,7 @@ from flyingsquid._values import told
 from flyingsquid.estimation.drawing import draw_items
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.fits.base import DOUBLE, RAREST_VOTE, Array, Fit, PosteriorParameters, read_common
+from flyingsquid.fits.base import DOUBLE, Array, Fit, PosteriorParameters, read_common
 from flyingsquid.fits.diagnostics import (
     PERSISTENT,
     Diagnostics,
@@ -29,6 +29,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.infer import Emissions, max_product, sum_product, vote_shares, with_own_evidence
 from flyingsquid.io import State
 from flyingsquid.moments import Moments
+from flyingsquid.moments.confusion import LEAST_PROBABILITY
 from flyingsquid.votes.distinct import by_pattern
 from flyingsquid.votes.states import Codes
 
@@ -190,12 +191,12 @@ def emissions_from_tables(
     silence_counts : bool
         If False, a missing vote has the same probability under all classes.
     """
-    log_tables = np.log(np.maximum(tables, RAREST_VOTE))
+    log_tables = np.log(np.maximum(tables, LEAST_PROBABILITY))
     tasks = tuple(graph.sources_of(task) for task in range(graph.n_tasks))
     if not silence_counts:
         for task, sources in enumerate(tasks):
             at = list(sources)
-            overall = np.log(np.maximum(tables[at, :, -1] @ balance[task], RAREST_VOTE))
+            overall = np.log(np.maximum(tables[at, :, -1] @ balance[task], LEAST_PROBABILITY))
             log_tables[at, :, -1] = overall[:, None]
     joint = []
     for unit in units:

@@ -24,8 +24,12 @@ from flyingsquid.votes.tallies import sum_votes
 
 Array = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[Any]]
-# A vote is never taken to be less probable than this given a class, or an item could be impossible.
 LEAST_PROBABILITY = 1e-9
+"""A vote is never taken to be less probable than this given a class, so that no item is impossible.
+
+The same for any number of classes, with a graph and without: sources of thousands of classes that vote rarely
+have true probabilities near one in a million, which a larger floor would cut off.
+"""
 # Cells of one-hot votes that are made together.
 _CHUNK_CELLS = 1 << 22
 
