@@ -35,7 +35,7 @@ def main(n_items: int = 200_000) -> dict[str, float]:
         there = distributed.votes(frame, keep=["id"])
         model = fs.LabelModel().fit(there)
         print(f"same counts: {model.moments_ == fs.Moments.of(votes)}")
-        print(f"fitted {model.diagnostics_.reason}")
+        print(f"fitted by {model.method_}: {model.reason_}")
         model.predict_proba(there).to_parquet(Path(folder) / "labels")
         labels = pd.read_parquet(Path(folder) / "labels").set_index("id").loc[np.arange(n_items)]
     right = float(((labels["p_1"] > 0.5).to_numpy() == sample.y).mean())

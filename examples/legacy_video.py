@@ -40,7 +40,7 @@ def main() -> dict[str, Any]:
     label_model.fit(L_train, Y_dev=Y_dev, solve_method="triplet_mean")
     sequence = np.mean(label_model.predict(L_test) == Y_test)
     marginals = label_model.predict_proba_marginalized(L_test).reshape(-1, v)
-    print(f"Frames labelled as sequences: {100 * sequence:.1f}% right")
+    print(f"Frames labeled as sequences: {100 * sequence:.1f}% right")
     print(f"P(Y = +1) of the first three frames: {np.round(marginals[0], 3)}")
     probabilities = label_model.predict_proba(L_test)
     best = label_model.enumerate_ys()[int(probabilities[0].argmax())]
@@ -49,7 +49,7 @@ def main() -> dict[str, Any]:
     frames = LabelModel(m_per_frame)
     frames.fit(L_frames[:n_train])
     single = np.mean(frames.predict(L_frames[n_train:]).ravel() == Y_frames[n_train:])
-    print(f"Frames labelled one by one: {100 * single:.1f}% right")
+    print(f"Frames labeled one by one: {100 * single:.1f}% right")
     return {"sequences": sequence, "one by one": single}
 
 

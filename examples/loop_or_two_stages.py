@@ -1,7 +1,7 @@
 """Sources learned while the model trains, or before it: what one pass costs in quality.
 
 Two stages count all votes first, and label every batch by the same parameters. In the loop the first batches
-are labelled by few counts. After one epoch both hold the same counts, to the last integer.
+are labeled by few counts. After one epoch both hold the same counts, to the last integer.
 """
 
 from __future__ import annotations

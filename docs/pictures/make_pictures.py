@@ -9,7 +9,7 @@ import numpy as np
 
 import flyingsquid as fs
 from flyingsquid import analysis, plot
-from flyingsquid.models import learning_curve, leave_one_out
+from flyingsquid.analysis import learning_curve, leave_one_out
 
 matplotlib.use("svg")
 # The same picture is the same file.
