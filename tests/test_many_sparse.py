@@ -9,7 +9,6 @@ from scipy.sparse import csr_array
 import flyingsquid as fs
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.io import State, write_state
-from flyingsquid.models import files
 from flyingsquid.moments import SparseTables
 from flyingsquid.moments.limits import use_limits
 from tests.oracle.many import ManyStar, crowd
@@ -95,7 +94,7 @@ def test_files_keep_sparse_tables(tmp_path):
         ("beyond_data", lambda a: -a),
         ("beyond_indices", lambda a: a + 100),
         ("beyond_indptr", lambda a: a[:-1]),
-        ("interval", lambda a: 2 + 0 * np.nan_to_num(a)),
+        ("errors", lambda a: -1 + 0 * np.nan_to_num(a)),
         ("gold_classes", lambda a: -1 - a),
         ("gold_votes_data", lambda a: a * 1e6),
         ("gold_said", lambda a: a[:, :2]),
@@ -103,7 +102,8 @@ def test_files_keep_sparse_tables(tmp_path):
 )
 def test_tampered_files_are_refused(tmp_path, name, change):
     votes, y = drawn()
-    state = files._label_model_state(fs.LabelModel(method="agreement").fit(votes, gold=y))
+    state = fs.LabelModel(method="agreement").fit(votes, gold=y)._to_state()
+    name = f"fit.{name}"
     changed = {**state.arrays, name: np.ascontiguousarray(change(state.arrays[name]))}
     write_state(tmp_path / "model.fsq", State(state.kind, state.meta, changed))
     with pytest.raises(ModelFileError):
@@ -133,10 +133,10 @@ def test_what_needs_whole_tables_says_so():
     for options in (
         {"method": "em"},
         {"method": "decomposition"},
-        {"multiclass": "one_vs_rest"},
+        {"method": "one_vs_rest"},
         {"method": "agreement", "class_balance": "estimate"},
     ):
-        with use_limits(table_cells=10), pytest.raises(OptionError, match="use method='agreement'"):
+        with use_limits(table_cells=10), pytest.raises(OptionError, match="agreement"):
             fs.LabelModel(**options).fit(codes)
 
 

@@ -20,11 +20,13 @@ VOTES = fs.Votes.from_classes(fittable_votes(0), names=list("abcde"))
 OPTIONS = [
     {},
     {"method": fs.solvers.Triplet("median"), "class_balance": [0.4, 0.6], "signs": {"a": 1, 2: 1}},
-    {"method": fs.solvers.Triplet("best"), "triplets": [("a", 1, "c"), (2, 3, 4)], "screen": 0},
+    {"method": fs.solvers.Triplet("best", triplets=[("a", 1, "c"), (2, 3, 4)], screen=0)},
     {"method": "marginal", "class_balance": np.array([0.2, 0.8])},
     {"method": "covariance"},
     {"method": "quadratic", "class_balance": "uniform"},
-    {"method": np.str_("triplet"), "screen": np.float32(1.5), "signs": {np.str_("b"): 1}},
+    {"method": np.str_("triplet"), "signs": {np.str_("b"): 1}},
+    {"method": fs.solvers.Triplet(screen=np.float32(1.5)), "classes": np.array([0, 1])},
+    {"method": fs.solvers.OneVsRest(fs.solvers.Triplet("median"))},
 ]
 
 
@@ -136,11 +138,12 @@ def change(state: State, **changes) -> State:
 
 ODD = [
     *itertools.product(
-        ["weights", "confusion", "interval", "pair_counts", "missing", "triplets_used"],
+        ["fit.accuracies", "fit.class_balance", "fit.confusion", "fit.errors", "fit.triplets_used"],
         ["absent", "short", "type"],
     ),
-    ("weights", "nan"),
-    ("confusion", "nan"),
+    *itertools.product(["counts.pair_counts", "counts.missing"], ["absent", "short", "type"]),
+    ("fit.accuracies", "nan"),
+    ("fit.confusion", "nan"),
 ]
 
 
@@ -159,9 +162,10 @@ def test_whole_files_with_wrong_contents_are_refused(saved, tmp_path, name, how)
         {"counts": {}},
         {"counts": {"n_items": -1, "classes": [0, 1], "names": None}},
         {"counts": {"n_items": 400, "classes": [0, 1], "names": ["a"]}},
-        {"diagnostics": {}},
-        {"fitted_with": 5},
-        {"fitted_with": {}},
+        {"fit": 5},
+        {"fit": {}},
+        {"fit": {"tag": "crystal"}},
+        {"rows": "some"},
     ],
 )
 def test_wrong_metadata_is_refused(saved, tmp_path, meta):
@@ -173,18 +177,18 @@ def test_wrong_metadata_is_refused(saved, tmp_path, meta):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("class_balance", [0.0, 1.0]),
-        ("class_balance", [-1.0, 2.0]),
-        ("confusion", -5.0),
-        ("accuracies", 7.0),
-        ("coverage", 2.0),
+        ("fit.class_balance", [0.0, 1.0]),
+        ("fit.class_balance", [-1.0, 2.0]),
+        ("fit.confusion", -5.0),
+        ("fit.accuracies", 7.0),
+        ("fit.errors", -1.0),
     ],
 )
 def test_numbers_that_are_no_probabilities_are_refused(saved, tmp_path, name, value):
     state = read_state(saved)
     wrong = np.broadcast_to(value, state.arrays[name].shape).astype(np.float64)
     write_state(tmp_path / "odd.fsq", State(state.kind, state.meta, {**state.arrays, name: wrong}))
-    with pytest.raises(ModelFileError, match="probabilities"):
+    with pytest.raises(ModelFileError, match=name.removeprefix("fit.").split("_")[-1]):
         fs.load(tmp_path / "odd.fsq")
 
 
@@ -203,8 +207,9 @@ def test_counts_that_count_nothing_real_are_refused(saved, tmp_path):
 def test_diagnostics_of_strangers_are_refused(saved, tmp_path):
     state = read_state(saved)
     for wrong in ({"silent": ["nobody"]}, {"verdict": [1]}, {"fit_test": ["x", 1, 2, 3]}):
-        meta = {**state.meta["diagnostics"], **wrong}
-        write_state(tmp_path / "odd.fsq", change(state, diagnostics=meta))
+        fitted = state.meta["fit"]
+        fitted = {**fitted, "diagnostics": {**fitted["diagnostics"], **wrong}}
+        write_state(tmp_path / "odd.fsq", change(state, fit=fitted))
         with pytest.raises(ModelFileError):
             fs.load(tmp_path / "odd.fsq")
 
@@ -216,7 +221,7 @@ def test_a_kind_that_is_not_known_is_refused(tmp_path):
 
 
 def test_options_that_no_fit_would_take_are_not_saved(tmp_path):
-    for wrong in ({"signs": None}, {"triplets": 5}):
+    for wrong in ({"signs": None}, {"signs": 5}, {"method": "best"}, {"method": 5}):
         model = fs.LabelModel(method="triplet").fit(VOTES).set_params(**wrong)
         with pytest.raises(fs.exceptions.OptionError):
             model.save(tmp_path / "m.fsq")

@@ -132,7 +132,7 @@ def damaged(state):
         )
     for name in state.meta:
         for wrong in (None, "x", -1, [1.5]):
-            if state.meta[name] != wrong and name not in ("reason", "graph", "fit", "names"):
+            if state.meta[name] != wrong and name not in ("reason", "graph", "last", "names"):
                 yield name, State(state.kind, {**state.meta, name: wrong}, state.arrays)
 
 

@@ -177,7 +177,7 @@ class TestDefault:
 
     def test_what_only_one_way_can_honour_decides_the_way(self):
         votes, _ = panel(np.random.default_rng(0), 300, [0.8] * 5)
-        for options in ({"signs": {0: 1}}, {"class_balance": "estimate"}, {"screen": 0.0}):
+        for options in ({"signs": {0: 1}}, {"class_balance": "estimate"}):
             assert fs.LabelModel(**options).fit(votes).diagnostics_.method == "triplet"
 
     def test_known_labels_are_held_and_cost_nothing(self):
@@ -248,13 +248,14 @@ class TestDefault:
         for options, keywords in (
             ({"signs": {0: 1}}, {}),
             ({"class_balance": "estimate"}, {}),
-            ({"screen": 0.5}, {}),
             ({"graph": fs.DependencyGraph(4, source_edges=[(0, 1)])}, {}),
             ({}, {"gold": y}),
         ):
-            with pytest.raises(OptionError, match="no part in method='consensus'"):
-                fs.LabelModel(method="weighted", **options).fit(votes, **keywords)
-        with pytest.raises(OptionError, match="only counts are at hand"):
+            (name,) = {**options, **keywords}
+            for method in ("weighted", "anchored_em"):
+                with pytest.raises(OptionError, match=f'{name}.* is not supported by method="{method}"'):
+                    fs.LabelModel(method=method, **options).fit(votes, **keywords)
+        with pytest.raises(OptionError, match="only counts"):
             fs.LabelModel(method="anchored_em").fit_moments(Moments.of(votes))
 
 
@@ -320,9 +321,9 @@ class TestParts:
         fs.LabelModel(method="anchored_em").fit(votes).save(tmp_path / "model.fsq")
         for name, value in (("vote_weights", -1.0), ("logs", 0.5), ("accuracies", 2.0), ("groups", 9)):
             state = read_state(tmp_path / "model.fsq")
-            changed = state.arrays[name].copy()
+            changed = state.arrays[f"fit.{name}"].copy()
             changed[0] = value
-            state.arrays[name] = changed
+            state.arrays[f"fit.{name}"] = changed
             write_state(tmp_path / "bad.fsq", state)
             with pytest.raises(ModelFileError):
                 fs.load(tmp_path / "bad.fsq")

@@ -39,6 +39,9 @@ MEMBERS = {
         "to_dict", "from_dict", "to_json", "from_json",
     },
     fs.LabelModel: {
+        "accuracies_", "class_balance_", "classes_", "confusion_", "coverage_", "excess_correlation_", "fit_",
+        "graph_", "method_", "moments_", "n_features_in_", "reason_", "rows_used_", "source_names_",
+        "task_tables_", "temper_", "vote_schema_", "from_fit", "for_labeling", "read_votes",
         "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "fit_predict", "fit_predict_proba",
         "partial_fit", "predict", "predict_proba", "score", "explain", "summary", "save", "log_likelihood",
         "get_params", "set_params", "get_metadata_routing", "set_fit_request", "set_score_request",
@@ -52,11 +55,14 @@ MEMBERS = {
         "select", "sources_around", "unit_votes",
     },
     fs.MultiLabelModel: {
+        "classes_", "failures_", "labels_", "models_",
         "fit", "fit_predict", "fit_predict_proba", "predict", "predict_proba", "score", "summary", "save",
         "get_params", "set_params", "get_metadata_routing", "set_fit_request", "set_score_request",
         "set_predict_request", "set_predict_proba_request",
     },
     fs.OnlineLabelModel: {
+        "check_options", "classes_", "for_labeling", "method_", "n_features_in_", "read_votes", "reason_",
+        "source_names_", "vote_schema_",
         "update", "partial_fit", "learn_one", "predict_proba_one", "predict", "predict_proba", "score",
         "explain", "summary", "save", "changes", "n_seen_", "window_", "status_", "model_", "moments_",
         "history_", "accuracies_", "accuracies_interval_", "coverage_", "confusion_", "class_balance_",
@@ -64,6 +70,9 @@ MEMBERS = {
         "set_predict_request", "set_partial_fit_request", "set_predict_proba_request",
     },
     fs.SequenceLabelModel: {
+        "accuracies_", "class_balance_", "classes_", "confusion_", "coverage_", "excess_correlation_", "fit_",
+        "method_", "moments_", "n_features_in_", "read_votes", "reason_", "source_names_", "temper_",
+        "transition_", "vote_schema_",
         "accuracies_interval_", "diagnostics_", "fit", "fit_moments", "fit_predict", "fit_predict_proba",
         "partial_fit", "predict", "predict_proba", "log_likelihood", "score", "summary", "save",
         "get_params", "set_params", "get_metadata_routing", "set_fit_request", "set_score_request",
@@ -105,15 +114,14 @@ def test_members(owner):
 
 def test_majority_vote_has_the_methods_of_label_model():
     public = {n for n in dir(fs.LabelModel) if not n.startswith("_") and not n.endswith(("_request", "_"))}
-    # A majority vote has no likelihood.
-    assert public - {"log_likelihood"} <= set(dir(fs.MajorityVote))
+    # A majority vote has no likelihood, and no fit.
+    assert public - {"log_likelihood", "from_fit"} <= set(dir(fs.MajorityVote))
 
 
 def test_label_model_signature():
     assert str(inspect.signature(fs.LabelModel.__init__).replace(return_annotation=None)).count("*, method")
     assert list(inspect.signature(fs.LabelModel).parameters) == [
-        "graph", "method", "multiclass", "class_balance", "n_classes", "signs", "screen", "triplets",
-        "cliques", "temper",
+        "graph", "method", "class_balance", "classes", "n_classes", "signs", "temper",
     ]  # fmt: skip
     assert list(inspect.signature(fs.LabelModel.fit).parameters) == [
         "self",
@@ -165,7 +173,7 @@ def test_from_scores_signature():
 def test_sequence_label_model_signature():
     """hmmlearn's convention: lengths come second."""
     assert list(inspect.signature(fs.SequenceLabelModel).parameters) == [
-        "method", "class_balance", "signs", "screen", "temper",
+        "method", "class_balance", "signs", "temper",
     ]  # fmt: skip
     for method in ("fit", "partial_fit", "predict_proba", "log_likelihood"):
         parameters = inspect.signature(getattr(fs.SequenceLabelModel, method)).parameters
@@ -180,8 +188,8 @@ def test_sequence_label_model_signature():
 
 def test_online_label_model_signature():
     assert list(inspect.signature(fs.OnlineLabelModel).parameters) == [
-        "window", "decay", "graph", "method", "multiclass", "class_balance", "signs", "screen", "temper",
-        "refresh", "warm_up", "n_classes", "classes", "new_sources", "new_classes",
+        "window", "decay", "graph", "method", "class_balance", "signs", "temper", "refresh", "warm_up",
+        "n_classes", "classes", "new_sources", "new_classes",
     ]  # fmt: skip
     for method, parameters in {
         "update": ["self", "votes", "class_balance"],
@@ -280,9 +288,8 @@ def test_torch_signatures():
 
     assert sorted(fs_torch.__all__) == ["LabelModelLoss", "SoftCrossEntropy"]
     assert list(inspect.signature(fs_torch.LabelModelLoss).parameters) == [
-        "n_sources", "n_classes", "graph", "window", "class_balance", "method", "multiclass", "signs",
-        "screen", "triplets", "cliques", "temper", "weight", "reduction", "drop_uncovered", "warm_up",
-        "process_group",
+        "n_sources", "n_classes", "graph", "window", "class_balance", "method", "signs", "temper", "weight",
+        "reduction", "drop_uncovered", "warm_up", "process_group",
     ]  # fmt: skip
     assert list(inspect.signature(fs_torch.LabelModelLoss.forward).parameters) == [
         "self", "logits", "votes", "item_weight",
@@ -291,13 +298,13 @@ def test_torch_signatures():
 
 
 def test_names_of_understanding():
-    from flyingsquid import analysis, models
+    from flyingsquid import analysis
 
     assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
     assert list(inspect.signature(analysis.in_words).parameters) == ["votes", "y", "model", "task"]
     assert list(inspect.signature(analysis.contested_rows).parameters) == ["model", "votes", "y", "n", "task"]
-    assert list(inspect.signature(models.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
-    assert list(inspect.signature(models.learning_curve).parameters) == [
+    assert list(inspect.signature(analysis.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
+    assert list(inspect.signature(analysis.learning_curve).parameters) == [
         "model", "votes", "y", "random_state", "sizes", "repeats", "gold",
     ]  # fmt: skip
 

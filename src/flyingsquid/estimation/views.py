@@ -77,7 +77,7 @@ def three_views(
         everyone = np.ones(votes.n_sources, np.bool_)
         return _decomposed(votes, weights, groups, everyone if own is None else own, known)
     except NotIdentifiableError as error:
-        raise NotIdentifiableError(f"{error}, or {instead}") from error
+        raise NotIdentifiableError(f"{str(error).rstrip('.')}, or {instead}.") from error
 
 
 def _decomposed(

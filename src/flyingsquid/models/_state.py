@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid.exceptions import ModelFileError
+from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.fits import Fit, GraphFit, IndependentFit, WeightedFit
 from flyingsquid.io import State, decode_labels, encode_labels
 from flyingsquid.moments import Moments
@@ -29,6 +29,8 @@ def _option_to_meta(name: str, value: Any) -> Any:
     if name == "method":
         solver = get_solver(value)
         return {"solver": solver.name, "options": solver.options()}
+    if name == "signs" and not isinstance(value, (str, Mapping)):
+        raise OptionError(f'`signs` must be "average" or a mapping from sources to signs; got {told(value)}.')
     if value is None or isinstance(value, (bool, str)):
         return value if value is None or isinstance(value, bool) else str(value)
     if name == "class_balance":
