@@ -69,7 +69,7 @@ def test_texts_that_mean_no_vote(made, blank):
     path = made("v.csv", f"a,b\nspam,{blank}\nham,spam\n")
     assert codes(path) == [[1, -1], [0, 1]]
     if blank.strip():
-        assert any(f"'{blank}' is read as 'no vote'" in note.message for note in open_votes(path).notes)
+        assert any(f"'{blank}' is read as 'no vote'" in note.summary for note in open_votes(path).notes)
 
 
 def test_a_text_that_means_no_vote_may_be_declared_a_class(made):
@@ -130,7 +130,7 @@ def test_values_that_cannot_be_classes(made, text, match):
 
 def test_classes_that_differ_only_in_case_are_noted(made):
     notes = open_votes(made("v.csv", "a,b\nham,Ham\nspam,ham\n")).notes
-    assert any("'Ham' and 'ham'" in note.message for note in notes)
+    assert any("'Ham' and 'ham'" in note.summary for note in notes)
 
 
 # ---------------------------------------------------------------------- columns
@@ -417,9 +417,9 @@ def test_real_matrices_are_read_as_they_are():
 
 def test_classes_that_differ_only_in_case_are_named_in_pairs(made):
     file = open_votes(made("v.csv", "a,b\nApple,ham\nHam,apple\nx,Apple\n"), item=False)
-    assert any("'Apple' and 'apple'" in note.message for note in file.notes)
+    assert any("'Apple' and 'apple'" in note.summary for note in file.notes)
     file = open_votes(made("w.csv", "a,b\nAbc,ham\nHam,Abd\nABD,x\nHam,x\n"), item=False)
-    assert any("'ABD' and 'Abd'" in note.message for note in file.notes)
+    assert any("'ABD' and 'Abd'" in note.summary for note in file.notes)
 
 
 def test_the_largest_number_of_64_bits_is_a_class_in_every_format(made):

@@ -59,22 +59,23 @@ class Hint:
 class Note:
     """An assumption that was made, and the parameters that change it.
 
+    Attributes
+    ----------
+    summary : str
+        The assumption.
+    hints : tuple of Hint
+
     Examples
     --------
     >>> print(Note("Column 'id' identifies the items.", (Hint("item", "to choose another column"),)))
     Column 'id' identifies the items. Pass `item` to choose another column.
     """
 
-    message: str
+    summary: str
     hints: tuple[Hint, ...] = ()
 
-    @property
-    def summary(self) -> str:
-        """The note without its hints."""
-        return self.message
-
     def __str__(self) -> str:
-        return " ".join([self.message, *map(str, self.hints)])
+        return " ".join([self.summary, *map(str, self.hints)])
 
 
 class FlyingSquidError(ValueError):

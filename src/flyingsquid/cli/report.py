@@ -66,12 +66,12 @@ def report(votes: str, output: str, **options: Any) -> None:
 
 def fit_or_explain(votes: LoadedVotes, console: Console, method: str) -> Any:
     """Fit a model; or print why the votes do not determine one, and return None."""
-    from flyingsquid.solvers import Auto
 
     try:
         model, warned = fit_model(votes, console, method=method)
     except NotIdentifiableError as error:
-        if method != Auto.name:  # a method asked for by name is not replaced by majority vote
+        source = click.get_current_context().get_parameter_source("method")
+        if source == click.core.ParameterSource.COMMANDLINE:
             raise
         console.note(f"No model was fitted: {error}")
         return None

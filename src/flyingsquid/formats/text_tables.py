@@ -103,18 +103,13 @@ class DelimitedTable:
         lines = itertools.chain.from_iterable(io.StringIO(t, newline="") for t in text_blocks(self._source))
         reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
         try:
-            skipped = not self.has_names
+            if self.has_names:
+                next((row for row in reader if row), None)
             while True:
                 line = reader.line_num + 1
                 rows = list(itertools.islice(reader, most))
                 if not rows:
                     return
-                if not skipped:
-                    header = next((i for i, row in enumerate(rows) if row), None)
-                    if header is None:
-                        continue
-                    line += _count_lines(rows[: header + 1])
-                    rows, skipped = rows[header + 1 :], True
                 if not all(map(width.__eq__, map(len, rows))):
                     rows = _without_blank_rows(rows, width, line)
                 if rows:
