@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid.analysis.influence import learning_curve, leave_one_out
 from flyingsquid.exceptions import OptionError
-from flyingsquid.models import learning_curve, leave_one_out
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from flyingsquid.estimation.independence import Residuals
 from flyingsquid.estimation.sources import CenteredMoments
 from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, thin
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
-from flyingsquid.models import LearnedGraph
+from flyingsquid.solvers.structure import LearnedGraph
 
 PAIRS = {(0, 1), (2, 3), (4, 5)}
 MECHANISMS = ["copying", "shared errors", "one-sided"]

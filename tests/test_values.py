@@ -9,8 +9,8 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import calibration, contested_rows
+from flyingsquid.analysis.influence import learning_curve
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.models import learning_curve
 from tests.strategies import fittable_votes
 
 VOTES = fittable_votes(0)
