@@ -1,4 +1,4 @@
-"""Corners of ``estimate/`` and ``infer/`` that no law reaches by chance: ties, second chunks, rare ways."""
+"""Corners of ``estimation/`` and ``infer/`` that no law reaches by chance: ties, second chunks, rare ways."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import pytest
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.estimation import GoldCounts, ManyGold, fit_opinion, many, opinion_fit, resolve_task_balance
+from flyingsquid.estimation import confusion, weighted
+from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
+from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.graph_moments import silence_says_nothing
 from flyingsquid.estimation.graph_tables import require_few_cells
 from flyingsquid.estimation.independence import FitStatistic, agreement_misfit
@@ -19,6 +21,7 @@ from flyingsquid.estimation.symmetric import accuracies_from_balance
 from flyingsquid.estimation.task_pairs import pair_of_tasks
 from flyingsquid.estimation.transition import fit_transition_many
 from flyingsquid.estimation.units import UnitCounts, UnitTable, _table
+from flyingsquid.estimation.weighted import fit_opinion
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.infer.decide import as_label_array
@@ -114,9 +117,9 @@ def test_triplets_of_votes_are_used_or_skipped():
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"method": "em"}, "method='refined' needs"),
-        ({"method": "agreement", "class_balance": "estimate"}, "class_balance='estimate' needs"),
-        ({"method": "covariance", "multiclass": "one_vs_rest"}, "multiclass='one_vs_rest' needs"),
+        ({"method": "em"}, "5 sources and 3 classes have 45 cells"),
+        ({"method": "agreement", "class_balance": "estimate"}, "5 sources and 3 classes have 45 cells"),
+        ({"method": fs.solvers.OneVsRest("covariance")}, "5 sources and 3 classes have 45 cells"),
     ],
 )
 def test_what_needs_whole_tables_is_named_where_they_are_too_large(options, what):
@@ -124,7 +127,7 @@ def test_what_needs_whole_tables_is_named_where_they_are_too_large(options, what
     with use_limits(table_cells=5 * 3**2 - 1), pytest.raises(OptionError, match=what):
         fs.LabelModel(**options).fit(votes)
     with use_limits(table_cells=5 * 3**2):  # just small enough
-        many.require_dense(Moments.of(votes), None, "em")
+        confusion.require_dense(Moments.of(votes), None, "em")
 
 
 def test_tables_too_large_for_passes_are_refused_or_weighed_without(monkeypatch):
@@ -134,15 +137,15 @@ def test_tables_too_large_for_passes_are_refused_or_weighed_without(monkeypatch)
     )
     moments = Moments.of(votes)
     whole = fs.LabelModel(method="weighted").fit_moments(moments).accuracies_
-    monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2 - 1)
-    with pytest.raises(OptionError, match="cells are too many; use method='consensus'"):
+    monkeypatch.setattr(weighted, "MOST_DENSE", 6 * 3**2 - 1)
+    with pytest.raises(OptionError, match='cells are too many; use method="weighted"'):
         fs.LabelModel(method="anchored_em").fit(votes)
     with_silence = np.column_stack([votes, np.full(400, -1)])
-    with pytest.warns(SourceWarning, match="never vote"):
+    with pytest.warns(SourceWarning, match="always abstain"):
         assert fs.LabelModel(method="weighted").fit(with_silence).accuracies_[6] == 0.5
     apart = fs.LabelModel(method="weighted").fit_moments(moments).accuracies_
     np.testing.assert_allclose(apart, whole, rtol=1e-6)
-    monkeypatch.setattr(opinion_fit, "MOST_DENSE", 6 * 3**2)
+    monkeypatch.setattr(weighted, "MOST_DENSE", 6 * 3**2)
     fs.LabelModel(method="anchored_em").fit(votes)
 
 
@@ -273,11 +276,11 @@ def test_the_linear_system_takes_three_dependent_sources_and_no_more():
         edges = [(a, b) for a in range(largest) for b in range(a)]
         graph = fs.DependencyGraph(8, source_edges=edges)
         sample = fs.datasets.simulate_graph(4_000, graph, 0.75, class_balance=[0.2, 0.8], random_state=rng)
-        model = fs.LabelModel(graph, cliques="linear", class_balance=[0.2, 0.8])
+        model = fs.LabelModel(graph, method=fs.solvers.Triplet(cliques="linear"), class_balance=[0.2, 0.8])
         if largest == 3:
             assert model.fit(sample.votes).score(sample.votes, sample.y) > 0.85
         else:
-            with pytest.raises(GraphError, match="solves for 3 sources at most"):
+            with pytest.raises(GraphError, match="at most 3 sources"):
                 model.fit(sample.votes)
 
 

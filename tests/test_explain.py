@@ -6,15 +6,14 @@ import json
 
 import numpy as np
 import pytest
-from flyingsquid.analysis.explain import next_best_and_best
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.analysis import count_item, explain_item
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
+from flyingsquid.fits.explanation import Explanation, count_item, explain_independent, next_best_and_best
 from flyingsquid.infer import binary_posterior, vote_shares
 from tests.strategies import fittable_votes
 
@@ -24,6 +23,14 @@ EVEN = np.array([0.5, 0.5])
 
 def symmetric(*odds: float) -> np.ndarray:
     return np.column_stack([-np.array(odds), odds, np.zeros(len(odds))])
+
+
+def explain_item(codes, classes, names, prior, weights) -> Explanation:
+    """Explain an item by weights (m, 3): what each vote, no vote last, adds to the log odds of class 1."""
+    posterior = binary_posterior(codes[None, :], prior, weights)[0, 0]
+    said = weights[np.arange(len(codes)), np.where(codes < 0, 2, codes)]
+    scores = np.column_stack([np.zeros(len(codes)), said])
+    return explain_independent(codes, classes, names, prior, posterior, scores)
 
 
 @st.composite
@@ -257,8 +264,8 @@ def test_a_row_of_a_table_whose_columns_are_numbers_is_matched_by_them():
 @pytest.mark.parametrize(
     ("row", "error", "message"),
     [
-        (fittable_votes(0)[:3], VotesError, "one item is explained at a time.*votes on 3"),
-        (fs.Votes.from_classes(fittable_votes(0)), VotesError, "votes on 400"),
+        (fittable_votes(0)[:3], VotesError, "`votes_row`.*one item; got 3"),
+        (fs.Votes.from_classes(fittable_votes(0)), VotesError, "`votes_row`.*one item; got 400"),
         (1, VotesError, "not int of 0 dimensions"),
         ("spam", VotesError, "not str of 0 dimensions"),
         (None, VotesError, "the votes on one item are needed"),

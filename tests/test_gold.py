@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta
 
 import flyingsquid as fs
-from flyingsquid.estimation import GoldCounts
+from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.exceptions import NotIdentifiableError, VotesError
 from tests.oracle.star import AnyStar
 from tests.test_conditional import panel

@@ -320,6 +320,7 @@ def test_errors_shrink_with_the_root_of_the_number_of_items(name, method):
             errors.append((fitted.confusion_ - model.confusion()).ravel())
             for edge, table in zip(graph.task_edges, fitted.task_tables_, strict=True):
                 errors.append((table - margin(model.truths, edge)).ravel())
+            assert isinstance(fitted.fit_, GraphFit)
             for unit in fitted.fit_.units:
                 exact = next(t for sources, _, t in model.groups if unit.sources[0] in sources)
                 errors.append((unit.table - np.stack([exact[..., k].T.ravel() for k in (0, 1)])).ravel())

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid.analysis.influence import learning_curve, leave_one_out
 from flyingsquid.exceptions import OptionError
-from flyingsquid.models import learning_curve, leave_one_out
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +76,11 @@ def test_where_the_others_do_not_suffice(sample):
 def test_known_labels_of_the_fit_are_asked_for(sample):
     gold = np.where(np.arange(3_000) < 100, sample.y, -1)
     model = fs.LabelModel().fit(sample.votes, gold=gold)
-    with pytest.raises(OptionError, match="gold="):
+    with pytest.raises(OptionError, match="`gold`"):
         leave_one_out(model, sample.votes)
     assert np.isfinite(leave_one_out(model, sample.votes, gold=gold).changed).all()
     rng = np.random.default_rng(0)
-    with pytest.raises(OptionError, match="gold="):
+    with pytest.raises(OptionError, match="`gold`"):
         learning_curve(model, sample.votes, random_state=rng)
     curve = learning_curve(model, sample.votes, random_state=rng, gold=gold, sizes=[1_000, 3_000], repeats=1)
     assert (curve.same[-1] == 1).all()

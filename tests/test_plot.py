@@ -11,8 +11,8 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import agreement, calibration, dependence_given_truth
+from flyingsquid.analysis.influence import learning_curve, leave_one_out
 from flyingsquid.exceptions import OptionError
-from flyingsquid.models import learning_curve, leave_one_out
 
 matplotlib = pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.extra

@@ -93,7 +93,7 @@ def test_neighbours_help_and_the_transition_is_found(tmp_path):
         counted.predict_proba(votes),
         fs.SequenceLabelModel(method="agreement").fit(votes).predict_proba(votes),
     )
-    with pytest.raises(OptionError, match="temper='auto' is for two classes"):
+    with pytest.raises(OptionError, match='temper="auto" is for two classes'):
         fs.SequenceLabelModel(temper="auto").fit(votes)
     weakened = fs.SequenceLabelModel(temper=1e-9).fit(votes)
     np.testing.assert_allclose(weakened.predict_proba(votes), alone.predict_proba(votes), atol=1e-6)

@@ -54,12 +54,12 @@ def test_anchors_that_contradict_each_other_raise():
 @pytest.mark.parametrize(
     ("signs", "message"),
     [
-        ("positive", "pass 'average'"),
-        ({}, "pass 'average'"),
-        ({0: 2}, "is 2"),
-        ({9: 1}, "names source 9; there are 3"),
-        ({"nobody": 1}, "names the source 'nobody'"),
-        ({0.5: 1}, "by name or by position"),
+        ("positive", "`signs`.*got 'positive'"),
+        ({}, "`signs`.*got {}"),
+        ({0: 2}, r"`signs\[0\]`.*got 2"),
+        ({9: 1}, "`signs`.*from 0 to 2; got 9"),
+        ({"nobody": 1}, "`signs`.*got 'nobody'"),
+        ({0.5: 1}, "`signs`.*got 0.5"),
         ({0: 1, "source 0": 1}, "twice"),
     ],
 )

@@ -15,8 +15,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.analysis import SourceTally, Table, summarize_sources
+from flyingsquid._table import Table
 from flyingsquid.exceptions import FlyingSquidError, NotFittedError, SourceWarning
+from flyingsquid.fits.summary import summarize_sources
+from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import tallies
 from tests.strategies import fittable_votes, vote_matrices
 

@@ -8,19 +8,23 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation import fit_transition, persistence_of_errors, worth_of_a_row
 from flyingsquid.estimation.binary import Evidence, fit_binary
 from flyingsquid.estimation.task_pairs import joint_table
-from flyingsquid.estimation.transition import LaggedMoments
+from flyingsquid.estimation.transition import (
+    LaggedMoments,
+    fit_transition,
+    persistence_of_errors,
+    worth_of_a_row,
+)
 from flyingsquid.exceptions import SourceWarning
 
 
-def fitted(sample: fs.datasets.SequenceSimulation, method: str = "triplet"):
+def fitted(sample: fs.datasets.SequenceSimulation, method: str = "mean"):
     moments = fs.SequenceMoments.of(sample.votes, sample.lengths)
     fit = fit_binary(
         Evidence(moments.rows), sample.class_balance, method=method, anchors={}, screen=1.0, triplets=None
     )
-    return moments, fit, fit_transition(moments, fit)
+    return moments, fit, fit_transition(moments, fit.balance, fit.findings)
 
 
 def test_lagged_covariances_and_their_noise_equal_a_plain_computation():
@@ -44,7 +48,7 @@ def test_lagged_covariances_and_their_noise_equal_a_plain_computation():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["triplet", "covariance"])
+@pytest.mark.parametrize("method", ["mean", "covariance"])
 @pytest.mark.parametrize(("persistence", "balance"), [(0.9, [0.5, 0.5]), (0.6, [0.7, 0.3])])
 def test_the_standard_error_is_calibrated(method, persistence, balance):
     rng = np.random.default_rng(0)
@@ -84,12 +88,12 @@ def test_copies_are_no_two_sources():
     fit = fit_binary(
         Evidence(moments.rows),
         sample.class_balance,
-        method="triplet",
+        method="mean",
         anchors={},
         screen=1.0,
         triplets=None,
     )
-    assert fit_transition(moments, fit).pairs == 10
+    assert fit_transition(moments, fit.balance, fit.findings).pairs == 10
 
 
 def test_rows_without_neighbours_are_independent():

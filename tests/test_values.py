@@ -9,15 +9,15 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import calibration, contested_rows
+from flyingsquid.analysis.influence import learning_curve
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.models import learning_curve
 from tests.strategies import fittable_votes
 
 VOTES = fittable_votes(0)
 RNG = np.random.default_rng(0)
 CALLS = {
     "n_classes": lambda n: fs.LabelModel(n_classes=n).fit(VOTES),
-    "screen": lambda n: fs.LabelModel(screen=n).fit(VOTES),
+    "screen": lambda n: fs.LabelModel(method=fs.solvers.Triplet(screen=n)).fit(VOTES),
     "window": lambda n: fs.OnlineLabelModel(n).partial_fit(VOTES),
     "warm_up": lambda n: fs.OnlineLabelModel(warm_up=n).partial_fit(VOTES),
     "max_edges": lambda n: fs.learn_structure(VOTES, max_edges=n),

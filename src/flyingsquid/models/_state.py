@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
-from flyingsquid._values import told
+from flyingsquid._values import listed, told
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.fits import Fit, GraphFit, IndependentFit, WeightedFit
 from flyingsquid.io import State, decode_labels, encode_labels
@@ -42,8 +43,11 @@ def _option_to_meta(name: str, value: Any) -> Any:
     return int(value) if isinstance(value, (int, np.integer)) else float(value)
 
 
-def options_from_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that :func:`options_to_meta` described."""
+def options_from_meta(meta: Mapping[str, Any], estimator: type[BaseEstimator]) -> dict[str, Any]:
+    """Return the parameters that :func:`options_to_meta` described. Graphs are kept apart."""
+    expected = set(estimator._get_param_names()) - {"graph"}
+    if set(meta) != expected:
+        raise ModelFileError(f"the options in the file must be {listed(sorted(expected))}")
     return {name: _option_from_meta(name, value) for name, value in meta.items()}
 
 

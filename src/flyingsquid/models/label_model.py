@@ -474,7 +474,7 @@ class LabelModel(BatchEstimator):
     @classmethod
     def _from_state(cls, state: State) -> Self:
         fit, moments = fit_from_state(state)
-        model = cls(moments.graph, **options_from_meta(state.meta["options"]))
+        model = cls(moments.graph, **options_from_meta(state.meta["options"], cls))
         model._validate()
         if state.meta["rows"] not in get_args(Rows):
             raise ModelFileError(f"`rows` in the file must be one of {get_args(Rows)}")

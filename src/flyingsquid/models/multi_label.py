@@ -446,7 +446,7 @@ def _read_template(meta: dict[str, Any] | None) -> LabelModel | MajorityVote | N
     graph = meta["graph"]  # None, "learn", or a graph
     if isinstance(graph, dict):
         graph = DependencyGraph.from_dict(graph)
-    return LabelModel(graph, **options_from_meta(meta["options"]))
+    return LabelModel(graph, **options_from_meta(meta["options"], LabelModel))
 
 
 def _unsupported(model: Any, what: str) -> ModelFileError:

@@ -623,7 +623,7 @@ class OnlineLabelModel(VoteEstimator):
                 "the file was written by an earlier development version, whose format is no longer read"
             )
         graph = None if meta["graph"] is None else DependencyGraph.from_dict(meta["graph"])
-        model = cls(graph=graph, **options_from_meta(meta["options"]))
+        model = cls(graph=graph, **options_from_meta(meta["options"], cls))
         solver = model._validate()
         names = None if meta["names"] is None else tuple(meta["names"])
         plan = CountPlan.all_pairs(meta["n_sources"]) if graph is None else CountPlan.of(graph)

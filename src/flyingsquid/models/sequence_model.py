@@ -442,7 +442,7 @@ class SequenceLabelModel(VoteReader):
                 {**part_of(arrays, "counts"), **counted},
             )
         )
-        model = cls(**options_from_meta(meta["options"]))
+        model = cls(**options_from_meta(meta["options"], cls))
         model._validate()
         words, gain, use_model = meta["verdict"]
         model._state = _State(
