@@ -168,7 +168,7 @@ def test_it_is_the_new_model(sample):
     votes, _ = sample
     ours = fitted(votes[:, :4], class_balance=[0.4, 0.6])
     new = fs.LabelModel(
-        method="triplet", screen=0, signs=dict.fromkeys(range(4), 1), class_balance=[0.4, 0.6]
+        method=fs.solvers.Triplet(screen=0), signs=dict.fromkeys(range(4), 1), class_balance=[0.4, 0.6]
     ).fit(fs.Votes.from_signed(votes[:, :4]))
     signed = fs.Votes.from_signed(votes[:, :4])
     np.testing.assert_allclose(ours.predict_proba(votes[:, :4]), new.predict_proba(signed), atol=1e-12)
@@ -234,7 +234,7 @@ def test_a_seed_draws_triplets_and_none_takes_the_best(sample):
     assert drawn[0] == drawn[1]
     assert len({tuple(values) for values in drawn}) > 1
     best = fitted(votes, options={"triplet_seed": None}, solve_method="triplet")
-    new = fs.LabelModel(method=fs.solvers.Triplet("best"), screen=0, signs=dict.fromkeys(range(5), 1))
+    new = fs.LabelModel(method=fs.solvers.Triplet("best", screen=0), signs=dict.fromkeys(range(5), 1))
     new.fit(fs.Votes.from_signed(votes))
     np.testing.assert_allclose(best.estimated_accuracies(), new.coverage_ * new.accuracies_)
 
@@ -396,7 +396,7 @@ def test_bad_arguments_of_fit_are_named_and_change_nothing(case, sample):
 
 def test_triplets_are_refused_where_they_would_do_nothing(sample):
     for method in ("triplet_median", "independencies"):
-        with pytest.raises(OptionError, match=f"no part in solve_method='{method}'"):
+        with pytest.raises(OptionError, match=f"`triplets`.*solve_method='{method}'"):
             fitted(sample[0], options={"triplets": [(0, 1, 2), (0, 3, 4)]}, solve_method=method)
     with pytest.raises(OptionError, match="triplet_seed='x'"):
         fitted(sample[0], options={"triplet_seed": "x"}, solve_method="triplet")

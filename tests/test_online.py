@@ -51,7 +51,7 @@ SETTINGS = [
     ({"graph": CHAIN, "method": "triplet", "temper": "auto"},
      fs.datasets.simulate_graph(3_000, CHAIN, 0.8, random_state=0).votes.codes),
     ({}, many_votes()),
-    ({"multiclass": "one_vs_rest", "method": "triplet"}, many_votes()),
+    ({"method": "one_vs_rest"}, many_votes()),
 ]  # fmt: skip
 
 
@@ -154,13 +154,13 @@ def test_signed_votes_are_read_by_name_only():
 
 def test_parameters_are_computed_every_so_many_items():
     online = fs.OnlineLabelModel(window=2_000, refresh=200).partial_fit(VOTES[:2_000])
-    first, fitted = online.accuracies_.copy(), online.model_
+    first, fitted = online.accuracies_.copy(), online.model_.fit_
     for row in VOTES[2_000:2_199]:
         online.learn_one(row)
-    assert online.model_ is fitted
+    assert online.model_.fit_ is fitted
     np.testing.assert_array_equal(online.accuracies_, first)
     online.learn_one(VOTES[2_199])
-    assert online.model_ is not fitted
+    assert online.model_.fit_ is not fitted
     assert online.status_ == "parameters of item 2,200, from 2,000 items"
 
 
@@ -186,7 +186,7 @@ def test_votes_that_never_determine_anything_keep_their_shares():
     labels = feed(online, VOTES[:1_000, :2])
     assert np.isfinite(labels).all()
     assert online.status_.startswith("vote shares: ")
-    assert "three" in online.status_
+    assert "three" in online.status_.lower()
     silent = fs.OnlineLabelModel(window=300)
     np.testing.assert_array_equal(feed(silent, np.full((500, 4), -1)), 0.5)
 
@@ -375,20 +375,20 @@ def test_a_graph_takes_nothing_new():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"window": 0}, "window=0"),
-        ({"window": "all"}, "window='all'"),
-        ({"window": 10.5}, "window="),
-        ({"decay": 1.0}, "decay=1.0"),
+        ({"window": 0}, "`window`.*got 0"),
+        ({"window": "all"}, "`window`.*got 'all'"),
+        ({"window": 10.5}, "`window`"),
+        ({"decay": 1.0}, "`decay`.*got 1.0"),
         ({"decay": 0.9, "window": "auto"}, "choose one"),
-        ({"refresh": 0}, "refresh=0"),
-        ({"warm_up": -1}, "warm_up=-1"),
-        ({"new_sources": "maybe"}, "new_sources"),
-        ({"new_classes": "maybe"}, "new_classes"),
+        ({"refresh": 0}, "`refresh`.*got 0"),
+        ({"warm_up": -1}, "`warm_up`.*got -1"),
+        ({"new_sources": "maybe"}, "`new_sources`"),
+        ({"new_classes": "maybe"}, "`new_classes`"),
         ({"n_classes": 2, "classes": [0, 1]}, "one of them"),
-        ({"n_classes": 1}, "n_classes=1"),
+        ({"n_classes": 1}, "`n_classes`.*got 1"),
         ({"classes": ["a"]}, "classes"),
-        ({"method": "em"}, "passes over the votes"),
-        ({"method": "best"}, "method='best'"),
+        ({"method": "em"}, "needs all items"),
+        ({"method": "best"}, "`method`.*got 'best'"),
         ({"class_balance": "estimate"}, "estimate"),
         ({"graph": "learn"}, "learn"),
         ({"signs": {9: 1}}, "9"),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -83,6 +82,13 @@ class _StreamState:
         """Rebuild the lookups of single items after anything they depend on has changed."""
         fit = None if self.fitted is None else self.fitted.fit
         self.lookup = ItemLookup.of(self.window.layout, fit, self.window.balance_now)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "lookup": None}  # functions cannot be pickled; built again from the fit
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.update_lookup()
 
 
 class OnlineLabelModel(VoteEstimator):
@@ -428,7 +434,7 @@ class OnlineLabelModel(VoteEstimator):
         """Return a copy of the state that knows the sources and classes of a chunk, and the chunk's codes."""
         if not hasattr(self, "_stream"):
             return self._begin(data)
-        draft, schema, add = copy(self._stream), self._stream.schema, self.new_classes == "add"
+        draft, schema, add = replace(self._stream), self._stream.schema, self.new_classes == "add"
         votes = _stream.further_votes(data, schema.classes, add_classes=add, tasks=schema.tasks)
         classes = _stream.all_classes(schema.classes, votes, add=add)
         n_sources = len(schema.source_names)

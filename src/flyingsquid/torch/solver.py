@@ -79,7 +79,8 @@ class LossSolver:
                 "keeps counts of pairs. Leave the edges out; or label with LabelModel(graph).fit(votes), and "
                 "train with SoftCrossEntropy."
             )
-        check_options(self.method, None if self.graph.is_trivial else self.graph, self.temper)
+        is_apart = self.graph.is_trivial or (self.n_classes > 2 and self.graph.n_tasks > 1)
+        check_options(self.method, None if is_apart else self.graph, self.temper)
         rng = np.random.default_rng(0)
         codes = rng.integers(-1, self.n_classes, (_TRIAL_ROWS, self.graph.n_sources))
         made_up = Votes.from_classes(codes, classes=tuple(range(self.n_classes)))
