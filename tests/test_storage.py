@@ -1,89 +1,427 @@
-"""What is computed from counts that are kept sparse is what is computed from whole ones."""
+"""Results do not depend on whether votes, counts and tables are stored as arrays or sparsely.
+
+The fixture ``storage`` covers every way to store them; each public question is asked in the usual way first,
+and again in that storage.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.analysis.agreement import agreement, dependence_given_truth
-from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_tables
-from flyingsquid.estimation.confusion import with_coverage
+from flyingsquid.cli.main import main
+from flyingsquid.estimation.agreement import agreement_tables
 from flyingsquid.estimation.independence import agreement_misfit
-from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.fits.weighted import balanced_accuracies
-from flyingsquid.moments import Moments
+from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, SourceWarning
+from flyingsquid.moments import ConfusionTables
 from flyingsquid.moments.limits import use_limits
-from flyingsquid.moments.pairs import SparsePairs
+
+NAMES = tuple("abcdefg")
+CLASSES = ("ant", "bee", "cat", "dog")
+CHAIN = fs.DependencyGraph.chain(2, 4)
+Question = Callable[[fs.Votes, np.ndarray], Any]
+LIMITS = {"counts": {"dense_pair_bytes": 0}, "tables": {"dense_table_cells": 0}}
+
+pytestmark = pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 
 
-@pytest.fixture
-def codes():
+def draw(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Codes with reasons for missing votes, and true classes; the last source copies the first."""
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 500)
-    right = rng.random((500, 6)) < [0.9, 0.8, 0.7, 0.7, 0.6, 0.8]
-    votes = np.where(right, y[:, None], rng.integers(0, 4, (500, 6)))
-    return np.where(rng.random(votes.shape) < 0.8, votes, -1)
+    y = rng.integers(0, 4, n)
+    right = rng.random((n, 7)) < [0.9, 0.8, 0.7, 0.7, 0.6, 0.8, 0.5]
+    codes = np.where(right, y[:, None], rng.integers(0, 4, (n, 7)))
+    codes = np.where(rng.random(codes.shape) < 0.8, codes, rng.integers(-4, 0, codes.shape))
+    codes[:, 6] = codes[:, 0]
+    return codes.astype(np.int8), y
 
 
-@pytest.fixture
-def both_counts(codes):
-    whole = Moments.of(codes)
+def as_sparse(votes: fs.Votes) -> fs.Votes:
+    codes = np.asarray(votes.codes)
+    stored = np.where(codes >= 0, codes + 1, np.where(codes < -1, codes, 0))
+    return fs.Votes(csr_array(stored.astype(np.int8)), votes.classes, votes.names)
+
+
+@dataclasses.dataclass
+class Storage:
+    """A way to store votes, counts and tables."""
+
+    sparse: tuple[str, ...]
+
+    @contextmanager
+    def use(self, votes: fs.Votes) -> Iterator[fs.Votes]:
+        limits = {name: size for what in self.sparse for name, size in LIMITS.get(what, {}).items()}
+        with use_limits(**limits):
+            yield as_sparse(votes) if "votes" in self.sparse else votes
+
+
+@pytest.fixture(params=[("votes",), ("counts",), ("tables",), ("votes", "counts", "tables")], ids="+".join)
+def storage(request):
+    """Everything that can be stored sparsely, one by one and together."""
+    return Storage(request.param)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Compare results of any type; numbers up to rounding."""
+    if isinstance(expected, ConfusionTables):
+        found, expected = np.asarray(found), np.asarray(expected)
+    if dataclasses.is_dataclass(expected) and not isinstance(expected, fs.Moments):
+        assert type(found) is type(expected)
+        for field in dataclasses.fields(expected):
+            assert_same(getattr(found, field.name), getattr(expected, field.name))
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            assert_same(found[key], value)
+    elif isinstance(expected, (tuple, list)) and not all(isinstance(x, (int, float)) for x in expected):
+        assert len(found) == len(expected)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert_same(ours, theirs)
+    elif isinstance(expected, (np.ndarray, float, tuple, list)) and np.asarray(expected).dtype.kind == "f":
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-8, atol=1e-10)
+    elif isinstance(expected, np.ndarray):
+        np.testing.assert_array_equal(found, expected)
+    else:
+        assert found == expected
+
+
+def ask(question: Question, storage: Storage, votes: fs.Votes, y: np.ndarray) -> None:
+    expected = question(votes, y)
+    with storage.use(votes) as stored:
+        assert_same(question(stored, y), expected)
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[fs.Votes, np.ndarray]:
+    codes, y = draw()
+    return fs.Votes(codes, CLASSES, NAMES), np.array(CLASSES)[y]
+
+
+# ---------------------------------------------------------------------- counts
+
+
+def entries_of(counts: Any) -> np.ndarray:
+    return counts.to_array()
+
+
+def saved(model: Any, tmp: Any) -> Any:
+    model.save(tmp)
+    return fs.load(tmp)
+
+
+def reordered(votes: fs.Votes) -> fs.Moments:
+    """The counts of the same votes with sources and classes in another order, put back."""
+    order = [3, 0, 1, 2, 6, 5, 4]
+    other = votes.of_sources(order).matched_to(("cat", "ant", "dog", "bee"), None)
+    return fs.Moments.of(other).aligned_to(fs.Moments.of(votes))
+
+
+def counts(votes: fs.Votes, **options: Any) -> fs.Moments:
+    return fs.Moments.of(votes, **options)
+
+
+MOMENTS: dict[str, Callable[[fs.Votes], Any]] = {
+    "of": counts,
+    "of, integer weights": lambda v: counts(v, sample_weight=np.arange(v.n_items) % 3),
+    "of, float weights": lambda v: counts(v, sample_weight=0.5 + np.arange(v.n_items) % 3).vote_counts,
+    "of, chunks": lambda v: counts(fs.VoteChunks([v[:150], v[150:]])),
+    "n_items": lambda v: counts(v).n_items,
+    "n_sources": lambda v: counts(v).n_sources,
+    "n_classes": lambda v: counts(v).n_classes,
+    "classes": lambda v: counts(v).classes,
+    "names": lambda v: counts(v).names,
+    "source_names": lambda v: counts(v).source_names,
+    "is_exact": lambda v: counts(v).is_exact,
+    "missing": lambda v: counts(v).missing,
+    "missing_counts": lambda v: counts(v).missing_counts(),
+    "vote_counts": lambda v: counts(v).vote_counts,
+    "coverage": lambda v: counts(v).coverage,
+    "pair_counts": lambda v: counts(v).pair_counts,
+    "pair_rates": lambda v: [counts(v).pair_rates(a, b) for a in range(4) for b in range(4)],
+    "table": lambda v: [counts(v).table(i, j) for i, j in ((0, 1), (5, 2), (3, 3))],
+    "joint_counts": lambda v: counts(v).joint_counts([4, 0], [1, 2, 5]),
+    "by_own_vote": lambda v: [counts(v).by_own_vote(k) for k in range(4)],
+    "overlap": lambda v: counts(v).overlap(),
+    "agreement": lambda v: counts(v).agreement(),
+    "compare_pairs": lambda v: counts(v).compare_pairs(),
+    "others_votes": lambda v: counts(v).others_votes(),
+    "sparse_others_votes": lambda v: entries_of(counts(v).sparse_others_votes()),
+    "votes_met": lambda v: counts(v).votes_met(np.arange(7)),
+    "votes_met, copies": lambda v: counts(v).votes_met(np.array([0, 1, 2, 3, 4, 5, 0])),
+    "one_vs_rest": lambda v: [counts(v).one_vs_rest(k) for k in range(4)],
+    "select": lambda v: counts(v).select([5, 0, 3]),
+    "has_all_pairs": lambda v: counts(v).has_all_pairs,
+    "graph": lambda v: counts(v).graph,
+    "sources_around": lambda v: counts(v).sources_around(),
+    "unit_votes": lambda v: counts(v, graph=fs.DependencyGraph(7, source_edges=[(1, 4)])).unit_votes(),
+    "aligned_to": reordered,
+    "from_state": lambda v: pickle.loads(pickle.dumps(counts(v))),
+    "+": lambda v: counts(v[:100]) + counts(v[100:]),
+    "-": lambda v: counts(v) - counts(v[100:]),
+    "repr": lambda v: repr(counts(v)),
+}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_counts_answer_the_same(name, storage, sample):
+    ask(lambda votes, _: MOMENTS[name](votes), storage, *sample)
+
+
+def test_every_public_name_of_moments_is_asked_for():
+    asked = {name.partition(",")[0] for name in MOMENTS} | {"save", "load"}
+    assert {name for name in dir(fs.Moments) if not name.startswith("_")} <= asked
+
+
+def test_the_two_storages_can_be_combined_and_compared(sample):
+    votes, _ = sample
+    dense = fs.Moments.of(votes)
     with use_limits(dense_pair_bytes=0):
-        sparse = Moments.of(codes)
-    assert isinstance(sparse._pairs[0], SparsePairs)
-    assert not isinstance(whole._pairs[0], SparsePairs)
-    return whole, sparse
+        sparse, half = fs.Moments.of(votes), fs.Moments.of(votes[:100])
+    assert sparse == dense
+    assert dense == sparse
+    assert dense - half == sparse - half == fs.Moments.of(votes[100:])
+    assert half + fs.Moments.of(votes[100:]) == dense
+    with pytest.raises(IncompatibleError):
+        half - dense
 
 
-def test_agreement_of_pairs(both_counts):
-    whole, sparse = (agreement(counts) for counts in both_counts)
-    for name in ("overlaps", "share", "beyond_chance"):
-        np.testing.assert_allclose(getattr(sparse, name), getattr(whole, name), rtol=1e-12)
+def test_files_of_counts_are_read_in_any_storage(storage, sample, tmp_path):
+    path, (votes, _) = tmp_path / "counts.fsq", sample
+    with storage.use(votes) as stored:
+        fs.Moments.of(stored).save(path)
+        assert fs.Moments.load(path) == fs.Moments.of(votes)
+    assert fs.Moments.load(path) == fs.Moments.of(votes)
 
 
-def test_dependence_given_the_truth(codes):
-    truth = np.random.default_rng(1).integers(0, 4, len(codes))
-    whole = dependence_given_truth(codes, truth)
-    with use_limits(dense_pair_bytes=0):
-        np.testing.assert_allclose(dependence_given_truth(codes, truth), whole, rtol=1e-9)
+def test_files_of_counts_on_a_graph_are_read_in_any_storage(storage, tmp_path):
+    graph = fs.DependencyGraph(8, n_tasks=2, task_edges=[(0, 1)], source_edges=[(0, 1)])
+    codes, _ = draw()
+    votes = fs.Votes(np.hstack([codes, codes[:, :1]]), CLASSES)
+    with storage.use(votes) as stored:
+        fs.Moments.of(stored, graph).save(tmp_path / "counts.fsq")
+    assert fs.Moments.load(tmp_path / "counts.fsq") == fs.Moments.of(votes, graph)
 
 
-def test_balanced_accuracies_of_sparse_tables(both_counts):
-    whole, sparse = both_counts
-    balance = np.array([0.4, 0.3, 0.2, 0.1])
-    tables = with_coverage(agreement_tables(whole), whole)
-    ours = balanced_accuracies(sparse_agreement_tables(sparse), balance, 500.0)
-    theirs = balanced_accuracies(tables, balance, 500.0)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+def test_pairs_that_a_graph_does_not_need_are_refused(storage):
+    codes, _ = draw()
+    votes = fs.Votes(np.hstack([codes, codes[:, :5]]), CLASSES)
+    with storage.use(votes) as stored:
+        moments = fs.Moments.of(stored, fs.DependencyGraph.chain(3, 4))
+    for question in (moments.overlap, lambda: moments.table(0, 11), lambda: moments.select([0, 11])):
+        with pytest.raises(IncompatibleError):
+            question()
+    np.testing.assert_array_equal(moments.table(0, 5), fs.Moments.of(votes).table(0, 5))
 
 
-def test_independence_is_not_judged_where_nothing_can_be_said(both_counts):
-    whole, sparse = both_counts
-    tables, balance = agreement_tables(whole), np.full(4, 0.25)
-    assert np.isfinite(agreement_misfit(whole, tables, balance))
-    assert agreement_misfit(sparse, tables, balance) == agreement_misfit(whole, tables, balance)
-    few = Moments.of(
-        np.random.default_rng(2).integers(0, 4, (49, 6))
-    )  # a pair shares 49 items, 50 are needed
-    assert agreement_misfit(few, tables, balance) == np.inf
+# ---------------------------------------------------------------------- models
 
 
-def test_tasks_of_many_classes():
-    graph = fs.DependencyGraph.chain(2, 4)
-    sample = fs.datasets.simulate_graph(
-        800, graph, 0.8, coverage=0.9, n_classes=3, correlation=0.6, random_state=3
+def fitted(votes: fs.Votes, **options: Any) -> fs.LabelModel:
+    return fs.LabelModel(**options).fit(votes)
+
+
+def answers(model: Any, votes: fs.Votes, y: np.ndarray) -> dict[str, Any]:
+    """What every public method of a fitted label model returns."""
+    row = np.asarray(votes.to_dense().codes)[3]
+    asked = fs.Votes(row[None, :], votes.classes, votes.names)
+    return {
+        "predict_proba": model.predict_proba(votes),
+        "predict": model.predict(votes),
+        "log_likelihood": model.log_likelihood(votes),
+        "score": model.score(votes, y),
+        "explain": str(model.explain(asked)),
+        "summary": str(model.summary()),
+        "diagnostics_": dataclasses.replace(model.diagnostics_, verdict=None),
+        "verdict": model.diagnostics_.verdict.use_model,
+        "accuracies_": model.accuracies_,
+        "accuracies_interval_": model.accuracies_interval_,
+        "class_balance_": model.class_balance_,
+        "confusion_": np.asarray(model.confusion_),
+        "coverage_": model.coverage_,
+        "method_": model.method_,
+        "reason_": model.reason_,
+    }
+
+
+METHODS = ["auto", "weighted", "anchored_em", "agreement", "em", "decomposition", "one_vs_rest"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_label_models_answer_the_same(method, storage, sample, tmp_path):
+    def question(votes: fs.Votes, y: np.ndarray) -> Any:
+        model = fs.LabelModel(method=method).fit(votes)
+        again = saved(model, tmp_path / "model.fsq")
+        return answers(model, votes, y), again.predict_proba(votes), str(again.summary())
+
+    ask(question, storage, *sample)
+
+
+LABEL_MODELS: dict[str, Question] = {
+    "gold": lambda v, y: answers(
+        fs.LabelModel(method="agreement").fit(v, gold=np.where(np.arange(len(y)) < 80, y, None)), v, y
+    ),
+    "sample_weight": lambda v, _: fs.LabelModel().fit(v, sample_weight=np.arange(v.n_items) % 3).accuracies_,
+    "class_balance": lambda v, _: fitted(v, method="em", class_balance="estimate").class_balance_,
+    "fit_moments": lambda v, _: fs.LabelModel().fit_moments(fs.Moments.of(v)).predict_proba(v),
+    "partial_fit": lambda v, _: fs.LabelModel().partial_fit(v[:200]).partial_fit(v[200:]).predict_proba(v),
+    "fit, chunks": lambda v, _: fitted(fs.VoteChunks([v[:200], v[200:]])).predict_proba(v),
+    "fit_predict": lambda v, _: fs.LabelModel().fit_predict(v),
+    "fit_predict_proba": lambda v, _: fs.LabelModel().fit_predict_proba(v),
+    "two classes": lambda v, _: fitted(fs.Votes(v.to_dense().codes[:, :5].clip(-1, 1), (0, 1))).accuracies_,
+    "learn": lambda v, _: fs.LabelModel("learn", method="em").fit(v).predict_proba(v),
+    "source edges": lambda v, _: fitted(v, graph=fs.DependencyGraph(7, source_edges=[(0, 6)])).predict(v),
+    "to_training_set": lambda v, _: fs.to_training_set(np.arange(400), fitted(v).predict_proba(v), votes=v).X,
+    "report": lambda v, y: len(fs.report(v, y, model=fitted(v))),
+}
+
+
+@pytest.mark.parametrize("name", LABEL_MODELS)
+def test_ways_to_fit_answer_the_same(name, storage, sample):
+    ask(LABEL_MODELS[name], storage, *sample)
+
+
+def test_tasks_of_many_classes_answer_the_same(storage):
+    drawn = fs.datasets.simulate_graph(
+        800, CHAIN, 0.8, coverage=0.9, n_classes=3, correlation=0.6, random_state=3
     )
-    whole = fs.LabelModel(graph).fit(sample.votes)
-    with use_limits(dense_pair_bytes=0):
-        sparse = fs.LabelModel(graph).fit(sample.votes)
-    assert isinstance(sparse.moments_._pairs[0], SparsePairs)
-    np.testing.assert_allclose(sparse.task_tables_, whole.task_tables_, atol=1e-9)
-    np.testing.assert_allclose(
-        sparse.predict_proba(sample.votes), whole.predict_proba(sample.votes), atol=1e-9
-    )
+
+    def question(votes: fs.Votes, _: np.ndarray) -> Any:
+        model = fs.LabelModel(CHAIN).fit(votes)
+        return model.task_tables_, model.predict_proba(votes), str(model.summary())
+
+    ask(question, storage, drawn.votes, drawn.y)
 
 
-def test_one_class_against_the_rest_names_the_class_that_fails(codes):
-    with pytest.raises(NotIdentifiableError, match=r"multiclass='one_vs_rest', class 0: .*only 2 different"):
-        fs.LabelModel(method="triplet", multiclass="one_vs_rest").fit(codes[:, :2])
+MAJORITY: dict[str, Question] = {
+    "predict_proba": lambda v, _: fs.MajorityVote().fit(v).predict_proba(v),
+    "predict": lambda v, _: fs.MajorityVote().fit(v).predict(v, tie_break="abstain").tolist(),
+    "score": lambda v, y: fs.MajorityVote().fit(v).score(v, y),
+    "summary": lambda v, _: str(fs.MajorityVote().fit(v).summary()),
+    "explain": lambda v, _: str(fs.MajorityVote().fit(v).explain(v[3])),
+    "partial_fit": lambda v, _: str(fs.MajorityVote().partial_fit(v[:9]).partial_fit(v[9:]).summary()),
+    "fit_moments": lambda v, _: str(fs.MajorityVote().fit_moments(fs.Moments.of(v)).summary()),
+}
+
+
+@pytest.mark.parametrize("name", MAJORITY)
+def test_majority_vote_answers_the_same(name, storage, sample):
+    ask(MAJORITY[name], storage, *sample)
+
+
+# ---------------------------------------------------------------------- structure and analysis
+
+
+def structure(votes: fs.Votes, _: np.ndarray) -> Any:
+    learned = fs.learn_structure(votes)
+    return learned.source_edges, list(learned.scores.values()), str(learned)
+
+
+def test_structure_is_learned_the_same(storage, sample):
+    ask(structure, storage, *sample)
+
+
+ANALYSIS: dict[str, Question] = {
+    "agreement": lambda v, _: fs.analysis.agreement(v),
+    "agreement, counts": lambda v, _: fs.analysis.agreement(fs.Moments.of(v)),
+    "calibration": lambda v, y: str(fs.analysis.calibration(fitted(v), v, y)),
+    "compare_with_majority": lambda v, y: str(fs.analysis.compare_with_majority(fitted(v), v, y)),
+    "contested_rows": lambda v, y: str(fs.analysis.contested_rows(fitted(v), v, y, n=5)),
+    "dependence_given_truth": fs.analysis.dependence_given_truth,
+    "dependence_given_truth, posterior": lambda v, _: fs.analysis.dependence_given_truth(
+        v, posterior=fitted(v).predict_proba(v)
+    ),
+    "disagreement_buckets": lambda v, y: str(fs.analysis.disagreement_buckets(v, y, model=fitted(v))),
+    "effective_sources": lambda v, y: fs.analysis.effective_sources(
+        fs.analysis.dependence_given_truth(v, y), fs.Moments.of(v).overlap()
+    ),
+    "find": lambda v, y: str(fs.analysis.find(v, y, model=fitted(v))),
+    "in_words": lambda v, y: fs.analysis.in_words(v, y, model=fitted(v)),
+    "learning_curve": lambda v, y: str(
+        fs.analysis.learning_curve(fitted(v), v, y, random_state=0, sizes=[100, 200], repeats=2)
+    ),
+    "leave_one_out": lambda v, y: str(fs.analysis.leave_one_out(fitted(v, method="weighted"), v, y)),
+    "summarize": lambda v, y: str(fs.summarize(v, y)),
+}
+
+
+@pytest.mark.parametrize("name", ANALYSIS)
+def test_analysis_answers_the_same(name, storage, sample):
+    ask(ANALYSIS[name], storage, *sample)
+
+
+def test_every_function_of_analysis_is_asked():
+    functions = {name for name in fs.analysis.__all__ if name[0].islower()}
+    assert functions <= {name.partition(",")[0] for name in ANALYSIS}
+
+
+def test_misfit_of_agreement_is_the_same(storage, sample):
+    def question(votes: fs.Votes, _: np.ndarray) -> Any:
+        moments = fs.Moments.of(votes)
+        return agreement_misfit(moments, agreement_tables(moments), np.full(4, 0.25))
+
+    ask(question, storage, *sample)
+    few = sample[0][:20]  # no pair shares enough items
+    assert question(few, sample[1]) == np.inf
+
+
+def test_one_class_against_the_rest_names_the_class_that_fails(storage, sample):
+    votes = sample[0].of_sources([0, 1])
+    with storage.use(votes) as stored, pytest.raises(NotIdentifiableError, match="ant"):
+        fs.LabelModel(method="one_vs_rest").fit(stored)
+
+
+# ---------------------------------------------------------------------- sizes that are sparse by default
+
+
+def many_classes(n: int, m: int, k: int) -> np.ndarray:
+    """Votes of m sources on k classes; source 1 copies source 0."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, k, n)
+    codes = np.where(rng.random((n, m)) < 0.7, y[:, None], rng.integers(0, k, (n, m)))
+    codes = np.where(rng.random((n, m)) < 0.5, codes, -1)
+    codes[:, 1] = codes[:, 0]
+    return codes
+
+
+def test_summary_of_many_classes_names_a_copy():
+    model = fs.LabelModel(n_classes=100, method="weighted").fit(many_classes(300, 60, 100))
+    assert "copy of source 0" in str(model.summary())
+
+
+def test_label_command_with_many_classes(tmp_path):
+    path = tmp_path / "votes.csv"
+    codes = many_classes(200, 60, 100)
+    rows = [",".join("" if vote < 0 else f"c{vote}" for vote in row) for row in codes]
+    path.write_text("\n".join([",".join(f"s{j}" for j in range(60)), *rows]) + "\n")
+    done = CliRunner().invoke(main, ["label", str(path), "-o", str(tmp_path / "labels.csv")])
+    assert done.exit_code == 0, done.output
+    assert len((tmp_path / "labels.csv").read_text().splitlines()) == 201
+
+
+def test_structure_of_many_classes_finds_a_copy():
+    learned = fs.learn_structure(many_classes(6_000, 12, 500))
+    assert learned.source_edges == ((0, 1),)
+
+
+def test_label_model_learns_structure_of_many_classes():
+    votes = many_classes(6_000, 12, 500)
+    model = fs.LabelModel("learn", n_classes=500).fit(votes)
+    assert model.predict_proba(votes[:20]).shape == (20, 500)
+
+
+def test_sparse_tables_warn_about_silent_sources_too(sample):
+    votes, _ = sample
+    codes = np.asarray(votes.codes).copy()
+    codes[:, 2] = -1
+    with use_limits(dense_table_cells=0, dense_pair_bytes=0), pytest.warns(SourceWarning):
+        model = fs.LabelModel(method="agreement").fit(fs.Votes(codes, CLASSES, NAMES))
+    assert model.accuracies_[2] == 0.5

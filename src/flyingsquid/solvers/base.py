@@ -194,7 +194,7 @@ def _plain(value: Any) -> Any:
 def check_capabilities(solver: Solver, data: FitData) -> None:
     """Refuse data or options that a solver does not support."""
     requires, name, n_classes = solver.requires, f'method="{solver.name}"', data.n_classes
-    has_graph = data.moments.graph is not None or data.learned_graph is not None
+    has_graph = data.moments.graph is not None  # a learned graph may have no edges, or have been left out
     if n_classes > 2 and requires.classes == "binary":
         instead = "" if has_graph else f' or fs.solvers.OneVsRest("{solver.name}"),'
         raise OptionError(
