@@ -3,9 +3,9 @@
     python -m benchmarks.compare BASE            # BASE is a commit; the other side is the working tree
     python -m benchmarks.compare BASE --rounds 7 --record
 
-Each side runs in a process of its own, in turns, so that a busy machine slows both down. A measurement is the
-best of several repeats within a process; the table shows the median over rounds of the ratio new / base. Below
-1 is faster.
+Each side runs in a process of its own, in turns, so that a busy machine slows both down. A measurement is
+the best of several repeats within a process; the table shows the median over rounds of the ratio new / base.
+Below 1 is faster.
 """
 
 from __future__ import annotations
