@@ -26,14 +26,14 @@ ACCURACIES_ONLY = ["ind_cb_given", "ind_cb_given_noflip_noclamp", "ind_Y_dev"]
 def load(name: str):
     data = np.load(Path(str(FOLDER)) / f"{name}.npz")
     arguments = json.loads(str(data["args"]))["fit"]
-    method = arguments.get("solve_method", "triplet_mean")
-    return data, fs.Votes.from_signed(data["L"]), method
+    aggregate = arguments.get("solve_method", "triplet_mean").removeprefix("triplet_")
+    return data, fs.Votes.from_signed(data["L"]), fs.solvers.Triplet(aggregate, screen=0)
 
 
 @pytest.mark.parametrize("name", TRUSTED)
 def test_trusted_runs_are_reproduced(name):
     data, votes, method = load(name)
-    model = fs.LabelModel(method=method, screen=0, signs=dict.fromkeys(range(6), 1)).fit(votes)
+    model = fs.LabelModel(method=method, signs=dict.fromkeys(range(6), 1)).fit(votes)
     expectations = model.coverage_ * (2 * model.accuracies_ - 1)
     np.testing.assert_allclose(expectations, data["expectation_values"], atol=1e-6)
     # That code's probabilities count abstains as not right: P(λ = Y), not P(λ = Y | votes).
@@ -49,9 +49,9 @@ def test_accuracies_do_not_depend_on_the_balance(name):
     """Source 5 is where clamps act: its recorded E[λY] of .697 exceeds its vote rate of .685, which
     no source can. Ours stops at the vote rate."""
     data, votes, method = load(name)
-    model = fs.LabelModel(
-        method=method, screen=0, class_balance=[0.8, 0.2], signs=dict.fromkeys(range(6), 1)
-    ).fit(votes)
+    model = fs.LabelModel(method=method, class_balance=[0.8, 0.2], signs=dict.fromkeys(range(6), 1)).fit(
+        votes
+    )
     ours, theirs = model.coverage_ * (2 * model.accuracies_ - 1), data["expectation_values"]
     np.testing.assert_allclose(ours[:5], theirs[:5], atol=1e-6)
     assert theirs[5] > model.coverage_[5] == pytest.approx(ours[5])
@@ -67,8 +67,10 @@ def test_no_clamp_acts_on_the_trusted_runs(name):
 
 def test_the_prior_enters_once_where_it_entered_twice():
     """With P(Y=1) = .2 the recorded odds are ours times the prior odds (algorithm and bug apart)."""
-    data, votes, _ = load("ind_cb_given_noflip_noclamp")
-    model = fs.LabelModel(screen=0, class_balance=[0.8, 0.2], signs=dict.fromkeys(range(6), 1)).fit(votes)
+    data, votes, method = load("ind_cb_given_noflip_noclamp")
+    model = fs.LabelModel(method=method, class_balance=[0.8, 0.2], signs=dict.fromkeys(range(6), 1)).fit(
+        votes
+    )
     ours, theirs = model.predict_proba(votes), data["predict_proba"]
     usable = ((theirs > 1e-6) & (theirs < 1 - 1e-6)).all(axis=1) & _unclipped(model, votes)
     assert usable.sum() > 20
@@ -91,15 +93,16 @@ def _unclipped(model: fs.LabelModel, votes: fs.Votes) -> np.ndarray:
 
 
 def test_the_trusted_run_with_an_edge_is_reproduced_by_the_linear_system():
-    """That code judges the product of the dependent pair by triplets, and so does cliques="linear"."""
+    """That code estimates the product of the dependent pair by triplets, and so does cliques="linear"."""
     data, votes, _ = load("edge1_disallow_mean")
     graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
-    model = fs.LabelModel(graph, cliques="linear", screen=0, signs=dict.fromkeys(range(6), 1)).fit(votes)
+    method = fs.solvers.Triplet(cliques="linear", screen=0)
+    model = fs.LabelModel(graph, method=method, signs=dict.fromkeys(range(6), 1)).fit(votes)
     single = [0, 2, 3, 4, 5, 6]  # entry 1 is the product of the pair with Y
     expectations = model.coverage_ * (2 * model.accuracies_ - 1)
     np.testing.assert_allclose(expectations, data["expectation_values"][single], atol=1e-6)
     np.testing.assert_allclose(model.predict_proba(votes), data["predict_proba"], atol=1e-6)
     np.testing.assert_array_equal(model.predict(votes), data["predict"].ravel())
     # P(λ0, λ1, Y) itself, votes -1 before +1; the states of a unit count with the first source fastest.
-    joint = model._units[0].table.reshape(2, 3, 3)[:, 1:, 1:].transpose(2, 1, 0) / 2
+    joint = model.fit_.units[0].table.reshape(2, 3, 3)[:, 1:, 1:].transpose(2, 1, 0) / 2
     np.testing.assert_allclose(joint, data["clique_0"], atol=1e-6)
