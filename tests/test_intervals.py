@@ -78,7 +78,7 @@ def test_intervals_belong_to_the_fit_and_need_one():
         fs.LabelModel(method="triplet").accuracies_interval_  # noqa: B018
     model = fs.LabelModel(method="covariance").fit(fittable_votes(0))
     first = model.accuracies_interval_
-    model.set_params(method="triplet", screen=3.0)
+    model.set_params(method=fs.solvers.Triplet(screen=3.0))
     np.testing.assert_array_equal(model.accuracies_interval_, first)
     assert (first[:, 0] <= model.accuracies_).all()
     assert (model.accuracies_ <= first[:, 1]).all()

@@ -87,7 +87,7 @@ def test_weights_whose_sum_is_no_number():
 
 
 def test_an_array_is_no_method_of_a_stream():
-    with pytest.raises(OptionError, match="method="):
+    with pytest.raises(OptionError, match="`method`"):
         fs.OnlineLabelModel(method=np.array([])).partial_fit(VOTES)
 
 
@@ -105,7 +105,7 @@ def test_a_number_is_no_list_of_anything():
 
 @pytest.mark.parametrize("n_classes", [10**6, 10**30], ids=["many", "very many"])
 def test_more_classes_than_codes(n_classes):
-    with pytest.raises(OptionError, match="32,767 classes at most"):
+    with pytest.raises(OptionError, match=r"`n_classes`.*32,767"):
         fs.LabelModel(n_classes=n_classes).fit(VOTES)
 
 
@@ -144,8 +144,8 @@ def test_known_labels_among_very_many_classes():
 
 
 def test_options_of_every_kind_are_asked_for_what_they_are():
-    with pytest.raises(OptionError, match="screen"):
-        fs.OnlineLabelModel(screen=np.array([1.0, 2.0])).partial_fit(VOTES)
+    with pytest.raises(OptionError, match="`screen`"):
+        fs.solvers.Triplet(screen=np.array([1.0, 2.0]))
     with pytest.raises(OptionError, match="ordered="):
         fs.report(VOTES, ordered=NotImplemented)
     with pytest.raises(fs.FlyingSquidError):
@@ -184,7 +184,7 @@ def test_a_number_is_no_chunk():
 @pytest.mark.parametrize("label", [32_767, 10**12])
 def test_a_stream_does_not_grow_to_more_classes_than_codes(label):
     model = fs.OnlineLabelModel(new_classes="add").partial_fit(VOTES)
-    with pytest.raises(VotesError, match="32,767 classes at most"):
+    with pytest.raises(VotesError, match=r"`n_classes`.*32,767"):
         model.partial_fit([[label, 1, 0, 1]])
     assert list(model.classes_) == [0, 1]
 
@@ -201,7 +201,7 @@ def test_what_follows_what_among_very_many_classes():
         fs.SequenceLabelModel().fit(votes)
     with pytest.raises(OptionError, match="40 classes at most"):
         fs.SequenceLabelModel().partial_fit(votes)
-    with pytest.raises(VotesError, match=r"follows what.* GB"):
+    with pytest.raises(VotesError, match=r"neighboring items.* GB"):
         fs.SequenceMoments.of(votes)
 
 
@@ -216,7 +216,7 @@ def test_dependence_given_a_few_of_very_many_classes():
 def test_signs_that_are_an_array_are_no_signs():
     votes = np.random.default_rng(0).integers(0, 3, (60, 4))
     for model in (fs.SequenceLabelModel(signs=np.array([1, -1])), fs.LabelModel(signs=np.array([1, -1]))):
-        with pytest.raises(OptionError, match="signs="):
+        with pytest.raises(OptionError, match="`signs`"):
             model.fit(votes)
 
 
@@ -250,7 +250,7 @@ def test_joint_votes_that_fill_the_memory_are_refused_together():
     pairs = [(0, 1), (2, 3), (4, 5), (6, 7)]
     with pytest.raises(GraphError, match=r"4 groups of sources.* 3 GB"):
         fs.Moments.of(votes, fs.DependencyGraph(8, source_edges=pairs))
-    with pytest.raises(GraphError, match=r"sources 0, 1, 2 depend.* GB"):
+    with pytest.raises(GraphError, match=r"Sources 0, 1, 2 depend.* GB"):
         fs.Moments.of(votes, fs.DependencyGraph(8, source_edges=[(0, 1), (1, 2), (0, 2)]))
 
 
