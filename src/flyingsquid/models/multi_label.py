@@ -291,8 +291,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             and all(fitted.vote_schema_.classes == NO_YES for fitted in models.values())
             and all(type(models[label]) is MajorityVote for label in failures)
             and model.on_failure in ("raise", "majority")
-            and {name.partition(".")[0] for name in state.arrays}
-            <= {f"label_{c}" for c in range(len(labels))}
+            and {name.partition(".")[0] for name in state.arrays} <= known
         )
         if not fits:
             raise ModelFileError("the models in the file do not fit its labels")
