@@ -176,7 +176,8 @@ def enumerated(label_model, votes):
     """All Y, and P(Y | votes) of each, shape (n, 2^v): factors of the fitted model multiplied for every Y."""
     model = label_model.model_
     ys = list(itertools.product((-1, 1), repeat=label_model.v))
-    in_units = {source for unit in model.fit_.units for source in unit.sources}
+    units = getattr(model.fit_, "units", ())  # none without dependent sources
+    in_units = {source for unit in units for source in unit.sources}
     scores = np.empty((len(votes), len(ys)))
     for column, y in enumerate(ys):
         states = [int(value == 1) for value in y]
@@ -185,7 +186,7 @@ def enumerated(label_model, votes):
             given = model.confusion_[i, states[model.graph_.source_task[i]]]
             if i not in in_units:  # no vote says nothing
                 score *= np.select([votes[:, i] == -1, votes[:, i] == 1], [given[0], given[1]], 1.0)
-        for unit in model.fit_.units:
+        for unit in units:
             score *= unit_factor(unit, states[0], votes)
         scores[:, column] = score
     return ys, scores / scores.sum(axis=1, keepdims=True)

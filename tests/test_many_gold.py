@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation import ManyGold
+from flyingsquid.estimation.gold_many import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError, VotesError
 from tests.oracle.many import ManyStar, crowd
 from tests.test_gold import some_known

@@ -25,8 +25,12 @@ GRAPHS = [
     "learn",
 ]
 METHODS = [
-    "auto", "auto", "triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "marginal", "covariance", "quadratic", "agreement",
-    "em", "decomposition", "weighted", "anchored_em",
+    "auto", "auto", "triplet", "marginal", "covariance", "quadratic", "agreement", "em", "decomposition",
+    "weighted", "anchored_em", "one_vs_rest", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"),
+    fs.solvers.Triplet("best", triplets=[(0, 1, 2)]), fs.solvers.Triplet("best", [("s0", "s1", "s2")]),
+    fs.solvers.Triplet(screen=0), fs.solvers.Triplet(cliques="linear"), fs.solvers.Quadratic(screen=3.5),
+    fs.solvers.Marginal(cliques="linear"), fs.solvers.OneVsRest("covariance"),
+    fs.solvers.OneVsRest(fs.solvers.Triplet("median", screen=3.5)),
 ]  # fmt: skip
 BALANCES = [
     None,
@@ -42,17 +46,14 @@ BALANCES = [
 LABEL_MODEL: dict[str, list[Any]] = {
     "graph": GRAPHS,
     "method": METHODS,
-    "multiclass": ["native", "native", "one_vs_rest"],
     "class_balance": BALANCES,
+    "classes": [None, None, None, [0, 1], [0, 1, 2], ["a", "b"]],
     "n_classes": [None, None, 2, 3, 5],
     "signs": ["average", "average", {0: 1}, {"s0": -1}, {0: 1, "s0": 1}],
-    "screen": [1.0, 1.0, 0, 3.5],
-    "triplets": [None, None, [(0, 1, 2)], [("s0", "s1", "s2")]],
-    "cliques": ["instrument", "instrument", "linear"],
     "temper": [None, None, "auto", 0.5],
 }
-SEQUENCE = {name: LABEL_MODEL[name] for name in ("method", "class_balance", "signs", "screen", "temper")}
-ONLINE = {name: LABEL_MODEL[name] for name in ("graph", "method", "multiclass", "class_balance", "signs", "n_classes")} | {
+SEQUENCE = {name: LABEL_MODEL[name] for name in ("method", "class_balance", "signs", "temper")}
+ONLINE = {name: LABEL_MODEL[name] for name in ("graph", "method", "class_balance", "signs", "n_classes")} | {
     "window": [10, 50, 10_000, "auto"],
     "decay": [None, None, 0.9],
     "refresh": [None, 1, 20],
@@ -201,10 +202,7 @@ def good_label_model(draw: Draw) -> None:
     """Options that go together more often, so that the inner parts are reached."""
     codes = draw(good_codes(n_sources=draw(st.sampled_from([3, 4, 6]))))
     method = draw(st.sampled_from(METHODS))
-    chosen: dict[str, Any] = {
-        "method": method,
-        "multiclass": draw(st.sampled_from(["native", "one_vs_rest"])),
-    }
+    chosen: dict[str, Any] = {"method": method}
     graph = draw(st.sampled_from(GRAPHS))
     if not isinstance(graph, fs.DependencyGraph) or graph.n_sources == codes.shape[1]:
         chosen["graph"] = graph

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tests.mutants.sites import PACKAGES, ROOT, Mutant
 
-# The laws of estimate/ and infer/, and of the models made of them.
+# The laws of estimation/ and infer/, and of the models made of them.
 TESTS = (
-    *(f"src/flyingsquid/{package}" for package in (*PACKAGES, "models")),
+    *(f"src/flyingsquid/{package}" for package in (*PACKAGES, "fits", "solvers", "models")),
     *(f"tests/{folder}" for folder in ("golden", "oracle")),
     *(f"tests/test_{name}.py" for name in (
         "agreement", "conditional", "corners", "diagnostics", "drift", "errata", "explain", "flags", "gold",

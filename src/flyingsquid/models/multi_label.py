@@ -285,11 +285,13 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             for c, (label, part) in enumerate(zip(labels, state.meta["models"], strict=True))
         }
         failures: dict[Label, str] = {labels[at]: str(words) for at, words in state.meta["failures"]}
+        known = {f"label_{c}" for c in range(len(labels))}
         fits = (
             len(models) == len(labels) > 0
             and all(fitted.vote_schema_.classes == NO_YES for fitted in models.values())
             and all(type(models[label]) is MajorityVote for label in failures)
             and model.on_failure in ("raise", "majority")
+            and {name.partition(".")[0] for name in state.arrays} <= known
         )
         if not fits:
             raise ModelFileError("the models in the file do not fit its labels")
