@@ -15,6 +15,7 @@ from flyingsquid.estimation.units import UnitTable, system_matrix
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.fits.graph import GraphFit
 from flyingsquid.io import State, write_state
+from flyingsquid.moments import ConfusionTables
 from flyingsquid.votes.packing import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
 from tests.strategies import graph_of
@@ -245,7 +246,7 @@ def with_parameters(model: Model, graph: fs.DependencyGraph, temper: float = 1.0
         balance_note="",
         class_balance=model.balance(),
         accuracies=np.full(graph.n_sources, 0.5),
-        confusion=tables,
+        confusion=ConfusionTables.of(tables),
         graph=graph,
         temper=temper,
         units=tuple(units),

@@ -184,7 +184,7 @@ def test_a_number_is_no_chunk():
 @pytest.mark.parametrize("label", [32_767, 10**12])
 def test_a_stream_does_not_grow_to_more_classes_than_codes(label):
     model = fs.OnlineLabelModel(new_classes="add").partial_fit(VOTES)
-    with pytest.raises(VotesError, match=r"`n_classes`.*32,767"):
+    with pytest.raises(VotesError, match="32,767 classes at most"):
         model.partial_fit([[label, 1, 0, 1]])
     assert list(model.classes_) == [0, 1]
 
