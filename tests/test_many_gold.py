@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flyingsquid.estimation.gold_many import ManyGold
 
 import flyingsquid as fs
+from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError, VotesError
 from tests.oracle.many import ManyStar, crowd
 from tests.test_gold import some_known

@@ -19,6 +19,7 @@ from flyingsquid.exceptions import (
     OptionError,
     SourceWarning,
 )
+from flyingsquid.fits import GraphFit
 from flyingsquid.io import State, write_state
 from flyingsquid.votes.packing import all_patterns
 from tests.oracle.graphs import margin
@@ -66,6 +67,7 @@ def assert_exact(model: ManyModel, fitted: fs.LabelModel, rows: np.ndarray, atol
     np.testing.assert_allclose(np.atleast_2d(fitted.class_balance_), model.balance(), atol=atol)
     for edge, table in zip(graph.task_edges, fitted.task_tables_, strict=True):
         np.testing.assert_allclose(table, margin(model.truths, edge), atol=atol)
+    assert isinstance(fitted.fit_, GraphFit)
     for unit in fitted.fit_.units:
         np.testing.assert_allclose(unit.table, unit_of(model, unit.sources), atol=atol)
     posterior = fitted.predict_proba(votes).reshape(len(rows), graph.n_tasks, model.n_classes)

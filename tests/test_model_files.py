@@ -25,7 +25,7 @@ OPTIONS = [
     {"method": "covariance"},
     {"method": "quadratic", "class_balance": "uniform"},
     {"method": np.str_("triplet"), "signs": {np.str_("b"): 1}},
-    {"method": fs.solvers.Triplet(screen=np.float32(1.5)), "classes": np.array([0, 1])},
+    {"method": fs.solvers.Triplet(screen=np.float32(1.5)), "classes": np.array([0, 1])},  # type: ignore[arg-type]
     {"method": fs.solvers.OneVsRest(fs.solvers.Triplet("median"))},
 ]
 

@@ -40,7 +40,7 @@ class TrustFirst(Solver):
             balance_note="uniform",
             class_balance=np.full((1, k), 1 / k),
             accuracies=np.where(np.arange(m) == 0, self.accuracy, 1 / k),
-            confusion=tables,
+            confusion=tables,  # type: ignore[arg-type]  # arrays are converted
         )
 
 

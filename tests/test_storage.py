@@ -125,7 +125,7 @@ def reordered(votes: fs.Votes) -> fs.Moments:
     return fs.Moments.of(other).aligned_to(fs.Moments.of(votes))
 
 
-def counts(votes: fs.Votes, **options: Any) -> fs.Moments:
+def counts(votes: Any, **options: Any) -> fs.Moments:
     return fs.Moments.of(votes, **options)
 
 
@@ -225,7 +225,7 @@ def test_pairs_that_a_graph_does_not_need_are_refused(storage):
 # ---------------------------------------------------------------------- models
 
 
-def fitted(votes: fs.Votes, **options: Any) -> fs.LabelModel:
+def fitted(votes: Any, **options: Any) -> fs.LabelModel:
     return fs.LabelModel(**options).fit(votes)
 
 
@@ -267,7 +267,7 @@ def test_label_models_answer_the_same(method, storage, sample, tmp_path):
 
 LABEL_MODELS: dict[str, Question] = {
     "gold": lambda v, y: answers(
-        fs.LabelModel(method="agreement").fit(v, gold=np.where(np.arange(len(y)) < 80, y, None)), v, y
+        fs.LabelModel(method="agreement").fit(v, gold=np.where(np.arange(len(y)) < 80, y.astype(object), None)), v, y
     ),
     "sample_weight": lambda v, _: fs.LabelModel().fit(v, sample_weight=np.arange(v.n_items) % 3).accuracies_,
     "class_balance": lambda v, _: fitted(v, method="em", class_balance="estimate").class_balance_,
