@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.estimation.balance import estimate_balance
-from flyingsquid.estimation.conditional import fit_conditional, fit_rank_one
+from flyingsquid.estimation.conditional import fit_conditional, fit_rank_one, orient_conditional
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
 from flyingsquid.exceptions import NotIdentifiableError
 from tests.oracle.star import AnyStar
@@ -207,14 +207,9 @@ def test_the_standard_error_of_the_balance_is_calibrated():
             votes = fs.Votes(star.sample(2_000, rng)[0], (0, 1))
             moments = fs.Moments.of(votes)
             flags = flag_sources(SignedMoments.of(moments))
-            fit = fit_conditional(
-                moments,
-                flags,
-                method="covariance",
-                anchors={},
-                screen=1.0,
-                separation=Separation.independent(star.m),
-            )
+            separation = Separation.independent(star.m)
+            fit = fit_conditional(moments, flags, method="covariance", screen=1.0, separation=separation)
+            fit = orient_conditional(fit, {}, moments.source_names, separation.own)
             estimate = estimate_balance(votes, None, fit)
             inside.append(abs(estimate.expected - (2 * star.p - 1)) < 1.96 * estimate.error)
     assert 0.92 <= np.mean(inside) <= 0.98

@@ -267,7 +267,11 @@ def test_label_models_answer_the_same(method, storage, sample, tmp_path):
 
 LABEL_MODELS: dict[str, Question] = {
     "gold": lambda v, y: answers(
-        fs.LabelModel(method="agreement").fit(v, gold=np.where(np.arange(len(y)) < 80, y.astype(object), None)), v, y
+        fs.LabelModel(method="agreement").fit(
+            v, gold=np.where(np.arange(len(y)) < 80, y.astype(object), None)
+        ),
+        v,
+        y,
     ),
     "sample_weight": lambda v, _: fs.LabelModel().fit(v, sample_weight=np.arange(v.n_items) % 3).accuracies_,
     "class_balance": lambda v, _: fitted(v, method="em", class_balance="estimate").class_balance_,
