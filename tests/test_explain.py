@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 import flyingsquid as fs
 from flyingsquid.analysis import count_item, explain_item
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
-from flyingsquid.infer import binary_posterior, vote_shares
+from flyingsquid.inference import binary_posterior, vote_shares
 from tests.strategies import fittable_votes
 
 NAMES = ("links", "short", "caps")

@@ -15,7 +15,7 @@ from flyingsquid.estimation.units import UnitTable, system_matrix
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.fits.graph import GraphFit
 from flyingsquid.io import State, write_state
-from flyingsquid.votes.packing import all_patterns
+from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
 from tests.strategies import graph_of
 

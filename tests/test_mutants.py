@@ -98,10 +98,10 @@ from tests.mutants.sites import ROOT, mutant_at, sites
 
 prepare()
 
-doctest = "src/flyingsquid/estimate/views.py::flyingsquid.estimation.views.deal"
+doctest = "src/flyingsquid/estimation/views.py::flyingsquid.estimation.views.deal"
 far = "tests/test_many_classes.py::test_views_see_all_classes"
 seconds = {doctest: 0.1, far: 0.1}
-file = ROOT / "src/flyingsquid/estimate/views.py"
+file = ROOT / "src/flyingsquid/estimation/views.py"
 found = [mutant_at(file, n, *place) for n, place in enumerate(sites(ast.parse(file.read_text("utf-8"))))]
 wrong = [m for m in found if m.before.startswith("return [")][-1]
 harmless = next(m for m in found if m.before == "12")  # digits to round to

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.mutants.sites import PACKAGES, ROOT, Mutant
 
-# The laws of estimate/ and infer/, and of the models made of them.
+# The laws of estimation/ and inference/, and of the models made of them.
 TESTS = (
     *(f"src/flyingsquid/{package}" for package in (*PACKAGES, "models")),
     *(f"tests/{folder}" for folder in ("golden", "oracle")),
