@@ -24,7 +24,7 @@ LAYERS = {
     "_table": 2,
     "formats": 2,
     "moments": 2,
-    "infer": 3,
+    "inference": 3,
     "estimation": 4,
     "fits": 5,
     "solvers": 6,
@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "estimation": NUMERIC,
     "fits": NUMERIC,
     "solvers": NUMERIC,
-    "infer": NUMERIC,
+    "inference": NUMERIC,
     "analysis": NUMERIC | {"sklearn"},
     "models": NUMERIC | {"sklearn"},
     "datasets": NUMERIC | {"sklearn"},
@@ -109,6 +109,19 @@ def test_imports_point_downwards():
             elif parts[0] not in sys.stdlib_module_names and parts[0] not in MAY_IMPORT.get(ours, set()):
                 wrong.append(f"{path.relative_to(SRC)} imports {name}")
     assert not wrong
+
+
+def test_only_votes_and_moments_know_how_counts_are_stored():
+    """Other packages ask Moments, OneHot and ConfusionTables, which answer for dense and sparse storage."""
+    storage = re.compile(r"\.blocks\b|csr_array")
+    leaks = [
+        f"{path.relative_to(SRC)}:{number}"
+        for path in MODULES
+        if package_of(path) not in ("votes", "moments")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if storage.search(line)
+    ]
+    assert not leaks
 
 
 def loaded_by(statement: str) -> set[str]:

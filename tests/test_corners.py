@@ -1,4 +1,4 @@
-"""Corners of ``estimation/`` and ``infer/`` that no law reaches by chance: ties, second chunks, rare ways."""
+"""Rare cases of ``estimation/`` and ``inference/`` that no law reaches by chance: ties, second chunks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from flyingsquid.estimation.units import UnitCounts, UnitTable, _table
 from flyingsquid.estimation.weighted import fit_opinion
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.infer.decide import as_label_array
-from flyingsquid.infer.junction import max_product, sum_product
-from flyingsquid.infer.weighted import Opinion, opinion_posterior
+from flyingsquid.inference.junction_tree import max_product, sum_product
+from flyingsquid.inference.posterior import as_label_array
+from flyingsquid.inference.weighted import Opinion, opinion_posterior
 from flyingsquid.moments import Moments, SparseTables, VotesByClass
 from flyingsquid.moments.limits import use_limits
 from flyingsquid.votes import Votes
-from flyingsquid.votes.packing import all_patterns
+from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.tasks import Tasks, small_tree
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from flyingsquid.infer import decide
+from flyingsquid.inference import decide
 
 TIE = 1e-9
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import flyingsquid as fs
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
 from flyingsquid.fits.explanation import Explanation, count_item, explain_independent, next_best_and_best
-from flyingsquid.infer import binary_posterior, vote_shares
+from flyingsquid.inference import binary_posterior, vote_shares
 from tests.strategies import fittable_votes
 
 NAMES = ("links", "short", "caps")

@@ -16,7 +16,7 @@ from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.fits.graph import GraphFit
 from flyingsquid.io import State, write_state
 from flyingsquid.moments import ConfusionTables
-from flyingsquid.votes.packing import all_patterns
+from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
 from tests.strategies import graph_of
 

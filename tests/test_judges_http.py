@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from flyingsquid.labeling import ask_judges
-from flyingsquid.votes.states import REASONS
+from flyingsquid.votes.codes import REASONS
 from tests import judge_server
 from tests.judge_server import CONCURRENCY, ITEMS, JUDGES, N_ITEMS, FakeServer, ask_all, expected, panel, plan
 

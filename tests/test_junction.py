@@ -9,8 +9,8 @@ import pytest
 
 from flyingsquid.estimation.proportional import tables_from_edges, tables_from_joint
 from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.infer import junction
-from flyingsquid.infer.junction import max_product, sum_product
+from flyingsquid.inference import junction_tree
+from flyingsquid.inference.junction_tree import max_product, sum_product
 from tests.oracle.tasks import Tasks, enumerate_posterior, log_joint, small_tree
 
 
@@ -186,8 +186,8 @@ def test_parts_of_the_items_give_the_same_answer(monkeypatch, cells, items):
     evidence = np.random.default_rng(6).normal(0, 3, (50, 6, 2))
     posterior, log_likelihood = sum_product(evidence, tree, tables)
     labels = max_product(evidence, tree, tables)
-    monkeypatch.setattr(junction, "_CHUNK_CELLS", cells)
-    monkeypatch.setattr(junction, "_CHUNK_ITEMS", items)
+    monkeypatch.setattr(junction_tree, "_CHUNK_CELLS", cells)
+    monkeypatch.setattr(junction_tree, "_CHUNK_ITEMS", items)
     again, again_likelihood = sum_product(evidence, tree, tables)
     np.testing.assert_allclose(again, posterior, rtol=1e-14)
     np.testing.assert_allclose(again_likelihood, log_likelihood, rtol=1e-14)

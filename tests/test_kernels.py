@@ -12,20 +12,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import flyingsquid as fs
-from flyingsquid.infer.posterior import binary_posterior
-from flyingsquid.kernels import kernels_for, n_threads, switch
-from flyingsquid.kernels.bits import pair_counts
-from flyingsquid.kernels.labels import binary_labels
-from flyingsquid.kernels.patterns import histogram, look_up
+from flyingsquid.inference.posterior import binary_posterior
+from flyingsquid.kernels import dispatch, kernels_for, n_threads
+from flyingsquid.kernels.dispatch import binary_labels, histogram, look_up, pair_counts
 from flyingsquid.moments import counting
-from flyingsquid.votes.packing import n_patterns, packed_chunks
+from flyingsquid.votes.patterns import n_patterns, packed_chunks
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Compiled loops for inputs of any size."""
     pytest.importorskip("numba")
-    monkeypatch.setattr(switch, "FEWEST_CELLS", 0)
+    monkeypatch.setattr(dispatch, "FEWEST_CELLS", 0)
 
 
 @st.composite
@@ -53,7 +51,7 @@ def one_hot_pairs(codes, n_classes):
 def test_common_bits_are_pairs_of_votes(drawn):
     pytest.importorskip("numba")
     codes, n_classes = drawn
-    kernels = switch._compiled("bits")
+    kernels = dispatch._compiled("bits")
     np.testing.assert_array_equal(pair_counts(kernels, codes, n_classes), one_hot_pairs(codes, n_classes))
 
 
@@ -63,7 +61,7 @@ def test_common_bits_are_pairs_of_votes(drawn):
 def test_patterns_are_numbered_as_numpy_numbers_them(drawn):
     pytest.importorskip("numba")
     codes, n_classes = drawn
-    kernels, size = switch._compiled("patterns"), n_patterns(codes.shape[1], n_classes)
+    kernels, size = dispatch._compiled("patterns"), n_patterns(codes.shape[1], n_classes)
     numbers = np.concatenate([part for _, part in packed_chunks(codes, n_classes)])
     expected = np.bincount(numbers, minlength=size)
     np.testing.assert_array_equal(histogram(kernels, codes, n_classes, size), expected)
@@ -87,7 +85,7 @@ def test_labels_of_one_loop_are_those_of_numpy(codes, offset):
     expected = binary_posterior(codes, prior, weights)[:, 0]
     for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-6)):
         answer = np.empty((len(codes), 2), dtype)
-        binary_labels(switch._compiled("labels"), codes, weights, offset, answer)
+        binary_labels(dispatch._compiled("labels"), codes, weights, offset, answer)
         np.testing.assert_allclose(answer, expected, rtol=tolerance)
 
 
@@ -95,7 +93,7 @@ def test_labels_of_one_loop_are_those_of_numpy(codes, offset):
 def test_silence_and_votes_that_cancel_out_leave_the_prior_to_the_last_bit(fast, monkeypatch):
     if fast:
         pytest.importorskip("numba")
-    monkeypatch.setattr(switch, "FEWEST_CELLS", 0)
+    monkeypatch.setattr(dispatch, "FEWEST_CELLS", 0)
     monkeypatch.setenv("FLYINGSQUID_FAST", "1" if fast else "0")
     odds = np.random.default_rng(0).normal(size=20)
     weights = np.repeat(np.column_stack([-odds, odds, 0.3 * odds]), 2, axis=0)  # every source twice
@@ -137,10 +135,10 @@ def test_all_kernels_give_the_same_counts_and_labels(small, monkeypatch, shape, 
 def test_threads_that_share_counters_count_the_same(small, monkeypatch):
     """The way of very many sources, on few."""
     votes = np.random.default_rng(0).integers(-1, 2, (40_000, 70), dtype=np.int8)
-    kernels = switch._compiled("bits")
+    kernels = dispatch._compiled("bits")
     expected = pair_counts(kernels, votes, 2)
-    monkeypatch.setattr("flyingsquid.kernels.bits._FEW_PLANES", 0)
-    monkeypatch.setattr("flyingsquid.kernels.bits._PLANE_BYTES", 1)
+    monkeypatch.setattr("flyingsquid.kernels.dispatch._FEW_PLANES", 0)
+    monkeypatch.setattr("flyingsquid.kernels.dispatch._PLANE_BYTES", 1)
     for threads in ("1", "4"):
         monkeypatch.setenv("FLYINGSQUID_THREADS", threads)
         np.testing.assert_array_equal(pair_counts(kernels, votes, 2), expected)
@@ -183,7 +181,7 @@ print("numba" in sys.modules)
 
 
 @pytest.mark.parametrize("fault", ["absent", "broken", "wrong"])
-def test_what_cannot_be_compiled_is_done_by_numpy(monkeypatch, fault):
+def test_what_cannot_be_compiled_is_done_by_numpy(monkeypatch, caplog, fault):
     def broken(name):
         if fault == "absent":
             raise ModuleNotFoundError(name)
@@ -191,17 +189,19 @@ def test_what_cannot_be_compiled_is_done_by_numpy(monkeypatch, fault):
             raise RuntimeError("no compiler here")
         return type("Module", (), {"CHECKS": dict.fromkeys(("bits", "patterns", "labels"), lambda: False)})
 
-    monkeypatch.setattr(switch, "import_module", broken)
-    monkeypatch.setattr(switch, "FEWEST_CELLS", 0)
-    switch._compiled.cache_clear()
+    monkeypatch.setattr(dispatch, "import_module", broken)
+    monkeypatch.setattr(dispatch, "FEWEST_CELLS", 0)
+    dispatch._compiled.cache_clear()
     try:
         votes = np.random.default_rng(0).integers(-1, 2, (200, 20), dtype=np.int8)
-        assert kernels_for(votes, 2, "bits") is None
+        with caplog.at_level("DEBUG", "flyingsquid.kernels"):
+            assert kernels_for(votes, 2, "bits") is None
+        assert "NumPy is used" in caplog.text
         np.testing.assert_array_equal(
             fs.Moments.of(votes).pair_counts, counting._by_gram(votes, 2, None).astype(np.int64)
         )
     finally:
-        switch._compiled.cache_clear()
+        dispatch._compiled.cache_clear()
 
 
 @pytest.mark.extra
@@ -234,7 +234,7 @@ def test_threads_are_those_of_blas_or_as_asked(monkeypatch):
 
 
 def test_codes_wider_than_a_byte_are_left_to_numpy(monkeypatch):
-    monkeypatch.setattr(switch, "FEWEST_CELLS", 0)
+    monkeypatch.setattr(dispatch, "FEWEST_CELLS", 0)
     assert kernels_for(np.zeros((5, 5), np.int16), 200, "bits") is None
 
 

@@ -21,7 +21,7 @@ from flyingsquid.exceptions import (
 )
 from flyingsquid.fits import GraphFit
 from flyingsquid.io import State, write_state
-from flyingsquid.votes.packing import all_patterns
+from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.graphs import margin
 from tests.oracle.many_graphs import ManyModel, random_many
 from tests.strategies import graph_of, votes_of

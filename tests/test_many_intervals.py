@@ -10,7 +10,7 @@ import pytest
 import flyingsquid as fs
 from flyingsquid.estimation.em import Passes
 from flyingsquid.estimation.errors import _Effect, agreement_errors, group_errors
-from flyingsquid.votes.one_hot import OneHot
+from flyingsquid.votes.codes import OneHot
 from tests.oracle.many import ManyStar, crowd
 
 

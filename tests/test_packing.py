@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flyingsquid.votes import packing
+from flyingsquid.votes import patterns
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_rows_are_numbered_by_definition(data):
     n_classes = data.draw(st.integers(2, 150))
-    most = max(m for m in range(1, 25) if packing.n_patterns(m, n_classes) < 1 << 53)
+    most = max(m for m in range(1, 25) if patterns.n_patterns(m, n_classes) < 1 << 53)
     n, m = data.draw(st.integers(1, 50)), data.draw(st.integers(1, most))
     wide = np.int16 if n_classes > 127 else np.int8
     dtype = data.draw(st.sampled_from([wide, np.int32, np.int64]))
@@ -23,16 +23,16 @@ def test_rows_are_numbered_by_definition(data):
     codes[0], codes[-1] = n_classes - 1, -1  # the largest number and the smallest
     if data.draw(st.booleans()):
         codes = np.asfortranarray(codes)
-    found = np.concatenate([numbers for _, numbers in packing.packed_chunks(codes, n_classes)])
+    found = np.concatenate([numbers for _, numbers in patterns.packed_chunks(codes, n_classes)])
     for row, number in zip(codes.tolist(), found.tolist(), strict=True):
         assert number == sum((max(code, -1) + 1) * (n_classes + 1) ** j for j, code in enumerate(row))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_chunks_of_rows_follow_each_other(monkeypatch, order):
-    monkeypatch.setattr(packing, "_COLUMN_ROWS", 7)
+    monkeypatch.setattr(patterns, "_COLUMN_ROWS", 7)
     codes = np.asarray(np.random.default_rng(0).integers(-1, 2, (40, 5)), np.int8, order=order)
-    parts = list(packing.packed_chunks(codes, 2))
+    parts = list(patterns.packed_chunks(codes, 2))
     assert [(rows.start, rows.stop) for rows, _ in parts] == [(7 * k, min(40, 7 * k + 7)) for k in range(6)]
     whole = (codes.astype(int) + 1) @ 3 ** np.arange(5)
     np.testing.assert_array_equal(np.concatenate([numbers for _, numbers in parts]), whole)

@@ -7,7 +7,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import NotFittedError, OptionError
-from flyingsquid.infer import sum_product, with_own_evidence
+from flyingsquid.inference import sum_product, with_own_evidence
 
 ALIKE = fs.DependencyGraph(5, source_edges=[(0, 1)])
 CLIP = fs.DependencyGraph.chain(3, 4, source_edges=[(0, 1)])

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.infer import binary_posterior, vote_shares
+from flyingsquid.inference import binary_posterior, vote_shares
 from flyingsquid.votes import tallies
 from tests.oracle.star import Star
 

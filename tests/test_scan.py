@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flyingsquid.infer.blocks import Blocks
-from flyingsquid.infer.scan import forward_backward, viterbi
+from flyingsquid.inference.sequences import Blocks, forward_backward, viterbi
 
 
 def random_chain(rng: np.random.Generator, k: int) -> tuple[np.ndarray, np.ndarray]:

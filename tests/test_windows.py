@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flyingsquid as fs
-from flyingsquid.moments.adaptive import DyadicCounts
-from flyingsquid.moments.change import agreeing_parts, dispersion_of
+from flyingsquid.moments.adaptive import DyadicCounts, agreeing_parts, dispersion_of
 from flyingsquid.moments.plan import CountPlan
-from flyingsquid.moments.vectors import Layout
+from flyingsquid.moments.window_layout import Layout
 from flyingsquid.moments.windows import DecayedCounts, RollingCounts
 
 GRAPHS = {
@@ -210,5 +209,5 @@ def test_class_balances_are_averaged_over_the_window():
 
 
 def test_more_pairs_than_a_window_can_hold_are_refused():
-    with pytest.raises(fs.exceptions.OptionError, match="too many for a window"):
+    with pytest.raises(fs.exceptions.OptionError, match="counts of pairs"):
         Layout(CountPlan.all_pairs(2_000), (0, 1, 2))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from flyingsquid.exceptions import FlyingSquidError
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 Scalar: TypeAlias = str | int | float | bool | None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.mutants.sites import PACKAGES, ROOT, Mutant
 
-# The laws of estimation/ and infer/, and of the models made of them.
+# The laws of estimation/ and inference/, and of the models made of them.
 TESTS = (
     *(f"src/flyingsquid/{package}" for package in (*PACKAGES, "fits", "solvers", "models")),
     *(f"tests/{folder}" for folder in ("golden", "oracle")),

@@ -15,7 +15,7 @@ from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.fits.diagnostics import names_in_groups
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.gold import read_task_gold
+from flyingsquid.votes.arguments import read_task_gold
 
 Array = NDArray[np.float64]
 # Items that count less than this for a class say nothing about it; sources that vary less do not vary.

@@ -12,9 +12,9 @@ from flyingsquid._table import Scalar, Table, as_scalar
 from flyingsquid._values import is_whole, told
 from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
 from flyingsquid.exceptions import OptionError
-from flyingsquid.infer import vote_shares
+from flyingsquid.inference import vote_shares
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]

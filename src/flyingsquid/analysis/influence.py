@@ -23,7 +23,7 @@ from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import Votes
-from flyingsquid.votes.gold import read_task_gold
+from flyingsquid.votes.arguments import read_task_gold
 
 Array = NDArray[np.float64]
 # Methods whose fit is a function of the counts of pairs, given the class balance.

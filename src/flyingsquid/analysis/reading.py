@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import is_whole, told
 from flyingsquid.exceptions import OptionError
-from flyingsquid.infer import decide, vote_shares
+from flyingsquid.inference import decide, vote_shares
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.gold import read_task_gold
+from flyingsquid.votes.arguments import read_task_gold
 
 Array = NDArray[np.float64]
 Codes = NDArray[Any]

@@ -26,7 +26,7 @@ from flyingsquid.fits.summary import (
 from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import Votes
-from flyingsquid.votes.gold import read_task_gold
+from flyingsquid.votes.arguments import read_task_gold
 
 Tasks = tuple[tuple[int, ...], ...]
 # What the votes, or known labels, say better than the model does.

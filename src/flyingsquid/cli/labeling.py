@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis.comparison import RunningComparison
-from flyingsquid.infer import TieBreak, decide, vote_shares
+from flyingsquid.inference import TieBreak, decide, vote_shares
 from flyingsquid.votes import Votes
-from flyingsquid.votes.distinct import distinct_codes, is_repetitive
+from flyingsquid.votes.patterns import distinct_codes, is_repetitive
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]

@@ -19,7 +19,7 @@ from flyingsquid.cli.stream_loop import Signals, Stream, open_output, skip_input
 from flyingsquid.exceptions import FlyingSquidError, OptionError
 from flyingsquid.models import OnlineLabelModel
 from flyingsquid.models.validation import read_classes
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 _EVERY = 10_000
 _CHOICE = click.Choice(["error", "add"])

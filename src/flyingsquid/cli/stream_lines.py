@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import listed, told
 from flyingsquid.exceptions import VotesError
-from flyingsquid.infer.decide import decide
+from flyingsquid.inference.posterior import decide
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.states import Label, smallest_dtype
+from flyingsquid.votes.codes import Label, smallest_dtype
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _dumps = json.JSONEncoder().encode

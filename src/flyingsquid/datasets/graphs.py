@@ -17,7 +17,7 @@ from flyingsquid.estimation.task_pairs import joint_table
 from flyingsquid.exceptions import OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.states import smallest_dtype
+from flyingsquid.votes.codes import smallest_dtype
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from flyingsquid._values import is_number, told
 from flyingsquid.datasets.simulator import Simulation, simulate
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.lengths import read_lengths, starts_of
+from flyingsquid.votes.arguments import read_lengths, starts_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.chunks import OnError, label_chunk, read_classes, read_on_error
 from flyingsquid.labeling.functions import LabelingFunction, read_functions
 from flyingsquid.votes import ABSTAIN
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 
 @dataclass(frozen=True, slots=True)

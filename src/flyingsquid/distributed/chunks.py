@@ -15,11 +15,10 @@ from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered
 from flyingsquid.votes import ABSTAIN, Votes, as_votes
-from flyingsquid.votes.chunks import is_empty
-from flyingsquid.votes.convention import Convention
-from flyingsquid.votes.encode import encode, plain_number, undo_text_coercion
+from flyingsquid.votes.codes import Label, require_same
+from flyingsquid.votes.encode import Convention, encode, plain_number, undo_text_coercion
 from flyingsquid.votes.frames import is_frame
-from flyingsquid.votes.states import Label, require_same
+from flyingsquid.votes.reading import is_empty
 
 PICK = "Columns that are no votes are left out by flyingsquid.distributed.votes(frame, columns=[...])"
 # A column with more different values holds no votes: codes of classes are small integers.

@@ -10,7 +10,7 @@ from typing import Any
 from flyingsquid.distributed.chunks import attempt, merge
 from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.chunks import located
+from flyingsquid.votes.reading import located
 
 # So many results are added by one task: the sum of 10,000 chunks is four tasks away from each of them.
 _FAN_IN = 10

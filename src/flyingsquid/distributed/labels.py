@@ -12,7 +12,7 @@ from flyingsquid._values import told
 from flyingsquid.distributed.chunks import Reader
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 # What a fit keeps and labelling does not read: counts grow with the square of the sources.
 

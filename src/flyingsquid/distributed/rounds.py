@@ -17,9 +17,8 @@ from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered, Moments
-from flyingsquid.votes.convention import Convention
-from flyingsquid.votes.encode import encode
-from flyingsquid.votes.states import Label, require_same
+from flyingsquid.votes.codes import Label, require_same
+from flyingsquid.votes.encode import Convention, encode
 
 
 class Parts(Protocol):

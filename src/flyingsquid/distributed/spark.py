@@ -13,7 +13,7 @@ from flyingsquid._values import told
 from flyingsquid.distributed.chunks import PICK, attempt, merge
 from flyingsquid.distributed.labels import Labelling, Work
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.chunks import located
+from flyingsquid.votes.reading import located
 
 # Spark sends 10,000 rows at a time, and counting has a price that does not depend on the rows.
 _ROWS_AT_ONCE = 1 << 17

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from flyingsquid._values import told
 from flyingsquid.estimation.conditional import ConditionalFit, curvature
 from flyingsquid.exceptions import OptionError
-from flyingsquid.infer.posterior import binary_evidence
+from flyingsquid.inference.posterior import binary_evidence
 from flyingsquid.votes import Votes
-from flyingsquid.votes.distinct import compressed
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
+from flyingsquid.votes.patterns import compressed
 
 Array = NDArray[np.float64]
 # A balance typed with a few digits may miss 1 by this much; it is then rescaled.

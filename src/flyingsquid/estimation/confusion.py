@@ -20,7 +20,7 @@ from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import ConfusionTables, Moments, VoteLogs
 from flyingsquid.moments.limits import current_limits
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]

@@ -11,8 +11,8 @@ from flyingsquid.estimation.binary import BinaryTasks
 from flyingsquid.estimation.errors import draw_votes
 from flyingsquid.estimation.units import UnitTable, state_numbers
 from flyingsquid.graph import DependencyGraph, JunctionTree
-from flyingsquid.votes.packing import all_patterns
-from flyingsquid.votes.states import smallest_dtype
+from flyingsquid.votes.codes import smallest_dtype
+from flyingsquid.votes.patterns import all_patterns
 
 Array = NDArray[np.float64]
 Codes = NDArray[Any]

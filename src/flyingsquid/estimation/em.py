@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.agreement import prior_table, smoothed_tables
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.votes import Votes
-from flyingsquid.votes.one_hot import OneHot
+from flyingsquid.votes.codes import OneHot
 
 Array = NDArray[np.float64]
 PASSES = 10

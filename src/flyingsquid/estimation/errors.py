@@ -19,7 +19,7 @@ from flyingsquid.estimation.sources import SignedMoments
 from flyingsquid.estimation.symmetric import accuracies_from_balance, stands_alone, triplet_pairs
 from flyingsquid.estimation.triplets import Pairs, roots, strongest_partners
 from flyingsquid.moments import Moments
-from flyingsquid.votes.one_hot import OneHot
+from flyingsquid.votes.codes import OneHot
 
 Array = NDArray[np.float64]
 _DRAWN_ROWS = 20_000

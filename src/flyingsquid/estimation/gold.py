@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import VotesByClass
 from flyingsquid.votes import Votes
-from flyingsquid.votes.one_hot import OneHot
+from flyingsquid.votes.codes import OneHot
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from flyingsquid.estimation.task_pairs import SAYS_NOTHING, fit_margins
 from flyingsquid.estimation.units import UnitTable, in_agreement
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
-from flyingsquid.votes.packing import all_patterns, packed_chunks
-from flyingsquid.votes.states import Codes, dense_codes
+from flyingsquid.votes.codes import Codes, dense_codes
+from flyingsquid.votes.patterns import all_patterns, packed_chunks
 
 Array = NDArray[np.float64]
 # Variance given the truth below this share of the whole is not believed.

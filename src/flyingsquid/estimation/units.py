@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.binary import BinaryFit
 from flyingsquid.estimation.triplets import Pairs, product_by_triplets
 from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.votes.packing import all_patterns
+from flyingsquid.votes.patterns import all_patterns
 
 Array = NDArray[np.float64]
 Pair: TypeAlias = tuple[int, int]

@@ -14,7 +14,7 @@ from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.one_hot import OneHot, VoteFeatures
+from flyingsquid.votes.codes import OneHot, VoteFeatures
 
 Array = NDArray[np.float64]
 # The weakest of the K directions must stand out of the noise by this factor.

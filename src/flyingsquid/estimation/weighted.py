@@ -12,7 +12,7 @@ from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_
 from flyingsquid.estimation.confusion import with_coverage
 from flyingsquid.estimation.sources import near_copies
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
-from flyingsquid.infer.weighted import (
+from flyingsquid.inference.weighted import (
     Opinion,
     hot_posterior,
     row_sums,
@@ -22,9 +22,8 @@ from flyingsquid.infer.weighted import (
 )
 from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.distinct import compressed
-from flyingsquid.votes.one_hot import OneHot
-from flyingsquid.votes.states import n_votes_in
+from flyingsquid.votes.codes import OneHot, n_votes_in
+from flyingsquid.votes.patterns import compressed
 
 Array = NDArray[np.float64]
 # A source is taken for the average of its class until it has shown more than this many votes.

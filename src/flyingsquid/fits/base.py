@@ -22,10 +22,10 @@ from flyingsquid.fits.files import (
 )
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.infer import Emissions, Opinion
+from flyingsquid.inference import Emissions, Opinion
 from flyingsquid.io import State
 from flyingsquid.moments import ConfusionTables, Moments
-from flyingsquid.votes.states import Codes, Label
+from flyingsquid.votes.codes import Codes, Label
 
 Array = NDArray[np.float64]
 Gold = tuple[GoldCounts | None, ...] | ManyGold

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid.infer import Emissions, decide, vote_shares
+from flyingsquid.inference import Emissions, decide, vote_shares
 from flyingsquid.votes import REASONS
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 Array = NDArray[np.float64]
 # A sentence names this many sources on each side; the table has them all.

@@ -26,12 +26,12 @@ from flyingsquid.fits.diagnostics import (
 from flyingsquid.fits.explanation import Explanation, explain_on_graph
 from flyingsquid.fits.files import flatten_tables, read_array, read_task_tables, read_units
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import Emissions, max_product, sum_product, vote_shares, with_own_evidence
+from flyingsquid.inference import Emissions, max_product, sum_product, vote_shares, with_own_evidence
 from flyingsquid.io import State
 from flyingsquid.moments import Moments
 from flyingsquid.moments.confusion import LEAST_PROBABILITY
-from flyingsquid.votes.distinct import by_pattern
-from flyingsquid.votes.states import Codes
+from flyingsquid.votes.codes import Codes
+from flyingsquid.votes.patterns import by_pattern
 
 _DRAWN_CELLS, _MOST_ITEMS = 1 << 20, 20_000
 # Pairs of tasks that were moved by more than this contradicted each other.

@@ -24,7 +24,7 @@ from flyingsquid.fits.base import (
 from flyingsquid.fits.diagnostics import Diagnostics, accuracy_gain, recommend, without_triplets
 from flyingsquid.fits.explanation import Explanation, explain_independent
 from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.infer import (
+from flyingsquid.inference import (
     Emissions,
     binary_evidence,
     binary_posterior,
@@ -33,7 +33,7 @@ from flyingsquid.infer import (
 )
 from flyingsquid.io import State
 from flyingsquid.moments import ConfusionTables, Moments, VoteLogs
-from flyingsquid.votes.states import Codes
+from flyingsquid.votes.codes import Codes
 
 SINGLE_TASK = JunctionTree(cliques=((0,),), parents=(-1,), separators=((),))
 # Cells of votes drawn to estimate the gain over majority vote, and the most items.

@@ -21,7 +21,7 @@ from flyingsquid.fits.diagnostics import (
     recommend,
 )
 from flyingsquid.fits.summary import summarize_sources
-from flyingsquid.infer import forward_backward, vote_shares, with_own_evidence
+from flyingsquid.inference import forward_backward, vote_shares, with_own_evidence
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]

@@ -25,12 +25,11 @@ from flyingsquid.fits.diagnostics import Diagnostics, names_in, names_in_groups,
 from flyingsquid.fits.explanation import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.independent import SINGLE_TASK, gain_on_drawn_items
-from flyingsquid.infer import Emissions, Opinion, opinion_posterior
-from flyingsquid.infer.weighted import EVEN_VOTE, hot_posterior
+from flyingsquid.inference import Emissions, Opinion, opinion_posterior
+from flyingsquid.inference.weighted import EVEN_VOTE, hot_posterior
 from flyingsquid.io import State
 from flyingsquid.moments import ConfusionTables, Moments
-from flyingsquid.votes.one_hot import OneHot
-from flyingsquid.votes.states import Codes
+from flyingsquid.votes.codes import Codes, OneHot
 
 # Steps along which votes grow in an explanation, how far a vote is moved to see what it adds, and limits for
 # items of many votes.

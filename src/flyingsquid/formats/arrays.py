@@ -25,7 +25,7 @@ from flyingsquid.formats.inputs import one_line
 from flyingsquid.formats.matrices import MatrixVotes
 from flyingsquid.io import decode_labels
 from flyingsquid.votes import REASONS
-from flyingsquid.votes.states import MOST_CLASSES, Label, sparse_codes
+from flyingsquid.votes.codes import MOST_CLASSES, Label, sparse_codes
 
 MARK = "flyingsquid"
 """An array of this name marks files of ``write_votes``: codes may be reasons, and classes have labels."""

@@ -16,7 +16,7 @@ from flyingsquid.formats.matrices import encoded, is_plain
 from flyingsquid.formats.outputs import arrow_sink
 from flyingsquid.kernels import n_threads
 from flyingsquid.votes import REASONS
-from flyingsquid.votes.states import ABSTAIN, Label
+from flyingsquid.votes.codes import ABSTAIN, Label
 
 META = b"flyingsquid"
 """The key of our metadata in the schema of a columnar file."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import is_null, listed, told
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.formats.columns import CHOOSE_SOURCES
-from flyingsquid.votes.states import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
+from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "abstain", "abstained"})
 """Strings that mean "no vote", in upper or lower case, unless they are declared to be classes."""

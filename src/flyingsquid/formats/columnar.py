@@ -27,7 +27,7 @@ from flyingsquid.formats.ids import DistinctIds, missing_id_error
 from flyingsquid.formats.inputs import located, need_pyarrow, one_line, parquet_parts
 from flyingsquid.formats.long_form import LongVotes
 from flyingsquid.io import decode_labels
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 _FIRST_ROWS = 1000
 _MOST_VALUES = 1 << 16

@@ -14,7 +14,7 @@ from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.formats.inputs import StrPath, located, need_pyarrow
 from flyingsquid.formats.outputs import csv_writer, label_text, list_of_ids, output, output_format, text_file
 from flyingsquid.io import encode_labels
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 LABEL_FORMATS = ("csv", "tsv", "jsonl", "npz", "parquet", "arrow")
 """The formats that labels are written in."""

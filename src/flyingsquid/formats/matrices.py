@@ -12,7 +12,7 @@ from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
 from flyingsquid.formats.ids import DistinctIds
-from flyingsquid.votes.states import ABSTAIN, REASONS, Label
+from flyingsquid.votes.codes import ABSTAIN, REASONS, Label
 
 Rows: TypeAlias = Callable[[int], Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]]
 """Given how many rows to read at a time: votes (n, m), and n identifiers and n gold labels or None."""

@@ -28,7 +28,7 @@ from flyingsquid.formats.ids import DistinctIds, require_ids
 from flyingsquid.formats.inputs import temporary_file
 from flyingsquid.formats.long_form import LongVotes
 from flyingsquid.formats.text_tables import Block, DelimitedTable, JsonTable
-from flyingsquid.votes.states import ABSTAIN
+from flyingsquid.votes.codes import ABSTAIN
 
 # Bytes that a spool keeps in memory before it moves to disk.
 _IN_MEMORY = 1 << 26

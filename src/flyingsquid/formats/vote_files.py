@@ -20,7 +20,7 @@ from flyingsquid.formats.spool import read_table
 from flyingsquid.formats.text_tables import DelimitedTable, JsonTable, read_json
 from flyingsquid.formats.wrench import is_wrench, read_directory, read_wrench
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.states import Codes, Label, is_sparse, shown_names, stack_codes
+from flyingsquid.votes.codes import Codes, Label, is_sparse, shown_names, stack_codes
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19

@@ -16,7 +16,7 @@ from flyingsquid.formats.columns import ColumnSpec, Roles
 from flyingsquid.formats.inputs import located, open_input
 from flyingsquid.formats.matrices import MatrixVotes
 from flyingsquid.formats.text_tables import read_json
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 WEAK, GOLD = "weak_labels", "label"
 _UNKNOWN = -1

@@ -24,7 +24,7 @@ from flyingsquid.formats.vote_files import VoteChunk, VoteFile
 from flyingsquid.formats.wrench import GOLD, WEAK
 from flyingsquid.io import encode_labels
 from flyingsquid.votes import REASONS, Votes
-from flyingsquid.votes.states import Label, is_sparse, stack_codes, stated_cells
+from flyingsquid.votes.codes import Label, is_sparse, stack_codes, stated_cells
 
 
 def write_votes(

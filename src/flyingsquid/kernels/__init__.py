@@ -1,5 +1,5 @@
-"""Compiled loops over codes, extra ``[fast]``, and when they are used. Everything works without them."""
+"""Compiled loops over codes, installed by the extra ``[fast]``. Everything works without them."""
 
-from flyingsquid.kernels.switch import Kernels, kernels_for, n_threads
+from flyingsquid.kernels.dispatch import Kernels, kernels_for, n_threads
 
 __all__ = ["Kernels", "kernels_for", "n_threads"]

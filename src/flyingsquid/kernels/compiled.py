@@ -1,4 +1,4 @@
-"""The compiled loops. Importing this module imports numba; only ``switch.py`` does."""
+"""Compiled loops. Importing this module imports numba; only ``dispatch.py`` does."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _STEP = 1_024
 
 
 def _compile(**options: Any) -> Callable[[Any], Any]:
-    """A decorator that keeps compiled code on disk, where there is a place that can be written to."""
+    """Return a decorator that compiles, and keeps compiled code on disk if possible."""
 
     def decorate(function: Any) -> Any:
         try:
             return njit(nogil=True, cache=True, **options)(function)
-        except RuntimeError:  # no such place
+        except RuntimeError:  # no directory can be written to
             return njit(nogil=True, **options)(function)
 
     return decorate
@@ -29,7 +29,7 @@ def _compile(**options: Any) -> Callable[[Any], Any]:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _ones(_context: Any, _word: Any) -> Any:
-    """How many bits of a 64-bit word are 1."""
+    """Count the bits of a 64-bit word that are 1."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -39,7 +39,7 @@ def _ones(_context: Any, _word: Any) -> Any:
 
 @_compile()
 def _number_rows(codes, powers, numbers):  # type: ignore[no-untyped-def]
-    """The pattern of each row of ``codes`` (n, m) as a number: a sum of products, which vectorises."""
+    """Return the pattern of each row of ``codes`` (n, m) as a number: a sum of products, which vectorizes."""
     n, m = codes.shape
     for r in range(n):
         total = np.int32(0)
@@ -50,7 +50,7 @@ def _number_rows(codes, powers, numbers):  # type: ignore[no-untyped-def]
 
 @_compile()
 def _number_columns(columns, start, stop, powers, numbers):  # type: ignore[no-untyped-def]
-    """The same for the items from ``start`` to ``stop`` of ``columns`` (m, n), source by source."""
+    """Return the same for the items from ``start`` to ``stop`` of ``columns`` (m, n), source by source."""
     numbers[: stop - start] = 0
     for j in range(len(columns)):
         power, column = powers[j], columns[j, start:stop]
@@ -83,7 +83,7 @@ def histogram(cells, by_column, low, high, powers, counts):  # type: ignore[no-u
 
 @_compile()
 def look_up(cells, by_column, low, high, powers, table, answer):  # type: ignore[no-untyped-def]
-    """``answer[r] = table[pattern of item r]``, for a table (patterns, w), an answer (n, w), as above."""
+    """Write ``table[pattern of item r]`` to ``answer[r]``, for a table (patterns, w) and an answer (n, w)."""
     numbers = np.empty(_STEP, np.int32)
     width = table.shape[1]
     for start in range(low, high, _STEP):
@@ -102,7 +102,7 @@ def look_up(cells, by_column, low, high, powers, table, answer):  # type: ignore
 
 @_compile()
 def _octet(rows, vote, held):  # type: ignore[no-untyped-def]
-    """Which of eight items each source gives a vote to, as the bits of ``held`` (m,)."""
+    """Set the bits of ``held`` (m,): which of eight items each source gives a vote to."""
     a, b, c, d = rows[0], rows[1], rows[2], rows[3]
     e, f, g, h = rows[4], rows[5], rows[6], rows[7]
     one = np.uint8(1)
@@ -123,7 +123,7 @@ def _octet(rows, vote, held):  # type: ignore[no-untyped-def]
 
 @_compile()
 def pack(codes, n_classes, octets):  # type: ignore[no-untyped-def]
-    """Bits of votes: bit r % 8 of ``octets[v m + j, r // 8]`` says whether source j votes v on item r."""
+    """Pack votes into bits: bit r % 8 of ``octets[v m + j, r // 8]`` is 1 if source j votes v on item r."""
     n, m = codes.shape
     held = np.empty(m, np.uint8)
     last = np.full((8, m), np.int8(-1))

@@ -18,8 +18,8 @@ import numpy as np
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
+from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.scores import Bins, Threshold, read_scores
-from flyingsquid.votes.states import ABSTAIN, Label
 
 Pick: TypeAlias = Literal["only", "first", "last"]
 

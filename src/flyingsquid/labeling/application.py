@@ -18,8 +18,8 @@ from flyingsquid.labeling.intake import chunks_of, is_sized, read_chunk, read_da
 from flyingsquid.labeling.progress import progress_bar
 from flyingsquid.labeling.workers import label_in_processes
 from flyingsquid.votes import Votes
-from flyingsquid.votes.coerce import refuse_options
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
+from flyingsquid.votes.reading import refuse_options
 
 StrPath = str | os.PathLike[str]
 _MOST_PROCESSES = 4_096

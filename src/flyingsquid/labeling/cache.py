@@ -18,7 +18,7 @@ from flyingsquid.labeling.fingerprint import CannotMarkError, mark_of_data, mark
 from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.intake import is_sized
 from flyingsquid.labeling.returned import Column
-from flyingsquid.votes.states import ABSTAIN
+from flyingsquid.votes.codes import ABSTAIN
 
 KIND = "labeling.Column"
 

@@ -18,9 +18,8 @@ from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.returned import FAILURE, Column, column_of_calls, column_of_column, merge_columns
 from flyingsquid.labeling.rows import rows_of
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.convention import Convention
-from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, encode
-from flyingsquid.votes.states import Label, smallest_dtype
+from flyingsquid.votes.codes import Label, smallest_dtype
+from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, Convention, encode
 
 OnError: TypeAlias = Literal["raise", "abstain"]
 

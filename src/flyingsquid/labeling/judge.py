@@ -12,8 +12,8 @@ import numpy as np
 from flyingsquid._values import is_null, listed, told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.answers import ABSTAINED, REFUSED, UNPARSEABLE, Missing, class_name, refusal
-from flyingsquid.votes.convention import Convention
-from flyingsquid.votes.states import ABSTAIN, Label
+from flyingsquid.votes.codes import ABSTAIN, Label
+from flyingsquid.votes.encode import Convention
 
 # Asking once more does not mend a program.
 _PROGRAM_ERRORS = (TypeError, AttributeError, NameError, ImportError, NotImplementedError, SyntaxError)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.labeling.answers import Missing, Pick, number
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import REASONS
+from flyingsquid.votes.codes import REASONS
 
 if TYPE_CHECKING:
     from flyingsquid._table import Scalar, Table

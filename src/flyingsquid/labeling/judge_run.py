@@ -21,7 +21,7 @@ from flyingsquid.labeling.judge_items import canonical, digest, fingerprints, re
 from flyingsquid.labeling.judge_result import JudgeRun, count_outcomes
 from flyingsquid.labeling.progress import progress_bar
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label, code_of_reason, read_names, smallest_dtype
+from flyingsquid.votes.codes import Label, code_of_reason, read_names, smallest_dtype
 
 Reason = Literal["abstained", "refused", "unparseable", "failed"]
 

@@ -25,7 +25,7 @@ from flyingsquid.labeling.rules import (
     ThresholdRule,
     tokens_of,
 )
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 _LONGEST_NAME = 40
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import is_null, is_whole, told
 from flyingsquid.exceptions import LabelingError, VotesError
+from flyingsquid.votes.codes import ABSTAIN, code_of_reason
 from flyingsquid.votes.encode import as_column
-from flyingsquid.votes.states import ABSTAIN, code_of_reason
 
 FAILED = code_of_reason("failed")
 ADVICE = "return an integer, a text or a boolean, and None or fs.ABSTAIN for no vote"

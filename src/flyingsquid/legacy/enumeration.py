@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.fits import PosteriorParameters
-from flyingsquid.infer.junction import plan
-from flyingsquid.votes.states import Codes
+from flyingsquid.inference.junction_tree import plan
+from flyingsquid.votes.codes import Codes
 
 Array = NDArray[np.float64]
 # Items are taken in parts whose tables stay within 32 MB.

@@ -17,14 +17,12 @@ from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import told
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
-from flyingsquid.infer import TieBreak, decide
-from flyingsquid.infer.decide import as_label_array
+from flyingsquid.inference import TieBreak, decide
+from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
-from flyingsquid.votes.chunks import is_empty, located
-from flyingsquid.votes.coerce import refuse_options
-from flyingsquid.votes.gold import read_task_gold
-from flyingsquid.votes.states import Label
-from flyingsquid.votes.weights import read_weights
+from flyingsquid.votes.arguments import read_task_gold, read_weights
+from flyingsquid.votes.codes import Label
+from flyingsquid.votes.reading import is_empty, located, refuse_options
 
 DOUBLE = np.dtype(np.float64)
 # Votes of which labels come back as an array: not in chunks, and not on a cluster.

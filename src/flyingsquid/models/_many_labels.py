@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from flyingsquid._values import listed, told
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import Votes, as_votes, frames
-from flyingsquid.votes.chunks import located
-from flyingsquid.votes.gold import read_gold, read_task_gold
-from flyingsquid.votes.states import Label, require_same
+from flyingsquid.votes.arguments import read_gold, read_task_gold
+from flyingsquid.votes.codes import Label, require_same
+from flyingsquid.votes.reading import located
 
 NO_YES = (0, 1)
 """The classes of every label: it does not apply, it applies."""

@@ -14,15 +14,15 @@ from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import GraphError, IncompatibleError, OptionError, VotesError
 from flyingsquid.fits.base import Fit, ItemScores
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import smoothed_shares
+from flyingsquid.inference import smoothed_shares
 from flyingsquid.models.validation import given_graph
 from flyingsquid.moments.adaptive import DyadicCounts
-from flyingsquid.moments.vectors import Layout
+from flyingsquid.moments.window_layout import Layout
 from flyingsquid.moments.windows import DecayedCounts, RollingCounts, Window
 from flyingsquid.solvers import Solver
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.coerce import labels_in, one_row
-from flyingsquid.votes.states import ABSTAIN, MOST_CLASSES, Label, require_same, smallest_dtype
+from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, require_same, smallest_dtype
+from flyingsquid.votes.reading import labels_in, one_row
 
 Array = NDArray[np.float64]
 LOOKUP_ERRORS = (KeyError, TypeError, ValueError)

@@ -21,7 +21,7 @@ from flyingsquid.models.online_model import OnlineLabelModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.files import KIND as MOMENTS
-from flyingsquid.moments.lagged import KIND as SEQUENCE_MOMENTS
+from flyingsquid.moments.sequences import KIND as SEQUENCE_MOMENTS
 
 Saved: TypeAlias = (
     LabelModel

@@ -27,8 +27,8 @@ from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.summary import summarize_sources
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import TieBreak
-from flyingsquid.infer.decide import as_label_array
+from flyingsquid.inference import TieBreak
+from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.io import State
 from flyingsquid.models import validation
 from flyingsquid.models._base import DOUBLE, BatchEstimator, InMemory, VoteSchema
@@ -39,7 +39,7 @@ from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.data import read_fit_data
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes, as_chunks, as_votes
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 
 Source: TypeAlias = int | str
 Method: TypeAlias = (

@@ -12,15 +12,15 @@ from flyingsquid._table import Table
 from flyingsquid.exceptions import ModelFileError, OptionError, VotesError
 from flyingsquid.fits.explanation import VoteCount, count_item
 from flyingsquid.fits.summary import summarize_tally
-from flyingsquid.infer import vote_shares
+from flyingsquid.inference import vote_shares
 from flyingsquid.io import State, decode_labels, encode_labels
 from flyingsquid.models._base import DOUBLE, BatchEstimator, VoteSchema
 from flyingsquid.models.validation import require_moments
 from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
-from flyingsquid.votes.coerce import refuse_options
-from flyingsquid.votes.weights import read_weights
+from flyingsquid.votes.arguments import read_weights
+from flyingsquid.votes.reading import refuse_options
 
 
 class MajorityVote(BatchEstimator):

@@ -24,8 +24,8 @@ from flyingsquid.exceptions import (
     VotesError,
 )
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import TieBreak, decide
-from flyingsquid.infer.decide import as_label_array
+from flyingsquid.inference import TieBreak, decide
+from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.io import State, decode_labels, encode_labels, write_state
 from flyingsquid.models._base import _NotFittedError, read_tie_generator
 from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
@@ -33,8 +33,8 @@ from flyingsquid.models._state import nested, options_from_meta, options_to_meta
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label, require_same
-from flyingsquid.votes.weights import read_weights
+from flyingsquid.votes.arguments import read_weights
+from flyingsquid.votes.codes import Label, require_same
 
 OnFailure: TypeAlias = Literal["raise", "majority"]
 

@@ -32,11 +32,11 @@ from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.label_model import Fitted, LabelModel, Method, Source
 from flyingsquid.moments import Moments
 from flyingsquid.moments.plan import CountPlan
-from flyingsquid.moments.vectors import Layout
+from flyingsquid.moments.window_layout import Layout
 from flyingsquid.moments.windows import Window
 from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.votes import Votes
-from flyingsquid.votes.states import Label, shown_names
+from flyingsquid.votes.codes import Label, shown_names
 
 Array = NDArray[np.float64]
 # A window of its own choice may shrink at any time, so it is recorded at least this often.

@@ -32,7 +32,7 @@ from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.diagnostics import Verdict
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
-from flyingsquid.infer import TieBreak, decide, forward_backward, viterbi, with_own_evidence
+from flyingsquid.inference import TieBreak, decide, forward_backward, viterbi, with_own_evidence
 from flyingsquid.io import State
 from flyingsquid.models import validation
 from flyingsquid.models._base import VoteReader, VoteSchema, read_tie_generator
@@ -45,11 +45,10 @@ from flyingsquid.models._state import (
 )
 from flyingsquid.models.label_model import Method, Source, interval_around
 from flyingsquid.moments import Moments, SequenceMoments
-from flyingsquid.moments.lagged import KIND as SEQUENCE_MOMENTS
+from flyingsquid.moments.sequences import KIND as SEQUENCE_MOMENTS
 from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.gold import read_gold
-from flyingsquid.votes.lengths import read_lengths
+from flyingsquid.votes.arguments import read_gold, read_lengths
 
 
 class SequenceLabelModel(VoteReader):

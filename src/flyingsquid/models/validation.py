@@ -10,8 +10,8 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import Solver, get_solver
 from flyingsquid.votes import Votes
-from flyingsquid.votes.convention import Convention
-from flyingsquid.votes.states import MOST_CLASSES, Label
+from flyingsquid.votes.codes import MOST_CLASSES, Label
+from flyingsquid.votes.encode import Convention
 
 
 def check_options(method: Any, graph: Any, temper: Any) -> Solver:

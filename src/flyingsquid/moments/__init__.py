@@ -1,10 +1,11 @@
 """Counts of votes: pairs of votes on one item and on neighboring items, and tables made of them."""
 
-from flyingsquid.moments.confusion import ConfusionTables, SparseTables, VoteLogs, VotesByClass
+from flyingsquid.moments.class_counts import VotesByClass
+from flyingsquid.moments.confusion import ConfusionTables, SparseTables, VoteLogs
 from flyingsquid.moments.gathered import Gathered, gather
-from flyingsquid.moments.lagged import SequenceMoments
 from flyingsquid.moments.moments import Moments, UnitVotes
 from flyingsquid.moments.pairs import PairAgreement
+from flyingsquid.moments.sequences import SequenceMoments
 
 __all__ = [
     "ConfusionTables",

@@ -1,4 +1,4 @@
-"""A window that finds its own length: counts at dyadic ages, none of the rows kept."""
+"""A window that finds its own length: counts at dyadic ages, and a test for change."""
 
 from __future__ import annotations
 
@@ -7,39 +7,107 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.moments.change import agreeing_parts, dispersion_of
-from flyingsquid.moments.vectors import Layout, Vector
+from flyingsquid.moments.window_layout import Layout, Vector
 from flyingsquid.moments.windows import BlockWindow, checked_vector, require
 
-# Parts of one size that may stand beside each other.
+# Upper bound of the probability that a window of votes that never change is cut.
+FALSE_ALARMS = 0.05
+
+
+def agreeing_parts(
+    sizes: NDArray[np.float64], hits: NDArray[np.float64], *, dispersion: float = 1.0, tests: float = 1.0
+) -> int:
+    """Return how many of the newest parts look like one population.
+
+    The largest number k such that, for every split of the newest k parts in two, no statistic differs between
+    the newer and the older side by more than chance allows. Chance is bounded by Bernstein's inequality, as
+    in ADWIN (Bifet and Gavaldà 2007), divided among all statistics, all splits, and ``tests``.
+
+    Parameters
+    ----------
+    sizes : array of shape (s,)
+        Rows of each part, newest first.
+    hits : array of shape (s, p)
+        In how many of them each of p events occurred.
+    dispersion : float, at least 1
+        Ratio of the variance of parts to that of independent rows.
+    tests : float
+        Number of times that the same rows are tested.
+
+    Examples
+    --------
+    >>> rows = np.full(4, 500.0)
+    >>> agreeing_parts(rows, np.array([[400.0], [390.0], [410.0], [395.0]]))
+    4
+    >>> agreeing_parts(rows, np.array([[250.0], [240.0], [410.0], [395.0]]))
+    2
+    """
+    newer, older = np.cumsum(sizes), np.cumsum(hits, axis=0)
+    keep = len(sizes)
+    while keep > 1 and not _is_one(newer[:keep], older[:keep], dispersion, tests):
+        keep -= 1
+    return keep
+
+
+def _is_one(sizes: NDArray[np.float64], hits: NDArray[np.float64], dispersion: float, tests: float) -> bool:
+    """Return whether no split shows a difference, for sums from the newest part on."""
+    total, splits = sizes[-1], len(sizes) - 1
+    share = hits[-1] / total
+    inverse = (1 / sizes[:-1] + 1 / (total - sizes[:-1]))[:, None]
+    difference = np.abs(hits[:-1] / sizes[:-1, None] - (hits[-1] - hits[:-1]) / (total - sizes[:-1])[:, None])
+    nats = np.log(2 * hits.shape[1] * splits * max(tests, 1.0) / FALSE_ALARMS) * dispersion
+    allowed = np.sqrt(2 * nats * inverse * share * (1 - share)) + 2 / 3 * nats * inverse
+    return not bool((difference > allowed).any())
+
+
+def dispersion_of(newer: NDArray[np.float64], older: NDArray[np.float64], size: float, other: float) -> float:
+    """Return how different two neighboring parts are: 1 on average for independent rows.
+
+    Parameters
+    ----------
+    newer, older : arrays of shape (p,)
+        In how many of ``size`` and ``other`` rows each event occurred.
+    """
+    share = (newer + older) / (size + other)
+    variance = share * (1 - share) * (1 / size + 1 / other)
+    varies = variance > 0
+    if not varies.any():
+        return 1.0
+    return float(np.mean((newer / size - older / other)[varies] ** 2 / variance[varies]))
+
+
+# ---------------------------------------------------------------------- window
+
+
+# Most parts of the same size.
 _PER_SIZE = 3
-# How alike neighbouring blocks are, and how well windows foretell, is averaged over about this many blocks.
+# Dispersion and prediction errors are averaged over about this many blocks.
 _MEMORY = 50
-# A window is tested again when it has grown by this share.
+# A window is tested again after it has grown by this share.
 _GROWTH = 0.01
-# One block, such as the first after a change, may not tell more than this against a window.
+# Cap on the relative error of one block, such as the first one after a change.
 _WORST_BLOCK = 2.0
-# Blocks to learn from before anything is forgotten, or a window may be shorter than all that is kept.
+# Blocks that are needed before anything is dropped, or before a window may be shorter than what is kept.
 _FEW_BLOCKS = 8
 
 
 class DyadicCounts(BlockWindow):
-    """Counts at dyadic ages, of which as many count as serve to foretell the next rows.
+    """Counts at dyadic ages, of which as many are used as predict the next rows best.
 
-    Blocks of ``block`` rows; where more than three parts have the same size, the two oldest become one of
-    twice the size. So n rows take O(log n) parts and no rows are kept. Two rules choose how many count:
+    Rows are counted in blocks of ``block`` rows; when more than three parts have the same size, the two
+    oldest are merged. So n rows take O(log n) parts and no rows are kept. Two rules choose the parts in use:
 
-    - Parts that do not look like the newer ones are forgotten, for good: a sudden change. See
-      :func:`~flyingsquid.moments.change.agreeing_parts`, which errs with a stated probability.
-    - Of what is kept, the window that foretold the latest blocks best, on a grid of doubling sizes: a drift
-      that never stops leaves no two parts alike, and no test strict enough to trust sees it in time.
+    - Parts that differ from the newer ones are dropped for good, after a sudden change. See
+      :func:`agreeing_parts`, which errs with a stated probability.
+    - Among the parts that are kept, the window that predicted the latest blocks best is used, on a grid of
+      doubling sizes: a slow drift makes all parts differ a little, which no strict test detects in time.
 
     Attributes
     ----------
     sizes : list of int
         Rows of each part, oldest first.
     forgotten : int
-        How often parts were forgotten.
+        How often parts were dropped.
     """
 
     def __init__(self, layout: Layout, block: int = 100) -> None:
@@ -47,10 +115,10 @@ class DyadicCounts(BlockWindow):
         self.sizes: list[int] = []
         self.forgotten = 0
         self._parts: list[Vector] = []
-        self._hits: list[Vector] = []  # of each part: what a change would move
+        self._hits: list[Vector] = []  # of each part: the statistics that a change would move
         self._apart, self._compared = 1.0, 0
         self._next_test = 0
-        # For windows of 2, 4, 8, ... blocks: the mean error beside the best one of each block.
+        # For windows of 2, 4, 8, ... blocks: the mean error relative to the best one of each block.
         self._errors: list[float] = []
         self._foretold = 0
         self._chosen = 0
@@ -61,7 +129,7 @@ class DyadicCounts(BlockWindow):
 
     @property
     def dispersion(self) -> float:
-        """By how much the variance of blocks exceeds that of independent rows; at least 1."""
+        """Ratio of the variance of blocks to that of independent rows; at least 1."""
         return max(1.0, self._apart)
 
     def counts(self) -> Vector:
@@ -112,7 +180,7 @@ class DyadicCounts(BlockWindow):
         if self._compared < _FEW_BLOCKS:
             return
         sizes, blocks = np.array(self.sizes[::-1], np.float64), sum(self.sizes) / self.block
-        # The same rows are tested at every block at first, later each time the window has grown by a share.
+        # The same rows are tested at every block at first, later whenever the window has grown by a share.
         tests = min(blocks, np.log(max(blocks, 3)) / _GROWTH)
         keep = agreeing_parts(sizes, np.stack(self._hits[::-1]), dispersion=self.dispersion, tests=tests)
         if keep < kept:
@@ -121,10 +189,10 @@ class DyadicCounts(BlockWindow):
             self.forgotten += 1
             self.urgent = True
 
-    # ------------------------------------------------------------------ the best of what is kept
+    # ------------------------------------------------------------------ the best window
 
     def _reaches(self) -> list[int]:
-        """How many of the newest parts each window of the grid has; the last one has all."""
+        """Return how many of the newest parts each window of the grid has; the last one has all."""
         reaches, total, wanted = list[int](), 0, 2 * self.block
         for reach, size in enumerate(reversed(self.sizes), start=1):
             total += size
@@ -137,23 +205,23 @@ class DyadicCounts(BlockWindow):
         return reaches
 
     def _note_errors(self, hits: Vector) -> None:
-        """How well every window foretold a block."""
+        """Update how well every window predicts, by a new block."""
         reaches = np.array(self._reaches()) - 1
         sums = np.cumsum(np.stack(self._hits[::-1]), axis=0)[reaches]
         sizes = np.cumsum(self.sizes[::-1])[reaches][:, None]
         share = np.clip(sums[-1] / sizes[-1], 0.5 / sizes[-1], 1 - 0.5 / sizes[-1])
         errors = np.mean((sums / sizes - hits / self.block) ** 2 / (share * (1 - share)), axis=1)
-        beside = np.minimum(errors / max(errors.min(), 1e-12), _WORST_BLOCK).tolist()
+        relative = np.minimum(errors / max(errors.min(), 1e-12), _WORST_BLOCK).tolist()
         self._foretold += 1
         rate = 1 / min(self._foretold, _MEMORY)
-        # A window that has just become possible was until now the same as the one before it.
-        known = (self._errors + self._errors[-1:] * len(beside))[: len(beside)] or [1.0] * len(beside)
-        self._errors = [old + rate * (new - old) for old, new in zip(known, beside, strict=True)]
+        # A window that has just become possible has had the same parts as the one before it.
+        known = (self._errors + self._errors[-1:] * len(relative))[: len(relative)] or [1.0] * len(relative)
+        self._errors = [old + rate * (new - old) for old, new in zip(known, relative, strict=True)]
 
     def _choose(self) -> None:
         self._chosen = len(self.sizes)
         if self._foretold >= _FEW_BLOCKS:
-            # There may be one more by now, or fewer.
+            # The number of windows may have changed by now.
             reaches = self._reaches()
             errors = (self._errors + self._errors[-1:])[: len(reaches)]
             best = min(range(len(errors)), key=lambda at: (errors[at], -at))

@@ -10,22 +10,23 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.kernels import kernels_for
-from flyingsquid.kernels.bits import pair_counts
+from flyingsquid.kernels.dispatch import pair_counts
 from flyingsquid.moments.limits import are_pairs_sparse
 from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
-from flyingsquid.votes.one_hot import OneHot
-from flyingsquid.votes.packing import all_patterns, n_patterns, packed_chunks, pattern_counts
-from flyingsquid.votes.states import Codes, dense_codes
+from flyingsquid.moments.plan import CountPlan
+from flyingsquid.votes import REASONS
+from flyingsquid.votes.codes import Codes, OneHot, dense_codes, rows_of_entries
+from flyingsquid.votes.patterns import all_patterns, n_patterns, packed_chunks, pattern_counts
 
 # Above this many patterns a histogram no longer stays in the cache.
 _HISTOGRAM_PATTERNS = 1 << 17
 # Rows per pattern from which a histogram beats the matrix product.
 _ROWS_PER_PATTERN = 0.25
-# Below this share of votes among all entries, going from vote to vote beats the matrix product.
+# With a smaller share of votes than this, counting vote by vote beats the matrix product.
 _FEW_VOTES = 0.05
 _SAMPLE_CELLS = 1 << 20
 _BUFFER_BYTES = 1 << 26
-# Both well below 2**24, where float32 stops counting, and long enough for BLAS.
+# Below 2**24, up to which float32 counts exactly, and large enough for BLAS.
 _CHUNK_ROWS = 1 << 13
 _SPARSE_CHUNK_PAIRS = 1 << 22
 
@@ -69,13 +70,13 @@ def count_pairs(
 
 
 def _are_few(codes: NDArray[Any]) -> bool:
-    """Whether few cells hold a vote, by evenly spaced items."""
+    """Return whether few cells hold a vote, judged by evenly spaced items."""
     sample = codes[:: max(1, codes.size // _SAMPLE_CELLS)]
     return bool(np.count_nonzero(sample >= 0) < _FEW_VOTES * sample.size)
 
 
 def _histogram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
-    """How often each pattern occurs, shape (n_patterns,)."""
+    """Count how often each pattern occurs, shape (n_patterns,)."""
     if weights is None:
         return pattern_counts(codes, n_classes).astype(np.float64)
     size = n_patterns(codes.shape[1], n_classes)
@@ -86,8 +87,8 @@ def _histogram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None
 
 
 def _pairs_of_histogram(histogram: NDArray[np.float64], m: int, n_classes: int) -> NDArray[np.float64]:
-    # The low digits of a pattern are the left sources. A table of left against right
-    # patterns makes every pair a product with two small one-hot matrices.
+    # The low digits of a pattern are the left sources. With a table of left against right
+    # patterns every pair is a product with two small one-hot matrices.
     n_left = m // 2
     left, right = _pattern_one_hot(n_left, n_classes), _pattern_one_hot(m - n_left, n_classes)
     table = histogram.reshape(len(right), len(left))
@@ -103,7 +104,7 @@ def _pairs_of_histogram(histogram: NDArray[np.float64], m: int, n_classes: int) 
 def _unit_of_histogram(
     histogram: NDArray[np.float64], m: int, n_classes: int, unit: tuple[int, ...]
 ) -> NDArray[np.float64]:
-    """The patterns of a unit against those of all other sources, and these as votes."""
+    """Count the patterns of a unit, alone and together with the votes of all sources."""
     others = [j for j in range(m) if j not in unit]
     radix, size = n_classes + 1, n_patterns(len(unit), n_classes)
     # The first source of a pattern is the fastest axis, the last one of the reshaped histogram.
@@ -119,7 +120,7 @@ def _unit_of_histogram(
 
 
 def _pattern_one_hot(n_sources: int, n_classes: int) -> NDArray[np.float64]:
-    """One-hot votes of every pattern, shape (patterns, K m), class-major columns."""
+    """Return one-hot votes of every pattern, shape (patterns, K m), class-major columns."""
     patterns = all_patterns(n_sources, n_classes)
     hot = patterns[:, None, :] == np.arange(n_classes)[:, None]
     return hot.reshape(len(patterns), n_classes * n_sources).astype(np.float64)
@@ -130,7 +131,7 @@ def _product(a: NDArray[np.float64], b: NDArray[np.float64], n_classes: int) -> 
 
 
 def _by_bits(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[Any]:
-    """Common bits of items that count once, where compiled loops are at hand and pay; or the product."""
+    """Count common bits if compiled loops are available and all weights are 1, otherwise by products."""
     kernels = None if weights is not None else kernels_for(codes, n_classes, "bits")
     if kernels is None:
         return _by_gram(codes, n_classes, weights)
@@ -162,7 +163,7 @@ def _by_gram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) 
 
 def _by_sparse_product(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> NDArray[Any]:
     m = codes.shape[1]
-    # Integers at once, in the order that is kept: most cells stay untouched, and a copy would touch them all.
+    # Integers in the final order from the start: most cells stay 0, and a copy would touch them all.
     counts = np.zeros(n_classes**2 * m**2, np.int64 if weights is None else np.float64)
     for product in _sparse_products(codes, n_classes, weights):
         part = product.tocoo()
@@ -172,7 +173,7 @@ def _by_sparse_product(codes: Codes, n_classes: int, weights: NDArray[Any] | Non
 
 
 def _sparse_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> csr_array:
-    """The same as a sparse matrix, shape (K m, K m)."""
+    """Count pairs as a sparse matrix, shape (K m, K m)."""
     width = n_classes * codes.shape[1]
     total = csr_array((width, width))
     for product in _sparse_products(codes, n_classes, weights):
@@ -181,7 +182,7 @@ def _sparse_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None) ->
 
 
 def _sparse_products(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> Iterator[csr_array]:
-    """Counts of pairs, a chunk of items at a time."""
+    """Yield counts of pairs for one chunk of items after the other."""
     cast, n = OneHot.of(codes, n_classes).matrix, codes.shape[0]
     # The product of a chunk holds at most the squared votes of its rows.
     cost = np.cumsum(np.diff(cast.indptr).astype(np.int64) ** 2)
@@ -219,6 +220,46 @@ def _count_units(
                 state[part, low : low + size] = numbers[:, None] == np.arange(size)
         if weights is not None:
             state *= weights[start : start + len(chunk), None]
-        for low in range(0, len(counts), step):  # no second table of that size
+        for low in range(0, len(counts), step):  # in parts, to avoid a second table of that size
             counts[low : low + step] += state[:, low : low + step].T @ hot
     return [counts[low : low + size] for low, size in zip(starts, sizes, strict=False)]
+
+
+# ---------------------------------------------------------------------- everything that a plan asks for
+
+
+def count_tables(
+    codes: Codes, n_classes: int, plan: CountPlan, weights: NDArray[Any] | None = None
+) -> tuple[list[PairCounts], list[NDArray[Any]]]:
+    """Count the pair sets and units of a plan; integers in float64 unless the weights are fractions."""
+    table: Any = codes
+    inside: list[list[int]] = [[] for _ in plan.pair_sets]
+    for unit, number in enumerate(plan.unit_sets):
+        inside[number].append(unit)
+    pairs: list[PairCounts] = []
+    units: list[NDArray[Any]] = [np.empty(0)] * len(plan.units)
+    for number, (sources, members) in enumerate(zip(plan.pair_sets, inside, strict=True)):
+        whole = len(sources) == table.shape[1]
+        columns = [plan.positions(number, plan.units[unit]) for unit in members]
+        counts, joint = count_pairs(table if whole else table[:, list(sources)], n_classes, weights, columns)
+        pairs.append(counts)
+        for unit, states in zip(members, joint, strict=True):
+            units[unit] = states
+    return pairs, units
+
+
+def count_missing(codes: Codes, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """Count refused, unparseable and failed votes of each source, shape (m, 3)."""
+    missing = np.zeros((codes.shape[1], len(REASONS) - 1))
+    if isinstance(codes, csr_array):
+        row = rows_of_entries(codes)
+        column, values = codes.indices, codes.data
+    elif codes.min() >= -1:
+        return missing
+    else:
+        row, column = np.nonzero(codes < -1)
+        values = codes[row, column]
+    stated = values < -1
+    share = np.ones(stated.sum()) if weights is None else weights[row[stated]]
+    np.add.at(missing, (column[stated], -2 - values[stated].astype(np.intp)), share)
+    return missing

@@ -1,4 +1,4 @@
-"""Counts as plain states."""
+"""Counts as arrays and JSON values, for files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KIND = "Moments"
 
 
 def to_state(moments: Moments) -> State:
-    """Arrays and JSON that hold everything."""
+    """Return arrays and JSON values that hold everything."""
     names = None if moments.names is None else list(moments.names)
     meta: dict[str, Any] = {
         "n_items": moments.n_items,
@@ -61,27 +61,27 @@ def _are_names(names: Any, n_sources: int) -> bool:
 
 
 def fields_of(state: State) -> dict[str, Any]:
-    """The fields of :class:`Moments`, checked for agreeing with each other.
+    """Return the fields of :class:`Moments`, checked.
 
     Raises
     ------
     ModelFileError
-        If they do not: a file that was written by something else.
+        If they do not agree with each other.
     """
     try:
         n_items, names = state.meta["n_items"], state.meta["names"]
         classes, missing = decode_labels(state.meta["classes"]), state.arrays["missing"]
         n_classes, n_sources = len(classes), len(missing)
         if n_sources < 1 or n_classes < 2:
-            raise ModelFileError("the counts in the file are of no sources, or of fewer than two classes")
+            raise ModelFileError("The counts in the file must have at least one source and two classes.")
         plan = CountPlan.all_pairs(n_sources)
         if state.meta.get("graph") is not None:
             plan = CountPlan.of(DependencyGraph.from_dict(state.meta["graph"]))
         pairs, units = _read_tables(state, plan, n_classes)
     except KeyError as error:
-        raise ModelFileError(f"counts lack {error}; the file is no file of counts") from error
+        raise ModelFileError(f"The counts in the file are incomplete: {error} is missing.") from error
     except GraphError as error:
-        raise ModelFileError(f"the graph in the file is none: {error}") from error
+        raise ModelFileError(f"The graph in the file is invalid: {error}") from error
     tables = [*(_values(part) for part in pairs), *units, missing]
     fits = (
         type(n_items) in (int, float)
@@ -143,14 +143,14 @@ def _sparse_pairs(state: State, name: str, width: int) -> csr_array:
         and (not len(indices) or bool(indices.min() >= 0 and indices.max() < width))
     )
     if not fits:
-        raise ModelFileError("the sparse counts in the file do not agree with each other")
+        raise ModelFileError("The sparse counts in the file do not agree with each other.")
     return csr_array((data, indices, indptr), shape=(width, width))
 
 
 def cut_tables(flat: NDArray[Any], shapes: list[tuple[int, ...]]) -> list[NDArray[Any]]:
-    """Tables of the given shapes that stand one after the other in a flat array."""
+    """Split a flat array into tables of the given shapes."""
     sizes = [math.prod(shape) for shape in shapes]
     if flat.shape != (sum(sizes),):
-        raise ModelFileError("numbers in the file do not agree with the graph in it")
+        raise ModelFileError("The tables in the file do not fit its graph.")
     parts = np.split(flat, np.cumsum(sizes)[:-1]) if sizes else []
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

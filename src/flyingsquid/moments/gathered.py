@@ -1,4 +1,4 @@
-"""What one pass over votes leaves behind: counts of pairs and, as long as they are few, the distinct rows."""
+"""Counts of pairs and distinct rows from one pass over votes, for chunks and clusters."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from flyingsquid.votes.row_counts import RowTotal
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Counts of a part of the items, mergeable with ``+``: all that a fit needs of them.
+    """Counts of some items, mergeable with ``+``: all that a fit needs.
 
     Attributes
     ----------
     moments : Moments
-    rows : RowCounts, or None where they were not asked for
-        Complete rows stand for the votes themselves, so that methods that pass over the votes can be used.
+    rows : RowCounts, or None if they were not requested
+        If complete, they replace the votes, so that methods that need the votes can be used.
 
     Examples
     --------
@@ -49,14 +49,14 @@ class Gathered:
 
 
 def gather(chunks: VoteChunks, graph: DependencyGraph | None = None, *, rows: bool = True) -> Gathered:
-    """Read chunks once. Memory is that of one chunk and of the counts, however many items there are."""
+    """Read chunks once. Memory is that of one chunk and of the counts, regardless of the number of items."""
     total = RowTotal(is_wanted=rows)
-    moments = Moments.of(VoteChunks(lambda: _noting(chunks, total)), graph)
+    moments = Moments.of(VoteChunks(lambda: _with_rows_counted(chunks, total)), graph)
     return Gathered(moments, total.result)
 
 
-def _noting(chunks: VoteChunks, total: RowTotal) -> Iterator[Votes]:
-    """The chunks, whose rows are noted as they pass."""
+def _with_rows_counted(chunks: VoteChunks, total: RowTotal) -> Iterator[Votes]:
+    """Yield the chunks and add their rows to ``total``."""
     for votes in chunks:
         total.push(votes)
         yield votes

@@ -16,16 +16,16 @@ from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.io import State, read_state, write_state
 from flyingsquid.moments import files
-from flyingsquid.moments.confusion import VotesByClass
+from flyingsquid.moments.class_counts import VotesByClass
+from flyingsquid.moments.counting import count_missing, count_tables
 from flyingsquid.moments.limits import check_frequencies, check_plan_size, current_limits
 from flyingsquid.moments.pairs import PairAgreement, PairCounts
 from flyingsquid.moments.plan import CountPlan
-from flyingsquid.moments.tables import count_missing, count_tables
 from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
-from flyingsquid.votes.coerce import refuse_options
-from flyingsquid.votes.packing import all_patterns
-from flyingsquid.votes.states import Label, require_same, shown_name, shown_names
-from flyingsquid.votes.weights import LARGEST_COUNT, read_weights
+from flyingsquid.votes.arguments import LARGEST_COUNT, read_weights
+from flyingsquid.votes.codes import Label, require_same, shown_name, shown_names
+from flyingsquid.votes.patterns import all_patterns
+from flyingsquid.votes.reading import refuse_options
 
 Array = NDArray[np.float64]
 # Float counts may fall below zero by this share of all items when parts are subtracted.
@@ -39,28 +39,28 @@ class UnitVotes(NamedTuple):
     ----------
     sources : tuple of s int
         Sources that depend on each other.
-    beside : tuple of b int
+    counted_with : tuple of b int
         Sources that their votes are counted with, ascending.
     counts : array of shape ((K + 1)^s, 1 + K b)
         Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in that
-        state, column ``1 + v * b + j`` those of them on which source ``beside[j]`` votes v.
+        state, column ``1 + v * b + j`` those of them on which source ``counted_with[j]`` votes v.
     """
 
     sources: tuple[int, ...]
-    beside: tuple[int, ...]
+    counted_with: tuple[int, ...]
     counts: NDArray[Any]
 
     def positions(self, sources: Sequence[int]) -> NDArray[np.intp]:
-        """Return where sources stand in ``beside``."""
-        return np.searchsorted(self.beside, sources)
+        """Return where sources stand in ``counted_with``."""
+        return np.searchsorted(self.counted_with, sources)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Moments:
-    """How often each pair of votes occurred in one item. Immutable and mergeable.
+    """Counts of how often each pair of votes occurred on one item. Immutable and mergeable.
 
     Build with :meth:`of`; add the counts of two parts with ``+``, take a part away with
-    ``-``, compare with ``==``. Unweighted counts are integers, so that all three are exact.
+    ``-``, compare with ``==``. Unweighted counts are integers, so all three are exact.
 
     Ask for rates and counts with the methods: how counts are stored, as arrays or sparsely, does not matter.
 
@@ -107,10 +107,10 @@ class Moments:
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
             Shape (n, m); or an array (n, D, s) for a graph whose D tasks have s sources each; or
             ``VoteChunks``, which are read once; or a Dask array or dataframe, a list of ``dask.delayed``
-            chunks, or a Spark dataframe: counted where it is.
+            chunks, or a Spark dataframe, which are counted on their cluster.
         graph : DependencyGraph, optional
-            What depends on what. Then only the pairs that it needs are counted, and the joint votes of
-            sources that depend on each other. Without one: all pairs.
+            Dependencies of sources and tasks. Then only the pairs that it needs are counted, and the joint
+            votes of sources that depend on each other. Without a graph all pairs are counted.
         sample_weight : array of shape (n,), or a number, optional
             How often each item counts: a weight of 3 is the item three times. Integer
             weights give integer counts, float weights give float counts.
@@ -327,13 +327,13 @@ class Moments:
     def unit_votes(self) -> tuple[UnitVotes, ...]:
         """Return the counts of the joint votes of dependent sources, in the order of the graph's cliques."""
         plan = self._plan
-        beside = (plan.pair_sets[number] for number in plan.unit_sets)
-        return tuple(map(UnitVotes, plan.units, beside, self._units))
+        together = (plan.pair_sets[number] for number in plan.unit_sets)
+        return tuple(map(UnitVotes, plan.units, together, self._units))
 
     # ------------------------------------------------------------------ files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file, whole or not at all; :meth:`load` and ``fs.load`` read it."""
+        """Write the counts to a file atomically; :meth:`load` and ``fs.load`` read it."""
         write_state(path, files.to_state(self))
 
     @classmethod
@@ -347,15 +347,15 @@ class Moments:
         """
         state = read_state(path)
         if state.kind != files.KIND:
-            raise ModelFileError(f"{path}: the file holds a {state.kind}, not counts; fs.load reads it")
+            raise ModelFileError(f"{path}: the file holds a {state.kind}, not Moments. Use fs.load.")
         return cls.from_state(state)
 
     @classmethod
     def from_state(cls, state: State) -> Moments:
-        """Counts from a plain state; refused if they cannot be counts of anything."""
+        """Return the counts in a state; refuse impossible ones."""
         moments = cls(**files.fields_of(state))
         if moments._lowest_count() < (0 if moments.is_exact else -_ROUNDING * moments.n_items):
-            raise ModelFileError("the counts in the file are not counts of any votes")
+            raise ModelFileError("The counts in the file contradict each other: no votes can have them.")
         return moments
 
     # ------------------------------------------------------------------ algebra
@@ -365,7 +365,7 @@ class Moments:
             return NotImplemented
         other = other.aligned_to(self)
         if self.n_items + other.n_items >= LARGEST_COUNT:
-            raise IncompatibleError("cannot add: more than 2**53 items cannot be counted exactly")
+            raise IncompatibleError("Cannot add: more than 2**53 items cannot be counted exactly.")
         return replace(
             self,
             n_items=self.n_items + other.n_items,
@@ -393,7 +393,7 @@ class Moments:
         lowest = rest._lowest_count()
         if lowest < (0 if rest.is_exact else -_ROUNDING * self.n_items):
             raise IncompatibleError(
-                f"cannot subtract: a count would be {lowest:g}; the right side is no part of the left"
+                f"Cannot subtract: a count would be {lowest:g}. The right side must be part of the left."
             )
         return replace(
             rest,
@@ -404,7 +404,7 @@ class Moments:
         )
 
     def _lowest_count(self) -> float:
-        """The smallest count of any pair of states, missing ones included."""
+        """Return the smallest count of any pair of votes or missing votes."""
         missing = self.n_items - self.vote_counts.sum(axis=1)
         lowest = [self.n_items, self.missing.min(), (missing - self.missing.sum(axis=1)).min()]
         lowest += [pairs.lowest(self.n_items) for pairs in self._pairs]
@@ -442,7 +442,7 @@ class Moments:
         )
 
     def aligned_to(self, other: Moments) -> Moments:
-        """These counts with sources and classes in the order of ``other``.
+        """Return these counts with sources and classes in the order of ``other``.
 
         Raises
         ------
@@ -451,13 +451,13 @@ class Moments:
         """
         if self.n_sources != other.n_sources:
             raise IncompatibleError(
-                f"cannot combine counts of {other.n_sources} sources with counts of "
-                f"{self.n_sources}; count both with the same sources"
+                f"Cannot combine counts of {other.n_sources} sources with counts of {self.n_sources}. Count "
+                "both with the same sources."
             )
         if self._plan != other._plan:
             raise IncompatibleError(
-                f"cannot combine counts on different graphs, {other.graph or 'none'} and "
-                f"{self.graph or 'none'}; count both with the same one"
+                f"Cannot combine counts on different graphs, {other.graph} and {self.graph}. Count both with "
+                "the same graph."
             )
         require_same("classes", set(self.classes), set(other.classes))
         result = self
@@ -470,8 +470,8 @@ class Moments:
             require_same("sources", set(self.names), set(other.names))
             if self.graph is not None:
                 raise IncompatibleError(
-                    "cannot combine counts on a graph whose sources stand in different orders: the graph "
-                    "knows them by position. Put the columns in one order before counting"
+                    "Cannot combine counts on a graph with sources in different orders, because the graph "
+                    "refers to positions. Put the columns in the same order before counting."
                 )
             j = np.array([self.names.index(name) for name in other.names])
             ordered = result._pairs[0].reordered(None, j)
@@ -494,22 +494,23 @@ def moments_from_tables(
 
 
 def _sum_of(chunks: VoteChunks, graph: DependencyGraph | None, sample_weight: ArrayLike | None) -> Moments:
-    """Counts of chunks, added up as they are read."""
+    """Count chunks one by one and add the counts."""
     if sample_weight is not None:
         raise VotesError(
-            "sample_weight= belongs to votes in memory; count the chunks one by one with it, and add"
+            "`sample_weight` is not supported with VoteChunks. Count the chunks one by one with their "
+            "weights, and add the counts."
         )
     total: Moments | None = None
     for chunk in chunks:
         part = Moments.of(chunk, graph)
         total = part if total is None else total + part
     if total is None:
-        raise VotesError("there are no votes in any chunk; at least one item is needed")
+        raise VotesError("The chunks have no items; at least one is needed.")
     return total
 
 
 def _reorder_unit(unit: NDArray[Any], order: list[int]) -> NDArray[Any]:
-    """Counts of a unit with the classes in another order."""
+    """Return the counts of a unit with the classes in another order."""
     n_classes = len(order)
     size = round(np.log(len(unit)) / np.log(n_classes + 1))
     states = all_patterns(size, n_classes)

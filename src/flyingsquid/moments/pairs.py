@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from flyingsquid.moments.confusion import VotesByClass
+from flyingsquid.moments.class_counts import VotesByClass
 from flyingsquid.moments.limits import are_pairs_sparse
-from flyingsquid.votes.states import rows_of_entries
+from flyingsquid.votes.codes import rows_of_entries
 
 Array = NDArray[np.float64]
 
@@ -331,7 +331,7 @@ class SparsePairs(PairCounts):
         return np.asarray(pairs.reshape(k, len(first), k, len(second)).transpose(1, 0, 3, 2))
 
     def _at(self, sources: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Rows of some sources, class by class."""
+        """Return the rows of some sources, class by class."""
         return (np.arange(self.n_classes)[:, None] * self.n_sources + sources).ravel()
 
     def by_own_vote(self, k: int) -> NDArray[Any]:
@@ -348,7 +348,7 @@ class SparsePairs(PairCounts):
         return self._sums(place[same], data[same], (self.n_sources, self.n_sources))
 
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[Any]]:
-        """For each stored count: the number of its pair of sources, whether they agree, and the count."""
+        """Return for each stored count its pair of sources as a number, whether they agree, and the count."""
         m, pairs = self.n_sources, self.matrix.tocoo()
         place = (pairs.row % m).astype(np.int64) * m + pairs.col % m
         return place, pairs.row // m == pairs.col // m, pairs.data

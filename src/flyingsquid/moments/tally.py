@@ -1,4 +1,4 @@
-"""How often each source voted for what: all that a summary needs to know about votes."""
+"""Counts of single sources: all that a summary needs to know about votes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.moments import Moments
 from flyingsquid.votes import REASONS, Votes
-from flyingsquid.votes.states import Label
+from flyingsquid.votes.codes import Label
 from flyingsquid.votes.tallies import state_counts
 
 _N_REASONS = len(REASONS)
@@ -29,7 +29,7 @@ class SourceTally:
     missing : array of shape (m, 3)
         Votes that were refused, unparseable and failed.
     classes : tuple of K labels
-    source_names : tuple of m texts
+    source_names : tuple of m str
     """
 
     n_items: int | float
@@ -40,7 +40,7 @@ class SourceTally:
 
     @classmethod
     def of_moments(cls, moments: Moments) -> SourceTally:
-        """Read the tally off counts of pairs."""
+        """Return the tally of counts of pairs."""
         return cls(
             moments.n_items, moments.vote_counts, moments.missing, moments.classes, moments.source_names
         )
@@ -60,7 +60,7 @@ class SourceTally:
         return cls(n_items, counts[:, _N_REASONS:], missing, votes.classes, votes.source_names)
 
     def __add__(self, other: SourceTally) -> SourceTally:
-        """Both together, for the same sources and classes in the same order."""
+        """Add counts of the same sources and classes in the same order."""
         return replace(
             self,
             n_items=self.n_items + other.n_items,

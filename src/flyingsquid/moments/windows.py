@@ -1,9 +1,8 @@
-"""Which rows of a stream count: the last W, all with fading weight, or as many as agree with the newest.
+"""Windows over streams: counts of the last W rows, of all rows with decaying weights, or of a block.
 
-A window takes rows and gives counts. Rows are counted a batch at a time, when counts are asked for or a
-buffer is full, so that taking a single row costs next to nothing. What a window holds never depends on
-how the rows were cut into chunks, nor on when counts were asked for; so a window that was saved goes on
-exactly.
+A window takes rows and returns counts. Rows are counted in batches, when counts are requested or a buffer is
+full, so that taking a single row costs little. The state of a window does not depend on how the rows were cut
+into chunks, nor on when counts were requested; so a window that was saved continues exactly.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ from numpy.typing import NDArray
 from flyingsquid._values import told
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.moments.moments import Moments
-from flyingsquid.moments.rows import RowRing
-from flyingsquid.moments.vectors import Layout, Vector
+from flyingsquid.moments.window_layout import Layout, RowRing, Vector
 
-# Rows that may wait to be counted.
+# Size of the buffer of rows that are not counted yet.
 _WAITING = 1024
-# What a window of rows may take.
+# Most memory of a window of rows.
 _MOST_BYTES = 1 << 32
 
 
@@ -36,9 +34,9 @@ class Window(ABC):
     n_seen : int
         Rows taken so far.
     balance_now : array of shape (n_balance,), or None
-        The class balance that the next rows come with.
+        The class balance of the next rows.
     urgent : bool
-        Whether rows were forgotten of a sudden; whoever computes from the counts sets it back.
+        Whether many rows were dropped at once; reset by the reader of the counts.
     """
 
     exact = True
@@ -52,55 +50,55 @@ class Window(ABC):
 
     @abstractmethod
     def extend(self, codes: NDArray[Any]) -> None:
-        """Take rows of codes, shape (n, m)."""
+        """Add rows of codes, shape (n, m)."""
 
     @abstractmethod
     def append(self, row: Any) -> None:
-        """Take one row of codes, shape (m,), which must be valid."""
+        """Add one row of codes, shape (m,), which must be valid."""
 
     @abstractmethod
     def counts(self) -> Vector:
-        """The counts, shape (layout.size,), or without the balances at their end."""
+        """Return the counts, shape (layout.size,), or without the balances at their end."""
 
     @property
     @abstractmethod
     def n_items(self) -> float:
-        """How many rows count."""
+        """Number of rows in the window, or the sum of their weights."""
 
     @abstractmethod
     def _widen(self, before: Layout) -> None:
-        """Move what is counted to the layout that is now in force."""
+        """Move the counts to the current layout."""
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """JSON and arrays that hold everything."""
+        """Return JSON values and arrays that hold everything."""
 
     @abstractmethod
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore what :meth:`state` returned."""
 
     def draft(self, n_rows: int | None = None) -> Self:  # noqa: ARG002
-        """A window that can take ``n_rows`` more, or anything (None), while this one stays as it is."""
+        """Return a window that can take ``n_rows`` more, or any number (None), without changing this one."""
         twin = copy.copy(self)
         twin.ring = self.ring.copy()
         return twin
 
     def moments(self) -> Moments:
-        """The counts as a value."""
+        """Return the counts as Moments."""
         return self.layout.moments(self.counts(), exact=self.exact)
 
     def balance(self) -> Vector | None:
-        """The mean class balance that the rows came with; None where none did."""
+        """Return the mean class balance of the rows; None if none has one."""
         return self.layout.balance(self.counts()) if self.layout.n_balance else None
 
     def widen(self, layout: Layout) -> None:
-        """Go on with more sources or classes; see :meth:`Layout.widened`."""
+        """Continue with more sources or classes; see :meth:`Layout.widened`."""
         before, self.layout = self.layout, layout
         self._widen(before)
 
 
 class RollingCounts(Window):
-    """Exact counts of the last ``size`` rows: the new ones added, the oldest subtracted.
+    """Exact counts of the last ``size`` rows: new ones are added, the oldest are subtracted.
 
     Examples
     --------
@@ -118,19 +116,19 @@ class RollingCounts(Window):
         needed = (size + self._slack) * layout.n_sources * layout.dtype.itemsize
         if needed > _MOST_BYTES:
             raise OptionError(
-                f"window={told(size, 30)} of {layout.n_sources:,} sources keeps more than "
-                f"{_MOST_BYTES >> 30} GB of votes; a shorter one, window='auto' or decay= keep counts only"
+                f"`window` must keep at most {_MOST_BYTES >> 30} GB of votes; got {told(size, 30)} with "
+                f'{layout.n_sources:,} sources. A shorter window, window="auto" or `decay` need less memory.'
             )
         self.ring = RowRing(size + self._slack, layout)
         self._counted = 0
-        self._total = layout.zeros()[: layout.ends[-1]]  # integers; balances are averaged when asked for
+        self._total = layout.zeros()[: layout.ends[-1]]  # integers; balances are averaged on request
 
     @property
     def n_items(self) -> float:
         return min(self.n_seen, self.size)
 
     def extend(self, codes: NDArray[Any]) -> None:
-        if len(codes) > self.size + self._slack:  # nothing of what is there will count
+        if len(codes) > self.size + self._slack:  # no row of the ring stays in the window
             skipped = len(codes) - self.size
             self.n_seen += skipped
             self._counted, codes = self.n_seen, codes[skipped:]
@@ -146,12 +144,12 @@ class RollingCounts(Window):
     def draft(self, n_rows: int | None = None) -> Self:
         if n_rows is None or n_rows > self._slack:
             return super().draft(n_rows)
-        # Rows are written where none lies that still counts, so that both windows can share the ring.
+        # New rows overwrite only rows that left the window, so both windows can share the ring.
         if self.n_seen + n_rows - self._counted > self._slack:
             self._flush()
         return copy.copy(self)
 
-    # Rows before it were skipped, and never counted.
+    # Earlier rows were skipped and never counted.
     _oldest = 0
 
     def append(self, row: Any) -> None:
@@ -176,7 +174,7 @@ class RollingCounts(Window):
         gone = max(self._oldest, self._counted - self.size), self.n_seen - self.size
         if gone[1] > gone[0]:
             total -= count(read(*gone)[0])
-        # Not in place, and together: an interrupt finds all rows counted or none, and a draft has its own.
+        # One assignment, not in place: an interrupt finds all rows counted or none, and a draft has its own.
         self._total, self._counted = total, self.n_seen
 
     def balance(self) -> Vector | None:
@@ -191,7 +189,7 @@ class RollingCounts(Window):
         self._total = before.moved(self._total, self.layout)[: self.layout.ends[-1]]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        self._flush()  # integers: when they are added up makes no difference
+        self._flush()  # sums of integers do not depend on their order
         first = max(self._oldest, self.n_seen - self.size)
         codes, balances = self.ring.read(first, self.n_seen)
         arrays = {"rows": np.ascontiguousarray(codes), "total": self._total}
@@ -215,14 +213,14 @@ class RollingCounts(Window):
 
 
 class BlockWindow(Window):
-    """Rows are counted in blocks of a fixed number, at fixed positions.
+    """Window whose rows are counted in blocks of a fixed size, at fixed positions.
 
     Attributes
     ----------
     block : int
-        Rows of a block.
+        Number of rows of a block.
     ring : RowRing
-        The rows that wait for their block to fill.
+        The rows of the block that is not full yet.
     """
 
     def __init__(self, layout: Layout, block: int) -> None:
@@ -232,7 +230,7 @@ class BlockWindow(Window):
 
     @property
     def waiting(self) -> int:
-        """How many rows wait."""
+        """Number of rows of the block that is not full yet."""
         return self.n_seen % self.block
 
     def extend(self, codes: NDArray[Any]) -> None:
@@ -256,10 +254,10 @@ class BlockWindow(Window):
 
     @abstractmethod
     def _close(self) -> None:
-        """Count the block that has just been filled."""
+        """Count a block that has just been filled."""
 
     def state_of_rows(self) -> dict[str, NDArray[Any]]:
-        """The rows that wait, as arrays."""
+        """Return the rows of the block that is not full yet, as arrays."""
         codes, balances = self.ring.read(0, self.waiting)
         arrays = {"rows": codes.copy()}
         if balances is not None:
@@ -267,7 +265,7 @@ class BlockWindow(Window):
         return arrays
 
     def restore_rows(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take over what :meth:`state_of_rows` gave."""
+        """Restore what :meth:`state_of_rows` returned."""
         rows, balances = arrays["rows"], arrays.get("balances")
         wide = (self.waiting, self.layout.n_balance)
         require(len(rows) == self.waiting and (balances is None) == (self.layout.n_balance == 0))
@@ -278,7 +276,7 @@ class BlockWindow(Window):
 
 
 class DecayedCounts(BlockWindow):
-    """Counts in which a row of age t weighs ``decay ** t``.
+    """Counts in which a row of age t has the weight ``decay ** t``.
 
     Examples
     --------
@@ -327,20 +325,20 @@ class DecayedCounts(BlockWindow):
 
 
 def require(fits: bool) -> None:
-    """Refuse a state that does not agree with itself."""
+    """Refuse a state whose parts do not agree with each other."""
     if not fits:
-        raise ModelFileError("the window in the file does not agree with itself")
+        raise ModelFileError("The parts of the window in the file do not agree with each other.")
 
 
 def checked_rows(rows: NDArray[Any], layout: Layout) -> NDArray[Any]:
-    """Rows of codes that fit a layout."""
+    """Return rows of codes; refuse those that do not fit the layout."""
     fits = rows.dtype == layout.dtype and rows.shape[1:] == (layout.n_sources,)
     require(fits and (not rows.size or bool(rows.min() >= -4 and rows.max() < layout.n_classes)))
     return rows
 
 
 def checked_vector(vector: NDArray[Any], layout: Layout, size: int | None = None) -> Vector:
-    """Counts that fit a layout."""
+    """Return a vector of counts; refuse one that does not fit the layout."""
     require(vector.dtype == np.float64 and vector.shape == (layout.size if size is None else size,))
     require(bool(np.isfinite(vector).all() and (vector[: layout.ends[-1]] >= 0).all()))
     return np.ascontiguousarray(vector)

@@ -14,7 +14,7 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.infer import forward_backward
+from flyingsquid.inference import forward_backward
 from flyingsquid.reproduce.clips import clip_lengths
 from flyingsquid.reproduce.real_sets import RealSet, Split
 from flyingsquid.reproduce.scores import f1

@@ -30,7 +30,7 @@ from flyingsquid.solvers.graph_tables import solve_tables_on_graph
 from flyingsquid.solvers.tables import EM, Agreement, solve_tables
 from flyingsquid.solvers.weighted import AnchoredEM, Weighted, solve_weighted
 from flyingsquid.votes import Votes
-from flyingsquid.votes.distinct import compressed
+from flyingsquid.votes.patterns import compressed
 
 # Independence is believed only of votes that could have shown the contrary: items, sources, share of votes.
 _ITEMS, _LEAST_SOURCES, _MOST_SOURCES, _DENSE = 1_000, 4, 100, 0.4

@@ -51,7 +51,7 @@ from flyingsquid.fits.diagnostics import (
 from flyingsquid.fits.graph import GraphFit, contradiction_note, excess_by_source, gain_on_graph
 from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.infer import vote_shares
+from flyingsquid.inference import vote_shares
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver, position_of
 

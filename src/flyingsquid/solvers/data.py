@@ -15,10 +15,9 @@ from flyingsquid.moments import Gathered, Moments, gather
 from flyingsquid.solvers.base import FitData
 from flyingsquid.solvers.structure import graph_from
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
-from flyingsquid.votes.coerce import refuse_options
-from flyingsquid.votes.gold import read_task_gold
-from flyingsquid.votes.states import Label
-from flyingsquid.votes.weights import read_weights
+from flyingsquid.votes.arguments import read_task_gold, read_weights
+from flyingsquid.votes.codes import Label
+from flyingsquid.votes.reading import refuse_options
 
 GraphOption: TypeAlias = DependencyGraph | Literal["learn"] | None
 

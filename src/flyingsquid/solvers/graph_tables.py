@@ -13,7 +13,7 @@ from flyingsquid.estimation.transition import persistence_of_errors, worth_of_a_
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.diagnostics import silent_sources_concern
 from flyingsquid.fits.graph import GraphFit, emissions_from_tables, excess_by_source
-from flyingsquid.infer import sum_product, with_own_evidence
+from flyingsquid.inference import sum_product, with_own_evidence
 from flyingsquid.moments import ConfusionTables
 from flyingsquid.solvers.base import FitData
 from flyingsquid.votes import Votes

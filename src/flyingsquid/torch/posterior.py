@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from flyingsquid.fits import PosteriorParameters
-from flyingsquid.infer import Emissions, Opinion
-from flyingsquid.infer.junction import Step, plan
-from flyingsquid.infer.weighted import EVEN_VOTE
+from flyingsquid.inference import Emissions, Opinion
+from flyingsquid.inference.junction_tree import Step, plan
+from flyingsquid.inference.weighted import EVEN_VOTE
 from flyingsquid.torch.counting import full_precision, unit_numbers
 
 
@@ -33,7 +33,7 @@ def posterior(votes: Tensor, parameters: PosteriorParameters) -> Tensor:
 
 
 def _weighted(votes: Tensor, opinion: Opinion) -> Tensor:
-    """As ``flyingsquid.infer.opinion_posterior`` by weights alone, shape (b, K)."""
+    """As ``flyingsquid.inference.opinion_posterior`` by weights alone, shape (b, K)."""
     dtype, device = float_dtype(votes.device), votes.device
     weights = torch.as_tensor(opinion.weights, dtype=dtype, device=device)
     balance = torch.as_tensor(opinion.balance, dtype=dtype, device=device)
@@ -88,7 +88,7 @@ def _evidence(votes: Tensor, emissions: Emissions) -> Tensor:
 
 
 def _sum_product(evidence: Tensor, steps: list[Step]) -> Tensor:
-    """As ``flyingsquid.infer.sum_product``: messages to the roots and back. Evidence of at most 0."""
+    """As ``flyingsquid.inference.sum_product``: messages to the roots and back. Evidence of at most 0."""
     scaled = evidence.movedim(0, -1)  # (D, K, items)
     scores = [_score(step, scaled) for step in steps]
     for number in reversed(range(len(steps))):

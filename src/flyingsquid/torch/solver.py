@@ -14,7 +14,7 @@ from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.fits import Fit, PosteriorParameters
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.infer import Emissions
+from flyingsquid.inference import Emissions
 from flyingsquid.models import LabelModel
 from flyingsquid.models.validation import check_options
 from flyingsquid.moments import Moments

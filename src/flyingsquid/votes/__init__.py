@@ -1,11 +1,10 @@
 """What the sources said: votes and their constructors."""
 
-from flyingsquid.votes.chunks import VoteChunks, as_chunks
-from flyingsquid.votes.coerce import as_votes, one_row
-from flyingsquid.votes.distinct import DistinctRows
+from flyingsquid.votes.codes import ABSTAIN, REASONS
+from flyingsquid.votes.patterns import DistinctRows
+from flyingsquid.votes.reading import VoteChunks, as_chunks, as_votes, one_row
 from flyingsquid.votes.row_counts import RowCounts
 from flyingsquid.votes.scores import score_bins
-from flyingsquid.votes.states import ABSTAIN, REASONS
 from flyingsquid.votes.votes import Votes
 
 __all__ = [

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import can_be_iterated, told
 from flyingsquid.exceptions import VotesError
-from flyingsquid.votes.convention import Convention
-from flyingsquid.votes.encode import encode, in_column
-from flyingsquid.votes.states import ABSTAIN, Label
+from flyingsquid.votes.codes import ABSTAIN, Label
+from flyingsquid.votes.encode import Convention, encode, in_column
 
 
 def is_frame(data: Any) -> bool:

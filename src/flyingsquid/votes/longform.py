@@ -11,9 +11,8 @@ from scipy.sparse import csr_array, issparse
 
 from flyingsquid._values import is_null, is_one_of, listed, told
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.convention import Convention
-from flyingsquid.votes.encode import as_column, encode, in_column
-from flyingsquid.votes.states import ABSTAIN, Label, shown_names, smallest_dtype
+from flyingsquid.votes.codes import ABSTAIN, Label, shown_names, smallest_dtype
+from flyingsquid.votes.encode import Convention, as_column, encode, in_column
 
 _POLICIES = ("error", "first", "last", "majority")
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.exceptions import IncompatibleError
-from flyingsquid.votes.distinct import counted_codes
-from flyingsquid.votes.states import Label, dense_codes
+from flyingsquid.votes.codes import Label, dense_codes
+from flyingsquid.votes.patterns import counted_codes
 from flyingsquid.votes.votes import Votes
 
 # All patterns of eleven binary sources, and beyond that 32 MB of codes at most.

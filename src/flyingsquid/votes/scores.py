@@ -16,9 +16,8 @@ from scipy.sparse import issparse
 from flyingsquid._values import is_null, is_whole, listed, told
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
-from flyingsquid.votes.convention import Convention
-from flyingsquid.votes.encode import Locate, as_matrix, in_column
-from flyingsquid.votes.states import ABSTAIN, Label, read_names, smallest_dtype
+from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
+from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column
 
 Threshold: TypeAlias = float | tuple[float, float]
 """One number, or (low, high) with no vote between."""

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.kernels.labels import beyond_silence
-from flyingsquid.kernels.switch import FEWEST_CELLS, blocks_of, share_out
-from flyingsquid.votes.one_hot import FEW_CLASSES, Entries, OneHot
-from flyingsquid.votes.states import ABSTAIN, REASONS, Codes, rows_of_entries
+from flyingsquid.kernels.dispatch import FEWEST_CELLS, beyond_silence, blocks_of, share_out
+from flyingsquid.votes.codes import ABSTAIN, FEW_CLASSES, REASONS, Codes, Entries, OneHot, rows_of_entries
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

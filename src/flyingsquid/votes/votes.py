@@ -13,11 +13,7 @@ from scipy.sparse import csr_array, issparse
 from flyingsquid._values import listed
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes import frames, longform
-from flyingsquid.votes.convention import Convention
-from flyingsquid.votes.distinct import DistinctRows, distinct_codes
-from flyingsquid.votes.encode import as_matrix, encode, in_column
-from flyingsquid.votes.scores import Bins, Thresholds, read_scores
-from flyingsquid.votes.states import (
+from flyingsquid.votes.codes import (
     ABSTAIN,
     REASONS,
     Codes,
@@ -31,6 +27,9 @@ from flyingsquid.votes.states import (
     shown_names,
     smallest_dtype,
 )
+from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column
+from flyingsquid.votes.patterns import DistinctRows, distinct_codes
+from flyingsquid.votes.scores import Bins, Thresholds, read_scores
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""Labels by weighted votes, and by weighted votes together with tables: the way of ``method="auto"``."""
+"""Posteriors by weighted votes, optionally mixed with confusion tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.votes.distinct import by_pattern
-from flyingsquid.votes.one_hot import FEW_CLASSES, OneHot
-from flyingsquid.votes.states import Codes
+from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
+from flyingsquid.votes.patterns import by_pattern
 from flyingsquid.votes.tallies import class_sums
 
 Array = NDArray[np.float64]
@@ -22,23 +21,24 @@ EVEN_VOTE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """How votes become labels.
+    """Weights of votes, and tables to mix them with.
 
     Attributes
     ----------
     weights : array of shape (m, K)
-        What source i's vote for class k weighs.
+        Weight of a vote of source i for class k.
     one_sided : mask of shape (m,)
-        Sources that the tables leave to the weights.
+        Sources whose tables are not used, only their weights.
     balance : array of shape (K,)
         P(Y = k): the prior of the tables.
     given : bool
-        Whether the balance was given. Then weighted votes lean to it, too, and an item without votes gets
-        it; otherwise such an item is left open.
+        Whether the balance was given. Then weighted votes are multiplied by it, and an item without votes
+        gets it; otherwise such an item gets a uniform posterior.
     logs : array of shape (m, K, K), or None
-        log P(vote v | Y = k), axes source, truth, vote, divided among near-copies; 0 for one-sided sources.
+        log P(vote v | Y = k), axes source, truth, vote, divided by the number of near-copies; 0 for one-sided
+        sources.
     trust : float
-        Share of the answer that comes from the tables; 0 without them.
+        Share of the posterior that comes from the tables; 0 without them.
     """
 
     weights: Array
@@ -50,12 +50,12 @@ class Opinion:
 
     @property
     def without_votes(self) -> Array:
-        """P(Y = k) of an item that nobody votes on, shape (K,)."""
+        """P(Y = k) of an item without votes, shape (K,)."""
         return self.balance if self.given else np.full_like(self.balance, 1 / len(self.balance))
 
 
 def opinion_posterior(codes: Codes, opinion: Opinion, dtype: np.dtype[Any] = _DOUBLE) -> NDArray[Any]:
-    """P(Y = k | votes), shape (n, 1, K), the middle axis is the task; in ``dtype`` where that saves work."""
+    """Return P(Y = k | votes), shape (n, 1, K) with the task in the middle; in ``dtype`` if it is faster."""
     m, n_classes = opinion.weights.shape
 
     def labels(rows: Codes) -> Array:
@@ -76,7 +76,7 @@ def opinion_posterior(codes: Codes, opinion: Opinion, dtype: np.dtype[Any] = _DO
 
 
 def hot_posterior(cast: OneHot, opinion: Opinion) -> Array:
-    """P(Y = k | votes), shape (n, K)."""
+    """Return P(Y = k | votes) for one-hot votes, shape (n, K)."""
     answer = _leaning(weighted_shares(cast, opinion.weights), opinion)
     n_votes = cast.totals[:, None]
     if opinion.logs is not None:
@@ -87,7 +87,7 @@ def hot_posterior(cast: OneHot, opinion: Opinion) -> Array:
 
 
 def _leaning(shares: Array, opinion: Opinion) -> Array:
-    """Shares of weights, leaning to the balance where it was given, shape (n, K)."""
+    """Return shares of weights, multiplied by the balance if it was given, shape (n, K)."""
     if not opinion.given:
         return shares
     shares = shares * opinion.balance
@@ -95,18 +95,18 @@ def _leaning(shares: Array, opinion: Opinion) -> Array:
 
 
 def _shares(sums: Array) -> Array:
-    """Share of each class in sums of weights and one even vote, shape (n, K)."""
+    """Return the share of each class in sums of weights and one even vote, shape (n, K)."""
     sums = sums + EVEN_VOTE / sums.shape[1]
     return np.asarray(sums / row_sums(sums))
 
 
 def weighted_shares(cast: OneHot, weights: Array) -> Array:
-    """Share of each class in the weights of an item's votes and one even vote, shape (n, K)."""
+    """Return the share of each class in the weights of an item's votes and one even vote, shape (n, K)."""
     return _shares(cast.class_sums(weights))
 
 
 def table_posterior(cast: OneHot, opinion: Opinion) -> Array:
-    """P(Y = k | votes) by tables, and by shares of one-sided votes, shape (n, K)."""
+    """Return P(Y = k | votes) by tables, and by shares of one-sided votes, shape (n, K)."""
     m, n_classes = opinion.weights.shape
     scores = np.tile(np.log(opinion.balance), (cast.n_items, 1))
     if opinion.logs is not None:
@@ -121,12 +121,12 @@ def table_posterior(cast: OneHot, opinion: Opinion) -> Array:
 
 
 def row_sums(values: Array) -> Array:
-    """Sums over the classes, shape (n, 1). NumPy's own is slow over few columns, a product is not."""
+    """Sum over the classes, shape (n, 1). For few columns a product is faster than ``sum``."""
     return np.asarray(values @ np.ones((values.shape[1], 1)))
 
 
 def row_tops(values: Array) -> Array:
-    """The largest over the classes, shape (n, 1)."""
+    """Return the maximum over the classes, shape (n, 1)."""
     if values.shape[1] > FEW_CLASSES:
         return np.asarray(values.max(axis=1, keepdims=True))
     top = values[:, 0].copy()

@@ -1,37 +1,127 @@
-"""Sum-product and max-product on a junction tree of tasks, in log space, all items at once."""
+"""Evidence and posteriors of dependent tasks: sum-product and max-product on a junction tree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.graph.junction import JunctionTree
+from flyingsquid.votes.codes import Codes, dense_chunks
+from flyingsquid.votes.patterns import by_pattern, packed_chunks
 
 Array = NDArray[np.float64]
-# Items are taken in parts that keep the tables of all cliques within 16 MB, and those of one in the cache.
+_EVIDENCE_CELLS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Emissions:
+    """log P(votes | truth) of D tasks.
+
+    Attributes
+    ----------
+    tasks : tuple of D tuples of int
+        The sources on each task.
+    log_tables : array of shape (m, K, K + 1)
+        log P(vote | Y = k) of each source, no vote last; 0 for sources inside a unit.
+    units : tuple of (sources, array of shape (K, (K + 1)^s))
+        log P(joint votes | votes of earlier units, Y = k), states in the order of ``all_patterns(s, K)``.
+    """
+
+    tasks: tuple[tuple[int, ...], ...]
+    log_tables: Array
+    units: tuple[tuple[tuple[int, ...], Array], ...] = ()
+
+    def evidence(self, codes: Codes) -> Array:
+        """Return log P(votes on task d | Y_d = k), shape (n, D, K)."""
+        n, m = codes.shape
+        n_classes = self.log_tables.shape[1]
+        result = np.empty((n, len(self.tasks), n_classes))
+        owner = {source: task for task, sources in enumerate(self.tasks) for source in sources}
+        units: list[list[tuple[tuple[int, ...], Array]]] = [[] for _ in self.tasks]
+        for sources, table in self.units:
+            at = self.tasks[owner[sources[0]]]
+            units[owner[sources[0]]].append((tuple(at.index(i) for i in sources), table))
+        for rows, chunk in dense_chunks(codes, _EVIDENCE_CELLS):
+            for task, sources in enumerate(self.tasks):
+                columns = chunk if len(sources) == m else chunk[:, list(sources)]
+                log_tables = self.log_tables[list(sources)]
+                result[rows, task] = by_pattern(
+                    columns, partial(_directly, log_tables=log_tables, units=units[task]), n_classes
+                )
+        return result
+
+
+def with_own_evidence(posterior: Array, evidence: Array, temper: float) -> Array:
+    """Return posteriors in which only the evidence of other tasks is tempered.
+
+    Parameters
+    ----------
+    posterior : array of shape (..., K)
+        P(Y = k | votes) with all evidence taken to the power ``temper``.
+    evidence : array of shape (..., K)
+        log P(votes on the task itself | Y = k), not tempered.
+
+    Examples
+    --------
+    >>> even, own = np.array([[0.5, 0.5]]), np.log([[0.2, 0.8]])
+    >>> with_own_evidence(even, own, 0.0)  # other tasks do not count: only the own evidence is left
+    array([[0.2, 0.8]])
+    """
+    if temper == 1:
+        return posterior
+    own = evidence - evidence.max(axis=-1, keepdims=True)
+    full = posterior * np.exp((1 - temper) * own)
+    total = full.sum(axis=-1, keepdims=True)
+    # If both sides are certain of opposite classes up to rounding, the own votes decide.
+    return np.asarray(np.where(total > 0, full / np.where(total > 0, total, 1), own == 0))
+
+
+def _directly(codes: NDArray[Any], log_tables: Array, units: list[tuple[tuple[int, ...], Array]]) -> Array:
+    """Return log P(votes | Y = k) for the sources of one task, shape (n, K)."""
+    n, m = codes.shape
+    n_classes, silent = log_tables.shape[1], log_tables[:, :, -1]
+    result = np.tile(silent.sum(axis=0), (n, 1))
+    rows = max(1, _EVIDENCE_CELLS // m)
+    for start in range(0, n, rows):
+        chunk = codes[start : start + rows]
+        part = result[start : start + rows]
+        for vote in range(n_classes):
+            part += (chunk == vote).astype(np.float64) @ (log_tables[:, :, vote] - silent)
+        for at, table in units:
+            for inside, numbers in packed_chunks(chunk[:, list(at)], n_classes):
+                part[inside] += table.T[numbers]
+    return result
+
+
+# ---------------------------------------------------------------------- messages on a junction tree
+
+
+# Items are processed in parts that keep the tables of all cliques within 16 MB, and those of one in cache.
 _CHUNK_CELLS = 1 << 21
 _CHUNK_ITEMS = 1 << 13
 
 
 def sum_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) -> tuple[Array, Array]:
-    """P(Y_d = k | votes), shape (n, D, K), and log P(votes), shape (n,).
+    """Return P(Y_d = k | votes), shape (n, D, K), and log P(votes), shape (n,).
 
     Parameters
     ----------
     evidence : array of shape (n, D, K)
-        log P(votes on task d | Y_d = k), finite. What is added to all classes of one task and item moves
+        log P(votes on task d | Y_d = k), finite. A constant added to all classes of one task and item changes
         only log P(votes).
     tree : the junction tree of the D tasks
-    tables : tuple of arrays, one a clique, each of shape (K,) * len(clique)
+    tables : tuple of arrays, one per clique, each of shape (K,) * len(clique)
         P(Y_C), every cell above 0. Cliques agree on what they share.
 
     Notes
     -----
     P(Y) is the product of the clique tables, divided by the table of the separator once for each edge of
-    the tree. That is the product over cliques of P(new tasks | separator), and it is read as such. Time
+    the tree. This is the product over cliques of P(new tasks | separator). Time
     O(n · sum of K^|C|), linear in D for a chain.
 
     Examples
@@ -58,16 +148,16 @@ def sum_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) 
 
 
 def max_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) -> NDArray[np.intp]:
-    """The most probable labels of all tasks together, shape (n, D).
+    """Return the most probable labels of all tasks together, shape (n, D).
 
     Parameters are those of :func:`sum_product`. Among labels equally probable given those of the
-    separator, the first in order is taken, so that what is returned is always one maximiser.
+    separator, the first one is taken, so that the result is always one maximizer.
 
     Examples
     --------
     >>> pair = JunctionTree(cliques=((0, 1),), parents=(-1,), separators=((),))
     >>> table = np.array([[0.05, 0.3], [0.35, 0.3]])
-    >>> max_product(np.zeros((1, 2, 2)), pair, (table,))  # though task 1 alone is most often 1
+    >>> max_product(np.zeros((1, 2, 2)), pair, (table,))  # although task 1 alone is most often 1
     array([[1, 0]])
     """
     steps = plan(tree, tables)
@@ -81,7 +171,7 @@ def max_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A clique and the way to its parent; arrays have one axis for each of its tasks, then the items."""
+    """A clique and its parent; arrays have one axis for each task of the clique, then the items."""
 
     parent: int
     log_table: Array  # log P(new tasks | separator), with an axis of length 1 for the items
@@ -95,7 +185,7 @@ class Step:
 
 
 def plan(tree: JunctionTree, tables: tuple[Array, ...]) -> list[Step]:
-    """One step a clique, parents first, for :func:`sum_product` here and in ``flyingsquid.torch``."""
+    """Return one step per clique, parents first, for :func:`sum_product` and ``flyingsquid.torch``."""
     steps = []
     for clique, parent, shared, table in zip(
         tree.cliques, tree.parents, tree.separators, tables, strict=True
@@ -127,26 +217,26 @@ def _parts(n: int, steps: list[Step]) -> Iterator[slice]:
 
 
 def _scaled(evidence: Array) -> tuple[Array, Array]:
-    """Evidence as (D, K, items), its largest entry 0 for each task and item, and what was taken off."""
+    """Return evidence as (D, K, items) with maximum 0 for each task and item, and what was subtracted."""
     scaled = np.ascontiguousarray(np.moveaxis(evidence, 0, -1))
-    # Sums of what is common to all classes would drown the differences between them.
+    # Without this, large common terms would round away the differences between classes.
     top = scaled.max(axis=1, keepdims=True)
     return scaled - top, top.sum(axis=(0, 1))
 
 
 def _score(step: Step, scaled: Array) -> Array:
-    """log P(new tasks, votes on them | separator)."""
+    """Return log P(new tasks, votes on them | separator)."""
     score = step.log_table
     for task, axis in zip(step.new, step.new_axes, strict=True):
         shape = [1] * score.ndim
         shape[axis], shape[-1] = scaled.shape[1:]
         score = score + scaled[task].reshape(shape)
-    # A clique within its parent has nothing new, yet may carry messages.
+    # A clique inside its parent has no new tasks, but may carry messages.
     return score if step.new else np.repeat(score, scaled.shape[-1], axis=-1)
 
 
 def _collect(steps: list[Step], scores: list[Array]) -> Array:
-    """Leaves first: turn scores into P(new tasks | separator, votes below), return log P(votes)."""
+    """Turn scores into P(new tasks | separator, votes below), leaves first; return log P(votes)."""
     log_likelihood = np.zeros(scores[0].shape[-1] if scores else 0)
     for step, score in zip(reversed(steps), reversed(scores), strict=True):
         top = score.max(axis=step.new_axes, keepdims=True)
@@ -161,7 +251,7 @@ def _collect(steps: list[Step], scores: list[Array]) -> Array:
 
 
 def _send(step: Step, message: Array, scores: list[Array]) -> Array:
-    """Add a message to the parent's scores with its largest entry 0; return what was taken off."""
+    """Add a message with a maximum of 0 to the parent's scores; return what was subtracted."""
     top = message.max(axis=tuple(range(message.ndim - 1)))
     if step.parent >= 0:
         message -= top
@@ -170,11 +260,11 @@ def _send(step: Step, message: Array, scores: list[Array]) -> Array:
 
 
 def _distribute(steps: list[Step], beliefs: list[Array], scaled: Array) -> Array:
-    """Parents first: P(clique | votes) in place of P(new | separator, votes); the tasks' (D, K, items)."""
+    """Turn P(new | separator, votes) into P(clique | votes), parents first; return P(task | votes)."""
     posterior = np.empty_like(scaled)
     for step, belief in zip(steps, beliefs, strict=True):
         if step.parent >= 0:
-            # Sums and products of probabilities, no differences: the small side of a sure label is exact.
+            # Sums and products of probabilities, no differences: small probabilities keep their digits.
             shared = beliefs[step.parent].sum(axis=step.rest_above).reshape(step.here)
             np.multiply(belief, shared, out=belief)
         for task, axis in zip(step.new, step.new_axes, strict=True):
@@ -186,7 +276,7 @@ def _distribute(steps: list[Step], beliefs: list[Array], scaled: Array) -> Array
 
 
 def _best_labels(steps: list[Step], scores: list[Array], scaled: Array) -> NDArray[np.intp]:
-    """Leaves first: the best new labels for each state of the separator. Then read them off, roots first."""
+    """Find the best new labels for each state of the separator, leaves first; read them off, roots first."""
     tasks, k, items = scaled.shape
     choices: list[NDArray[np.intp]] = []
     for step, score in zip(reversed(steps), reversed(scores), strict=True):

@@ -1,4 +1,4 @@
-"""Counts of sequences: the votes of all rows, and what follows what."""
+"""Counts of sequences: the votes on all items, and on neighboring items."""
 
 from __future__ import annotations
 
@@ -14,11 +14,126 @@ from flyingsquid._values import listed
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
 from flyingsquid.io import State, read_state, write_state
 from flyingsquid.moments import files
-from flyingsquid.moments.lagged_counting import count_lagged, count_votes
 from flyingsquid.moments.limits import check_sequence_size
 from flyingsquid.moments.moments import Moments
 from flyingsquid.votes import Votes, as_votes, one_row
-from flyingsquid.votes.lengths import read_lengths, starts_of
+from flyingsquid.votes.arguments import read_lengths, starts_of
+from flyingsquid.votes.codes import Codes, rows_of_entries
+from flyingsquid.votes.patterns import all_patterns, n_patterns, packed_chunks
+
+# A table of patterns against patterns is used while it is small and pays for itself.
+_JOINT_CELLS = 1 << 20
+_ROWS_PER_CELL = 0.25
+_JOINT_ROWS = 1 << 17
+_BUFFER_BYTES = 1 << 26
+# Below 2**24, up to which float32 counts exactly, and large enough for BLAS.
+_CHUNK_ROWS = 1 << 17
+_SPARSE_CHUNK_PAIRS = 1 << 22
+
+
+def count_lagged(codes: Codes, n_classes: int, breaks: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Count how often each pair of votes occurs on an item and the next item.
+
+    Parameters
+    ----------
+    codes : dense (T, m) or sparse codes
+    breaks : sorted rows of shape (sequences - 1,)
+        First rows of sequences, except row 0: the row before belongs to another sequence.
+
+    Returns
+    -------
+    array of shape (K, K, m, m)
+        ``[a, b, i, j]`` times source i voted a and source j voted b in the next row; integers in float64.
+    """
+    m = codes.shape[1]
+    if isinstance(codes, csr_array):
+        counts = _by_sparse_product(codes, n_classes, breaks)
+    else:
+        cells = n_patterns(m, n_classes) ** 2
+        few = cells <= _JOINT_CELLS and len(codes) >= cells * _ROWS_PER_CELL
+        counts = (_by_joint_histogram if few else _by_product)(codes, n_classes, breaks)
+    return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
+
+
+def count_votes(codes: Codes, n_classes: int, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Count how often each source votes for each class in some rows, shape (m, K)."""
+    chosen: Any = codes[rows]
+    if isinstance(chosen, csr_array):
+        voted = chosen.data > 0
+        cell = chosen.indices[voted] * n_classes + chosen.data[voted].astype(np.intp) - 1
+        return np.bincount(cell, minlength=codes.shape[1] * n_classes).reshape(-1, n_classes)
+    return np.stack([np.count_nonzero(chosen == k, axis=0) for k in range(n_classes)], axis=1)
+
+
+def _one_hot(codes: NDArray[Any], n_classes: int, dtype: Any) -> NDArray[Any]:
+    """Return one-hot votes of dense codes, shape (rows, K m), class-major columns."""
+    hot = np.empty((len(codes), n_classes, codes.shape[1]), dtype)
+    for k in range(n_classes):
+        hot[:, k] = codes == k
+    return hot.reshape(len(codes), -1)
+
+
+def _inside(breaks: NDArray[np.intp], start: int, rows: int) -> NDArray[np.intp]:
+    """Return the breaks right after one of ``rows`` rows from ``start`` on, relative to ``start``."""
+    first, last = np.searchsorted(breaks, [start, start + rows], side="right")
+    return breaks[first:last] - start
+
+
+def _by_joint_histogram(codes: NDArray[Any], n_classes: int, breaks: NDArray[np.intp]) -> NDArray[np.float64]:
+    m = codes.shape[1]
+    size = n_patterns(m, n_classes)
+    joint = np.zeros(size * size, np.int64)
+    for start in range(0, len(codes) - 1, _JOINT_ROWS):
+        # One row more, because the last one of a chunk has its neighbor in the next chunk.
+        chunk = codes[start : start + _JOINT_ROWS + 1]
+        numbers = np.empty(len(chunk), np.intp)
+        for rows, part in packed_chunks(chunk, n_classes):
+            numbers[rows] = part
+        follows = numbers[:-1] * size + numbers[1:]
+        joint += np.bincount(follows, minlength=size * size)
+        # Counting all neighbors and subtracting those across a border is cheaper than a mask.
+        joint -= np.bincount(follows[_inside(breaks, start, _JOINT_ROWS) - 1], minlength=size * size)
+    hot = _one_hot(all_patterns(m, n_classes), n_classes, np.float64)
+    return np.asarray(hot.T @ (joint.reshape(size, size) @ hot))
+
+
+def _by_product(codes: NDArray[Any], n_classes: int, breaks: NDArray[np.intp]) -> NDArray[np.float64]:
+    n, m = codes.shape
+    width = n_classes * m
+    rows = min(n, _CHUNK_ROWS, max(1, _BUFFER_BYTES // (width * 4)))
+    counts = np.zeros((width, width))
+    for start in range(0, n - 1, rows):
+        hot = _one_hot(codes[start : start + rows + 1], n_classes, np.float32)
+        counts += hot[:-1].T @ hot[1:]
+        inside = _inside(breaks, start, rows)
+        counts -= hot[inside - 1].T @ hot[inside]
+    return counts
+
+
+def _by_sparse_product(codes: csr_array, n_classes: int, breaks: NDArray[np.intp]) -> NDArray[np.float64]:
+    n, m = codes.shape
+    voted = codes.data > 0
+    row = rows_of_entries(codes)[voted]
+    column = (codes.data[voted].astype(np.int64) - 1) * m + codes.indices[voted]
+    one_hot = csr_array((np.ones(len(row)), (row, column)), shape=(n, n_classes * m))
+    second = np.setdiff1d(np.arange(1, n), breaks, assume_unique=True)
+    each = np.diff(one_hot.indptr).astype(np.int64)
+    # Upper bound of the entries in the product of a chunk.
+    cost = np.cumsum(each[second - 1] * each[second])
+    counts = np.zeros((n_classes * m, n_classes * m))
+    start = 0
+    while start < len(second):
+        reached = (cost[start - 1] if start else 0) + _SPARSE_CHUNK_PAIRS
+        stop = max(start + 1, int(np.searchsorted(cost, reached, side="right")))
+        part = second[start:stop]
+        product = (one_hot[part - 1].T @ one_hot[part]).tocoo()
+        counts[product.row, product.col] += product.data
+        start = stop
+    return counts
+
+
+# ---------------------------------------------------------------------- counts of sequences
+
 
 KIND = "SequenceMoments"
 # Float counts may fall below zero by this share of all pairs when parts are subtracted.
@@ -27,22 +142,22 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SequenceMoments:
-    """Counts of rows that follow each other. Immutable and mergeable, as :class:`Moments` is.
+    """Counts of neighboring items in sequences. Immutable and mergeable, as :class:`Moments`.
 
-    Build with :meth:`of`. A pair of neighbours is counted by the part that holds its second row, so the
-    parts of a sequence that was cut add up to the whole, to the integer.
+    Build with :meth:`of`. A pair of neighbors is counted by the part that holds its second row, so the parts
+    of a sequence that was cut add up exactly.
 
     Attributes
     ----------
     rows : Moments
-        Counts of all rows, whatever their order.
+        Counts of all rows, regardless of their order.
     n_pairs : int or float
-        Number of neighbouring rows within a sequence.
+        Number of neighboring rows within a sequence.
     lagged : array of shape (K, K, m, m), read-only
         ``lagged[a, b, i, j]`` times source i voted a and source j voted b in the next row.
     first, second : arrays of shape (m, K), read-only
-        How often each source voted each class in the first, and in the second row of a pair. They differ
-        from the counts of all rows because the ends of a sequence take part in one pair only.
+        How often each source voted for each class in the first and in the second row of a pair. They differ
+        from the counts of all rows because the ends of a sequence are in one pair only.
 
     Examples
     --------
@@ -68,7 +183,7 @@ class SequenceMoments:
 
     @classmethod
     def of(cls, votes: Any, lengths: Any = None, *, previous: Any = None) -> SequenceMoments:
-        """Count the rows of sequences, and their neighbours.
+        """Count the rows of sequences and pairs of neighbors.
 
         Parameters
         ----------
@@ -86,7 +201,7 @@ class SequenceMoments:
     def of_rows(
         cls, rows: Moments, votes: Votes, lengths: Any = None, *, previous: Any = None
     ) -> SequenceMoments:
-        """The same where the counts of all rows are known already."""
+        """Count pairs of neighbors if the counts of all rows are known."""
         starts = starts_of(read_lengths(lengths, votes.n_items))
         n, k, codes = votes.n_items, votes.n_classes, votes.codes
         check_sequence_size(votes.n_sources, k)
@@ -109,11 +224,11 @@ class SequenceMoments:
         return self.rows.is_exact and self.lagged.dtype.kind == "i"
 
     def lagged_rates(self, a: int, b: int) -> NDArray[np.float64]:
-        """P(source i votes a, and source j votes b in the next row), shape (m, m)."""
+        """Return P(source i votes a, and source j votes b in the next row), shape (m, m)."""
         return np.asarray(self.lagged[a, b] / self.n_pairs, np.float64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file, whole or not at all; :meth:`load` and ``fs.load`` read it."""
+        """Write the counts to a file atomically; :meth:`load` and ``fs.load`` read it."""
         write_state(path, self.to_state())
 
     @classmethod
@@ -127,26 +242,26 @@ class SequenceMoments:
         """
         state = read_state(path)
         if state.kind != KIND:
-            raise ModelFileError(
-                f"{path}: the file holds a {state.kind}, not counts of sequences; fs.load reads it"
-            )
+            raise ModelFileError(f"{path}: the file holds a {state.kind}, not SequenceMoments. Use fs.load.")
         return cls.from_state(state)
 
     def to_state(self) -> State:
-        """Arrays and JSON that hold everything."""
+        """Return arrays and JSON values that hold everything."""
         rows = files.to_state(self.rows)
         arrays = {"lagged": self.lagged, "first": self.first, "second": self.second}
         return State(KIND, {"rows": rows.meta, "n_pairs": self.n_pairs}, {**rows.arrays, **arrays})
 
     @classmethod
     def from_state(cls, state: State) -> SequenceMoments:
-        """Counts from a plain state; refused if they cannot be counts of anything."""
+        """Return the counts in a state; refuse impossible ones."""
         try:
             rows = Moments.from_state(State(files.KIND, state.meta["rows"], state.arrays))
             n_pairs = state.meta["n_pairs"]
             lagged, first, second = (state.arrays[name] for name in ("lagged", "first", "second"))
         except KeyError as error:
-            raise ModelFileError(f"counts of sequences lack {error}") from error
+            raise ModelFileError(
+                f"The counts of sequences in the file are incomplete: {error} is missing."
+            ) from error
         k, m = rows.n_classes, rows.n_sources
         fits = (
             type(n_pairs) in (int, float)
@@ -156,10 +271,10 @@ class SequenceMoments:
             and 0 <= n_pairs <= rows.n_items
         )
         if not fits:
-            raise ModelFileError("the counts of neighbours in the file do not agree with its rows")
+            raise ModelFileError("The counts of neighbors in the file do not agree with its rows.")
         moments = cls(rows, n_pairs, lagged, first, second)
         if not moments._lowest_count() >= moments._tolerance():
-            raise ModelFileError("the counts in the file are not counts of any sequences")
+            raise ModelFileError("The counts in the file contradict each other: no sequences can have them.")
         return moments
 
     # ------------------------------------------------------------------ algebra
@@ -194,8 +309,8 @@ class SequenceMoments:
         lowest = rest._lowest_count()
         if lowest < self._tolerance():
             raise IncompatibleError(
-                f"cannot subtract: a count of neighbours would be {lowest:g}; the right side is no part of "
-                "the left"
+                f"Cannot subtract: a count of neighbors would be {lowest:g}. The right side must be part of "
+                "the left."
             )
         return SequenceMoments(
             rest.rows,
@@ -204,7 +319,7 @@ class SequenceMoments:
         )
 
     def _lowest_count(self) -> float:
-        """The smallest count of any pair of neighbouring states, missing ones included."""
+        """Return the smallest count of any pair of neighboring votes or missing votes."""
         second_missing = self.first.T[:, :, None] - self.lagged.sum(axis=1)  # i votes a, j missing
         first_missing = self.second.T[:, None, :] - self.lagged.sum(axis=0)  # i missing, j votes b
         both_missing = self.n_pairs - self.first.sum(axis=1)[:, None] - first_missing.sum(axis=0)
@@ -212,7 +327,7 @@ class SequenceMoments:
         return float(min(self.n_pairs, *(part.min() for part in parts)))
 
     def _tolerance(self) -> float:
-        """How far below zero a count may fall by rounding."""
+        """Return how far below zero a count may fall by rounding."""
         return 0.0 if self.is_exact else -_ROUNDING * self.n_pairs
 
     def __eq__(self, other: object) -> bool:
@@ -240,7 +355,7 @@ class SequenceMoments:
         )
 
     def aligned_to(self, other: SequenceMoments) -> SequenceMoments:
-        """These counts with sources and classes in the order of ``other``; refused if they differ."""
+        """Return these counts with sources and classes in the order of ``other``; refuse different ones."""
         rows = self.rows.aligned_to(other.rows)
         lagged, first, second = self.lagged, self.first, self.second
         if rows.classes != self.rows.classes:
@@ -258,14 +373,14 @@ def _read_previous(previous: Any, votes: Votes) -> Votes:
     row = as_votes(one_row(previous, votes.names), votes.classes)
     if row.shape != (1, votes.n_sources):
         raise VotesError(
-            f"previous has {row.n_items} rows of {row.n_sources} sources; it is the last row of the part "
-            f"before, one vote of each of {votes.n_sources} sources"
+            f"`previous` must be one row with {votes.n_sources} sources, the last row of the part before; "
+            f"got {row.n_items} rows with {row.n_sources} sources."
         )
     return row.matched_to(votes.classes, votes.names)
 
 
 def _stacked(before: Votes, codes: Any) -> Any:
-    """The row before on top of the codes, in the form of the codes."""
+    """Return the codes with the row before on top, in the same storage."""
     dense: Any = before.to_dense().codes
     if not isinstance(codes, csr_array):
         return np.concatenate([dense, codes])

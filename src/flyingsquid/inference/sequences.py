@@ -1,28 +1,104 @@
-"""Posteriors and the most probable path of a chain of classes, over sequences of any length, in O(T).
+"""Posteriors and the most probable path of a chain of classes, for sequences of any length, in O(T).
 
-Three passes over blocks of rows (:mod:`flyingsquid.infer.blocks`): (i) what a block does to any message, a
-K x K matrix, only where sequences were cut; (ii) messages at the borders of blocks; (iii) messages inside
-blocks. Messages are arrays of shape (K, blocks), brought to the sum, or the maximum, 1 in every step. Only
-positive numbers are multiplied and added, so the small side of a sure label keeps its digits.
+A scan over T rows in Python costs T steps. Sequences are therefore cut into blocks of about √T rows that
+advance together: √T steps of √T rows each, and the blocks of one sequence are joined by a second, short scan.
+Three passes: (i) the transfer matrix of each block, K x K, only if sequences were cut; (ii) messages at the
+borders of blocks; (iii) messages inside blocks. Messages are arrays of shape (K, blocks), normalized in every
+step. Only positive numbers are multiplied and added, so small probabilities keep their digits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.infer.blocks import Blocks
-
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+# Sequences up to this length are not cut: a step costs little more for a few rows than for one.
+_UNCUT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of rows, longest first, so that the blocks which reach a step are a prefix.
+
+    Attributes
+    ----------
+    starts, lengths : integer arrays of shape (blocks,)
+        First row and number of rows of each block.
+    sequence : integer array of shape (blocks,)
+        The sequence of each block.
+    active : integer array of shape (longest + 1,)
+        How many blocks have a row at each step; 0 at the end.
+    chains : integer array of shape (rounds, sequences), or None if no sequence was cut
+        ``chains[r, s]`` is the position of the r-th block of a sequence, sequences with most blocks first.
+    joined : integer array of shape (rounds + 1,)
+        How many sequences have an r-th block; 0 at the end.
+    """
+
+    starts: Index
+    lengths: Index
+    sequence: Index
+    active: Index
+    chains: Index | None
+    joined: Index
+
+    @classmethod
+    def of(cls, lengths: Index, longest: int | None = None) -> Blocks:
+        """Cut sequences of the given lengths into blocks of at most ``longest`` rows, default about √T."""
+        if longest is None:
+            longest = max(_UNCUT, int(np.ceil(np.sqrt(lengths.sum()))))
+        each = -(-lengths // longest)
+        sequence = np.repeat(np.arange(len(lengths)), each)
+        number = np.arange(len(sequence)) - np.repeat(np.cumsum(each) - each, each)
+        first_row = np.cumsum(lengths) - lengths
+        starts = first_row[sequence] + number * longest
+        sizes = np.minimum(longest, first_row[sequence] + lengths[sequence] - starts)
+        order = np.argsort(-sizes, kind="stable")
+        chains, joined = None, np.array([len(lengths), 0])
+        if each.max() > 1:
+            chains, joined = _chains(order, sequence, number, each)
+        active = len(sizes) - np.cumsum(np.bincount(sizes, minlength=sizes.max() + 1))
+        active = np.concatenate([[len(sizes)], active[1:]])
+        return cls(starts[order], sizes[order], sequence[order], active, chains, joined)
+
+    def steps(self) -> Iterator[tuple[int, int, slice]]:
+        """Yield for each step its number, how many blocks take part, and where their rows are stored.
+
+        Rows are stored step by step, so that what a step reads and writes is contiguous.
+        """
+        at = 0
+        for step, count in enumerate(self.active[:-1].tolist()):
+            yield step, count, slice(at, at + count)
+            at += count
+
+    def joins(self) -> Iterator[tuple[Index, Index]]:
+        """Yield positions of blocks and of the blocks that follow them, from the start of sequences on."""
+        if self.chains is None:
+            return
+        for r, count in enumerate(self.joined[1:-1].tolist()):
+            yield self.chains[r, :count], self.chains[r + 1, :count]
+
+
+def _chains(order: Index, sequence: Index, number: Index, each: Index) -> tuple[Index, Index]:
+    position = np.empty(len(order), np.intp)
+    position[order] = np.arange(len(order))
+    rank = np.empty(len(each), np.intp)
+    rank[np.argsort(-each, kind="stable")] = np.arange(len(each))
+    chains = np.zeros((each.max(), len(each)), np.intp)
+    chains[number, rank[sequence]] = position
+    joined = len(each) - np.cumsum(np.bincount(each, minlength=each.max() + 1))
+    return chains, np.concatenate([[len(each)], joined[1:]])
 
 
 def forward_backward(
     evidence: Array, lengths: Index, prior: Array, transition: Array, *, longest_block: int | None = None
 ) -> tuple[Array, Array]:
-    """P(Y(t) = k | all rows of the sequence), and how probable each sequence is.
+    """Return P(Y(t) = k | all rows of the sequence), and the log likelihood of each sequence.
 
     Parameters
     ----------
@@ -38,7 +114,7 @@ def forward_backward(
     -------
     posterior : array of shape (T, K)
     log_likelihood : array of shape (sequences,)
-        With the constants that ``evidence`` has.
+        Including the constants of ``evidence``.
 
     Examples
     --------
@@ -62,10 +138,10 @@ def forward_backward(
 def viterbi(
     evidence: Array, lengths: Index, prior: Array, transition: Array, *, longest_block: int | None = None
 ) -> Index:
-    """The most probable path of each sequence, classes of shape (T,).
+    """Return the most probable path of each sequence, classes of shape (T,).
 
-    Arguments as in :func:`forward_backward`. Of equally probable paths, ties are broken from the last row
-    on towards the lowest class; the answer is always one path that attains the maximum.
+    Arguments as in :func:`forward_backward`. Ties are broken from the last row on
+    towards the lowest class; the result is always one path that attains the maximum.
 
     Examples
     --------
@@ -87,7 +163,7 @@ def viterbi(
 
 
 def _stored(evidence: Array, blocks: Blocks) -> Array:
-    """Evidence in the order in which steps read it, shape (K, T)."""
+    """Return evidence in the order in which steps read it, shape (K, T)."""
     columns = np.ascontiguousarray(evidence.T)
     stored = np.empty(columns.shape)
     for step, count, at in blocks.steps():
@@ -99,20 +175,20 @@ def _stored(evidence: Array, blocks: Blocks) -> Array:
 
 
 def _emissions(evidence: Array, blocks: Blocks) -> tuple[Array, Array]:
-    """exp(evidence) by its largest class, as stored, (K, T); the logs of the largest by block, (blocks,)."""
+    """Return exp(evidence) relative to its largest class, (K, T), and the sum of the largest by block."""
     emissions, height = _stored(evidence, blocks), np.zeros(len(blocks.starts))
     for _, count, at in blocks.steps():
         here = emissions[:, at]
         top = here.max(axis=0)
         height[:count] += top
         here -= top
-        # Far beyond the smallest float an emission is 0, and so is its posterior; the other side is 1.
+        # An emission that underflows is 0, and so is its posterior.
         np.exp(here, out=here)
     return emissions, height
 
 
 def _transfer(emissions: Array, blocks: Blocks, transition: Array) -> Array:
-    """P(rows of a block, last class | first class) up to a factor, shape (K last, K first, blocks)."""
+    """Return P(rows of a block, last class | first class) up to a factor, (K last, K first, blocks)."""
     k, n = len(transition), len(blocks.starts)
     pull = np.ascontiguousarray(transition.T)
     matrix = np.repeat(np.eye(k)[:, :, None], n, axis=2)
@@ -144,7 +220,7 @@ def _join(blocks: Blocks, matrix: Array, transition: Array, arriving: Array, ret
 def _forward(
     emissions: Array, blocks: Blocks, arriving: Array, transition: Array, height: Array
 ) -> tuple[Array, Array]:
-    """P(class | rows up to its own) as stored, (K, T); log P(rows of a block | rows before), (blocks,)."""
+    """Return P(class | rows up to this one), (K, T), and log P(rows of a block | rows before), (blocks,)."""
     pull = np.ascontiguousarray(transition.T)
     forward, height = np.empty_like(emissions), height.copy()
     before = 0
@@ -160,7 +236,7 @@ def _forward(
 
 
 def _backward(emissions: Array, blocks: Blocks, forward: Array, returning: Array, transition: Array) -> Array:
-    """P(class | all rows), shape (T, K)."""
+    """Return P(class | all rows), shape (T, K)."""
     posterior = np.empty(forward.shape[::-1])
     message = returning.copy()
     after, rest = slice(0, 0), 0
@@ -181,7 +257,7 @@ def _backward(emissions: Array, blocks: Blocks, forward: Array, returning: Array
 
 
 def _best(message: Array, steps: Array) -> tuple[Array, NDArray[np.int8]]:
-    """Largest of message[j] + steps[j, k] over j, and the first j that attains it; shape of ``message``."""
+    """Return the maximum of message[j] + steps[j, k] over j, and the first j that attains it."""
     extra = (slice(None), *(None,) * (message.ndim - 1))
     best = message[0] + steps[0][extra]
     who = np.zeros(best.shape, np.int8)
@@ -193,7 +269,7 @@ def _best(message: Array, steps: Array) -> tuple[Array, NDArray[np.int8]]:
 
 
 def _best_transfer(stored: Array, blocks: Blocks, steps: Array) -> Array:
-    """As :func:`_transfer`, of the best path between the first and the last class of a block."""
+    """Return the log score of the best path between the first and the last class of a block."""
     k, n = len(steps), len(blocks.starts)
     with np.errstate(divide="ignore"):
         matrix = np.repeat(np.log(np.eye(k))[:, :, None], n, axis=2)
@@ -215,9 +291,9 @@ def _join_best(blocks: Blocks, matrix: Array, steps: Array, arriving: Array) -> 
 def _best_forward(
     stored: Array, blocks: Blocks, arriving: Array, steps: Array
 ) -> tuple[NDArray[np.int8], Array]:
-    """Which class the best path to each class comes from, shape (K, T), and its value at the end of a block.
+    """Return where the best path to each class comes from, shape (K, T), and its value at the end of a block.
 
-    Values are less their maximum, so that a long sequence does not use up the digits.
+    The maximum is subtracted from values, so that long sequences do not lose digits.
     """
     came_from = np.zeros(stored.shape, np.int8)
     value = arriving.copy()
@@ -231,7 +307,7 @@ def _best_forward(
 
 
 def _first_of(came_from: NDArray[np.int8], blocks: Blocks) -> NDArray[Any]:
-    """The first class of the best path in a block to each last class, shape (K, blocks)."""
+    """Return the first class of the best path in a block to each last class, shape (K, blocks)."""
     first = np.repeat(np.arange(len(came_from))[:, None], len(blocks.starts), axis=1)
     for step, count, at in reversed(list(blocks.steps())):
         if step:
@@ -247,7 +323,7 @@ def _join_back(blocks: Blocks, first: NDArray[Any], last: Array, steps: Array, e
 
 
 def _trace(came_from: NDArray[np.int8], blocks: Blocks, ends: Index) -> Index:
-    """The path, shape (T,)."""
+    """Return the path, shape (T,)."""
     path = np.empty(came_from.shape[1], np.intp)
     here = ends.copy()
     for step, count, at in reversed(list(blocks.steps())):

@@ -1,7 +1,8 @@
-"""All counts of a window as one vector, so that adding and forgetting rows are each one operation."""
+"""Storage of windows: all counts as one vector, and a ring of the latest rows."""
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,32 +12,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import OptionError
+from flyingsquid.moments.counting import count_missing, count_tables
 from flyingsquid.moments.moments import Moments, moments_from_tables
 from flyingsquid.moments.plan import CountPlan
-from flyingsquid.moments.tables import count_missing, count_tables
 from flyingsquid.votes import REASONS
-from flyingsquid.votes.states import Label, smallest_dtype
+from flyingsquid.votes.codes import Label, smallest_dtype
 
 Vector = NDArray[np.float64]
 
-# A window keeps its counts whole, a few times over, and every refresh reads all of them.
+# A window keeps a few copies of its counts, and every refresh reads all of them.
 _MOST_NUMBERS = 1 << 25
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What stands where in a vector of counts.
+    """Positions of counts in a vector, so that adding and subtracting rows are single operations.
 
-    First the number of rows, then every block, every unit, what is missing for a reason; last, where class
-    balances come with the rows, the number of rows that have one and the sums of their entries.
+    First the number of rows, then every pair set, every unit, and the votes that are missing for a reason;
+    last, if class balances come with the rows, how many rows have one and the sums of their entries.
 
     Attributes
     ----------
     plan : CountPlan
     classes : tuple of K labels
-    names : tuple of m texts, or None
+    names : tuple of m str, or None
     n_balance : int
-        Entries of a class balance; 0 where none comes with the rows.
+        Entries of a class balance; 0 if none comes with the rows.
     """
 
     plan: CountPlan
@@ -49,8 +50,8 @@ class Layout:
         largest = self.plan.largest_set
         if (largest * self.n_classes) ** 2 > _MOST_NUMBERS:
             raise OptionError(
-                f"pairs of {largest:,} sources and {self.n_classes:,} classes are too many for a window; "
-                "name fewer classes, or drop sources that rarely vote"
+                f"Windows support at most {_MOST_NUMBERS:,} counts of pairs; {largest:,} sources and "
+                f"{self.n_classes:,} classes have more. Declare fewer classes, or drop rare sources."
             )
         shapes = [*self.plan.shapes(self.n_classes), (self.n_sources, len(REASONS) - 1)]
         object.__setattr__(self, "shapes", shapes)
@@ -65,38 +66,38 @@ class Layout:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The smallest type of a row of codes."""
+        """The smallest data type of codes."""
         return np.dtype(smallest_dtype(self.n_classes))
 
     @cached_property
     def ends(self) -> list[int]:
-        """Where each table ends; the number of rows stands before the first."""
+        """End of each table; the number of rows comes before the first."""
         return (1 + np.cumsum([math.prod(shape) for shape in self.shapes])).tolist()
 
     @property
     def size(self) -> int:
-        """Entries of a vector."""
+        """Number of entries of a vector."""
         return self.ends[-1] + (1 + self.n_balance if self.n_balance else 0)
 
     def zeros(self) -> Vector:
-        """The counts of nothing."""
+        """Return the counts of no rows."""
         return np.zeros(self.size)
 
     def count(
         self, codes: NDArray[Any], balances: Vector | None = None, weights: Vector | None = None
     ) -> Vector:
-        """Counts of rows.
+        """Count rows.
 
         Parameters
         ----------
         codes : array of shape (n, m)
-        balances : array of shape (n, n_balance), NaN where a row has none
+        balances : array of shape (n, n_balance), NaN for rows without one
         weights : array of shape (n,), optional
             How much each row counts.
 
         Returns
         -------
-        array of shape (size,), integers unless there are weights; balances apart
+        array of shape (size,), integers unless there are weights, except balances
         """
         if not len(codes):
             return self.zeros()
@@ -113,7 +114,7 @@ class Layout:
         return np.concatenate(parts)
 
     def tables(self, vector: Vector) -> list[NDArray[np.float64]]:
-        """Blocks, units, and what is missing, as views."""
+        """Return pair sets, units, and missing votes as views."""
         starts = [1, *self.ends[:-1]]
         return [
             vector[low:high].reshape(shape)
@@ -121,13 +122,13 @@ class Layout:
         ]
 
     def moments(self, vector: Vector, *, exact: bool) -> Moments:
-        """The counts as a value; ``exact`` where they are integers."""
+        """Return the counts as Moments; ``exact`` if they are integers."""
         tables = [np.rint(table).astype(np.int64) if exact else table.copy() for table in self.tables(vector)]
         total: int | float = round(vector[0]) if exact else float(vector[0])
         return moments_from_tables(self.plan, total, tables[:-1], tables[-1], self.classes, self.names)
 
     def balance(self, vector: Vector) -> Vector | None:
-        """The mean class balance of the rows that have one, shape (n_balance,); None where none has."""
+        """Return the mean class balance of the rows that have one, shape (n_balance,); None if none has."""
         if not self.n_balance or vector[self.ends[-1]] <= 0:
             return None
         return np.asarray(vector[self.ends[-1] + 1 :] / vector[self.ends[-1]])
@@ -135,12 +136,12 @@ class Layout:
     def widened(
         self, classes: tuple[Label, ...], names: tuple[str, ...] | None, n_sources: int, n_balance: int
     ) -> Layout:
-        """A layout of more sources, more classes, or with a class balance; what was known keeps its place."""
+        """Return a layout with more sources or classes or a class balance; existing ones keep their place."""
         plan = self.plan if n_sources == self.n_sources else CountPlan.all_pairs(n_sources)
         return replace(self, plan=plan, classes=classes, names=names, n_balance=n_balance)
 
     def moved(self, vector: Vector, to: Layout) -> Vector:
-        """The same counts in a wider layout; new sources never voted, nobody voted a new class."""
+        """Return the same counts in a wider layout; new sources and classes have no votes."""
         result = to.zeros()
         result[0] = vector[0]
         for old, new in zip(self.tables(vector), to.tables(result), strict=True):
@@ -151,11 +152,11 @@ class Layout:
 
     @cached_property
     def statistics(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Where to find what a change would move: votes of a source for a class, agreements of two sources.
+        """Positions of the statistics that a change would move: votes for a class, agreements of two sources.
 
         Returns
         -------
-        array of shape (r,), positions of votes; array of shape (K, p), positions whose sum are agreements
+        array of shape (r,), positions of votes; array of shape (K, p), positions whose sums are agreements
         """
         k, start = self.n_classes, 1
         votes, pairs = list[NDArray[np.intp]](), list[NDArray[np.intp]]()
@@ -172,7 +173,61 @@ class Layout:
         return np.concatenate(votes).astype(np.intp), agree
 
     def rates_of(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How often each of :attr:`statistics` occurred, shape (s, r + p), for vectors (s, size)."""
+        """Return how often each of :attr:`statistics` occurred, shape (s, r + p), for vectors (s, size)."""
         votes, agree = self.statistics
         agreements = vectors[:, agree].sum(axis=1)
         return np.concatenate([vectors[:, votes], agreements], axis=1)
+
+
+# ---------------------------------------------------------------------- ring of rows
+
+
+class RowRing:
+    """The latest rows of a stream: row t is stored at t modulo the capacity.
+
+    Attributes
+    ----------
+    codes : array of shape (capacity, m)
+    balances : array of shape (capacity, n_balance), NaN for rows without one; or None
+    """
+
+    def __init__(self, capacity: int, layout: Layout) -> None:
+        self.capacity = capacity
+        self.codes: NDArray[Any] = np.full((capacity, layout.n_sources), -1, layout.dtype)
+        self.balances: Vector | None = None
+        if layout.n_balance:
+            self.balances = np.full((capacity, layout.n_balance), np.nan)
+
+    def write(self, position: int, codes: NDArray[Any], balance: Vector | None) -> None:
+        """Store rows from a position on; at most as many as the capacity."""
+        at = position % self.capacity
+        first = min(len(codes), self.capacity - at)
+        self.codes[at : at + first] = codes[:first]
+        self.codes[: len(codes) - first] = codes[first:]
+        if self.balances is not None:
+            value = np.nan if balance is None else balance
+            self.balances[at : at + first] = value
+            self.balances[: len(codes) - first] = value
+
+    def read(self, start: int, stop: int) -> tuple[NDArray[Any], Vector | None]:
+        """Return the rows from one position up to another."""
+        low, high = start % self.capacity, start % self.capacity + (stop - start)
+        if high <= self.capacity:
+            return self.codes[low:high], None if self.balances is None else self.balances[low:high]
+        at = np.arange(start, stop) % self.capacity
+        return self.codes[at], None if self.balances is None else self.balances[at]
+
+    def copy(self) -> RowRing:
+        """Return a copy that shares no memory."""
+        twin = copy.copy(self)
+        twin.codes = self.codes.copy()
+        twin.balances = None if self.balances is None else self.balances.copy()
+        return twin
+
+    def widen(self, layout: Layout) -> None:
+        """Add sources and classes; new sources have abstained so far."""
+        old, balances = self.codes, self.balances
+        self.__init__(self.capacity, layout)  # type: ignore[misc]  # the same ring, wider
+        self.codes[:, : old.shape[1]] = old
+        if balances is not None and self.balances is not None and balances.shape == self.balances.shape:
+            self.balances[...] = balances

@@ -1,0 +1,36 @@
+"""Inference: posteriors and labels from estimated parameters, in log space."""
+
+from flyingsquid.inference.junction_tree import Emissions, max_product, sum_product, with_own_evidence
+from flyingsquid.inference.posterior import (
+    TIE_BREAKS,
+    TieBreak,
+    binary_evidence,
+    binary_posterior,
+    class_evidence,
+    class_posterior,
+    decide,
+    smoothed_shares,
+    vote_shares,
+)
+from flyingsquid.inference.sequences import forward_backward, viterbi
+from flyingsquid.inference.weighted import Opinion, opinion_posterior
+
+__all__ = [
+    "TIE_BREAKS",
+    "Emissions",
+    "Opinion",
+    "TieBreak",
+    "binary_evidence",
+    "binary_posterior",
+    "class_evidence",
+    "class_posterior",
+    "decide",
+    "forward_backward",
+    "max_product",
+    "opinion_posterior",
+    "smoothed_shares",
+    "sum_product",
+    "viterbi",
+    "vote_shares",
+    "with_own_evidence",
+]
