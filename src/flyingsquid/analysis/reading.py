@@ -81,8 +81,8 @@ def read_votes(model: Any, votes: Any) -> tuple[Votes, tuple[tuple[int, ...], ..
     if model is None:
         read = as_votes(votes)
         return read, (tuple(range(read.n_sources)),)
-    if not hasattr(model, "read_votes") or not hasattr(model, "source_names_"):
-        kind = type(model).__name__
+    if isinstance(model, type) or not (hasattr(model, "read_votes") and hasattr(model, "source_names_")):
+        kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise OptionError(f"model= is a fitted label model of items, such as fs.LabelModel, not {kind}")
     read = model.read_votes(votes)
     graph = getattr(model, "graph_", None)

@@ -233,7 +233,8 @@ def _tables(data: FitData) -> IndependentFit:
     cast = np.asarray(moments.vote_counts, np.float64)
     per_item = float(cast.sum() / moments.n_items)
     voting = cast.sum(axis=1)
-    per_cell = float(np.median(voting[voting > 0])) / (moments.n_classes * (moments.n_classes - 1))
+    typical = float(np.median(voting[voting > 0])) if voting.any() else 0.0
+    per_cell = typical / (moments.n_classes * (moments.n_classes - 1))
     solver: Solver = Agreement()
     if is_huge(moments):
         reason = "all cells of all tables would not fit into memory, and it needs few"
