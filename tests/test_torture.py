@@ -203,7 +203,7 @@ def test_a_million_sources_that_never_vote():
 
 
 def test_streams_refuse_counts_that_would_not_fit():
-    with pytest.raises(FlyingSquidError, match="too many for a window"):
+    with pytest.raises(FlyingSquidError, match="Windows support"):
         fs.OnlineLabelModel().update(np.array([[8_000, 1, 1]]))
 
 

@@ -70,7 +70,7 @@ class MajorityVote(BatchEstimator):
             counts = _count(part, None)
             total, names = counts if total is None else total + counts, part.names
         if total is None:
-            raise VotesError("there are no votes in any chunk; at least one item is needed")
+            raise VotesError("The chunks have no items; at least one is needed.")
         return self._keep(total, names)
 
     def fit_moments(self, moments: Moments) -> Self:
