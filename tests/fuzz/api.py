@@ -21,6 +21,8 @@ from tests.fuzz.values import Surprise
 SOURCE = str(Path(fs.__file__).parent)
 SLOWEST = 30.0
 MOST_FINDINGS = 40
+# They iterate over what the caller passed as a source of chunks.
+CHUNK_READERS = ("_chunks", "__iter__", "raw", "is_empty", "as_chunks")
 OPTION_READERS = ("_pick",)
 """What reads options among the modules that read votes: the names of columns."""
 
@@ -100,8 +102,7 @@ def _is_the_callers(error: Exception) -> bool:
     """Whether an error is of what the caller passed: options, iterators, functions, end models; not of votes."""
     origin, raised = _innermost(error), traceback.extract_tb(error.__traceback__)[-1]
     if isinstance(error, Surprise):
-        of_votes = "/votes/" in origin.filename and not origin.filename.endswith("votes/chunks.py")
-        return not of_votes or origin.name in OPTION_READERS
+        return "/votes/" not in origin.filename or origin.name in (*OPTION_READERS, *CHUNK_READERS)
     if isinstance(error, TypeError):  # of a function that makes chunks, when it is called
         return origin.name == "_chunks"
     return isinstance(error, UserWarning) and "sklearn" in raised.filename
