@@ -1,4 +1,4 @@
-"""What the sources said: votes and their constructors."""
+"""Votes of sources on items: the vote matrix, its constructors, chunks and distinct rows."""
 
 from flyingsquid.votes.codes import ABSTAIN, REASONS
 from flyingsquid.votes.patterns import DistinctRows

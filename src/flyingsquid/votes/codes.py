@@ -16,7 +16,7 @@ from flyingsquid.exceptions import IncompatibleError, VotesError
 ABSTAIN = -1
 _CHUNK_CELLS = 1 << 20
 MOST_CLASSES = int(np.iinfo(np.int16).max)
-"""Codes are two bytes at most."""
+"""Codes have at most two bytes."""
 REASONS = ("abstained", "refused", "unparseable", "failed")
 """Why a vote is missing; reason r has the code ``-1 - r``."""
 
@@ -26,7 +26,7 @@ Label: TypeAlias = Hashable
 
 
 def code_of_reason(reason: str) -> int:
-    """The negative code that stands for ``reason``.
+    """Return the negative code of a reason.
 
     >>> code_of_reason("refused")
     -2
@@ -35,92 +35,93 @@ def code_of_reason(reason: str) -> int:
 
 
 def smallest_dtype(n_classes: int) -> DTypeLike:
-    """The smallest signed integer type that holds the codes of ``n_classes`` classes."""
+    """Return the smallest signed integer type that holds the codes of ``n_classes`` classes."""
     return np.min_scalar_type(-max(n_classes, len(REASONS)))
 
 
 def shown_names(names: tuple[str, ...] | None, n_sources: int) -> tuple[str, ...]:
-    """The names, or ``source 0``, ``source 1``, ... where there are none."""
+    """Return the names, or ``source 0``, ``source 1``, ... if there are none."""
     return names if names is not None else tuple(shown_name(None, i) for i in range(n_sources))
 
 
 def shown_name(names: tuple[str, ...] | None, source: int) -> str:
-    """The name of one source, or ``source 7`` where there are none."""
+    """Return the name of one source, or ``source 7`` if there are none."""
     return f"source {source}" if names is None else names[source]
 
 
 def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] | None:
-    """Names of sources as a user gives them: one a source, each once."""
+    """Return names of sources as a tuple; refuse other than one distinct string per source."""
     if names is None:
         return None
     try:
         read = tuple(names)
-    except Exception as error:  # whatever a stranger's class does
-        raise VotesError(f"names={told(names)} is no sequence of source names") from error
+    except Exception as error:  # any exception of a foreign class
+        raise VotesError(f"`names` must be a sequence of source names; got {told(names)}.") from error
     if len(read) != n_sources:
-        raise VotesError(f"{len(read)} names for {n_sources} sources")
+        raise VotesError(
+            f"`names` must have one name per source; got {len(read)} names for {n_sources} sources."
+        )
     if not all(isinstance(name, str) for name in read):
-        raise VotesError("source names must be texts")
+        raise VotesError("`names` must be strings.")
     if len(set(read)) < n_sources:
         twice = sorted({name for name in read if read.count(name) > 1})
-        raise VotesError(f"source names must differ; more than once: {', '.join(twice)}")
+        raise VotesError(f"`names` must be different; more than once: {', '.join(twice)}.")
     return read
 
 
 def read_columns(sources: Any, n_sources: int) -> list[int]:
-    """Positions of sources as a user gives them, at least one."""
+    """Return positions of sources as a list; refuse an empty list and positions out of range."""
     try:
         read = [operator.index(source) for source in sources]
-    except Exception as error:  # whatever a stranger's class does when it is iterated over
-        raise VotesError(f"sources are given by a list of positions: {error}") from error
+    except Exception as error:  # any exception of a foreign class
+        raise VotesError(f"`sources` must be a list of positions; reading it failed: {error}") from error
     if not read or not all(0 <= source < n_sources for source in read):
-        raise VotesError(f"sources {told(read)}: some of the positions 0 to {n_sources - 1} are needed")
+        raise VotesError(f"`sources` must be positions from 0 to {n_sources - 1}; got {told(read)}.")
     return read
 
 
 class _NoSuchItemError(VotesError, IndexError):
-    """An IndexError too, because that is what ends a loop over the items."""
+    """Also an IndexError, because that ends a loop over the items."""
 
 
 def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
-    """What to index arrays of n items with, where a user picks an item, a slice, a mask or a list."""
+    """Return a slice or array that indexes items, for an item, a slice, a mask or a list."""
     if isinstance(rows, tuple):
         # scikit-learn's cross-validation asks for votes[rows, ...].
         every = len(rows) == 2 and (
             rows[1] is Ellipsis or (type(rows[1]) is slice and rows[1] == slice(None))
         )
         if not every:
-            raise VotesError("votes are indexed by items only; sources are picked by of_sources")
+            raise VotesError("Votes are indexed by items only; use of_sources to select sources.")
         rows = rows[0]
     if is_whole(rows):
         if not -n_items <= rows < n_items:
-            raise _NoSuchItemError(f"item {told(rows)} of {n_items:,}; they are counted from 0")
+            raise _NoSuchItemError(f"Item {told(rows)} is out of range; there are {n_items:,} items.")
         rows = slice(int(rows) % n_items, int(rows) % n_items + 1)
     if not isinstance(rows, slice):
         try:
             rows = np.asarray(rows)
-        except Exception as error:  # whatever a stranger's class does when it is asked for its values
-            raise VotesError(f"these are no numbers of items: {error}") from error
+        except Exception as error:  # any exception of a foreign class
+            raise VotesError(f"Votes are indexed by items; reading the index failed: {error}") from error
         rows = rows.astype(np.intp) if not rows.size else rows
         if rows.ndim != 1 or rows.dtype.kind not in "iub":
-            raise VotesError("votes are indexed by an item, a slice, a mask or a list of items")
+            raise VotesError("Votes are indexed by an item, a slice, a mask or a list of items.")
     return rows
 
 
 def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
-    """Refuse two different sets of sources or classes, and say how they differ."""
+    """Refuse two different sets of sources or classes."""
     if ours == theirs:
         return
     unknown = ", ".join(sorted(map(repr, ours - theirs))) or "none"
     absent = ", ".join(sorted(map(repr, theirs - ours))) or "none"
     raise IncompatibleError(
-        f"the {what} differ: not expected {unknown}; expected but absent {absent}. "
-        f"Use the same {what} on both sides"
+        f"The {what} differ: unexpected {unknown}; missing {absent}. Use the same {what} on both sides."
     )
 
 
 def n_votes_in(codes: Codes) -> int:
-    """How many cells hold a vote; a part of the rows at a time, so that no mask of all cells is made."""
+    """Count the cells that hold a vote, in parts, so that no mask of all cells is made."""
     if isinstance(codes, csr_array):
         return int(np.count_nonzero(codes.data > 0))
     step = max(1, _CHUNK_CELLS // codes.shape[1])
@@ -128,7 +129,7 @@ def n_votes_in(codes: Codes) -> int:
 
 
 def rows_of_entries(matrix: csr_array) -> NDArray[np.intp]:
-    """The row of each stored entry of a sparse matrix."""
+    """Return the row of each stored entry of a sparse matrix."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
@@ -181,25 +182,30 @@ def dense_chunks(codes: Codes, cells: int) -> Iterator[tuple[slice, NDArray[Any]
 
 
 def dense_codes(codes: Codes) -> NDArray[Any]:
-    """Codes as an array, shape (n, m); of sparse rows the reasons for missing votes are not kept."""
+    """Return codes as an array, shape (n, m); for sparse codes without the reasons of missing votes."""
     if not isinstance(codes, csr_array):
         return codes
     return np.asarray(np.maximum(codes.toarray(), 0) - 1)
 
 
 def check_codes(codes: Codes, n_classes: int) -> None:
-    """Whoever builds Votes from codes directly gets no lookup beyond the end of a table."""
+    """Refuse codes that are not integers in the range of ``n_classes`` classes."""
     sparse = isinstance(codes, csr_array)
     if not sparse and not isinstance(codes, np.ndarray):
-        raise VotesError(f"codes are {type(codes).__name__}; raw votes are read by Votes.from_classes")
+        raise VotesError(
+            f"`codes` must be an array or a sparse array; got {type(codes).__name__}. Use Votes.from_classes "
+            "for raw votes."
+        )
     values: Any = codes.data if sparse else codes
     if values.dtype.kind != "i":
-        raise VotesError(f"codes have type {values.dtype}; raw votes are read by Votes.from_classes")
+        raise VotesError(
+            f"`codes` must be signed integers; got {values.dtype}. Use Votes.from_classes for raw votes."
+        )
     highest = n_classes if sparse else n_classes - 1
     if values.size and not (-len(REASONS) <= values.min() and values.max() <= highest):
         raise VotesError(
-            f"codes run from {values.min()} to {values.max()}; with {n_classes} classes they lie between "
-            f"-{len(REASONS)} and {highest}. Raw votes are read by Votes.from_classes"
+            f"`codes` must be between -{len(REASONS)} and {highest} for {n_classes} classes; got "
+            f"{values.min()} to {values.max()}. Use Votes.from_classes for raw votes."
         )
 
 

@@ -1,4 +1,4 @@
-"""Raw labels of any type to integer codes, with every bad value named and located."""
+"""Encode raw labels of any type as integer codes; errors name and locate every bad value."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """How raw labels are to be read.
+    """How raw labels are read: what is a class, and what means "no vote".
 
     Attributes
     ----------
     abstain : the raw value that means "no vote"; None, NaN and masked cells always do
-    classes : the class labels in order; None infers them (integers: 0..max, texts: sorted)
+    classes : the class labels in order; None infers them (integers: 0..max, strings: sorted)
     reasons : raw values that mean a vote is missing for a reason of :data:`REASONS`
-    advice : what to do about a value outside the classes
+    advice : a sentence for errors about values outside the classes
     """
 
     abstain: Any = ABSTAIN
     classes: tuple[Label, ...] | None = None
     reasons: Mapping[Label, str] = field(default_factory=dict)
-    advice: str = "Pass classes=, abstain= or reasons= if it has a meaning"
+    advice: str = "Pass `classes`, `abstain` or `reasons` if it has a meaning"
 
     @classmethod
     def read(
         cls, abstain: Any, classes: Iterable[Label] | None, reasons: Mapping[Label, str] | None, **more: str
     ) -> Convention:
-        """Check what a user passed."""
+        """Check arguments of a user."""
         if reasons is not None and not isinstance(reasons, Mapping):
-            raise OptionError(f"reasons={told(reasons)} is no mapping from a value to a reason")
+            raise OptionError(f"`reasons` must be a mapping from values to reasons; got {told(reasons)}.")
         for value, reason in (reasons or {}).items():
             if not is_one_of(reason, REASONS):
                 known = ", ".join(REASONS)
                 raise OptionError(
-                    f"unknown reason {told(reason)} for the value {told(value)}; known: {known}"
+                    f"`reasons` must map to one of {known}; got {told(reason)} for the value {told(value)}."
                 )
         return cls(abstain, _read_classes(classes, abstain, reasons or {}), reasons or {}, **more)
 
@@ -52,15 +52,15 @@ class Convention:
     def declared(
         cls, classes: Iterable[Label] | None, reasons: Mapping[Label, str] | None = None
     ) -> Convention:
-        """Where no ``abstain`` can be said: -1 means no vote, unless it is declared to be a class."""
+        """Return the convention without ``abstain``: -1 means no vote, unless it is one of the classes."""
         classes = None if classes is None else _as_tuple(classes)
         abstain = None if classes is not None and ABSTAIN in classes else ABSTAIN
-        advice = "Pass classes= or reasons= if it has a meaning"
+        advice = "Pass `classes` or `reasons` if it has a meaning"
         return cls.read(abstain, classes, reasons, advice=advice)
 
     @property
     def is_plain(self) -> bool:
-        """Whether integer labels already are their codes."""
+        """Whether integer labels are their codes."""
         if self.reasons or not is_whole(self.abstain) or self.abstain != ABSTAIN:
             return False
         return self.classes is None or (
@@ -68,7 +68,7 @@ class Convention:
         )
 
     def missing_code(self, value: Any) -> int | None:
-        """The negative code of a value that is no vote, or None."""
+        """Return the negative code of a value that means a missing vote, otherwise None."""
         missing = is_null(value)
         reason = self.reasons.get(None if missing else value)
         if reason is not None:
@@ -79,10 +79,10 @@ class Convention:
 
 
 def equal(value: Any, other: Any) -> bool:
-    """Whether two values are equal, and say so in one word; arrays and strangers' classes may not."""
+    """Return whether two values are equal; False if they cannot be compared."""
     try:
         return bool(value == other)
-    except Exception:  # a stranger's class that does not want to be compared
+    except Exception:  # any exception of a foreign class
         return False
 
 
@@ -93,15 +93,15 @@ def _read_classes(
         return None
     labels = _as_tuple(classes)
     if len(labels) < 2:
-        raise OptionError(f"classes={told(list(labels))}: at least two classes are needed")
+        raise OptionError(f"`classes` must have at least two labels; got {told(list(labels))}.")
     if len(set(labels)) < len(labels):
-        raise OptionError(f"classes={told(list(labels))} names a class twice")
+        raise OptionError(f"`classes` must be different labels; got {told(list(labels))}.")
     for value in (abstain, *reasons):
         if value is not None and any(equal(value, label) for label in labels):
             raise OptionError(
-                f"{told(value)} is one of the classes {told(list(labels))} and also means 'no vote'. "
-                "Votes of -1, 0 and +1 where 0 abstains are read by Votes.from_signed; "
-                "otherwise pass abstain= another value, or abstain=None"
+                f"`classes` must not contain the value for no vote; got {told(value)} in "
+                f"{told(list(labels))}. Use Votes.from_signed for votes of -1, 0 and +1 with 0 for no vote; "
+                "otherwise pass another `abstain`, or None."
             )
     return labels
 
@@ -110,10 +110,12 @@ def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
     try:
         labels = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
         hash(labels)
-    except Exception as error:  # whatever a stranger's class does
-        raise OptionError(f"classes={told(classes)} is no sequence of class labels: {error}") from error
+    except Exception as error:  # any exception of a foreign class
+        raise OptionError(
+            f"`classes` must be a sequence of class labels; got {told(classes)}: {error}"
+        ) from error
     if isinstance(classes, str):
-        raise OptionError(f"classes={told(classes)} is one text; pass a list of labels")
+        raise OptionError(f"`classes` must be a list of labels; got the string {told(classes)}.")
     return labels
 
 
@@ -121,16 +123,16 @@ def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
 
 
 Locate = Callable[[int, int], str]
-"""Where the cell (row, column) stands, in words for a message."""
+"""Describes the location of the cell (row, column) for a message."""
 
-# Integer labels whose range is at most this wide are translated by a lookup table.
+# Integer labels in a range of at most this size are translated by a lookup table.
 _LOOKUP_RANGE = 1 << 16
-# Texts that people use for "no vote". As a class they are more likely a mistake than meant.
+# Strings that people use for "no vote". As a class label they are probably a mistake.
 SUSPICIOUS_CLASSES = {"", "-1", "nan", "none", "null", "abstain"}
 
 
 def in_column(names: Sequence[str] | None) -> Locate:
-    """Locations in a matrix whose columns are sources."""
+    """Return a function that locates cells of a matrix whose columns are sources."""
 
     def locate(row: int, column: int) -> str:
         source = f"source {names[column]!r}" if names is not None else f"source {column}"
@@ -140,54 +142,53 @@ def in_column(names: Sequence[str] | None) -> Locate:
 
 
 def undo_text_coercion(values: Any, array: NDArray[Any]) -> NDArray[Any]:
-    """``array``, or the objects of a list whose numbers and None NumPy turned into texts."""
+    """Return ``array``, or the objects of a list whose numbers and None NumPy turned into strings."""
     if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
         return np.array(values, dtype=object)
     return array
 
 
 def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
-    """A matrix of shape (n, m), n and m at least 1."""
+    """Return a matrix of shape (n, m), n and m at least 1."""
     try:
         array = np.asanyarray(values)
-    except Exception as error:  # whatever a stranger's class does when it is asked for its values
-        raise VotesError(f"{what} are not a rectangular matrix: {error}") from error
+    except Exception as error:  # any exception of a foreign class
+        raise VotesError(f"`{what}` must be a rectangular matrix; reading it failed: {error}") from error
     array = undo_text_coercion(values, array)
     if array.ndim != 2:
         raise VotesError(
-            f"{what} have {array.ndim} dimension(s), shape {array.shape}; a matrix with one row an "
-            "item and one column a source is needed"
+            f"`{what}` must be a matrix with one row per item and one column per source; got shape "
+            f"{array.shape}."
         )
     n, m = array.shape
     if m == 0:
-        raise VotesError(f"{what} have no columns; at least one source is needed")
+        raise VotesError(f"`{what}` must have at least one column, one per source.")
     if n == 0:
-        raise VotesError(f"{what} are empty: 0 items x {m} sources")
+        raise VotesError(f"`{what}` must have at least one item; got 0 items x {m} sources.")
     return array
 
 
 def as_column(values: Any, what: str) -> NDArray[Any]:
-    """A flat sequence of labels or identifiers, shape (n,), missing ones as None, NaN or masked."""
+    """Return a flat sequence of labels or identifiers, shape (n,), missing ones as None, NaN or masked."""
     if hasattr(values, "to_pylist"):  # pyarrow; its NumPy conversion loses nulls of dictionaries
         values = values.to_pylist()
     try:
         array = undo_text_coercion(values, np.asanyarray(values))
-    except Exception as error:  # whatever a stranger's class does when it is asked for its values
-        raise VotesError(f"{what} are not one flat sequence: {error}") from error
+    except Exception as error:  # any exception of a foreign class
+        raise VotesError(f"`{what}` must be one flat sequence; reading it failed: {error}") from error
     if array.ndim != 1:
-        raise VotesError(f"{what} have shape {array.shape}; one flat sequence is needed")
+        raise VotesError(f"`{what}` must be one flat sequence; got shape {array.shape}.")
     return array
 
 
 def encode(
     labels: NDArray[Any], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
-    """Translate raw ``labels`` of shape (n, m) to codes.
+    """Encode raw ``labels`` of shape (n, m).
 
     Returns
     -------
-    codes : signed integers of shape (n, m), in the smallest type; the input itself, not a
-        copy, when it already is that
+    codes : signed integers of shape (n, m), in the smallest type; the input itself if it has that type
     classes : tuple of K labels; code k stands for ``classes[k]``
     """
     if isinstance(labels, np.ma.MaskedArray) and labels.dtype.names is None:
@@ -198,7 +199,7 @@ def encode(
     if kind in "iu" and convention.is_plain:
         return _check_plain(labels, convention, locate)
     if kind == "f":
-        with np.errstate(invalid="ignore", over="ignore"):  # some NaN, and numbers longer than a double
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN, and numbers beyond float64
             labels = labels.astype(np.float64, copy=False)
         return _encode_floats(labels, convention, locate)
     if kind == "T":
@@ -206,8 +207,8 @@ def encode(
     if kind in "iubUSOT":
         return _translate(labels, convention, locate)
     raise VotesError(
-        f"votes of type {labels.dtype} cannot be read; use integers, floats with NaN for "
-        "no vote, texts, booleans or Python objects"
+        f"Votes must be integers, floats with NaN for no vote, strings, booleans or Python objects; got type "
+        f"{labels.dtype}."
     )
 
 
@@ -222,8 +223,8 @@ def _check_plain(
         _refuse(labels, labels >= n_classes, convention, locate)
     if n_classes > MOST_CLASSES:
         raise VotesError(
-            f"the largest vote is {highest}, which would mean {n_classes:,} classes; "
-            "pass classes= with the labels that really occur"
+            f"The largest vote is {highest}, which would mean {n_classes:,} classes; at most "
+            f"{MOST_CLASSES:,} are supported. Pass `classes` with the labels that occur."
         )
     return labels.astype(smallest_dtype(n_classes), copy=False), tuple(range(n_classes))
 
@@ -235,7 +236,9 @@ def _encode_floats(
     if convention.classes is None or convention.is_plain:
         _refuse_fractions(labels, missing, locate)
         whole = np.where(missing, ABSTAIN, labels)
-        if convention.is_plain and np.abs(whole).max() < 2**53:  # beyond, float64 skips integers
+        if (
+            convention.is_plain and np.abs(whole).max() < 2**53
+        ):  # beyond, float64 cannot represent all integers
             return _check_plain(whole.astype(np.int64), convention, locate)
     return _translate(labels, convention, locate)
 
@@ -246,8 +249,8 @@ def _refuse_fractions(labels: NDArray[Any], missing: NDArray[np.bool_], locate: 
         if len(found):
             row, column = (int(x) for x in found[0])
             raise VotesError(
-                f"{locate(row, column)}: the vote {told(labels[row, column].item())} is {what}; "
-                "votes are class numbers 0, 1, ... with -1 or NaN for no vote"
+                f"{locate(row, column)}: the vote {told(labels[row, column].item())} is {what}. Votes must "
+                "be class numbers 0, 1, ..., with -1 or NaN for no vote."
             )
 
 
@@ -276,17 +279,17 @@ def _translate(
 def _found(position: dict[Label, int], value: Any) -> int | None:
     try:
         return position.get(value)
-    except Exception:  # it equals nothing that is known
+    except Exception:  # any exception of a foreign class: it is not one of the classes
         return None
 
 
 def _factorize(labels: NDArray[Any], locate: Locate) -> tuple[list[Any], NDArray[np.intp]]:
-    """The distinct values as Python objects, and for each cell the position of its value."""
+    """Return the distinct values as Python objects, and for each cell the position of its value."""
     if labels.dtype.kind == "O":
         return _factorize_objects(labels, locate)
     if labels.dtype.kind in "iu" and int(labels.max()) - int(labels.min()) < _LOOKUP_RANGE:
-        # No sort: mark what occurs, number it, look every cell up.
-        offset = np.subtract(labels, labels.min(), dtype=np.intp, casting="unsafe")  # a byte would wrap
+        # Faster than sorting: mark the values that occur, number them, look every cell up.
+        offset = np.subtract(labels, labels.min(), dtype=np.intp, casting="unsafe")  # a byte would overflow
         present = np.flatnonzero(np.bincount(offset.ravel()))
         rank = np.zeros(int(present[-1]) + 1, np.intp)
         rank[present] = np.arange(len(present))
@@ -302,10 +305,10 @@ def _factorize_objects(labels: NDArray[Any], locate: Locate) -> tuple[list[Any],
         plain = None if is_null(value) else plain_number(value)
         try:
             index[at] = seen.setdefault(plain, len(seen))
-        except Exception:  # no hash, or whatever a stranger's class does when it is compared
+        except Exception:  # no hash, or any exception of a foreign class
             raise VotesError(
-                f"{locate(*divmod(at, labels.shape[1]))}: a vote of type {type(value).__name__} cannot be a "
-                "class; votes are numbers, texts or booleans, one a cell"
+                f"{locate(*divmod(at, labels.shape[1]))}: votes must be numbers, strings or booleans; got a "
+                f"value of type {type(value).__name__}."
             ) from None
     return list(seen), index.reshape(labels.shape)
 
@@ -313,7 +316,7 @@ def _factorize_objects(labels: NDArray[Any], locate: Locate) -> tuple[list[Any],
 def _infer_classes(
     values: list[Any], votes: list[int], index: NDArray[np.intp], convention: Convention, locate: Locate
 ) -> list[Label]:
-    """Class labels for values without a declared list of classes; ``votes`` are those that vote."""
+    """Return class labels for values without declared classes; ``votes`` are the positions of votes."""
     labels = [values[at] for at in votes]
     if labels and all(isinstance(v, bool) for v in labels):
         return [False, True]
@@ -325,17 +328,17 @@ def _infer_classes(
     row, column = (int(x) for x in np.argwhere(index == odd)[0])
     if odd == votes[0]:
         raise VotesError(
-            f"{locate(row, column)}: the vote {told(values[odd])} has type {type(values[odd]).__name__}; "
-            "votes are numbers, texts or booleans, so convert them"
+            f"{locate(row, column)}: votes must be numbers, strings or booleans; got {told(values[odd])} of "
+            f"type {type(values[odd]).__name__}."
         )
     raise VotesError(
-        f"{locate(row, column)}: the vote {told(values[odd])} has type {type(values[odd]).__name__}, and "
-        f"others {type(labels[0]).__name__}; convert them to one type of number or text, or pass classes="
+        f"{locate(row, column)}: votes must have one type; got {told(values[odd])} of type "
+        f"{type(values[odd]).__name__} next to {type(labels[0]).__name__}. Convert them, or pass `classes`."
     )
 
 
 def _as_float(number: Any) -> float:
-    """A number as a float; of integers beyond all floats, infinity."""
+    """Return a number as a float; infinity for integers beyond all floats."""
     try:
         return float(number)
     except OverflowError:
@@ -356,7 +359,7 @@ def _infer_numbers(
         row, column = (int(x) for x in np.argwhere(index == votes[int(np.argmax(outside))])[0])
         raise VotesError(
             f"{locate(row, column)}: the vote {told(values[index[row, column]])} is outside the classes; "
-            f"integer classes are 0, 1, ... unless classes= lists them. {convention.advice}"
+            f"integer classes are 0, 1, ... unless they are declared. {convention.advice}."
         )
     highest = int(numbers.max(initial=1))
     return [k for k in range(max(2, highest + 1)) if convention.missing_code(k) is None]
@@ -366,13 +369,13 @@ def _infer_texts(labels: list[str]) -> list[Label]:
     doubtful = sorted(v for v in labels if v.strip().lower() in SUSPICIOUS_CLASSES)
     if doubtful:
         raise VotesError(
-            f"the label {told(doubtful[0])} looks like a missing vote; pass abstain={told(doubtful[0])} "
-            "if it is, or list it in classes= if it is a class"
+            f"The label {told(doubtful[0])} looks like a missing vote. Pass abstain={told(doubtful[0])} if "
+            "it is, or list it in `classes` if it is a class."
         )
     if len(labels) < 2:
         raise VotesError(
-            f"only one label occurs ({told(labels[0])}), so the other classes are unknown; "
-            "pass classes= with all of them"
+            f"Only one label occurs, {told(labels[0])}, so the other classes are unknown. Pass `classes` "
+            "with all of them."
         )
     return [*sorted(labels)]
 
@@ -387,12 +390,12 @@ def _refuse(labels: NDArray[Any], bad: NDArray[np.bool_], convention: Convention
     known = "0, 1, ..." if convention.classes is None else listed(convention.classes)
     raise VotesError(
         f"{locate(row, column)}: the vote {told(value)} is outside the classes{tail}; the classes are "
-        f"{known}{none}. {convention.advice}"
+        f"{known}{none}. {convention.advice}."
     )
 
 
 def plain_number(value: Any) -> Any:
-    """Python's values for NumPy's, and numbers for decimals, as databases have them."""
+    """Return a Python value for a NumPy scalar, and a number for a Decimal."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Decimal) and value.is_finite():

@@ -1,4 +1,4 @@
-"""Tables of pandas, polars and pyarrow, through narwhals: none of them is imported here."""
+"""Tables of pandas, polars and pyarrow, read with narwhals: none of them is imported here."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from flyingsquid.votes.encode import Convention, encode, in_column
 
 
 def is_frame(data: Any) -> bool:
-    """Whether ``data`` is a table that :func:`read` takes."""
+    """Return whether ``data`` is a table that :func:`read` supports."""
     return bool(nw.dependencies.is_into_dataframe(data))
 
 
 def is_lazy(data: Any) -> bool:
-    """Whether ``data`` is a table whose rows are not there yet."""
+    """Return whether ``data`` is a lazy table, whose rows are not computed yet."""
     return bool(nw.dependencies.is_polars_lazyframe(data))
 
 
 def named_row(data: Any, names: tuple[str, ...] | None) -> dict[str, Any] | None:
-    """Votes by source, if ``data`` is a row of a pandas table; None if it has only positions."""
+    """Return votes by source if ``data`` is a row of a pandas table; None if it has only positions."""
     if not nw.dependencies.is_pandas_series(data):
         return None
     keys = [str(key) for key in data.index]
-    # A column's index counts its rows, and is no list of names, unless the sources are named so.
+    # The index of a column numbers its rows; these are names only if the sources have such names.
     counted = not any(isinstance(key, str) for key in data.index) and set(keys) != set(names or ())
     return None if counted else dict(zip(keys, data.tolist(), strict=True))
 
@@ -38,29 +38,29 @@ def named_row(data: Any, names: tuple[str, ...] | None) -> dict[str, Any] | None
 def read(
     frame: Any, columns: Sequence[str] | None, convention: Convention
 ) -> tuple[NDArray[Any], tuple[Label, ...], tuple[str, ...]]:
-    """Codes (n, m), classes and column names of a table."""
+    """Return codes (n, m), classes and column names of a table."""
     series, names = _open(frame, columns, "votes")
     numeric = [s.dtype.is_numeric() or s.dtype == nw.Boolean for s in series]
     texts = [s.dtype == nw.String for s in series]
     if any(numeric) and any(texts):
         one, other = names[numeric.index(True)], names[texts.index(True)]
         raise VotesError(
-            f"column {told(one)} holds numbers and column {told(other)} texts; pass columns= to pick the "
-            "sources, or convert them to one type"
+            f"Column {told(one)} holds numbers and column {told(other)} strings. Pass `columns` to select "
+            "the sources, or convert them to one type."
         )
-    # Categories, and Python objects such as pandas' booleans with None, may stand beside either kind.
+    # Categories, and Python objects such as pandas' booleans with None, may be mixed with either type.
     labels = _numbers(series) if all(numeric) else np.stack([_objects(s) for s in series], axis=1)
     codes, classes = encode(labels, convention, in_column(names))
     return codes, classes, names
 
 
 def columns_of(frame: Any) -> list[list[Any]]:
-    """The columns of a table as lists of Python values."""
+    """Return the columns of a table as lists of Python values."""
     return [column.to_list() for column in _open(frame, None, "votes")[0]]
 
 
 def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
-    """The m columns of a table, each of shape (n,): floats, NaN where null, or objects; and their names."""
+    """Return the columns of a table, arrays of floats with NaN for null or of objects, and their names."""
     series, names = _open(frame, None, "scores")
     columns = []
     for column in series:
@@ -70,46 +70,46 @@ def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
 
 
 def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[Any], tuple[str, ...]]:
-    """The chosen columns of a table, with their names."""
+    """Return the chosen columns of a table with their names."""
     if is_lazy(frame):
-        raise VotesError("a lazy table is not read yet; pass frame.collect()")
+        raise VotesError("`frame` must not be lazy; pass frame.collect().")
     if not is_frame(frame):
         raise VotesError(
-            f"a pandas, polars or pyarrow table is needed, not {type(frame).__name__}; "
-            "arrays are read by Votes.from_classes"
+            f"`frame` must be a pandas, polars or pyarrow table; got {type(frame).__name__}. Use "
+            "Votes.from_classes for arrays."
         )
     try:
         table = nw.from_native(frame, eager_only=True)
         present = list(table.columns)
     except nw.exceptions.NarwhalsError as error:
-        raise VotesError(f"the table cannot be read: {error}") from error
+        raise VotesError(f"Reading the table failed: {error}") from error
     if len({str(name) for name in present}) < len(present):
-        raise VotesError(f"column names must differ; the table has {', '.join(map(str, present))}")
+        raise VotesError(f"Column names must be different; the table has {', '.join(map(str, present))}.")
     at = _pick(present, columns)
     names = tuple(str(present[j]) for j in at)
     if not names:
-        raise VotesError("the table has no columns; one column a source is needed")
+        raise VotesError("The table must have at least one column, one per source.")
     if not len(table):
-        raise VotesError(f"{what} are empty: 0 items x {len(names)} sources")
-    # By position: pandas names columns with numbers too.
+        raise VotesError(f"`{what}` must have at least one item; got 0 items x {len(names)} sources.")
+    # By position, because pandas may name columns with numbers.
     return [table[:, j] for j in at], names
 
 
 def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:
-    """Positions of the chosen columns."""
+    """Return the positions of the chosen columns."""
     if columns is None:
         return list(range(len(present)))
     if isinstance(columns, str) or not can_be_iterated(columns):
-        raise VotesError(f"columns={told(columns)} is not a list of column names; pass a list")
+        raise VotesError(f"`columns` must be a list of column names; got {told(columns)}.")
     columns = list(columns)
     absent = [name for name in columns if name not in present]
     if absent:
-        raise VotesError(f"no column {told(absent[0])}; the table has {', '.join(map(str, present))}")
+        raise VotesError(f"`columns` must be among {', '.join(map(str, present))}; got {told(absent[0])}.")
     return [present.index(name) for name in columns]
 
 
 def _numbers(series: list[Any]) -> NDArray[Any]:
-    """Numeric columns as one matrix. Null integers become -1: a cast to floats would merge large ones."""
+    """Return numeric columns as one matrix. Null integers become -1: floats would merge large ones."""
     if all(s.dtype == nw.Boolean for s in series) and not any(s.null_count() for s in series):
         return np.stack([s.to_numpy().astype(bool) for s in series], axis=1)
     arrays = []
@@ -122,7 +122,7 @@ def _numbers(series: list[Any]) -> NDArray[Any]:
             array = s.to_numpy().astype(np.float64, copy=False)
         arrays.append(array)
     if len({a.dtype.kind for a in arrays} & {"i", "u"}) == 2:
-        # NumPy would meet signed and unsigned in floats; objects keep every digit.
+        # NumPy would convert signed and unsigned integers to floats; objects keep every digit.
         arrays = [a.astype(object) for a in arrays]
     return np.stack(arrays, axis=1)
 
@@ -138,14 +138,14 @@ def _objects(series: Any) -> NDArray[Any]:
 
 
 def rows_of(data: Any, positions: Sequence[int]) -> list[Any] | None:
-    """Some rows of a table as mappings, or some values of a column; None if ``data`` is neither."""
+    """Return some rows of a table as mappings, or some values of a column; None if ``data`` is neither."""
     at = [int(i) for i in positions]
     if nw.dependencies.is_into_series(data):
         values: list[Any] = nw.from_native(data, series_only=True)[at].to_list()
         return values
     if not is_frame(data):
         return None
-    # Column by column: pandas may name columns with numbers, which rows by name cannot have.
+    # Column by column, because pandas may name columns with numbers.
     columns = list(nw.from_native(data, eager_only=True)[at].iter_columns())
     names = [str(column.name) for column in columns]
     rows = zip(*(column.to_list() for column in columns), strict=True)

@@ -1,4 +1,4 @@
-"""Sparse votes: crowdsourcing triples and scipy matrices."""
+"""Votes in long form: crowdsourcing triples and scipy sparse matrices."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def read(
     convention: Convention,
     declared: list[Any] | None = None,
 ) -> tuple[csr_array, tuple[Label, ...], tuple[str, ...], NDArray[Any]]:
-    """Triples to sparse codes, classes, source names and item identifiers."""
+    """Return sparse codes, classes, source names and item identifiers of triples."""
     if not is_one_of(duplicates, _POLICIES):
-        raise OptionError(f"duplicates={told(duplicates)} is unknown; one of {', '.join(_POLICIES)}")
+        raise OptionError(f"`duplicates` must be one of {', '.join(_POLICIES)}; got {told(duplicates)}.")
     item, source, label = (
         as_column(x, what) for x, what in ((items, "items"), (sources, "sources"), (labels, "labels"))
     )
     if not len(item) == len(source) == len(label):
         raise VotesError(
-            f"items, sources and labels have {len(item)}, {len(source)} and {len(label)} entries; "
-            "they need one of each a vote"
+            "`items`, `sources` and `labels` must have one entry per vote; got "
+            f"{len(item)}, {len(source)} and {len(label)} entries."
         )
     if not len(item):
-        raise VotesError("votes are empty: no triples were given")
+        raise VotesError("`items`, `sources` and `labels` must have at least one entry.")
     item_ids, row = _identify(item, "items")
     source_ids, column = _identify(source, "sources")
     try:
         names = tuple(str(s) for s in source_ids)
-    except Exception as error:  # whatever a stranger's class does when it is asked for its text
-        raise VotesError("sources hold an identifier that has no text; name the sources by texts") from error
+    except Exception as error:  # any exception of a foreign class
+        raise VotesError("`sources` must be strings or convertible to strings.") from error
     if declared is not None:
         names, column = _declared_sources(names, column, declared)
 
@@ -57,39 +57,39 @@ def read(
 
 
 def declared_names(names: Any) -> list[Any]:
-    """All sources, as a user lists them."""
+    """Return the declared names of all sources as a list."""
     if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
-        raise VotesError(f"names={told(names)} is no sequence of source names")
+        raise VotesError(f"`names` must be a sequence of source names; got {told(names)}.")
     try:
         return list(names)
-    except Exception as error:  # whatever a stranger's class does
-        raise VotesError(f"names={told(names)} is no sequence of source names") from error
+    except Exception as error:  # any exception of a foreign class
+        raise VotesError(f"`names` must be a sequence of source names; got {told(names)}.") from error
 
 
 def check_sparse(matrix: Any) -> None:
-    """Refuse what is no sparse matrix with at least one cell."""
+    """Refuse anything but a sparse matrix with at least one cell."""
     if not issparse(matrix):
-        raise VotesError(f"a scipy sparse matrix is needed, not {type(matrix).__name__}")
+        raise VotesError(f"`matrix` must be a scipy sparse matrix; got {type(matrix).__name__}.")
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise VotesError(f"votes are empty or not a matrix: shape {matrix.shape}")
+        raise VotesError(f"`matrix` must have at least one row and one column; got shape {matrix.shape}.")
 
 
 def read_sparse(
     matrix: Any, convention: Convention, names: tuple[str, ...] | None
 ) -> tuple[csr_array, tuple[Label, ...]]:
-    """A scipy matrix whose entries are class + 1 to sparse codes and classes."""
+    """Return sparse codes and classes of a scipy matrix whose entries are class + 1."""
     triples = matrix.tocoo()
     row, column, values = triples.row, triples.col, triples.data
     if values.dtype.kind not in "iufb":
-        raise VotesError(f"sparse votes of type {values.dtype} cannot be read; entries are class + 1")
+        raise VotesError(f"Entries of `matrix` must be numbers, class + 1; got type {values.dtype}.")
     most = np.iinfo(np.int16).max if convention.classes is None else len(convention.classes)
     bad = ~((values >= 0) & (values == np.rint(values)) & (values <= most))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         limit = "" if convention.classes is None else f" for the classes {listed(convention.classes)}"
         raise VotesError(
-            f"{in_column(names)(int(row[at]), int(column[at]))}: the entry {told(values[at].item())} is no "
-            f"vote; an entry of a sparse matrix is class + 1, so 1, 2, ...{limit}"
+            f"{in_column(names)(int(row[at]), int(column[at]))}: entries of a sparse matrix must be class "
+            f"+ 1, so 1, 2, ...{limit}; got {told(values[at].item())}."
         )
     codes = values.astype(np.int64) - 1
     classes = convention.classes or tuple(range(max(2, int(codes.max(initial=0)) + 1)))
@@ -115,7 +115,7 @@ def _build(
 
 
 def _identify(values: NDArray[Any], what: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Sorted distinct identifiers, and for each entry the position of its own."""
+    """Return the sorted distinct identifiers, and for each entry the position of its own."""
     missing = np.zeros(len(values), np.bool_)
     if isinstance(values, np.ma.MaskedArray):
         missing, values = np.ma.getmaskarray(values), np.asarray(values.data)
@@ -125,24 +125,23 @@ def _identify(values: NDArray[Any], what: str) -> tuple[NDArray[Any], NDArray[np
         missing = missing | np.array([is_null(v) for v in values])
     if missing.any():
         at = int(np.flatnonzero(missing)[0])
-        raise VotesError(f"{what} hold a missing identifier at entry {at}; every vote needs one")
+        raise VotesError(f"`{what}` must not be missing; entry {at} is.")
     try:
         return np.unique(values, return_inverse=True)
-    except Exception as error:  # mixed types, and whatever a stranger's class does when it is compared
-        raise VotesError(f"{what} mix types that cannot be sorted together: {error}") from error
+    except Exception as error:  # mixed types, or any exception of a foreign class
+        raise VotesError(f"`{what}` must have one type that can be sorted: {error}") from error
 
 
 def _declared_sources(
     present: tuple[str, ...], column: NDArray[np.intp], declared: list[Any]
 ) -> tuple[tuple[str, ...], NDArray[np.intp]]:
-    """The declared sources, and for each entry the position of its source among them."""
+    """Return the declared sources, and for each entry the position of its source among them."""
     names = tuple(str(name) for name in declared)
     position = {name: j for j, name in enumerate(names)}
     unknown = [name for name in present if name not in position]
     if unknown:
-        raise VotesError(
-            f"source {told(unknown[0])} votes and is not in names= ({len(unknown)} such sources)"
-        )
+        more = f" ({len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
+        raise VotesError(f"`names` must contain all sources that vote; {told(unknown[0])} is missing{more}.")
     return names, np.array([position[name] for name in present])[column]
 
 
@@ -154,7 +153,7 @@ def _without_duplicates(
     item_ids: NDArray[Any],
     names: Sequence[str],
 ) -> NDArray[np.intp]:
-    """Positions of the triples to keep, at most one for each (item, source)."""
+    """Return positions of the triples to keep, at most one for each item and source."""
     cell = row.astype(np.int64) * len(names) + column
     order = np.argsort(cell, kind="stable")
     starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
@@ -164,10 +163,10 @@ def _without_duplicates(
     several = np.flatnonzero(ends - starts > 1)
     if policy == "error":
         at = order[starts[several[0]]]
+        more = f" ({len(several) - 1:,} more such cells)" if len(several) > 1 else ""
         raise VotesError(
-            f"source {told(names[column[at]])} votes more than once on item "
-            f"{told(_plain(item_ids[row[at]]))} ({len(several):,} such cells); pass duplicates='first', "
-            "'last' or 'majority'"
+            f"Source {told(names[column[at]])} votes more than once on item "
+            f'{told(_plain(item_ids[row[at]]))}{more}. Pass duplicates="first", "last" or "majority".'
         )
     if policy == "last":
         return order[ends - 1]

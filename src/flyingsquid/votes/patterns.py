@@ -1,4 +1,7 @@
-"""Distinct rows of votes: counted, compressed, and labeled once each."""
+"""Patterns: rows of votes as numbers, to count them, to find distinct rows, and to label each row once.
+
+A row of m codes is a number of m digits in base K + 1, so equal rows have equal numbers.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,17 @@ if TYPE_CHECKING:
     from flyingsquid.votes.votes import Votes
 
 
-# Float arithmetic does the packing because only floats go through BLAS; both types are
-# exact below their own power of two.
+# Rows are packed with floats, because only floats go through BLAS; both types are exact below a power of two.
 _EXACT_FLOAT32 = 1 << 24
 _EXACT_FLOAT64 = 1 << 53
 _EXACT_INT32 = 1 << 31
 _CHUNK_CELLS = 1 << 20
-# Columns are taken in pieces that stay in the cache. Up to so many are faster by themselves than by BLAS.
+# Columns are processed in pieces that stay in the cache. Up to this many are faster without BLAS.
 _COLUMN_ROWS, _FEW_COLUMNS = 1 << 16, 12
 
 
 def n_patterns(n_sources: int, n_classes: int) -> int:
-    """How many different rows there can be.
+    """Return the number of possible rows.
 
     >>> n_patterns(3, 2)
     27
@@ -38,7 +40,7 @@ def n_patterns(n_sources: int, n_classes: int) -> int:
 
 
 def packed_chunks(codes: NDArray[Any], n_classes: int) -> Iterator[tuple[slice, NDArray[np.intp]]]:
-    """Yield ``(rows, numbers)`` for ``codes`` of shape (n, m), a chunk at a time.
+    """Yield ``(rows, numbers)`` for chunks of ``codes`` of shape (n, m).
 
     Every reason for a missing vote packs as "missing". Needs ``n_patterns < 2**53``.
     """
@@ -57,16 +59,16 @@ def packed_chunks(codes: NDArray[Any], n_classes: int) -> Iterator[tuple[slice, 
         part = digits[: len(chunk)]
         part[...] = chunk
         np.maximum(part, ABSTAIN, out=part)
-        # Some kernels of BLAS compute on a few cells beyond the matrix too, and complain of what is there.
+        # Some BLAS kernels also compute on a few cells beyond the matrix, and may raise flags for them.
         with np.errstate(invalid="ignore", over="ignore"):
             numbers = (part @ powers + offset).astype(np.intp)
         yield slice(start, start + len(chunk)), numbers
 
 
 def _packed_columns(codes: NDArray[Any], radix: int) -> Iterator[tuple[slice, NDArray[np.intp]]]:
-    """The same digit by digit: faster for few columns, and where these lie one after the other.
+    """Yield the same digit by digit: faster for few columns, and for arrays stored column by column.
 
-    As many digits as fit are put together in the small type of the codes, many rows an instruction.
+    As many digits as fit are combined in the small type of the codes, with many rows per instruction.
     """
     n, m = codes.shape
     rows, together = max(1, min(n, _COLUMN_ROWS)), _digits_that_fit(radix, codes.dtype)
@@ -90,7 +92,7 @@ def _packed_columns(codes: NDArray[Any], radix: int) -> Iterator[tuple[slice, ND
 
 
 def _digits_that_fit(radix: int, dtype: np.dtype[Any]) -> int:
-    """How many digits from -1 to radix - 2 make a number that the type can hold; at least one."""
+    """Return how many digits from -1 to radix - 2 make a number that the type can hold; at least one."""
     most, digits, largest = min(int(np.iinfo(dtype).max), _EXACT_INT32 - 1), 1, max(1, radix - 2)
     while largest * radix + max(1, radix - 2) <= most:
         largest, digits = largest * radix + max(1, radix - 2), digits + 1
@@ -98,7 +100,7 @@ def _digits_that_fit(radix: int, dtype: np.dtype[Any]) -> int:
 
 
 def pattern_counts(codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
-    """How often each pattern occurs in dense ``codes`` (n, m), shape (n_patterns,); for few patterns."""
+    """Count how often each pattern occurs in dense ``codes`` (n, m), shape (n_patterns,)."""
     size = n_patterns(codes.shape[1], n_classes)
     kernels = kernels_for(codes, n_classes, "patterns")
     if kernels is not None and size < _EXACT_FLOAT32:
@@ -110,7 +112,7 @@ def pattern_counts(codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
 
 
 def all_patterns(n_sources: int, n_classes: int) -> NDArray[Any]:
-    """Every possible row of codes, shape (n_patterns, m); row r packs to the number r.
+    """Return every possible row of codes, shape (n_patterns, m); row r has the number r.
 
     >>> all_patterns(1, 2)[:, 0].tolist()
     [-1, 0, 1]
@@ -124,7 +126,7 @@ def all_patterns(n_sources: int, n_classes: int) -> NDArray[Any]:
 
 
 def packed_words(codes: NDArray[Any], n_classes: int) -> NDArray[np.intp]:
-    """Pack rows that need several numbers: shape (n, words), equal exactly for equal rows."""
+    """Pack rows that need several numbers, shape (n, words); equal rows have equal numbers."""
     n, m = codes.shape
     digits = int(np.log(_EXACT_FLOAT64) / np.log(n_classes + 1))
     words = np.empty((n, -(-m // digits)), np.intp)
@@ -142,22 +144,22 @@ _TABLE_PATTERNS = 1 << 17
 # A function of a row is tabulated for all patterns while the table is small and pays for itself.
 _FUNCTION_PATTERNS, _ITEMS_PER_PATTERN = 1 << 16, 4
 _DOUBLE = np.dtype(np.float64)
-# Rows looked at to see whether there are many alike, and how few of them may differ.
+# Size of the sample of rows, and the largest share of distinct rows in it, for rows to be repetitive.
 _SAMPLE, _FEW = 2_048, 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctRows:
-    """The different rows of a vote matrix.
+    """Distinct rows of a vote matrix.
 
     Attributes
     ----------
     votes : Votes
-        u distinct rows. Missing votes are equal whatever their reason.
+        u distinct rows. Missing votes are equal regardless of their reason.
     counts : int64 array of shape (u,)
         How many items have each row.
     inverse : integer array of shape (n,)
-        ``votes[inverse]`` is the matrix again.
+        ``votes[inverse]`` is the original matrix.
     """
 
     votes: Votes
@@ -168,7 +170,7 @@ class DistinctRows:
 def distinct_codes(
     codes: NDArray[Any], n_classes: int
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.intp]]:
-    """Distinct rows of dense ``codes`` (n, m), their counts, and for each row its index."""
+    """Return distinct rows of dense ``codes`` (n, m), their counts, and the index of each row."""
     m = codes.shape[1]
     if n_patterns(m, n_classes) <= _TABLE_PATTERNS:
         return _by_table(codes, n_classes)
@@ -183,7 +185,7 @@ def distinct_codes(
 
 
 def is_repetitive(codes: Codes, n_classes: int) -> bool:
-    """Whether dense codes probably have far fewer distinct rows than items, judged by a sample of rows."""
+    """Return whether dense codes probably have far fewer distinct rows than items, judged by a sample."""
     n, m = codes.shape
     if isinstance(codes, csr_array) or n < 2 * _SAMPLE:
         return False
@@ -194,7 +196,7 @@ def is_repetitive(codes: Codes, n_classes: int) -> bool:
 
 
 def _n_distinct(codes: NDArray[Any], n_classes: int) -> int:
-    """How many rows differ; of few rows no table of all patterns is made."""
+    """Count distinct rows without a table of all patterns."""
     words = packed_words(codes, n_classes)
     ordered = words[np.lexsort(words.T)]
     return 1 + int((ordered[1:] != ordered[:-1]).any(axis=1).sum())
@@ -203,9 +205,9 @@ def _n_distinct(codes: NDArray[Any], n_classes: int) -> int:
 def compressed(
     codes: Codes, n_classes: int, weights: NDArray[Any] | None
 ) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Distinct rows and how often each counts, where rows are far fewer than items; otherwise None.
+    """Return distinct rows and how often each counts; None if they are not far fewer than items.
 
-    Missing votes are equal whatever their reason. ``weights`` of shape (n,) say how often each item counts.
+    Missing votes are equal regardless of their reason. ``weights`` of shape (n,) are weights of items.
 
     >>> rows, counts = compressed(np.tile(np.array([[0, 1], [1, -1]], np.int8), (5_000, 1)), 2, None)
     >>> rows.tolist(), counts.tolist()
@@ -219,7 +221,7 @@ def compressed(
 def counted_codes(
     codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Distinct rows of dense ``codes`` (n, m) in a fixed order, and how often each counts."""
+    """Return distinct rows of dense ``codes`` (n, m) in a fixed order, and how often each counts."""
     m = codes.shape[1]
     if weights is None and n_patterns(m, n_classes) <= _TABLE_PATTERNS:
         histogram = pattern_counts(codes, n_classes)

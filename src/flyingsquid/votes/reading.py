@@ -20,40 +20,51 @@ from flyingsquid.votes.encode import Convention, undo_text_coercion
 from flyingsquid.votes.longform import declared_names
 from flyingsquid.votes.votes import Votes
 
+# For values outside the classes, where the called function has no options for reading votes.
+_ADVICE = "Use Votes.from_classes to declare classes, or values that mean no vote"
+
 
 def as_votes(
     data: Any, classes: tuple[Label, ...] | None = None, tasks: tuple[int, int] | None = None
 ) -> Votes:
-    """Votes as they are; a table through ``from_frame``; anything else through ``from_classes``.
+    """Return Votes as they are, a table by ``from_frame``, anything else by ``from_classes``.
 
-    ``classes`` are the ones already known, from an earlier fit: a raw value outside them is
-    an error. Votes that were built by name keep their own. ``tasks`` is (D, s) where an array (n, D, s)
-    is D tasks with s sources each, which become columns, task by task.
+    Parameters
+    ----------
+    classes : tuple of K labels, optional
+        Classes of an earlier fit: other values are refused. Votes keep their own classes.
+    tasks : tuple of two ints, optional
+        (D, s), if an array of shape (n, D, s) means D tasks with s sources each, which become columns task by
+        task.
     """
     if isinstance(data, Votes):
         if not data.n_items:
-            raise VotesError(f"votes are empty: 0 items x {data.n_sources} sources")
+            raise VotesError(f"`votes` must have at least one item; got 0 items x {data.n_sources} sources.")
         return data
     if not isinstance(data, np.ndarray) and on_cluster(data):
         raise VotesError(
-            f"votes in a {type(data).__module__.partition('.')[0]} {type(data).__name__} stay on their "
-            "cluster, and this needs them in memory; fs.Moments.of, fit, predict and predict_proba of "
-            "LabelModel and MajorityVote take them there. Bring them here by .compute() in Dask, "
-            ".toArrow() in Spark"
+            f"`votes` must be in memory; got a {type(data).__module__.partition('.')[0]} "
+            f"{type(data).__name__}. Load them with .compute() in Dask or .toArrow() in Spark. Moments.of "
+            "and fit, predict and predict_proba of LabelModel and MajorityVote also work on the cluster."
         )
-    if hasattr(type(data), "__next__") or type(data).__name__ == "VoteChunks":
+    if hasattr(type(data), "__next__") or isinstance(data, VoteChunks):
         raise VotesError(
-            "votes in chunks are read by fit, predict and predict_proba of LabelModel and MajorityVote, and "
-            "by Moments.of; here votes are needed that fit into memory"
+            "`votes` must be in memory; got chunks. Moments.of and fit, predict and predict_proba of "
+            "LabelModel and MajorityVote support VoteChunks."
         )
     if classes is not None and ABSTAIN in classes:
         raise VotesError(
-            "the model was fitted on signed votes (-1, 0 for no vote, +1), which a plain array "
-            "cannot say; pass Votes.from_signed(...)"
+            "`votes` must be Votes.from_signed(...), because the model was fitted on signed votes (-1, +1, "
+            "and 0 for no vote)."
         )
-    if not isinstance(data, np.ndarray) and frames.is_frame(data):  # asking takes longer than reading a chunk
+    # The check for a table takes longer than reading a small array.
+    if not isinstance(data, np.ndarray) and frames.is_frame(data):
         return Votes.from_frame(data, classes=classes)
-    return Votes.from_classes(_flatten_tasks(data, tasks), classes=classes)
+    if issparse(data):
+        raise VotesError("`votes` must not be sparse; use Votes.from_sparse.")
+    return Votes._from_matrix(
+        _flatten_tasks(data, tasks), Convention.read(ABSTAIN, classes, None, advice=_ADVICE)
+    )
 
 
 def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:
@@ -61,24 +72,24 @@ def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:
         try:
             data = np.asarray(data)
         except ValueError as error:
-            raise VotesError(f"votes are no array of items, tasks and sources: {error}") from error
+            raise VotesError(f"`votes` must be a rectangular array; reading it failed: {error}") from error
     if getattr(data, "ndim", 2) != 3:
         return data
     if tasks is None:
         raise VotesError(
-            f"votes have shape {data.shape}; one row an item and one column a source, (n, m). Votes on "
-            "several tasks, (n, D, s), need a graph that says so, as LabelModel(DependencyGraph.chain(D, s))"
+            f"`votes` must have one row per item and one column per source, (n, m); got shape {data.shape}. "
+            "Votes on several tasks, (n, D, s), need a graph, as in LabelModel(DependencyGraph.chain(D, s))."
         )
     if data.shape[1:] != tasks:
         raise VotesError(
-            f"votes have shape {data.shape}; the graph has {tasks[0]} tasks with {tasks[1]} sources each, so "
-            f"(n, {tasks[0]}, {tasks[1]}) or (n, {tasks[0] * tasks[1]})"
+            f"`votes` must have the shape (n, {tasks[0]}, {tasks[1]}) or (n, {tasks[0] * tasks[1]}) for a "
+            f"graph with {tasks[0]} tasks and {tasks[1]} sources each; got {data.shape}."
         )
     return data.reshape(len(data), tasks[0] * tasks[1])
 
 
 def _is_nested(data: Any) -> bool:
-    """Whether a list holds lists of lists."""
+    """Return whether a list holds lists of lists."""
     for _ in range(2):
         if not isinstance(data, (list, tuple)) or not data:
             return False
@@ -87,10 +98,10 @@ def _is_nested(data: Any) -> bool:
 
 
 def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
-    """The votes on one item in a form that :func:`as_votes` takes.
+    """Return the votes on one item in a form that :func:`as_votes` supports.
 
-    ``data`` is that already, or flat: a sequence of m votes in the order of the sources, or a mapping
-    or pandas row from names to votes, which is put into the order of ``names``.
+    ``data`` may also be flat: a sequence of m votes in the order of the sources, or a mapping or pandas row
+    from names to votes, which is put into the order of ``names``.
     """
     if isinstance(data, Votes) or frames.is_frame(data) or issparse(data):
         return data
@@ -99,22 +110,22 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
         if names is not None:
             require_same("sources", set(by_name), set(names))
         data = [by_name[name] for name in names or by_name]
-    elif hasattr(data, "to_pylist"):  # pyarrow; its NumPy conversion loses nulls
+    elif hasattr(data, "to_pylist"):  # pyarrow, whose NumPy conversion loses nulls
         data = data.to_pylist()
     try:
         array = np.asanyarray(data)
-    except Exception as error:  # whatever a stranger's class does when it is asked for its values
-        raise VotesError(f"the votes on one item are one flat row: {error}") from error
+    except Exception as error:  # any exception of a foreign class
+        raise VotesError(f"The votes on one item must be one flat row; reading it failed: {error}") from error
     if array.ndim not in (1, 2):
         raise VotesError(
-            f"the votes on one item are needed, one for each source, not {type(data).__name__} of "
-            f"{array.ndim} dimensions"
+            f"The votes on one item must be one flat row, one vote per source; got {type(data).__name__} "
+            f"with {array.ndim} dimensions."
         )
     return undo_text_coercion(data, array)[None, :] if array.ndim == 1 else data
 
 
 def labels_in(data: Any) -> set[Any]:
-    """The different labels in a matrix or table of raw votes, without what means "no vote", or nothing.
+    """Return the distinct labels in a matrix or table of raw votes; empty if it cannot be read.
 
     >>> sorted(labels_in([["cat", None], ["dog", "cat"]]))
     ['cat', 'dog']
@@ -124,7 +135,7 @@ def labels_in(data: Any) -> set[Any]:
     else:
         try:
             array = undo_text_coercion(data, np.ma.asanyarray(data))
-        except Exception:  # no matrix at all, as those who want one will say
+        except Exception:  # not a matrix, which is refused when it is read
             return set()
         values = np.ma.compressed(array.ravel()).tolist()
     whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values if not is_null(v))
@@ -133,12 +144,12 @@ def labels_in(data: Any) -> set[Any]:
 
 
 def refuse_options(**options: Any) -> None:
-    """Refuse options that cannot be honoured on a cluster."""
+    """Refuse options that are not supported on a cluster."""
     for name, value in options.items():
         if value is not None:
             raise OptionError(
-                f"{name}= belongs to data in memory, and this is on a cluster; leave it out, or bring the "
-                "data here by .compute() in Dask, .toArrow() in Spark"
+                f"`{name}` is not supported for data on a cluster; leave it out, or load the data with "
+                ".compute() in Dask or .toArrow() in Spark."
             )
 
 
@@ -153,18 +164,18 @@ class VoteChunks:
     """Votes in chunks of rows, each small enough for memory.
 
     ``LabelModel.fit``, ``MajorityVote.fit`` and ``Moments.of`` read them once and keep counts, so that memory
-    does not grow with the number of items; ``predict_proba`` and ``predict`` answer chunk by chunk.
+    does not grow with the number of items. ``predict_proba`` and ``predict`` return one result per chunk.
 
     Parameters
     ----------
     chunks : iterable, function or array
-        A list of chunks, or any object that gives a fresh iterator whenever it is iterated over; a function
-        without arguments that makes one; an array of shape (n, m), memory-mapped for one, which is read in
-        slices of rows; or an iterator, which can be read once only. A chunk is whatever ``fit`` takes, or an
-        object whose attribute ``votes`` is that. Chunks without rows are allowed.
+        A list of chunks, or any object that returns a new iterator whenever it is iterated over; a function
+        without arguments that returns an iterator; an array of shape (n, m), for example memory-mapped, which
+        is read in slices of rows; or an iterator, which can be read only once. A chunk is anything that
+        ``fit`` supports, or an object with such an attribute ``votes``. Chunks without rows are allowed.
     classes : sequence of K labels, optional
         Default: those of the first chunk. A later vote outside them is an error, never a new class.
-    names : sequence of m texts, optional
+    names : sequence of m str, optional
         Names of the sources. Default: those of the first chunk. Named columns are matched by name.
 
     Examples
@@ -190,11 +201,13 @@ class VoteChunks:
             names = chunks.names if names is None else names
             chunks = chunks._source
         if isinstance(chunks, np.ndarray) and chunks.ndim != 2:
-            raise VotesError(f"votes have shape {chunks.shape}; one row an item and one column a source")
+            raise VotesError(
+                f"`chunks` must have one row per item and one column per source; got shape {chunks.shape}."
+            )
         if not callable(chunks) and not hasattr(chunks, "__iter__"):
             raise VotesError(
-                f"{type(chunks).__name__} is no source of chunks; pass a list, an array, something that can "
-                "be iterated over, or a function that makes an iterator"
+                "`chunks` must be a list, an array, an iterable, or a function that returns an iterator; got "
+                f"{type(chunks).__name__}."
             )
         self._source: Any = chunks
         self._is_read = False
@@ -206,16 +219,16 @@ class VoteChunks:
 
     @property
     def can_be_read_again(self) -> bool:
-        """Whether this is more than one iterator, which is used up by reading it."""
+        """Whether the chunks can be read more than once; an iterator cannot."""
         return callable(self._source) or not hasattr(self._source, "__next__")
 
     def raw(self) -> Iterator[Any]:
-        """The chunks as they come; as ``Votes`` where classes or names were declared.
+        """Yield the chunks as they are; as ``Votes`` if classes or names were declared.
 
         Raises
         ------
         VotesError
-            If they come from an iterator that was read before.
+            If they come from an iterator that has been read.
         """
         for number, chunk in enumerate(self._chunks()):
             inside = getattr(chunk, "votes", chunk)
@@ -225,7 +238,7 @@ class VoteChunks:
                 yield _read(inside, number, self.classes, self.names)
 
     def __iter__(self) -> Iterator[Votes]:
-        """The chunks as ``Votes`` of the same classes and sources; those without rows are left out."""
+        """Yield the chunks as ``Votes`` of the same classes and sources; skip those without rows."""
         classes, names = self.classes, self.names
         width = None if names is None else len(names)
         for number, chunk in enumerate(self._chunks()):
@@ -236,8 +249,8 @@ class VoteChunks:
             width = width or read.n_sources
             if read.n_sources != width:
                 raise IncompatibleError(
-                    f"chunk {number}: {read.n_sources} columns, and the chunks before have {width}; the "
-                    "sources are the same in all chunks"
+                    f"chunk {number}: all chunks must have the same sources; got {read.n_sources} columns "
+                    f"after {width}."
                 )
             classes, names = read.classes, names or read.names
             yield read
@@ -248,16 +261,14 @@ class VoteChunks:
         if not self.can_be_read_again:
             if self._is_read:
                 raise VotesError(
-                    "these chunks come from an iterator, which can be read only once, and it was. Pass "
-                    "something that can be read again: a list, a memory-mapped array, or a function that "
-                    "makes an iterator"
+                    "The chunks come from an iterator that has been read. Pass something that can be read "
+                    "again: a list, a memory-mapped array, or a function that returns an iterator."
                 )
             self._is_read = True
         made = self._source() if callable(self._source) else self._source
         if not can_be_iterated(made):
             raise VotesError(
-                f"the function that makes the chunks answered {type(made).__name__}, which cannot be "
-                "iterated over; let it yield chunks, or return a list of them"
+                f"The function `chunks` must return an iterable of chunks; got {type(made).__name__}."
             )
         return iter(made)
 
@@ -267,10 +278,10 @@ class VoteChunks:
 
 
 def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks | None:
-    """What a user passes as votes, if it comes in chunks; otherwise None.
+    """Return votes as VoteChunks if they come in chunks; otherwise None.
 
-    Chunks are :class:`VoteChunks`, an iterator, or an object that can be iterated over and is no array,
-    table, list or tuple. ``classes`` are those of chunks that declare none.
+    Chunks are :class:`VoteChunks`, an iterator, or an iterable other than an array, table, list or tuple.
+    ``classes`` are those of chunks that declare none.
     """
     if isinstance(data, VoteChunks):
         return data if classes is None or data.classes is not None else VoteChunks(data, classes=classes)
@@ -284,16 +295,16 @@ def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks
 
 
 def is_empty(chunk: Any) -> bool:
-    """Whether a chunk has no rows."""
+    """Return whether a chunk has no rows."""
     shape = getattr(chunk, "shape", None)
     if isinstance(shape, tuple):
-        return bool(shape and shape[0] == 0)  # a number as an array has no length
+        return bool(shape and shape[0] == 0)  # a zero-dimensional array has no length
     return hasattr(chunk, "__len__") and len(chunk) == 0
 
 
 @contextmanager
 def located(where: str) -> Iterator[None]:
-    """Say in errors where, in which chunk for one, they happened."""
+    """Add a location, such as a chunk, to errors."""
     try:
         yield
     except FlyingSquidError as error:
@@ -301,18 +312,19 @@ def located(where: str) -> Iterator[None]:
 
 
 def _slices(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    rows = -(-_CHUNK_CELLS // max(1, array.shape[1]))  # rounded up: enough for compiled loops
+    rows = -(-_CHUNK_CELLS // max(1, array.shape[1]))  # rounded up, so that compiled loops are used
     for start in range(0, len(array), rows):
         yield array[start : start + rows]
 
 
 def _read(chunk: Any, number: int, classes: tuple[Label, ...] | None, names: tuple[str, ...] | None) -> Votes:
-    """One chunk as votes of the given classes and names."""
+    """Return one chunk as votes of the given classes and names."""
     with located(f"chunk {number}"):
         votes = as_votes(chunk, classes)
         if names is not None and votes.n_sources != len(names):
             raise VotesError(
-                f"{votes.n_sources} columns; the sources are {len(names)}: {', '.join(names[:5])}"
+                f"the number of columns must be {len(names)}, one per source ({', '.join(names[:5])}); got "
+                f"{votes.n_sources}."
             )
         if names is not None and votes.names is None:
             votes = Votes(votes.codes, votes.classes, names, votes.items)

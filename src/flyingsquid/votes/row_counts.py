@@ -1,4 +1,4 @@
-"""Distinct rows with counts, as long as they are few: what chunks and clusters add up beside pairs."""
+"""Counts of distinct rows, while they are few: merged by chunks and clusters in addition to pairs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from flyingsquid.votes.codes import Label, dense_codes
 from flyingsquid.votes.patterns import counted_codes
 from flyingsquid.votes.votes import Votes
 
-# All patterns of eleven binary sources, and beyond that 32 MB of codes at most.
+# All patterns of eleven binary sources, and at most 32 MB of codes.
 _MOST_ROWS, _MOST_CELLS = 1 << 18, 1 << 25
-# Rows of sparse votes are made dense so many cells at a time.
+# Cells of sparse votes that are made dense at a time.
 _CHUNK_CELLS = 1 << 22
 
 
 def most_rows(n_sources: int) -> int:
-    """How many distinct rows are kept, by the number of sources alone, so that all parts agree.
+    """Return how many distinct rows are kept; by the number of sources alone, so that all parts agree.
 
     >>> most_rows(10), most_rows(1_000)
     (262144, 33554)
@@ -31,22 +31,22 @@ def most_rows(n_sources: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RowCounts:
-    """How often each row of votes occurs, given up where there are too many different ones.
+    """Counts of each distinct row of votes, dropped if there are too many different ones.
 
-    Immutable and mergeable with ``+``. Neither the order of the parts nor where they were cut changes the
-    result: a total is complete exactly where it has at most ``most`` distinct rows, and its rows stand in
-    one order. Missing votes are equal whatever their reason.
+    Immutable and mergeable with ``+``. The result does not depend on the order of the parts or on where they
+    were cut: a total is complete exactly if it has at most ``most`` distinct rows, and its rows have a fixed
+    order. Missing votes are equal regardless of their reason.
 
     Attributes
     ----------
-    codes : array of shape (u, m), or None where there are more than ``most`` distinct rows
+    codes : array of shape (u, m), or None if there are more than ``most`` distinct rows
     counts : int64 array of shape (u,), or None
         How many items have each row.
     n_items : int
     most : int
-        How many distinct rows are kept.
+        Largest number of distinct rows that is kept.
     classes : tuple of K labels
-    names : tuple of m texts, or None
+    names : tuple of m str, or None
 
     Examples
     --------
@@ -83,16 +83,16 @@ class RowCounts:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all rows are here."""
+        """Whether the rows were kept."""
         return self.codes is not None
 
     @property
     def votes(self) -> Votes:
-        """The distinct rows as votes; with ``counts`` as weights they stand for all items."""
+        """The distinct rows as votes; with ``counts`` as weights they replace all items."""
         if self.codes is None:
             raise IncompatibleError(
-                f"there are more than {self.most:,} distinct rows among {self.n_items:,} items, and they "
-                "were given up; counts of pairs are what is left"
+                f"There are more than {self.most:,} distinct rows among {self.n_items:,} items, so the rows "
+                "were not kept."
             )
         return Votes(self.codes, self.classes, self.names)
 
@@ -101,7 +101,7 @@ class RowCounts:
             return NotImplemented
         if other.most != self.most:
             raise IncompatibleError(
-                f"cannot add row counts that keep {other.most:,} rows to ones that keep {self.most:,}"
+                f"Cannot add row counts with different limits: {other.most:,} and {self.most:,} rows."
             )
         n_items = self.n_items + other.n_items
         if self.counts is None or other.counts is None:
@@ -109,7 +109,7 @@ class RowCounts:
         theirs = other.votes.matched_to(self.classes, self.names)
         if theirs.n_sources != self.votes.n_sources:
             raise IncompatibleError(
-                f"cannot add rows of {theirs.n_sources} sources to rows of {self.votes.n_sources}"
+                f"Cannot add rows of {theirs.n_sources} sources to rows of {self.votes.n_sources} sources."
             )
         both = np.concatenate([dense_codes(self.votes.codes), dense_codes(theirs.codes)])
         weights = np.concatenate([self.counts, other.counts])
@@ -140,12 +140,12 @@ class RowCounts:
 
 
 class RowTotal:
-    """The sum of parts that come one after the other, each row merged a few times only.
+    """Sum of parts that come one after the other, in which each row is merged only a few times.
 
     Parameters
     ----------
     is_wanted : bool
-        Whether rows are kept at all.
+        Whether rows are kept.
     """
 
     def __init__(self, *, is_wanted: bool = True) -> None:
@@ -153,7 +153,7 @@ class RowTotal:
         self._is_open = is_wanted
 
     def push(self, votes: Votes) -> None:
-        """Add the rows of votes, unless there were too many before."""
+        """Add the rows of votes, unless there are too many already."""
         if self._is_open:
             self.add(RowCounts.of(votes))
 
@@ -161,7 +161,7 @@ class RowTotal:
         """Add counted rows."""
         stack = self._stack
         stack.append(part)
-        # As in a binary number: parts of like size are merged, so that no large sum takes up each small one.
+        # Parts of similar size are merged, so that a large sum is not copied for each small part.
         while len(stack) > 1 and (not self._is_open or _size(stack[-1]) >= _size(stack[-2])):
             last = stack.pop()
             stack[-1] = stack[-1] + last
@@ -170,7 +170,7 @@ class RowTotal:
 
     @property
     def result(self) -> RowCounts | None:
-        """The sum so far; None of nothing."""
+        """The sum so far; None without parts."""
         return sum(reversed(self._stack[:-1]), self._stack[-1]) if self._stack else None
 
 

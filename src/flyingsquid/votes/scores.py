@@ -1,4 +1,4 @@
-"""Numbers of judges and classifiers to votes, by thresholds or ordinal bins."""
+"""Votes from scores of judges and classifiers, by thresholds or ordinal bins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
 from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column
 
 Threshold: TypeAlias = float | tuple[float, float]
-"""One number, or (low, high) with no vote between."""
+"""One number, or (low, high) with no vote in between."""
 Thresholds: TypeAlias = Threshold | Sequence[Threshold] | Mapping[str, Threshold]
 Edges: TypeAlias = Sequence[float] | NDArray[Any]
 Bins: TypeAlias = Edges | Sequence[Edges] | Mapping[str, Edges]
@@ -30,22 +30,22 @@ Names: TypeAlias = tuple[str, ...] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """How the scores of one source become classes.
+    """Edges between the classes for the scores of one source.
 
     Attributes
     ----------
     edges : increasing float64 array of shape (K - 1,)
-        A score belongs to the class above every edge that it reaches.
+        The class of a score is the number of edges that it reaches.
     low : float, or None
-        Scores of class 0 above it are no votes.
+        Scores of class 0 above it are missing votes.
     """
 
     edges: NDArray[np.float64]
     low: float | None = None
 
     def codes(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Codes of ``scores``, floats of shape (n,)."""
-        # In the type of the scores, as NumPy compares: float32 has a 0.7 below the 0.7 of float64.
+        """Return codes of ``scores``, floats of shape (n,)."""
+        # In the type of the scores, because 0.7 in float32 is less than 0.7 in float64.
         with np.errstate(over="ignore"):
             edges = self.edges.astype(scores.dtype)
             low = None if self.low is None else scores.dtype.type(self.low)
@@ -63,11 +63,11 @@ def read_scores(
     classes: Iterable[Label] | None,
     names: Iterable[str] | None,
 ) -> tuple[NDArray[Any], tuple[Label, ...], Names]:
-    """Codes (n, m), classes and names; the parameters are those of ``Votes.from_scores``."""
+    """Return codes (n, m), classes and names; the parameters are those of ``Votes.from_scores``."""
     if (thresholds is None) == (bins is None):
         raise OptionError(
-            "scores need thresholds= or bins=, not both: thresholds=0.5 for two classes, "
-            "thresholds=(0.3, 0.7) for no vote between, bins=[2, 4] for three classes"
+            "Pass either `thresholds` or `bins`: thresholds=0.5 for two classes, thresholds=(0.3, 0.7) for "
+            "no vote in between, bins=[2, 4] for three classes."
         )
     columns, found = _read_columns(scores, names)
     if bins is None:
@@ -85,28 +85,28 @@ def read_scores(
 def score_bins(
     scores: Any, n_bins: int, *, names: Iterable[str] | None = None
 ) -> dict[str, list[float]] | list[list[float]]:
-    """Edges that divide the scores of each source into bins with equally many items.
+    """Return edges that divide the scores of each source into bins with equally many items.
 
-    For ``Votes.from_scores(scores, bins=edges)``. They depend on the scores given here: compute them once,
-    keep them beside the model, and read later scores by the same ones. Edges are scores that occur, so any
-    increasing change of scale changes edges and scores alike.
+    For ``Votes.from_scores(scores, bins=edges)``. They depend on the scores: compute them once, keep them
+    with the model, and use them for later scores. Edges are scores that occur, so any increasing
+    change of scale changes edges and scores alike.
 
     Parameters
     ----------
     scores : as in :meth:`Votes.from_scores`
     n_bins : int
-        K, 2 or more.
-    names : sequence of m texts, optional
+        Number of classes K, at least 2.
+    names : sequence of m str, optional
         Names of the sources of an array.
 
     Returns
     -------
-    K - 1 increasing edges for each source: a dict by name where the sources have names, else a list
+    K - 1 increasing edges for each source: a dict by name if the sources have names, otherwise a list
 
     Raises
     ------
     VotesError
-        If a source has too few different scores: equal scores are never divided.
+        If a source has too few different scores, because equal scores are not divided.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def score_bins(
     {'a': [0.6], 'b': [3.0]}
     """
     if not is_whole(n_bins) or n_bins < 2:
-        raise OptionError(f"n_bins={told(n_bins)} is no number of bins, 2 or more")
+        raise OptionError(f"`n_bins` must be an integer >= 2; got {told(n_bins)}.")
     columns, found = _read_columns(scores, names)
     edges = [_even_edges(column, int(n_bins), _source(found, j)) for j, column in enumerate(columns)]
     return edges if found is None else dict(zip(found, edges, strict=True))
@@ -124,13 +124,16 @@ def score_bins(
 def _even_edges(scores: NDArray[Any], n_bins: int, source: str) -> list[float]:
     known = np.sort(scores[~np.isnan(scores)])
     if len(known) < n_bins:
-        raise VotesError(f"{source} has {len(known)} scores, which do not fill {told(n_bins, 30)} bins")
+        raise VotesError(
+            f"`n_bins` must be at most the number of scores; got {told(n_bins, 30)} bins, and {source} has "
+            f"{len(known)} scores."
+        )
     edges = known[np.arange(1, n_bins) * len(known) // n_bins].tolist()
     if any(a >= b for a, b in pairwise([known[0].item(), *edges])):
         raise VotesError(
             f"{source} has too many equal scores for {n_bins} bins with equally many items: the lowest score "
-            f"is {known[0]:g}, and the edges would be {', '.join(format(e, 'g') for e in edges)}. Ask for "
-            "fewer bins, or pass bins= with edges of your own"
+            f"is {known[0]:g}, and the edges would be {', '.join(format(e, 'g') for e in edges)}. Use fewer "
+            "bins, or choose the edges yourself."
         )
     return edges
 
@@ -139,12 +142,14 @@ def _even_edges(scores: NDArray[Any], n_bins: int, source: str) -> list[float]:
 
 
 def _read_columns(scores: Any, names: Iterable[str] | None) -> tuple[list[NDArray[Any]], Names]:
-    """The scores of each source, m float arrays of shape (n,), NaN where there is none."""
+    """Return the scores of each source, m float arrays of shape (n,), NaN for no score."""
     if issparse(scores):
-        raise VotesError("scores are a sparse matrix, where nothing and 0 look alike; pass scores.toarray()")
+        raise VotesError(
+            "`scores` must not be sparse, because missing scores and 0 look alike; pass scores.toarray()."
+        )
     if frames.is_frame(scores) or frames.is_lazy(scores):
         if names is not None:
-            raise OptionError("names= is for arrays; a table has names of its own")
+            raise OptionError("`names` is for arrays; the names of a table are its columns.")
         columns, found = frames.read_scores(scores)
         return [_as_floats(c, j, in_column(found)) for j, c in enumerate(columns)], found
     matrix = as_matrix(scores, "scores")
@@ -171,13 +176,13 @@ def _as_floats(column: NDArray[Any], j: int, locate: Locate) -> NDArray[Any]:
 
 def _refuse(value: Any, where: str) -> NoReturn:
     raise VotesError(
-        f"{where}: the score {told(value)} has type {type(value).__name__}; scores are numbers, with None or "
-        "NaN for no vote. Classes are read by Votes.from_classes"
+        f"{where}: scores must be numbers, with None or NaN for no vote; got {told(value)} of type "
+        f"{type(value).__name__}. Use Votes.from_classes for classes."
     )
 
 
 def _refuse_listed_booleans(scores: Any, locate: Locate) -> None:
-    """Among the numbers of a list NumPy would turn True into 1.0."""
+    """Refuse booleans in a list, which NumPy would turn into numbers."""
     for row, cells in enumerate(scores if isinstance(scores, (list, tuple)) else ()):
         for j, cell in enumerate(cells if isinstance(cells, (list, tuple)) else ()):
             if isinstance(cell, (bool, np.bool_)):
@@ -191,7 +196,7 @@ def _is_number(value: Any) -> bool:
 def _as_float(value: Any) -> float:
     try:
         return float(value)
-    except OverflowError:  # an integer beyond every float stays beyond every threshold
+    except OverflowError:  # an integer beyond all floats is beyond every threshold
         return float("inf") if value > 0 else float("-inf")
 
 
@@ -210,8 +215,8 @@ def _threshold(value: Any, option: str) -> Cut:
         return Cut(_increasing([value], option))
     pair = _as_list(value)
     if pair is None or len(pair) != 2:
-        advice = "; one entry for each source is a list" if isinstance(value, tuple) else ""
-        raise OptionError(f"{option}: {told(value)} is no number and no pair (low, high){advice}")
+        advice = " Pass a list for one entry per source." if isinstance(value, tuple) else ""
+        raise OptionError(f"{option} must be a number or a pair (low, high); got {told(value)}.{advice}")
     low, high = _increasing(pair, option).tolist()
     return Cut(np.array([high]), low)
 
@@ -219,8 +224,8 @@ def _threshold(value: Any, option: str) -> Cut:
 def _read_bins(bins: Any, names: Names, n_sources: int) -> list[Cut]:
     if _is_number(bins):
         raise OptionError(
-            f"bins={told(bins)} is one number; pass edges, which later scores can be read by as well: "
-            f"bins=flyingsquid.score_bins(scores, {told(bins)}), or one edge as [{told(bins)}]"
+            f"`bins` must be edges; got the number {told(bins)}. Pass fs.score_bins(scores, {told(bins)}), "
+            f"or [{told(bins)}] for one edge."
         )
     entries = _as_list(bins) if frames.named_row(bins, names) is None else None
     if entries is not None and all(_is_number(edge) for edge in entries):
@@ -230,51 +235,58 @@ def _read_bins(bins: Any, names: Names, n_sources: int) -> list[Cut]:
         option = f"bins of {_source(names, j)}"
         found = _as_list(edges)
         if found is None:
-            raise OptionError(f"{option}: {told(edges)} is no sequence of edges")
+            raise OptionError(f"{option} must be a sequence of edges; got {told(edges)}.")
         cuts.append(Cut(_increasing(found, option)))
     for j, cut in enumerate(cuts):
         if len(cut.edges) != len(cuts[0].edges):
             raise OptionError(
-                f"bins of {_source(names, j)} have {len(cut.edges)} edges and those of {_source(names, 0)} "
-                f"{len(cuts[0].edges)}; all sources vote on the same classes, so they need equally many"
+                "`bins` must have equally many edges for all sources, which vote on the same classes; got "
+                f"{len(cut.edges)} for {_source(names, j)} and {len(cuts[0].edges)} for {_source(names, 0)}."
             )
     return cuts
 
 
 def _by_source(given: Any, names: Names, n_sources: int, option: str) -> list[Any]:
-    """One entry for each source, from a list or from a mapping by name."""
+    """Return one entry for each source, from a list or from a mapping by name."""
     by_name = given if isinstance(given, Mapping) else frames.named_row(given, names)
     if by_name is None:
         entries = _as_list(given)
         if entries is None:
-            raise OptionError(f"{option}={told(given)} is unknown; see Votes.from_scores for what it may be")
+            raise OptionError(
+                f"`{option}` must be one entry for all sources, a list or a mapping; got {told(given)}."
+            )
         if len(entries) != n_sources:
             is_pair = option == "thresholds" and len(entries) == 2
-            hint = ". A pair (low, high) for all sources is a tuple" if is_pair else ""
-            raise OptionError(f"{option} has {len(entries)} entries for {n_sources} sources{hint}")
+            hint = " Pass a tuple for one pair (low, high) for all sources." if is_pair else ""
+            raise OptionError(
+                f"`{option}` must have one entry per source; got {len(entries)} for {n_sources} sources."
+                f"{hint}"
+            )
         return entries
     if names is None:
-        raise OptionError(f"{option} is by name, and the sources have none; pass names=, or a list")
+        raise OptionError(
+            f"`{option}` is given by name, but the sources have no names; pass `names`, or a list."
+        )
     unknown = [name for name in by_name if name not in names]
     absent = [name for name in names if name not in by_name]
     if unknown:
-        raise OptionError(f"{option} names the source {told(unknown[0])}; there are {listed(names)}")
+        raise OptionError(f"`{option}` must name sources among {listed(names)}; got {told(unknown[0])}.")
     if absent:
-        raise OptionError(f"{option} says nothing about the source {told(absent[0])}; name every source")
+        raise OptionError(f"`{option}` must name every source; {told(absent[0])} is missing.")
     return [by_name[name] for name in names]
 
 
 def _increasing(values: list[Any], option: str) -> NDArray[np.float64]:
-    """Numbers that increase strictly, at least one."""
+    """Return numbers as an array; refuse none, and numbers that do not increase strictly."""
     if not values:
-        raise OptionError(f"{option}: no edges; K classes have K - 1 edges between them")
+        raise OptionError(f"{option} must have at least one edge; K classes have K - 1 edges.")
     wrong = next((v for v in values if not _is_number(v) or is_null(v)), None)
     if wrong is not None or None in values:
-        raise OptionError(f"{option}: {told(wrong)} is no number")
+        raise OptionError(f"{option} must be numbers; got {told(wrong)}.")
     edges = np.array([_as_float(v) for v in values])
     if not (edges[1:] > edges[:-1]).all():
         shown = ", ".join(format(edge, "g") for edge in edges)
-        raise OptionError(f"{option}: {shown} do not increase")
+        raise OptionError(f"{option} must increase strictly; got {shown}.")
     return edges
 
 
@@ -283,19 +295,17 @@ def _read_labels(classes: Iterable[Label] | None, n_classes: int) -> tuple[Label
         return tuple(range(n_classes))
     labels = Convention.read(None, classes, None).classes or ()
     if len(labels) != n_classes:
-        raise OptionError(
-            f"classes={told(list(labels))} are {len(labels)}; there are {n_classes}, lowest first"
-        )
+        raise OptionError(f"`classes` must be {n_classes} labels, lowest first; got {told(list(labels))}.")
     return labels
 
 
 def _as_list(values: Any) -> list[Any] | None:
-    """The entries of a sequence, or None for what is none."""
+    """Return the entries of a sequence; None for other values."""
     if isinstance(values, (str, bytes, Mapping)) or getattr(values, "ndim", 1) == 0:
         return None
     try:
         return list(values) if isinstance(values, Iterable) else None
-    except Exception:  # whatever a stranger's class does
+    except Exception:  # any exception of a foreign class
         return None
 
 

@@ -1,4 +1,4 @@
-"""The vote matrix: one row an item, one column a source."""
+"""The vote matrix: one row per item, one column per source."""
 
 from __future__ import annotations
 
@@ -34,21 +34,20 @@ from flyingsquid.votes.scores import Bins, Thresholds, read_scores
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Votes:
-    """What m sources said about n items.
+    """Votes of m sources on n items.
 
-    Build one by naming the convention that the raw votes follow: :meth:`from_classes`,
-    :meth:`from_signed`, :meth:`from_frame`, :meth:`from_long`, :meth:`from_sparse` or, for numbers,
-    :meth:`from_scores`.
+    Build with the constructor for the format of the raw votes: :meth:`from_classes`, :meth:`from_signed`,
+    :meth:`from_frame`, :meth:`from_long`, :meth:`from_sparse` or, for scores, :meth:`from_scores`.
 
     Attributes
     ----------
-    codes : signed integers of shape (n, m), or a sparse csr_array
+    codes : signed integers of shape (n, m), or a scipy sparse array
         Dense: 0..K-1 for a vote, -1 abstained, -2 refused, -3 unparseable, -4 failed.
-        Sparse: class + 1 for a vote, the same negative codes, nothing for an abstain.
+        Sparse: class + 1 for a vote, the same negative codes, no entry for an abstain.
     classes : tuple of K labels
         Code k stands for ``classes[k]``.
-    names : tuple of m texts, or None
-        Source names; None where the sources have only positions.
+    names : tuple of m str, or None
+        Source names; None if the sources have only positions.
     items : array of shape (n,), or None
         Item identifiers, known for votes from long form.
 
@@ -71,16 +70,18 @@ class Votes:
     def __post_init__(self) -> None:
         if getattr(self.codes, "ndim", None) != 2 or not isinstance(self.classes, tuple):
             raise VotesError(
-                "Votes holds codes of shape (n, m) and a tuple of classes; raw votes are read by "
-                "Votes.from_classes"
+                "Votes must have `codes` of shape (n, m) and a tuple of `classes`. Use Votes.from_classes "
+                "for raw votes."
             )
         n, m = self.codes.shape
         if m == 0:
-            raise VotesError("votes have no columns; at least one source is needed")
+            raise VotesError("`codes` must have at least one column, one per source.")
         if self.names is not None:
             read_names(self.names, m)
         if self.items is not None and len(self.items) != n:
-            raise VotesError(f"{len(self.items)} item identifiers for {n} items")
+            raise VotesError(
+                f"`items` must have one identifier per item; got {len(self.items)} for {n} items."
+            )
         check_codes(self.codes, len(self.classes))
 
     # ------------------------------------------------------------------ constructors
@@ -99,16 +100,16 @@ class Votes:
 
         Parameters
         ----------
-        labels : integers, floats, texts, booleans or objects, shape (n, m)
+        labels : integers, floats, strings, booleans or objects, shape (n, m)
             Integers 0..K-1 are classes. None, NaN and masked cells are missing votes.
-        abstain : value
-            A further value that means "no vote". Default -1.
+        abstain : value, default=-1
+            Another value that means "no vote".
         classes : sequence of K labels, optional
-            Default: 0..max for integers, the sorted labels for texts.
-        names : sequence of m texts, optional
+            Default: 0..max for integers, the sorted labels for strings.
+        names : sequence of m str, optional
             Names of the sources.
         reasons : mapping, optional
-            Values that stand for a missing vote with a reason, such as
+            Values that mean a missing vote with a reason, such as
             ``{"N/A": "refused", "??": "unparseable"}``.
 
         Examples
@@ -121,10 +122,13 @@ class Votes:
         array([0, 1])
         """
         if issparse(labels):
-            raise VotesError("a sparse matrix is read by Votes.from_sparse")
+            raise VotesError("`labels` must not be sparse; use Votes.from_sparse.")
+        return cls._from_matrix(labels, Convention.read(abstain, classes, reasons), names)
+
+    @classmethod
+    def _from_matrix(cls, labels: Any, convention: Convention, names: Iterable[str] | None = None) -> Votes:
         array = as_matrix(labels)
         declared = read_names(names, array.shape[1])
-        convention = Convention.read(abstain, classes, reasons)
         codes, found = encode(array, convention, in_column(declared))
         return cls._checked(codes, found, declared)
 
@@ -136,7 +140,7 @@ class Votes:
         names: tuple[str, ...] | None,
         items: NDArray[Any] | None = None,
     ) -> Votes:
-        """Votes whose parts were checked before: looking at every code once more would cost a pass."""
+        """Return votes from parts that were checked before, without looking at every code again."""
         votes = object.__new__(cls)
         for field, value in (("codes", codes), ("classes", classes), ("names", names), ("items", items)):
             object.__setattr__(votes, field, value)
@@ -144,7 +148,7 @@ class Votes:
 
     @classmethod
     def from_signed(cls, labels: ArrayLike, names: Iterable[str] | None = None) -> Votes:
-        """Read the paper's convention: -1 against, 0 abstains, +1 for. Shape (n, m).
+        """Read votes of the paper's convention, shape (n, m): -1 against, 0 for no vote, +1 for.
 
         >>> Votes.from_signed([[1, 0, -1]]).codes
         array([[ 1, -1,  0]], dtype=int8)
@@ -160,10 +164,10 @@ class Votes:
         classes: Sequence[Label] | None = None,
         reasons: Mapping[Label, str] | None = None,
     ) -> Votes:
-        """Read a pandas, polars or pyarrow table: one column a source, names kept.
+        """Read a pandas, polars or pyarrow table with one column per source.
 
-        Null, NaN and None are missing votes, and -1 in numeric columns. ``columns`` picks
-        and orders the sources; default all.
+        Null, NaN and None are missing votes, and -1 in numeric columns. ``columns`` selects and orders the
+        sources; default all.
         """
         codes, found, names = frames.read(frame, columns, Convention.declared(classes, reasons))
         return cls(codes, found, names)
@@ -180,17 +184,18 @@ class Votes:
         names: Iterable[Any] | None = None,
         reasons: Mapping[Label, str] | None = None,
     ) -> Votes:
-        """Read crowdsourcing triples (item, source, label), kept sparse.
+        """Read crowdsourcing triples (item, source, label), stored sparsely.
 
         Parameters
         ----------
         items, sources, labels : sequences of one length
-            ``sources[t]`` said ``labels[t]`` about ``items[t]``. Items and sources are sorted;
-            see :attr:`items` and :attr:`names`.
-        duplicates : what to do when a source labels an item twice
-            ``"majority"`` takes the most frequent label, the earliest on a tie.
+            ``sources[t]`` votes ``labels[t]`` on ``items[t]``. Items and sources are sorted; see
+            :attr:`items` and :attr:`names`.
+        duplicates : {"error", "first", "last", "majority"}, default="error"
+            What to do if a source votes on an item more than once. ``"majority"`` takes the most frequent
+            label, the earliest on a tie.
         names : sequence, optional
-            All sources, in order, some of which may not have voted here: the sources of a model that
+            All sources, in order, including those that do not vote here, such as the sources of a model that
             was fitted on other items.
 
         Examples
@@ -213,7 +218,7 @@ class Votes:
         classes: Sequence[Label] | None = None,
         names: Iterable[str] | None = None,
     ) -> Votes:
-        """Read a scipy sparse matrix: an entry is class + 1, no entry is an abstain.
+        """Read a scipy sparse matrix: an entry is class + 1, no entry is a missing vote.
 
         >>> from scipy.sparse import csr_array
         >>> Votes.from_sparse(csr_array([[2, 0], [1, 1]])).to_dense().codes
@@ -235,23 +240,23 @@ class Votes:
         classes: Sequence[Label] | None = None,
         names: Iterable[str] | None = None,
     ) -> Votes:
-        """Read the numbers of judges or classifiers: larger is more. Pass thresholds or bins.
+        """Read scores of judges or classifiers, by thresholds or bins; larger scores mean higher classes.
 
         Parameters
         ----------
-        scores : numbers of shape (n, m), or a pandas, polars or pyarrow table, names kept
-            None, NaN and masked cells are missing votes. Infinite scores are scores.
-        thresholds : number, pair, list or mapping, for two classes
-            A number t: class 1 from t on, class 0 below. A tuple (low, high): class 0 up to low, class 1 from
-            high on, no vote between. For judges on different scales a list with one of these for each
-            source, or a mapping from names.
-        bins : increasing edges, or a list or mapping with edges for each source
-            K - 1 edges between the classes 0..K-1; an edge belongs to the class above it, as in
-            ``numpy.digitize``. :func:`flyingsquid.score_bins` gives edges that fill bins evenly; keep them,
-            and later scores are read by the same ones.
+        scores : numbers of shape (n, m), or a pandas, polars or pyarrow table
+            None, NaN and masked cells are missing votes. Infinite scores are valid.
+        thresholds : float, tuple, list or mapping, optional
+            For two classes. A number t: class 1 from t on, class 0 below. A tuple (low, high): class 0 up to
+            low, class 1 from high on, no vote in between. For judges on different scales, a list with one of
+            these per source, or a mapping from names.
+        bins : increasing edges, or a list or mapping with edges for each source, optional
+            K - 1 edges between the classes 0..K-1; a score equal to an edge has the class above it, as in
+            ``numpy.digitize``. :func:`flyingsquid.score_bins` returns edges that fill bins evenly; keep them
+            for later scores.
         classes : sequence of K labels, lowest first, optional
-            Default 0..K-1.
-        names : sequence of m texts, optional
+            Default: 0..K-1.
+        names : sequence of m str, optional
             Names of the sources of an array.
 
         Examples
@@ -292,16 +297,16 @@ class Votes:
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        """The names, or ``source 0``, ``source 1``, ... where there are none."""
+        """The names, or ``source 0``, ``source 1``, ... if there are none."""
         return shown_names(self.names, self.n_sources)
 
     @property
     def n_votes(self) -> int:
-        """How many cells hold a vote."""
+        """Number of cells with a vote."""
         return n_votes_in(self.codes)
 
     def missing_counts(self) -> dict[str, NDArray[np.int64]]:
-        """For each reason, how many votes are missing of each source, shape (m,).
+        """Return, for each reason, how many votes of each source are missing, shape (m,).
 
         >>> answers = [["yes", "N/A"], [None, "no"], ["no", "N/A"]]
         >>> Votes.from_classes(answers, reasons={"N/A": "refused"}).missing_counts()["refused"]
@@ -335,16 +340,16 @@ class Votes:
     # ------------------------------------------------------------------ other views
 
     def __getitem__(self, rows: Any) -> Votes:
-        """The votes on some items; slices of dense votes share memory. One item is votes on one item."""
+        """Return the votes on some items, also for one item; slices of dense votes share memory."""
         rows = read_rows(rows, self.n_items)
         try:
             items = None if self.items is None else self.items[rows]
             return self._checked(self.codes[rows], self.classes, self.names, items)
         except (IndexError, TypeError) as error:
-            raise VotesError(f"there are {self.n_items:,} items, counted from 0: {error}") from error
+            raise VotesError(f"The index is out of range of {self.n_items:,} items: {error}") from error
 
     def of_sources(self, sources: Sequence[int]) -> Votes:
-        """The votes of some sources, by position.
+        """Return the votes of some sources, by position.
 
         >>> Votes.from_classes([[0, 1, -1], [1, 1, 0]], names=["a", "b", "c"]).of_sources([2, 0]).names
         ('c', 'a')
@@ -370,7 +375,7 @@ class Votes:
         return Votes(wider, self.classes, names, self.items)
 
     def to_dense(self) -> Votes:
-        """The same votes with dense codes."""
+        """Return the same votes with dense codes."""
         if not isinstance(self.codes, csr_array):
             return self
         full = self.codes.toarray()
@@ -379,7 +384,7 @@ class Votes:
         return replace(self, codes=codes)
 
     def distinct(self) -> DistinctRows:
-        """The distinct rows with their counts.
+        """Return the distinct rows with their counts.
 
         >>> rows = Votes.from_classes([[0, 1], [1, 1], [0, 1]]).distinct()
         >>> rows.votes.codes.tolist(), rows.counts.tolist(), rows.inverse.tolist()
@@ -390,7 +395,7 @@ class Votes:
         return DistinctRows(Votes(codes, self.classes, self.names), counts, inverse)
 
     def matched_to(self, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> Votes:
-        """These votes with classes and named sources in the given order.
+        """Return these votes with classes and named sources in the given order.
 
         >>> votes = Votes.from_classes([["a", "b"]], names=["x", "y"])
         >>> votes.matched_to(("b", "a"), ("y", "x")).codes
@@ -399,11 +404,11 @@ class Votes:
         Raises
         ------
         IncompatibleError
-            If the classes or the names are not the same ones.
+            If the classes or the names are different ones.
         """
         result = self
         if not isinstance(classes, tuple) or not (names is None or isinstance(names, tuple)):
-            raise IncompatibleError("classes and names to match are tuples, as those of other votes are")
+            raise IncompatibleError("`classes` and `names` must be tuples.")
         if self.classes != classes:
             result = result._with_classes(classes)
         if names is not None and self.names is not None and self.names != names:
