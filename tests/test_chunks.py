@@ -75,7 +75,7 @@ def test_row_counts_match_named_sources_and_classes():
     )
     with pytest.raises(IncompatibleError, match="sources differ"):
         RowCounts.of(a) + RowCounts.of(fs.Votes.from_classes([["x", "y"]], names=["p", "z"]))
-    with pytest.raises(IncompatibleError, match="keep"):
+    with pytest.raises(IncompatibleError, match="Cannot add row counts"):
         RowCounts.of(a) + RowCounts.of(a, most=1)
 
 
@@ -162,7 +162,7 @@ def test_a_learned_graph_of_too_many_rows_reads_twice(monkeypatch):
     votes = fs.datasets.simulate_graph(8_000, alike, 0.75, random_state=0).votes.codes
     model = fs.LabelModel("learn", method="covariance", class_balance="uniform")
     assert model.fit(fs.VoteChunks([votes])).graph_ == alike
-    with pytest.raises(VotesError, match=r"can be read only once.*Pass something that can be read again"):
+    with pytest.raises(VotesError, match="Pass something that can be read again"):
         model.fit(iter([votes]))
 
 
@@ -219,16 +219,16 @@ def test_bad_chunks_are_named():
         fs.Votes.from_classes([[0, 1]], names=list("ab")),
         fs.Votes.from_classes([[0, 1]], names=list("ac")),
     ]
-    with pytest.raises(IncompatibleError, match="chunk 1: the sources differ"):
+    with pytest.raises(IncompatibleError, match="chunk 1: The sources differ"):
         fs.Moments.of(fs.VoteChunks(named))
-    with pytest.raises(VotesError, match="chunk 0: 6 columns; the sources are 2"):
+    with pytest.raises(VotesError, match=r"chunk 0: .*got 6"):
         fs.Moments.of(fs.VoteChunks([good], names=["a", "b"]))
     for nothing in ([], [good[:0]]):
         with pytest.raises(VotesError, match="The chunks have no items"):
             fs.LabelModel().fit(fs.VoteChunks(nothing))
         with pytest.raises(VotesError, match="The chunks have no items"):
             fs.MajorityVote().fit(fs.VoteChunks(nothing))
-    with pytest.raises(VotesError, match="no source of chunks"):
+    with pytest.raises(VotesError, match="`chunks` must be"):
         fs.VoteChunks(3)
     with pytest.raises(VotesError, match="shape"):
         fs.VoteChunks(np.zeros((2, 2, 2), np.int8))
@@ -246,7 +246,7 @@ def test_what_needs_votes_in_memory_says_so():
     votes = sample(200)
     chunks = fs.VoteChunks([votes])
     model = fs.LabelModel().fit(votes)
-    with pytest.raises(VotesError, match="votes in chunks are read by"):
+    with pytest.raises(VotesError, match="got chunks"):
         model.score(chunks, np.zeros(200))
     with pytest.raises(OptionError, match="`gold` is not supported with VoteChunks"):
         fs.LabelModel().fit(chunks, gold=[0] * 200)
@@ -311,7 +311,7 @@ def test_how_many_rows_are_kept():
 def test_a_chunk_of_other_sources_is_named():
     votes = np.tile(np.array([[1, 1, 0, 1], [0, 0, 0, 1]], np.int8), (50, 1))
     uneven = fs.VoteChunks([votes, votes[:0], votes[:, :3]])
-    message = "chunk 2: 3 columns, and the chunks before have 4"
+    message = r"chunk 2: .*got 3 columns after 4"
     for read in (fs.Moments.of, fs.LabelModel().fit, fs.MajorityVote().fit, list):
         with pytest.raises(IncompatibleError, match=message):
             read(uneven)

@@ -207,9 +207,9 @@ def test_classes_are_aligned_by_label():
     ("other", "message"),
     [
         (fs.Votes.from_classes([[0, 1, 1]]), "2 sources with counts of 3"),
-        (fs.Votes.from_classes([[0, 2]]), "classes differ: not expected 2"),
+        (fs.Votes.from_classes([[0, 2]]), "classes differ: unexpected 2"),
         (fs.Votes.from_signed([[1, -1]]), "classes differ"),
-        (fs.Votes.from_classes([[0, 1]], names=["x", "q"]), "sources differ: not expected 'q'"),
+        (fs.Votes.from_classes([[0, 1]], names=["x", "q"]), "sources differ: unexpected 'q'"),
     ],
 )
 def test_counts_of_other_sources_or_classes_are_refused(other, message):
@@ -247,14 +247,14 @@ def test_reasons_survive_counting():
     ("weights", "message"),
     [
         ([1.0], "shape"),
-        ([1.0, -1.0], r"sample_weight\[1\] is -1.0"),
-        ([1.0, np.nan], r"sample_weight\[1\] is nan"),
-        ([0.0, 0.0], "sums to 0"),
+        ([1.0, -1.0], r"`sample_weight` must be .*got -1.0 at position 1"),
+        ([1.0, np.nan], r"`sample_weight` must be .*got nan at position 1"),
+        ([0.0, 0.0], "`sample_weight` must have a sum above 0"),
         ([0.5, 0.5], "Multiply probabilities by the number of items"),
         (np.ma.masked_array([1.0, 2.0], [True, False]), "masked"),
-        ([[1.0], 2.0], "no sequence of numbers"),
+        ([[1.0], 2.0], "`sample_weight` must be a sequence of numbers"),
         ([1e16, 1.0], "2\\*\\*53"),
-        (["a", "b"], "numbers are needed"),
+        (["a", "b"], "must be numbers"),
     ],
 )
 def test_bad_weights_are_refused(weights, message):

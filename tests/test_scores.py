@@ -176,19 +176,19 @@ def test_names_say_which_edges_are_whose(scores, edges, order):
 # ---------------------------------------------------------------------- errors
 
 BAD_SCORES = [
-    ([[0.1, "0.5"]], "row 0, source 1: the score '0.5' has type str"),
-    (np.array([["a", "b"]]), "row 0, source 0: the score 'a' has type str"),
-    (np.array([[1 + 2j]]), "row 0, source 0: .* has type complex"),
-    (np.array([[0.5, 2j]], object), "row 0, source 1: .* has type complex"),
-    (np.array([[True]]), "row 0, source 0: the score True has type bool"),
-    ([[0.5, 1.0], [0.5, True]], "row 1, source 1: the score True has type bool"),
-    ([[0.5, None], [True, 1]], "row 1, source 0: the score True has type bool"),
+    ([[0.1, "0.5"]], "row 0, source 1: .*got '0.5' of type str"),
+    (np.array([["a", "b"]]), "row 0, source 0: .*got 'a' of type str"),
+    (np.array([[1 + 2j]]), "row 0, source 0: .* of type complex"),
+    (np.array([[0.5, 2j]], object), "row 0, source 1: .* of type complex"),
+    (np.array([[True]]), "row 0, source 0: .*got True of type bool"),
+    ([[0.5, 1.0], [0.5, True]], "row 1, source 1: .*got True of type bool"),
+    ([[0.5, None], [True, 1]], "row 1, source 0: .*got True of type bool"),
     (np.array([[{}]], object), "type dict"),
-    ([[1, 2], [3]], "scores are not a rectangular matrix"),
-    ([0.5, 0.6], "scores have 1 dimension"),
-    (np.empty((0, 2)), "scores are empty: 0 items x 2 sources"),
-    (np.empty((2, 0)), "scores have no columns"),
-    (csr_array([[0.5]]), r"nothing and 0 look alike; pass scores.toarray\(\)"),
+    ([[1, 2], [3]], "`scores` must be a rectangular matrix"),
+    ([0.5, 0.6], "`scores` must be a matrix"),
+    (np.empty((0, 2)), r"`scores`.* 0 items x 2 sources"),
+    (np.empty((2, 0)), "`scores` must have at least one column"),
+    (csr_array([[0.5]]), r"pass scores\.toarray\(\)"),
 ]
 
 
@@ -199,38 +199,41 @@ def test_bad_scores_are_refused_with_what_and_where(scores, message):
 
 
 BAD_OPTIONS = [
-    ({}, "thresholds= or bins=, not both: thresholds=0.5"),
-    ({"thresholds": 0.5, "bins": [1]}, "not both"),
-    ({"thresholds": (0.7, 0.3)}, "thresholds: 0.7, 0.3 do not increase"),
-    ({"thresholds": (0.5, 0.5)}, "do not increase"),
-    ({"thresholds": (0.1, 0.2, 0.3)}, r"no pair \(low, high\); one entry for each source is a list"),
-    ({"thresholds": [0.3, 0.7]}, r"2 entries for 3 sources. A pair \(low, high\) for all sources is a tuple"),
-    ({"thresholds": [0.5] * 4}, "4 entries for 3 sources$"),
-    ({"thresholds": [0.5, (3, 2), 1]}, "thresholds of source 'b': 3, 2 do not increase"),
-    ({"thresholds": [0.5, None, 1]}, "thresholds of source 'b': None is no number and no pair"),
+    ({}, "either `thresholds` or `bins`"),
+    ({"thresholds": 0.5, "bins": [1]}, "either `thresholds` or `bins`"),
+    ({"thresholds": (0.7, 0.3)}, r"thresholds must increase strictly; got 0.7, 0.3"),
+    ({"thresholds": (0.5, 0.5)}, "must increase strictly"),
+    ({"thresholds": (0.1, 0.2, 0.3)}, "Pass a list for one entry per source"),
+    ({"thresholds": [0.3, 0.7]}, r"got 2 for 3 sources. Pass a tuple"),
+    ({"thresholds": [0.5] * 4}, r"got 4 for 3 sources\.$"),
+    ({"thresholds": [0.5, (3, 2), 1]}, "thresholds of source 'b' must increase strictly; got 3, 2"),
+    ({"thresholds": [0.5, None, 1]}, "thresholds of source 'b' must be a number or a pair"),
     ({"thresholds": [0.5, (1, 2, 3), 1]}, "thresholds of source 'b'"),
-    ({"thresholds": np.nan}, "nan is no number"),
-    ({"thresholds": (None, 1)}, "None is no number"),
-    ({"thresholds": (0, "1")}, "'1' is no number"),
-    ({"thresholds": True}, "thresholds=True is unknown"),
-    ({"thresholds": "0.5"}, "thresholds='0.5' is unknown"),
-    ({"thresholds": np.array(0.5 + 0j)}, "unknown"),
-    ({"thresholds": {"a": 1, "b": 1, "c": 1, "d": 1}}, "thresholds names the source 'd'; there are 'a', 'b'"),
-    ({"thresholds": {"a": 1, "c": 1}}, "says nothing about the source 'b'"),
-    ({"bins": 4}, r"bins=flyingsquid.score_bins\(scores, 4\)"),
-    ({"bins": []}, "no edges; K classes"),
-    ({"bins": [1, 1]}, "1, 1 do not increase"),
-    ({"bins": [1, np.nan]}, "nan is no number"),
-    ({"bins": [1, None]}, "entries for 3 sources|no sequence of edges"),
-    ({"bins": [[1], [1, 2], [1]]}, "bins of source 'b' have 2 edges and those of source 'a' 1"),
-    ({"bins": [[1], [1]]}, "bins has 2 entries for 3 sources$"),
-    ({"bins": [[1], [], [1]]}, "bins of source 'b': no edges"),
-    ({"bins": {"a": [1], "b": [2], "c": 3}}, "bins of source 'c': 3 is no sequence"),
-    ({"bins": {"a": [1]}}, "says nothing about the source 'b'"),
-    ({"bins": "123"}, "bins='123' is unknown"),
-    ({"thresholds": 1, "classes": ["a", "b", "c"]}, "are 3; there are 2, lowest first"),
-    ({"bins": [1, 2], "classes": ["a", "a", "b"]}, "names a class twice"),
-    ({"bins": [1, 2], "classes": "abc"}, "is one text"),
+    ({"thresholds": np.nan}, "must be numbers; got nan"),
+    ({"thresholds": (None, 1)}, "must be numbers; got None"),
+    ({"thresholds": (0, "1")}, "must be numbers; got '1'"),
+    ({"thresholds": True}, r"`thresholds` must be .*got True"),
+    ({"thresholds": "0.5"}, r"`thresholds` must be .*got '0.5'"),
+    ({"thresholds": np.array(0.5 + 0j)}, "`thresholds` must be"),
+    (
+        {"thresholds": {"a": 1, "b": 1, "c": 1, "d": 1}},
+        "`thresholds` must name sources among 'a', 'b', 'c'; got 'd'",
+    ),
+    ({"thresholds": {"a": 1, "c": 1}}, "must name every source; 'b' is missing"),
+    ({"bins": 4}, r"fs\.score_bins\(scores, 4\)"),
+    ({"bins": []}, "at least one edge"),
+    ({"bins": [1, 1]}, "must increase strictly; got 1, 1"),
+    ({"bins": [1, np.nan]}, "must be numbers; got nan"),
+    ({"bins": [1, None]}, r"for 3 sources|sequence of edges"),
+    ({"bins": [[1], [1, 2], [1]]}, "2 for source 'b' and 1 for source 'a'"),
+    ({"bins": [[1], [1]]}, r"`bins` must have one entry per source; got 2 for 3 sources\.$"),
+    ({"bins": [[1], [], [1]]}, "bins of source 'b' must have at least one edge"),
+    ({"bins": {"a": [1], "b": [2], "c": 3}}, "bins of source 'c' must be a sequence"),
+    ({"bins": {"a": [1]}}, "must name every source; 'b' is missing"),
+    ({"bins": "123"}, r"`bins` must be .*got '123'"),
+    ({"thresholds": 1, "classes": ["a", "b", "c"]}, "`classes` must be 2 labels, lowest first"),
+    ({"bins": [1, 2], "classes": ["a", "a", "b"]}, "different labels"),
+    ({"bins": [1, 2], "classes": "abc"}, "list of labels"),
 ]
 
 
@@ -243,7 +246,7 @@ def test_bad_options_say_what_to_pass(options, message):
 def test_names_are_checked_and_needed_by_mappings():
     with pytest.raises(VotesError, match="1 names for 2 sources"):
         fs.Votes.from_scores([[1, 2]], 1, names=["a"])
-    with pytest.raises(OptionError, match="by name, and the sources have none; pass names="):
+    with pytest.raises(OptionError, match="the sources have no names"):
         fs.Votes.from_scores([[1, 2]], {"a": 1, "b": 2})
 
 
@@ -282,10 +285,10 @@ def test_scores_that_do_not_divide_evenly_are_refused():
         VotesError, match=r"source 'b' has too many equal scores for 3 bins .*edges would be 1, 5"
     ):
         fs.score_bins([[1, 1], [2, 1], [3, 1], [4, 5], [5, 5], [6, 5]], 3, names=["a", "b"])
-    with pytest.raises(VotesError, match="source 0 has 1 scores, which do not fill 2 bins"):
+    with pytest.raises(VotesError, match="2 bins, and source 0 has 1 scores"):
         fs.score_bins([[1], [None]], 2)
     for wrong in (1, 2.0, True, "4"):
-        with pytest.raises(OptionError, match="no number of bins, 2 or more"):
+        with pytest.raises(OptionError, match="`n_bins` must be an integer >= 2"):
             fs.score_bins([[1], [2]], wrong)
 
 
@@ -302,13 +305,13 @@ def test_tables_keep_their_names(library):
     assert votes.names == ("gpt", "stars")
     assert votes.codes.tolist() == [[1, 1], [-1, 0], [0, -1]]
     assert fs.score_bins(frame({"a": [1, 2], "b": [2.5, 1.5]}), 2) == {"a": [2.0], "b": [2.5]}
-    with pytest.raises(VotesError, match="row 1, source 'a': the score 'x' has type str"):
+    with pytest.raises(VotesError, match="got 'x' of type str"):
         fs.Votes.from_scores(frame({"a": [None, "x"]}), 1)
-    with pytest.raises(VotesError, match="row 0, source 'a': the score True has type bool"):
+    with pytest.raises(VotesError, match="got True of type bool"):
         fs.Votes.from_scores(frame({"a": [True, False]}), 1)
-    with pytest.raises(OptionError, match="names= is for arrays"):
+    with pytest.raises(OptionError, match="`names` is for arrays"):
         fs.Votes.from_scores(table, 1, names=["a", "b"])
-    with pytest.raises(VotesError, match="empty"):
+    with pytest.raises(VotesError, match="at least one item"):
         fs.Votes.from_scores(frame({"a": []}), 1)
 
 

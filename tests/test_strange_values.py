@@ -60,7 +60,7 @@ def test_votes_without_a_text_are_refused():
 def test_records_as_votes_are_refused_masked_or_not():
     plain = np.zeros((3, 2), [("a", "i4"), ("b", "f8")])
     for votes in (plain, np.ma.masked_array(plain)):
-        with pytest.raises(VotesError, match="cannot be read"):
+        with pytest.raises(VotesError, match="Votes must be"):
             fs.MajorityVote().fit(votes)
 
 
@@ -82,7 +82,7 @@ def test_a_window_that_does_not_fit_into_memory(window):
 
 
 def test_weights_whose_sum_is_no_number():
-    with pytest.raises(VotesError, match="sums to inf"):
+    with pytest.raises(VotesError, match=r"`sample_weight`.*got inf"):
         fs.LabelModel().fit(VOTES, sample_weight=np.full(60, 1e308))
 
 
@@ -119,19 +119,19 @@ def test_new_classes_of_a_stream_are_numbers_and_texts(strange):
 def test_identifiers_that_cannot_be_sorted_or_written():
     arrays = np.empty(2, object)
     arrays[:] = [np.array([1, 2]), np.array([])]
-    with pytest.raises(VotesError, match="items mix types"):
+    with pytest.raises(VotesError, match="`items` must have one type"):
         fs.Votes.from_long(arrays, ["a", "b"], [0, 1])
     with pytest.raises(VotesError, match="sources"):
         fs.Votes.from_long([1, 2], np.array([Mute(), Mute()], object), [0, 1])
 
 
 def test_a_function_that_makes_no_chunks():
-    with pytest.raises(VotesError, match="answered object, which cannot be iterated over"):
+    with pytest.raises(VotesError, match="must return an iterable of chunks; got object"):
         fs.LabelModel().fit(fs.VoteChunks(object))
 
 
 def test_a_balance_beyond_all_floats():
-    with pytest.raises(OptionError, match="cannot be read"):
+    with pytest.raises(OptionError, match="class_balance"):
         fs.LabelModel(class_balance=[10**400, 1]).fit(VOTES)
 
 
@@ -150,14 +150,14 @@ def test_options_of_every_kind_are_asked_for_what_they_are():
         fs.report(VOTES, ordered=NotImplemented)
     with pytest.raises(fs.FlyingSquidError):
         fs.apply([len], ["a"], classes=[np.array([1, 2]), 3])
-    with pytest.raises(VotesError, match="no numbers of items: no array"):
+    with pytest.raises(VotesError, match="reading the index failed: no array"):
         fs.Votes.from_classes(VOTES)[NoArray()]
 
 
 def test_what_has_no_text_is_named_by_its_type():
     with pytest.raises(VotesError, match="type Mute"):
         fs.Votes.from_scores(np.array([[Mute(), 0.5]], object), thresholds=0.5)
-    with pytest.raises(OptionError, match="thresholds=a value of type Mute"):
+    with pytest.raises(OptionError, match="got a value of type Mute"):
         fs.Votes.from_scores([[0.1, 0.9]], thresholds=Mute())
     with pytest.raises(VotesError, match="item a value of type Mute"):
         fs.Votes.from_long(np.array([Mute()], object), ["a"], [9], classes=[0, 1])
@@ -234,7 +234,7 @@ def test_a_list_of_thresholds_that_cannot_be_gone_through():
         def __iter__(self):
             raise RuntimeError("no iteration")
 
-    with pytest.raises(OptionError, match="thresholds="):
+    with pytest.raises(OptionError, match="`thresholds`"):
         fs.Votes.from_scores([[0.1, 0.9]], thresholds=NoIteration())
 
 
@@ -256,5 +256,5 @@ def test_joint_votes_that_fill_the_memory_are_refused_together():
 
 def test_columns_that_are_no_list():
     table = pytest.importorskip("pandas").DataFrame({"a": [0, 1], "b": [1, 1]})
-    with pytest.raises(VotesError, match="columns="):
+    with pytest.raises(VotesError, match="`columns`"):
         fs.Votes.from_frame(table, columns=np.array("a"))

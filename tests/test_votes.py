@@ -92,23 +92,23 @@ def test_reasons_are_kept_and_counted():
 
 
 BAD_MATRICES = [
-    (np.empty((0, 3)), "empty: 0 items x 3 sources"),
-    (np.empty((3, 0)), "no columns"),
-    (np.array([0, 1]), "1 dimension"),
-    (np.zeros((2, 2, 2)), "3 dimension"),
-    ([[0, 1], [1]], "not a rectangular matrix"),
+    (np.empty((0, 3)), "0 items x 3 sources"),
+    (np.empty((3, 0)), "at least one column"),
+    (np.array([0, 1]), r"got shape \(\d,\)"),
+    (np.zeros((2, 2, 2)), r"got shape \(2, 2, 2\)"),
+    ([[0, 1], [1]], "rectangular matrix"),
     ([[0, 1], [1, -2]], "row 1, source 1: the vote -2 is outside"),
     ([[0.0, 0.5]], "row 0, source 1: the vote .*0.5.* is fractional"),
     ([[0.0, np.inf]], "row 0, source 1: the vote .*inf.* is infinite"),
-    ([[0, 10**9]], "1,000,000,001 classes; pass classes="),
-    ([["a", 1]], "row 0, source 1: the vote 1 has type int, and others str"),
-    ([["a", ""], ["b", "a"]], "looks like a missing vote; pass abstain=''"),
-    ([["a", None]], "only one label occurs"),
-    (np.array([[{}, 1]], object), "row 0, source 0: a vote of type dict"),
-    (np.array([[1 + 2j]]), "type complex128 cannot be read"),
+    ([[0, 10**9]], "1,000,000,001 classes"),
+    ([["a", 1]], r"row 0, source 1: .*1 of type int next to str"),
+    ([["a", ""], ["b", "a"]], "looks like a missing vote"),
+    ([["a", None]], "Only one label occurs"),
+    (np.array([[{}, 1]], object), r"row 0, source 0: .*type dict"),
+    (np.array([[1 + 2j]]), "type complex128"),
     (csr_array([[1, 2]]), "from_sparse"),
     (np.array([[0.5, None], [1, 0]], object), "row 0, source 0: the vote 0.5 is fractional"),
-    (np.array([[b"a", b"b"]], object), "has type bytes"),
+    (np.array([[b"a", b"b"]], object), "of type bytes"),
 ]
 
 
@@ -128,14 +128,14 @@ def test_a_vote_outside_declared_classes_names_row_source_and_classes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"classes": [0]}, "at least two classes"),
-        ({"classes": 5}, "no sequence of class labels"),
-        ({"classes": [[0], [1]]}, "no sequence of class labels"),
-        ({"classes": "ab"}, "one text"),
-        ({"reasons": ["x"]}, "no mapping"),
-        ({"classes": [0, 0]}, "twice"),
+        ({"classes": [0]}, "at least two labels"),
+        ({"classes": 5}, "sequence of class labels"),
+        ({"classes": [[0], [1]]}, "sequence of class labels"),
+        ({"classes": "ab"}, "list of labels"),
+        ({"reasons": ["x"]}, "`reasons` must be a mapping"),
+        ({"classes": [0, 0]}, "different labels"),
         ({"classes": [-1, 1]}, "from_signed"),
-        ({"reasons": {"x": "bored"}}, "unknown reason 'bored'"),
+        ({"reasons": {"x": "bored"}}, "got 'bored'"),
     ],
 )
 def test_bad_options_are_refused(options, message):
@@ -194,7 +194,7 @@ def test_votes_with_reasons_can_be_matched():
 def test_sources_that_did_not_vote_here_can_be_declared():
     votes = fs.Votes.from_long([1, 1], ["bob", "dan"], [1, 0], names=["ann", "bob", "dan"])
     assert (votes.names, votes.to_dense().codes.tolist()) == (("ann", "bob", "dan"), [[-1, 1, 0]])
-    with pytest.raises(VotesError, match="source 'dan' votes and is not in names="):
+    with pytest.raises(VotesError, match=r"`names` must contain.*'dan'"):
         fs.Votes.from_long([1, 1], ["bob", "dan"], [1, 0], names=["ann", "bob"])
 
 
@@ -205,9 +205,9 @@ def test_minus_one_may_be_a_declared_class_where_nothing_else_means_no_vote():
 
 
 def test_codes_out_of_range_are_refused():
-    with pytest.raises(VotesError, match="codes run from 0 to 5; with 2 classes"):
+    with pytest.raises(VotesError, match="`codes` must be between -4 and 1"):
         fs.Votes(np.array([[0, 5]], np.int8), (0, 1))
-    with pytest.raises(VotesError, match="type float64"):
+    with pytest.raises(VotesError, match="float64"):
         fs.Votes(np.zeros((1, 1)), (0, 1))
 
 
@@ -223,10 +223,10 @@ def test_votes_are_indexed_by_items():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (5, "no sequence"),
+        (5, "must be a sequence"),
         (["a"], "1 names for 2"),
         (["a", "a"], "more than once: a"),
-        ([1, 2], "must be texts"),
+        ([1, 2], "must be strings"),
     ],
 )
 def test_bad_names_are_refused(names, message):
@@ -267,17 +267,17 @@ def test_majority_of_duplicates_takes_the_earliest_on_a_tie_and_ignores_abstains
 @pytest.mark.parametrize(
     ("triples", "message"),
     [
-        (([1, 1], [0, 0], [1, 0]), "source '0' votes more than once on item 1"),
+        (([1, 1], [0, 0], [1, 0]), "Source '0' votes more than once on item 1"),
         (([1, 2], [0], [1, 0]), "2, 1 and 2 entries"),
-        (([], [], []), "no triples"),
-        (([1, None], [0, 1], [1, 0]), "items hold a missing identifier at entry 1"),
-        ((np.ma.masked_array([1, 2], [True, False]), [0, 1], [1, 0]), "at entry 0"),
-        ((np.array(["2020", "NaT"], "M8[D]"), [0, 1], [1, 0]), "at entry 1"),
+        (([], [], []), "at least one entry"),
+        (([1, None], [0, 1], [1, 0]), "`items` must not be missing; entry 1"),
+        ((np.ma.masked_array([1, 2], [True, False]), [0, 1], [1, 0]), "entry 0 is"),
+        ((np.array(["2020", "NaT"], "M8[D]"), [0, 1], [1, 0]), "entry 1 is"),
         (([1, 2], ["a", "b"], [0, -7]), "entry 1, item 2, source 'b': the vote -7"),
-        (([1, [2]], [0, 1], [1, 0]), "not one flat sequence"),
-        (([1.0, np.nan], [0, 1], [1, 0]), "missing identifier"),
+        (([1, [2]], [0, 1], [1, 0]), "one flat sequence"),
+        (([1.0, np.nan], [0, 1], [1, 0]), "must not be missing"),
         (([[1, 2]], [0, 1], [1, 0]), "one flat sequence"),
-        ((np.array([1, "a"], object), [0, 1], [1, 0]), "cannot be sorted"),
+        ((np.array([1, "a"], object), [0, 1], [1, 0]), "can be sorted"),
     ],
 )
 def test_bad_triples_are_refused(triples, message):
@@ -286,7 +286,7 @@ def test_bad_triples_are_refused(triples, message):
 
 
 def test_an_unknown_duplicates_policy_is_refused():
-    with pytest.raises(OptionError, match="duplicates='best' is unknown"):
+    with pytest.raises(OptionError, match="`duplicates` must be one of"):
         fs.Votes.from_long([1], [1], [1], duplicates="best")
 
 
@@ -299,11 +299,11 @@ def test_sparse_entries_are_class_plus_one():
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
-        (np.eye(2), "a scipy sparse matrix is needed"),
-        (csr_array((0, 3)), "empty"),
-        (csr_array(np.array([[-1, 0]])), "row 0, source 0: the entry -1 is no vote"),
-        (csr_array(np.array([[1.5, 0]])), "the entry 1.5 is no vote"),
-        (csr_array(np.array([[1, 0], [0, 9_999_999]])), "row 1, source 1: the entry 9999999"),
+        (np.eye(2), "`matrix` must be a scipy sparse matrix"),
+        (csr_array((0, 3)), "at least one row"),
+        (csr_array(np.array([[-1, 0]])), r"row 0, source 0: .*got -1"),
+        (csr_array(np.array([[1.5, 0]])), r"got 1.5"),
+        (csr_array(np.array([[1, 0], [0, 9_999_999]])), r"row 1, source 1: .*got 9999999"),
         (coo_array(([1, 1], ([0, 0], [0, 0])), shape=(1, 2)), "more than once"),
     ],
 )
@@ -353,9 +353,9 @@ def test_sources_are_matched_by_name_and_classes_by_label():
     assert matched.codes.tolist() == [[-1, 1, 0]]
     sparse = fs.Votes.from_long([1, 1], ["x", "y"], ["a", "b"]).matched_to(("b", "a"), ("y", "x"))
     assert sparse.to_dense().codes.tolist() == [[0, 1]]
-    with pytest.raises(IncompatibleError, match="classes differ: not expected 'a'"):
+    with pytest.raises(IncompatibleError, match="classes differ: unexpected 'a'"):
         votes.matched_to(("b", "c"), None)
-    with pytest.raises(IncompatibleError, match="sources differ: not expected 'z'; expected but absent 'w'"):
+    with pytest.raises(IncompatibleError, match="sources differ: unexpected 'z'; missing 'w'"):
         votes.matched_to(("a", "b"), ("x", "y", "w"))
 
 
@@ -378,7 +378,7 @@ def test_one_item_is_votes_on_one_item(sparse):
     assert list(votes[-1].items) == ["b"]
     assert votes[np.int64(0)].shape == (1, 2)
     for outside in (2, -3):
-        with pytest.raises(IndexError, match=rf"item {outside} of 2"):
+        with pytest.raises(IndexError, match=f"Item {outside} is out of range"):
             votes[outside]
 
 
@@ -388,5 +388,5 @@ def test_decimals_are_numbers_and_other_types_are_named():
     with pytest.raises(VotesError, match=r"row 0, source 1: the vote 0\.5 is fractional"):
         fs.Votes.from_classes(np.array([[Decimal(0), Decimal("0.5")]], object))
     days = np.full((2, 2), datetime.date(2020, 1, 1), object)
-    with pytest.raises(VotesError, match=r"row 0, source 0: .* has type date; votes are"):
+    with pytest.raises(VotesError, match=r"row 0, source 0: .* of type date"):
         fs.Votes.from_classes(days)
