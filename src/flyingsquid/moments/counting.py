@@ -36,7 +36,7 @@ def count_pairs(
     n_classes: int,
     weights: NDArray[Any] | None = None,
     units: Sequence[tuple[int, ...]] = (),
-) -> tuple[PairCounts, list[NDArray[np.float64]]]:
+) -> tuple[PairCounts, list[NDArray[Any]]]:
     """Count pairs of votes, and the joint votes of ``units`` of sources.
 
     Parameters
@@ -49,24 +49,35 @@ def count_pairs(
     Returns
     -------
     pairs : PairCounts
-        Integers, of either type, unless the weights are fractions.
+        Integers, unless the weights are floats; so are the units.
     units : list of arrays of shape ((K+1)^s, 1 + K m), for units of s sources
         Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in
         that state, column 1 + v m + j those of them in which source j votes v.
     """
     n, m = codes.shape
-    if are_pairs_sparse(m, n_classes):
-        sparse = SparsePairs(_sparse_pairs(codes, n_classes, weights), n_classes)
-        return sparse, _count_units(codes, n_classes, weights, units)
+    is_exact = weights is None or weights.dtype.kind == "i"
     size = n_patterns(m, n_classes)
-    if not isinstance(codes, csr_array) and size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
+    counts: Any
+    if are_pairs_sparse(m, n_classes):
+        counts = _sparse_pairs(codes, n_classes, weights)
+        joint = _count_units(codes, n_classes, weights, units)
+        if is_exact:
+            counts.data = np.rint(counts.data).astype(np.int64)
+    elif not isinstance(codes, csr_array) and size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
         histogram = _histogram(codes, n_classes, weights)
-        pairs = _pairs_of_histogram(histogram, m, n_classes)
+        counts = _pairs_of_histogram(histogram, m, n_classes)
         joint = [_unit_of_histogram(histogram, m, n_classes, unit) for unit in units]
-        return DensePairs(np.ascontiguousarray(pairs)), joint
-    by_product = isinstance(codes, csr_array) or _are_few(codes)
-    counts = (_by_sparse_product if by_product else _by_bits)(codes, n_classes, weights)
-    return DensePairs(np.ascontiguousarray(counts)), _count_units(codes, n_classes, weights, units)
+    else:
+        by_product = isinstance(codes, csr_array) or _are_few(codes)
+        counts = (_by_sparse_product if by_product else _by_bits)(codes, n_classes, weights)
+        joint = _count_units(codes, n_classes, weights, units)
+    if is_exact:
+        joint = [np.rint(unit).astype(np.int64) for unit in joint]
+    if isinstance(counts, csr_array):
+        return SparsePairs(counts, n_classes), joint
+    if is_exact and counts.dtype != np.int64:
+        counts = np.rint(counts).astype(np.int64)
+    return DensePairs(np.ascontiguousarray(counts)), joint
 
 
 def _are_few(codes: NDArray[Any]) -> bool:
@@ -231,7 +242,7 @@ def _count_units(
 def count_tables(
     codes: Codes, n_classes: int, plan: CountPlan, weights: NDArray[Any] | None = None
 ) -> tuple[list[PairCounts], list[NDArray[Any]]]:
-    """Count the pair sets and units of a plan; integers in float64 unless the weights are fractions."""
+    """Count the pair sets and units of a plan; integers unless the weights are floats."""
     table: Any = codes
     inside: list[list[int]] = [[] for _ in plan.pair_sets]
     for unit, number in enumerate(plan.unit_sets):
@@ -248,9 +259,10 @@ def count_tables(
     return pairs, units
 
 
-def count_missing(codes: Codes, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+def count_missing(codes: Codes, weights: NDArray[Any] | None = None) -> NDArray[Any]:
     """Count refused, unparseable and failed votes of each source, shape (m, 3)."""
-    missing = np.zeros((codes.shape[1], len(REASONS) - 1))
+    is_exact = weights is None or weights.dtype.kind == "i"
+    missing = np.zeros((codes.shape[1], len(REASONS) - 1), np.int64 if is_exact else np.float64)
     if isinstance(codes, csr_array):
         row = rows_of_entries(codes)
         column, values = codes.indices, codes.data
@@ -260,6 +272,6 @@ def count_missing(codes: Codes, weights: NDArray[Any] | None = None) -> NDArray[
         row, column = np.nonzero(codes < -1)
         values = codes[row, column]
     stated = values < -1
-    share = np.ones(stated.sum()) if weights is None else weights[row[stated]]
+    share = 1 if weights is None else weights[row[stated]]
     np.add.at(missing, (column[stated], -2 - values[stated].astype(np.intp)), share)
     return missing

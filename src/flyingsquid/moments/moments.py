@@ -126,28 +126,21 @@ class Moments:
             if chunks is not None:
                 return _sum_of(chunks, graph, sample_weight)
         read = as_votes(votes, tasks=None if graph is None else graph.stacked_shape)
-        weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
-        plan = CountPlan.all_pairs(read.n_sources) if graph is None else CountPlan.of(graph)
-        return cls._counted(read, plan, weights)
-
-    @classmethod
-    def _counted(cls, votes: Votes, plan: CountPlan, weights: NDArray[Any] | None) -> Moments:
-        if plan.n_sources != votes.n_sources:
+        n_items, n_sources = read.codes.shape
+        plan = CountPlan.all_pairs(n_sources) if graph is None else CountPlan.of(graph)
+        if plan.n_sources != n_sources:
             raise GraphError(
                 f"`graph` must have one source per column of the votes, in the same order; got "
-                f"{plan.n_sources} sources for {votes.n_sources} columns."
+                f"{plan.n_sources} sources for {n_sources} columns."
             )
-        check_plan_size(plan, votes.n_classes)
+        check_plan_size(plan, len(read.classes))
+        weights = None if sample_weight is None else read_weights(sample_weight, n_items)
         if weights is not None:
             check_frequencies(weights)
-        pairs, units = count_tables(votes.codes, votes.n_classes, plan, weights)
-        missing: NDArray[Any] = count_missing(votes.codes, weights)
-        total: int | float = votes.n_items if weights is None else weights.sum().item()
-        if weights is None or weights.dtype.kind == "i":
-            pairs = [part.rounded() for part in pairs]
-            units = [np.rint(unit).astype(np.int64) for unit in units]
-            missing = np.rint(missing).astype(np.int64)
-        return cls(total, missing, votes.classes, votes.names, plan, tuple(pairs), tuple(units))
+        pairs, units = count_tables(read.codes, len(read.classes), plan, weights)
+        missing = count_missing(read.codes, weights)
+        total = n_items if weights is None else weights.sum().item()
+        return cls(total, missing, read.classes, read.names, plan, tuple(pairs), tuple(units))
 
     @property
     def graph(self) -> DependencyGraph | None:
@@ -177,6 +170,8 @@ class Moments:
     @property
     def vote_counts(self) -> NDArray[Any]:
         """How often each source voted each class, shape (m, K)."""
+        if len(self._pairs) == 1:
+            return self._pairs[0].votes()
         counts = np.empty((self.n_sources, self.n_classes), self.missing.dtype)
         for sources, pairs in zip(self._plan.pair_sets, self._pairs, strict=True):
             counts[list(sources)] = pairs.votes()
@@ -198,11 +193,11 @@ class Moments:
     @property
     def has_all_pairs(self) -> bool:
         """Whether all pairs of sources are counted; on a graph of several tasks only some are."""
-        return self._plan.has_all_pairs
+        return len(self._plan.pair_sets[0]) == self._plan.n_sources
 
     @property
     def _all_pairs(self) -> PairCounts:
-        if not self.has_all_pairs:
+        if len(self._plan.pair_sets[0]) < self._plan.n_sources:
             raise IncompatibleError(
                 "Counts on a graph of several tasks hold only the pairs that the graph needs. Use `table` or "
                 "`select` for some sources, or count the votes without a graph."

@@ -67,10 +67,6 @@ class PairCounts(ABC):
     @abstractmethod
     def n_sources(self) -> int: ...
 
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]: ...
-
     # ------------------------------------------------------------------ questions
 
     @abstractmethod
@@ -152,10 +148,6 @@ class PairCounts(ABC):
         """Return the counts with 0 for what rounding left below 0."""
 
     @abstractmethod
-    def rounded(self) -> Self:
-        """Return the counts as int64."""
-
-    @abstractmethod
     def reordered(self, classes: NDArray[np.intp] | None, sources: NDArray[np.intp] | None) -> Self:
         """Return the counts of some sources, or with sources or classes in another order."""
 
@@ -186,12 +178,8 @@ class DensePairs(PairCounts):
     def n_sources(self) -> int:
         return int(self.array.shape[2])
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
-
     def votes(self) -> NDArray[Any]:
-        return np.stack([self.array[k, k].diagonal() for k in range(self.n_classes)], axis=1)
+        return np.stack([self.array[k, k].diagonal() for k in range(len(self.array))], axis=1)
 
     def counts(self, a: int, b: int) -> NDArray[Any]:
         return self.array[a, b]
@@ -213,7 +201,8 @@ class DensePairs(PairCounts):
         return np.einsum("kkij->ij", self.array)
 
     def compare(self) -> PairAgreement:
-        m, n_classes, array = self.n_sources, self.n_classes, self.array
+        array = self.array
+        n_classes, _, m, _ = array.shape
         own = np.empty((n_classes, m, m))  # votes of i by class; those of j are the transpose
         for k in range(n_classes):
             np.sum(array[k], axis=0, out=own[k])
@@ -230,7 +219,7 @@ class DensePairs(PairCounts):
         return self.to_sparse().sparse_others_votes()
 
     def votes_met(self, groups: NDArray[np.intp]) -> tuple[Array, Array]:
-        array, classes = self.array, range(self.n_classes)
+        array, classes = self.array, range(len(self.array))
         copies = _group_sizes(groups)
         if copies.max() == 1:
             # The source itself is all that is not another.
@@ -263,9 +252,6 @@ class DensePairs(PairCounts):
 
     def clipped(self) -> DensePairs:
         return DensePairs(np.maximum(self.array, 0))
-
-    def rounded(self) -> DensePairs:
-        return self if self.dtype == np.int64 else DensePairs(np.rint(self.array).astype(np.int64))
 
     def reordered(self, classes: NDArray[np.intp] | None, sources: NDArray[np.intp] | None) -> DensePairs:
         array = self.array
@@ -309,12 +295,8 @@ class SparsePairs(PairCounts):
     def n_sources(self) -> int:
         return int(self.matrix.shape[0]) // self.n_classes
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.matrix.dtype)
-
     def votes(self) -> NDArray[Any]:
-        return np.asarray(self.matrix.diagonal().reshape(self.n_classes, -1).T)
+        return np.ascontiguousarray(self.matrix.diagonal().reshape(self.n_classes, -1).T)
 
     def counts(self, a: int, b: int) -> NDArray[Any]:
         m = self.n_sources
@@ -356,7 +338,7 @@ class SparsePairs(PairCounts):
     def _sums(self, place: NDArray[Any], data: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
         """Sum counts by place, in the type of the counts: below 2**53 integers are exact in float64."""
         sums = np.bincount(place, data.astype(np.float64), minlength=shape[0] * shape[1]).reshape(shape)
-        return np.asarray(sums.astype(self.dtype))
+        return np.asarray(sums.astype(self.matrix.dtype))
 
     def compare(self) -> PairAgreement:
         m, pairs = self.n_sources, self.matrix.tocoo()
@@ -428,9 +410,6 @@ class SparsePairs(PairCounts):
 
     def clipped(self) -> SparsePairs:
         return self._with(np.maximum(self.matrix.data, 0))
-
-    def rounded(self) -> SparsePairs:
-        return self if self.dtype == np.int64 else self._with(np.rint(self.matrix.data).astype(np.int64))
 
     def reordered(self, classes: NDArray[np.intp] | None, sources: NDArray[np.intp] | None) -> SparsePairs:
         k = np.arange(self.n_classes) if classes is None else classes

@@ -81,11 +81,6 @@ class CountPlan:
         return cls(graph.n_sources, graph, tuple(sets), task_sets, tuple(edge_sets), units, unit_sets)
 
     @property
-    def has_all_pairs(self) -> bool:
-        """Whether one set holds all sources."""
-        return len(self.pair_sets[0]) == self.n_sources
-
-    @property
     def largest_set(self) -> int:
         """Number of sources in the largest set."""
         return max(len(sources) for sources in self.pair_sets)

@@ -111,7 +111,7 @@ class Layout:
             share = known if weights is None else known * weights[:, None]
             both = np.concatenate([share, np.nan_to_num(balances) * share], axis=1)
             parts.append(both.sum(axis=0))
-        return np.concatenate(parts)
+        return np.concatenate(parts, dtype=np.float64)
 
     def tables(self, vector: Vector) -> list[NDArray[np.float64]]:
         """Return pair sets, units, and missing votes as views."""

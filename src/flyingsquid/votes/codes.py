@@ -41,7 +41,7 @@ def smallest_dtype(n_classes: int) -> DTypeLike:
 
 def shown_names(names: tuple[str, ...] | None, n_sources: int) -> tuple[str, ...]:
     """Return the names, or ``source 0``, ``source 1``, ... if there are none."""
-    return names if names is not None else tuple(shown_name(None, i) for i in range(n_sources))
+    return names if names is not None else tuple([f"source {i}" for i in range(n_sources)])
 
 
 def shown_name(names: tuple[str, ...] | None, source: int) -> str:
@@ -293,7 +293,7 @@ class OneHot:
 
     def entries(self) -> Entries:
         """Return item, source and class of every vote, item by item."""
-        vote, source = np.divmod(self.matrix.indices, self.n_sources)
+        vote, source = np.divmod(self.matrix.indices, self.matrix.shape[1] // self.n_classes)
         return Entries(rows_of_entries(self.matrix), source, vote)
 
     def __getitem__(self, items: Any) -> OneHot:
@@ -359,7 +359,7 @@ class OneHot:
     def vote_sums(self, values: Array) -> Array:
         """Sum ``values`` of shape (n,) or (n, r) over the items with each vote, shape (K, m) or (K, m, r)."""
         sums = np.asarray(self.matrix.T @ values)
-        return sums.reshape(self.n_classes, self.n_sources, *values.shape[1:])
+        return sums.reshape(self.n_classes, -1, *values.shape[1:])
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:
         """Return the votes of some sources as features."""

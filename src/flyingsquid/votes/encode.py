@@ -150,11 +150,13 @@ def undo_text_coercion(values: Any, array: NDArray[Any]) -> NDArray[Any]:
 
 def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
     """Return a matrix of shape (n, m), n and m at least 1."""
-    try:
-        array = np.asanyarray(values)
-    except Exception as error:  # any exception of a foreign class
-        raise VotesError(f"`{what}` must be a rectangular matrix; reading it failed: {error}") from error
-    array = undo_text_coercion(values, array)
+    if isinstance(values, np.ndarray):
+        array: NDArray[Any] = values
+    else:
+        try:
+            array = undo_text_coercion(values, np.asanyarray(values))
+        except Exception as error:  # any exception of a foreign class
+            raise VotesError(f"`{what}` must be a rectangular matrix; reading it failed: {error}") from error
     if array.ndim != 2:
         raise VotesError(
             f"`{what}` must be a matrix with one row per item and one column per source; got shape "

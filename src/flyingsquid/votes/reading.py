@@ -20,8 +20,9 @@ from flyingsquid.votes.encode import Convention, undo_text_coercion
 from flyingsquid.votes.longform import declared_names
 from flyingsquid.votes.votes import Votes
 
-# For values outside the classes, where the called function has no options for reading votes.
+# For callers without options for reading votes.
 _ADVICE = "Use Votes.from_classes to declare classes, or values that mean no vote"
+_UNDECLARED = Convention(advice=_ADVICE)
 
 
 def as_votes(
@@ -62,9 +63,8 @@ def as_votes(
         return Votes.from_frame(data, classes=classes)
     if issparse(data):
         raise VotesError("`votes` must not be sparse; use Votes.from_sparse.")
-    return Votes._from_matrix(
-        _flatten_tasks(data, tasks), Convention.read(ABSTAIN, classes, None, advice=_ADVICE)
-    )
+    convention = _UNDECLARED if classes is None else Convention.read(ABSTAIN, classes, None, advice=_ADVICE)
+    return Votes._from_matrix(_flatten_tasks(data, tasks), convention)
 
 
 def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:

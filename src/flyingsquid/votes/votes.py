@@ -128,7 +128,7 @@ class Votes:
     @classmethod
     def _from_matrix(cls, labels: Any, convention: Convention, names: Iterable[str] | None = None) -> Votes:
         array = as_matrix(labels)
-        declared = read_names(names, array.shape[1])
+        declared = None if names is None else read_names(names, array.shape[1])
         codes, found = encode(array, convention, in_column(declared))
         return cls._checked(codes, found, declared)
 
