@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, save_npz
 
 import flyingsquid as fs
 from flyingsquid.formats import write_votes
-from tests.strategies import fittable_votes
+from tests.support.strategies import fittable_votes
 
 TOKENS = [
     b",", b'"', b"\n", b"\r", b"\t", b"\0", b"-1", b"0", b"1", b"1e999", b"NaN", b"null", b"{", b"}", b"[",

@@ -1,0 +1,210 @@
+"""``flyingsquid analyze``, ``report`` and ``inspect``."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.analysis import in_words
+from flyingsquid.cli.analyze import analyze
+from flyingsquid.cli.console import Console, describe
+from flyingsquid.cli.files import LoadedVotes
+from flyingsquid.cli.report import records_of
+from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
+from flyingsquid.formats import open_votes
+from tests.support.cli_files import NAMES, make_samples, run, write_csv
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return make_samples(tmp_path)
+
+
+def test_analyze_says_what_the_library_says(folder):
+    said = run("analyze", "judged.csv", "--gold", "truth")
+    chunk = open_votes("judged.csv", gold="truth").read()
+    model = fs.LabelModel().fit(chunk.votes)
+    assert str(fs.summarize(chunk.votes, chunk.gold, model=model)) in said
+    for sentence in in_words(chunk.votes, chunk.gold, model=model):
+        assert f"- {sentence}\n" in said
+    assert "Pairs that agree most beyond chance" in said
+    assert re.search(r"^majority vote +\d", said, re.MULTILINE)
+
+
+def test_analyze_as_json(folder):
+    found = json.loads(run("analyze", "judged.csv", "--gold", "truth", "--json", "--pairs", "3"))
+    assert found["looked_at"] == 300
+    assert found["sources"]["name"] == list(NAMES)
+    assert len(found["pairs"]["source"]) == 3
+    assert found["comparison"]["n_known"] == 150
+    assert found["words"][0].startswith("5 sources on 300 items")
+
+
+def test_analyze_by_a_kept_model_and_without_any(folder):
+    assert "accuracy" in run("analyze", "more.csv", "--with-model", "spam.fsq")
+    np.save("one.npy", np.array([[0], [1], [1], [0]], np.int8))
+    assert "4 items, 1 source, classes 0/1" in run("analyze", "one.npy")
+
+
+def test_analyze_looks_at_a_part_of_a_large_file(folder, monkeypatch):
+    monkeypatch.setattr("flyingsquid.cli.analyze.MOST_ITEMS", 100)
+    assert "A sample of 100 items" in run("analyze", "votes.csv")
+
+
+def test_a_report_shows_the_items(folder):
+    run(
+        "report",
+        "judged.csv",
+        "-o",
+        "report.html",
+        "--gold",
+        "truth",
+        "--data",
+        "texts.csv",
+        "--title",
+        "My mails",
+    )
+    page = (folder / "report.html").read_text("utf-8")
+    assert "My mails" in page
+    assert "mail &lt;b&gt;" in page
+    assert "mail <b>" not in page
+
+
+@pytest.mark.parametrize(
+    "ending", ["txt", "jsonl", "csv", "json", pytest.param("parquet", marks=pytest.mark.extra)]
+)
+def test_items_from_any_file_in_the_order_of_the_votes(folder, ending):
+    texts = [f"text number {i}" for i in range(300)]
+    path = folder / f"items.{ending}"
+    if ending == "txt":
+        path.write_text("\n".join(texts) + "\n")
+    elif ending == "csv":
+        write_csv(path, ["text"], [[text] for text in texts])
+    elif ending == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table({"text": texts}), path)
+    else:
+        records = [{"text": text} for text in texts]
+        lines = json.dumps(records) if ending == "json" else "\n".join(map(json.dumps, records))
+        path.write_text(lines)
+    run("report", "votes.csv", "-o", "report.html", "--data", path)
+    page = (folder / "report.html").read_text("utf-8")
+    assert re.search(r"text number \d+", page)
+    votes = LoadedVotes.load(open_votes("votes.csv"))
+    found = records_of(votes.whole, str(path), votes)
+    assert [record if ending == "txt" else record["text"] for record in found] == texts
+
+
+def test_items_by_identifier_in_any_order(folder):
+    write_csv(folder / "mixed.csv", ["text", "id"], [[f"text {i}", f"m{i}"] for i in reversed(range(400))])
+    votes = LoadedVotes.load(open_votes("votes.csv"))
+    found = records_of(votes.whole, "mixed.csv", votes)
+    assert [record["text"] for record in found] == [f"text {i}" for i in range(300)]
+
+
+def test_items_that_do_not_fit_the_votes(folder):
+    write_csv(folder / "short.csv", ["text"], [["only one"]])
+    assert "300 rows" in run("report", "votes.csv", "-o", "r.html", "--data", "short.csv", code=1)
+    write_csv(folder / "other.csv", ["id", "text"], [["m0", "only one"]])
+    assert "'m1'" in run("report", "votes.csv", "-o", "r.html", "--data", "other.csv", code=1)
+    assert not (folder / "r.html").exists()
+
+
+def test_a_report_where_no_model_can_be_fitted(folder):
+    np.save("two.npy", np.array([[0, 1], [1, -1], [-1, 0]] * 5, np.int8))
+    run("report", "two.npy", "-o", "r.html")
+    assert (folder / "r.html").exists()
+
+
+def test_inspect_votes(folder):
+    said = run("inspect", "judged.csv", "--gold", "truth")
+    for words in (
+        "300 items",
+        "Format: csv",
+        "column 'id'",
+        "links, caps, sender",
+        "Gold labels: column 'truth'",
+    ):
+        assert words in said
+    found = json.loads(run("inspect", "crowd.csv", "--long", "task,worker,answer", "--json"))
+    assert (found["kind"], found["form"], found["items"]) == ("votes", "long", 300)
+
+
+def test_inspect_models_and_counts(folder):
+    said = run("inspect", "spam.fsq")
+    model = fs.load("spam.fsq")
+    assert "LabelModel, from 300 items, 5 sources, classes ham/spam" in said
+    assert f"Written by FlyingSquid {fs.__version__}" in said
+    assert str(model.summary()) in said
+    found = json.loads(run("inspect", "spam.fsq", "--json"))
+    assert found["method"] == model.diagnostics_.method
+    assert found["sources"] == list(NAMES)
+    model.moments_.save("counts.fsq")
+    assert "Moments, from 300 items, 5 sources" in run("inspect", "counts.fsq")
+    votes = np.asarray(open_votes("votes.csv").read().votes.codes)
+    fs.SequenceLabelModel().fit(votes).save("sequence.fsq")
+    assert "SequenceLabelModel" in run("inspect", "sequence.fsq")
+    fs.OnlineLabelModel(classes=[0, 1]).partial_fit(votes).save("online.fsq")
+    assert "OnlineLabelModel" in run("inspect", "online.fsq")
+    fs.MajorityVote().fit(votes).save("majority.fsq")
+    assert "MajorityVote" in run("inspect", "majority.fsq")
+
+
+def test_label_by_every_kind_of_model(folder):
+    votes = open_votes("votes.csv").read().votes
+    for model in (fs.MajorityVote(), fs.SequenceLabelModel(), fs.OnlineLabelModel(classes=["ham", "spam"])):
+        fitted = model.partial_fit(votes) if isinstance(model, fs.OnlineLabelModel) else model.fit(votes)
+        fitted.save("kept.fsq")
+        run("label", "votes.csv", "-o", "labels.csv", "--with-model", "kept.fsq", "--force")
+        rows = [line.split(",") for line in (folder / "labels.csv").read_text().splitlines()[1:]]
+        found = np.array([[float(row[2]), float(row[3])] for row in rows])
+        np.testing.assert_allclose(found, fitted.predict_proba(votes), atol=1e-12)
+    said = run("label", "votes.csv", "-o", "a.csv", "--with-model", "counts.fsq", code=2)
+    assert "counts.fsq" in said
+    fs.Moments.of(votes).save("counts.fsq")
+    assert "a model that labels rows" in run(
+        "label", "votes.csv", "-o", "a.csv", "--with-model", "counts.fsq", code=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        (Hint("item", "to choose one"), " Use --item to choose one."),
+        (Hint("item", "if none", False), " Use --no-item if none."),
+        (Hint("gold", "to use it", "y"), " Use --gold y to use it."),
+        (Hint("ignore", "to leave them out", ["a", "b"]), " Use --ignore a,b to leave them out."),
+        (Hint("header", "if so", False), " Use --no-header if so."),
+        (Hint("header", "if so", True), " Use --header if so."),
+        (Hint("form", "if so", "wide"), " Use --wide if so."),
+        (Hint("format", "to read it", "npy"), " Use --format npy to read it."),
+        (Hint("signed", "to read it", True), " Use --signed to read it."),
+        (Hint("overwrite", "to replace it", True), ""),  # analyze writes nothing
+        (Hint("form", "to write it", "long"), ""),
+        (Hint("chunk_rows", "to read less"), ""),
+    ],
+)
+def test_hints_become_options_of_the_command(hint, shown):
+    assert describe(Note("So it is.", (hint,)), analyze) == f"So it is.{shown}"
+    error = VoteFileError("So it is.", hints=[hint], path="v.csv", line=3)
+    assert describe(error, analyze) == f"v.csv, line 3: So it is.{shown}"
+    assert str(error) == f"v.csv, line 3: So it is. {hint}"
+
+
+def test_parameters_become_options_of_the_command():
+    assert describe(OptionError("No.", parameter="classes"), analyze) == "Invalid value for --classes: No."
+    assert describe(OptionError("No.", parameter="chunk_rows"), analyze) == "No."
+    assert describe(OptionError("No.", parameter="classes"), None) == "No."
+
+
+def test_long_tables_are_cut(capsys):
+    table = fs.summarize(np.zeros((3, 100), np.int8) + np.arange(3, dtype=np.int8)[:, None] % 2)
+    Console().table(table)
+    assert "... and 40 more rows" in capsys.readouterr().out

@@ -1,0 +1,352 @@
+"""``flyingsquid label``: what it writes, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import flyingsquid as fs
+from flyingsquid.cli import files
+from flyingsquid.cli.main import main
+from flyingsquid.exceptions import VoteFileError
+from flyingsquid.formats import open_votes, vote_files
+from tests.support.cli_files import NAMES, make_samples, simulate, texts, write_csv, write_wide
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    return make_samples(tmp_path_factory.mktemp("samples"))
+
+
+@pytest.fixture
+def folder(samples, tmp_path, monkeypatch):
+    """An empty folder to write to, with the samples beside it as ../samples."""
+    monkeypatch.chdir(tmp_path)
+    for name in os.listdir(samples):
+        os.link(samples / name, tmp_path / name)
+    return tmp_path
+
+
+def run(*words: object, code: int = 0):
+    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def label(*words: object, code: int = 0):
+    return run("label", *words, code=code)
+
+
+def rows_of(path) -> list[dict[str, str]]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def probabilities(path, classes=("ham", "spam")) -> np.ndarray:
+    return np.array([[float(row[f"p_{c}"]) for c in classes] for row in rows_of(path)])
+
+
+def test_labels_are_those_of_the_library(folder):
+    said = label("votes.csv", "-o", "labels.csv").output
+    votes = open_votes("votes.csv").read().votes
+    model = fs.LabelModel().fit(votes)
+    rows = rows_of("labels.csv")
+    assert list(rows[0]) == ["id", "label", "p_ham", "p_spam", "n_votes"]
+    assert [row["id"] for row in rows] == [f"m{i}" for i in range(300)]
+    assert [row["label"] for row in rows] == model.predict(votes).tolist()
+    np.testing.assert_allclose(probabilities("labels.csv"), model.predict_proba(votes), rtol=0, atol=1e-15)
+    assert [int(row["n_votes"]) for row in rows] == (votes.codes >= 0).sum(axis=1).tolist()
+    assert "300 items, 5 sources, classes ham/spam, blank = abstain, wide form" in said
+    assert str(model.summary()) in said
+    assert str(model.diagnostics_.verdict) in said
+    assert "The model's label is not the majority's on" in said
+    assert re.search(r"labels\.csv: 300 labels \(ham: \d+, spam: \d+\)", said)
+
+
+def test_chunks_give_the_labels_of_memory(folder, monkeypatch):
+    label("votes.csv", "-o", "whole.csv")
+    monkeypatch.setattr(files, "WHOLE_CELLS", 0)
+    monkeypatch.setattr(vote_files, "_CHUNK_ROWS", 7)
+    opened = open_votes
+
+    def in_small_chunks(*words, **options):
+        return opened(*words, **options, chunk_rows=7)
+
+    monkeypatch.setattr(files, "open_votes", in_small_chunks)
+    said = label("votes.csv", "-o", "chunks.csv").output
+    assert "distinct rows" in said
+    np.testing.assert_allclose(probabilities("chunks.csv"), probabilities("whole.csv"), atol=1e-12)
+    assert [r["label"] for r in rows_of("chunks.csv")] == [r["label"] for r in rows_of("whole.csv")]
+    with_gold = label("judged.csv", "-o", "gold.csv", "--gold", "truth", "--report", "r.html").output
+    monkeypatch.undo()
+    os.chdir(folder)
+    again = label("judged.csv", "-o", "gold2.csv", "--gold", "truth").output
+    compared = [line for line in with_gold.splitlines() if line.startswith(("model ", "majority vote "))]
+    assert len(compared) == 2
+    assert all(line in again for line in compared)
+
+
+def test_a_kept_model_labels_the_same_and_other_votes(folder):
+    label("votes.csv", "-o", "a.csv", "--model", "kept.fsq")
+    label("votes.csv", "-o", "b.csv", "--with-model", "kept.fsq")
+    assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+    assert fs.load("kept.fsq").source_names_ == NAMES
+    # Columns in another order, and a class that nobody votes for there.
+    write_csv(folder / "few.csv", ["id", *NAMES[::-1]], [["x", "", "", "", "", "ham"], ["y"] + [""] * 5])
+    said = label("few.csv", "-o", "few-labels.csv", "--with-model", "kept.fsq").output
+    first, second = rows_of("few-labels.csv")
+    assert (first["label"], first["n_votes"], second["n_votes"]) == ("ham", "1", "0")
+    assert "1 item has no votes" in said
+    label("few.csv", "-o", "z.csv", "--with-model", "kept.fsq", "--method", "covariance", code=2)
+    label("few.csv", "-o", "z.csv", "--with-model", "kept.fsq", "--model", "n.fsq", code=2)
+    write_csv(folder / "odd.csv", ["id", "links", "other"], [["x", "spam", "ham"]])
+    refused = label("odd.csv", "-o", "z.csv", "--with-model", "kept.fsq", code=1).output
+    assert "missing 'caps', 'sender'" in refused.splitlines()[-1]
+    assert not (folder / "z.csv").exists()
+
+
+def test_known_labels_are_compared_and_never_learned_silently(folder):
+    said = label("judged.csv", "-o", "a.csv", "--gold", "truth").output
+    assert "On 150 items of known class" in said
+    assert "optimistic" not in said
+    label("votes.csv", "-o", "b.csv")
+    assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+    said = label("judged.csv", "-o", "c.csv", "--gold", "truth", "--learn-from-gold").output
+    assert "optimistic" in said
+    assert (folder / "c.csv").read_bytes() != (folder / "b.csv").read_bytes()
+    label("judged.csv", "-o", "d.csv", "--learn-from-gold", code=2)
+
+
+def test_json_is_all_there_is_on_standard_output(folder):
+    result = label("judged.csv", "-o", "labels.csv", "--gold", "truth", "--json", "--report", "r.html")
+    found = json.loads(result.output)
+    assert found["votes"]["items"] == 300
+    assert found["votes"]["classes"] == ["ham", "spam"]
+    assert sum(found["labels"]["counts"].values()) == 300
+    assert found["sources"]["source"] == list(NAMES)
+    assert found["comparison"]["n_known"] == 150
+    assert 0.5 < found["comparison"]["model"]["accuracy"] <= 1
+    assert found["use_model"] in (True, False)
+    label("votes.csv", "-o", "-", "--json", code=2)
+
+
+def test_labels_on_standard_output_are_alone_there(folder):
+    result = label("votes.csv", "-o", "-")
+    lines = (getattr(result, "stdout_bytes", None) or result.output.encode()).decode().splitlines()
+    at = lines.index("id,label,p_ham,p_spam,n_votes")
+    assert len(lines[at:]) >= 301
+    assert label("votes.csv", "-o", "-", "--quiet").output.splitlines()[0] == "id,label,p_ham,p_spam,n_votes"
+    quiet = label("votes.csv", "-o", "-", "--quiet", "--output-format", "jsonl").output
+    assert [json.loads(line)["id"] for line in quiet.splitlines()] == [f"m{i}" for i in range(300)]
+
+
+def test_votes_from_standard_input(folder):
+    result = CliRunner().invoke(
+        main, ["label", "-", "-o", "labels.csv"], input=(folder / "votes.csv").read_bytes()
+    )
+    assert result.exit_code == 0
+    assert "standard input: 300 items" in result.output
+
+
+def test_long_form_and_wide_form_give_the_same_labels(folder):
+    label("votes.csv", "-o", "wide.csv", "--method", "covariance")
+    label("crowd.csv", "-o", "long.csv", "--long", "task,worker,answer", "--method", "covariance")
+    wide = {row["id"]: row for row in rows_of("wide.csv")}
+    rows = rows_of("long.csv")
+    assert next(iter(rows[0])) == "task"
+    for row in rows:  # items without any vote are not in a file of votes
+        other = wide[row["task"].replace("t", "m")]
+        assert (row["label"], row["n_votes"]) == (other["label"], other["n_votes"])
+        assert float(row["p_ham"]) == pytest.approx(float(other["p_ham"]), abs=0.02)
+
+
+def test_a_model_of_a_crowd_labels_votes_of_some_of_it(folder):
+    label("crowd.csv", "-o", "a.csv", "--long", "task,worker,answer", "--model", "crowd.fsq")
+    write_csv(
+        folder / "few.csv", ["task", "worker", "answer"], [["t0", "sender", "ham"], ["t0", "caps", "ham"]]
+    )
+    label("few.csv", "-o", "b.csv", "--long", "task,worker,answer", "--with-model", "crowd.fsq")
+    (row,) = rows_of("b.csv")
+    model = fs.load("crowd.fsq")
+    alone = {"sender": "ham", "caps": "ham"}
+    codes = [[0 if name in alone else -1 for name in model.source_names_]]
+    wanted = model.predict_proba(fs.Votes(np.array(codes, np.int8), ("ham", "spam"), model.source_names_))
+    assert float(row["p_ham"]) == pytest.approx(wanted[0, 0])
+    write_csv(folder / "new.csv", ["task", "worker", "answer"], [["t0", "stranger", "ham"]])
+    said = label(
+        "new.csv", "-o", "c.csv", "--long", "task,worker,answer", "--with-model", "crowd.fsq", code=1
+    )
+    assert "stranger" in said.output
+
+
+def test_signed_votes_only_when_asked(folder):
+    said = label("signed.npy", "-o", "a.csv").output
+    assert "--signed" in said
+    assert "classes 0/1" in said
+    said = label("signed.npy", "-o", "b.csv", "--signed").output
+    assert {row["label"] for row in rows_of("b.csv")} == {"-1", "1"}
+    label("signed.npy", "-o", "c.csv", "--signed", "--model", "signed.fsq")
+    label("signed.npy", "-o", "d.csv", "--with-model", "signed.fsq")  # the model knows that
+    assert (folder / "c.csv").read_bytes() == (folder / "d.csv").read_bytes()
+
+
+def test_clips_label_every_row(folder):
+    codes, _ = simulate(302)
+    write_wide(folder / "frames302.csv", codes)
+    said = label("frames302.csv", "-o", "labels.csv", "--graph", "chain:6", "--model", "chain.fsq").output
+    assert "links 1/6" in said
+    assert len(rows_of("labels.csv")) == 302
+    votes = open_votes("frames302.csv").read().votes
+    graph = fs.DependencyGraph.chain(6, 5)
+    clips = np.asarray(votes.codes)[:300].reshape(-1, 6, 5)
+    model = fs.LabelModel(graph).fit(clips)
+    wanted = model.predict_proba(clips).reshape(-1, 2)
+    np.testing.assert_allclose(probabilities("labels.csv")[:300], wanted, atol=1e-12)
+    label("frames302.csv", "-o", "again.csv", "--with-model", "chain.fsq", "--report", "r.html")
+    assert (folder / "labels.csv").read_bytes() == (folder / "again.csv").read_bytes()
+    (folder / "chain.json").write_text(graph.to_json())
+    label("frames302.csv", "-o", "third.csv", "--graph", "chain.json")
+    assert (folder / "labels.csv").read_bytes() == (folder / "third.csv").read_bytes()
+
+
+def test_graphs_of_sources(folder):
+    graph = fs.DependencyGraph(5, source_edges=[(3, 4)])
+    (folder / "graph.json").write_text(graph.to_json())
+    label("votes.csv", "-o", "a.csv", "--graph", "graph.json")
+    label("votes.csv", "-o", "b.csv", "--graph", "learn")
+    (folder / "wrong.json").write_text("{}")
+    assert "wrong.json" in label("votes.csv", "-o", "c.csv", "--graph", "wrong.json", code=1).output
+    (folder / "tasks.json").write_text(fs.DependencyGraph.chain(2, 3).to_json())
+    assert "once per task" in label("votes.csv", "-o", "c.csv", "--graph", "tasks.json", code=1).output
+    label("votes.csv", "-o", "c.csv", "--graph", "chain:1", code=2)
+    label("votes.csv", "-o", "c.csv", "--graph", "nowhere.json", code=2)
+
+
+def test_class_balance_by_position_and_by_name(folder):
+    label("votes.csv", "-o", "a.csv", "--class-balance", "0.9,0.1", "--method", "covariance")
+    label("votes.csv", "-o", "b.csv", "--class-balance", "spam=0.1,ham=0.9", "--method", "covariance")
+    assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+    label("votes.csv", "-o", "c.csv", "--class-balance", "estimate")
+    assert "ham, spam" in label("votes.csv", "-o", "d.csv", "--class-balance", "a=0.5,b=0.5", code=2).output
+    label("votes.csv", "-o", "d.csv", "--class-balance", "much", code=2)
+    refused = label("votes.csv", "-o", "d.csv", "--class-balance", "0.9,0.2", "--quiet", code=1).output
+    assert refused == "Error: class_balance=[0.9, 0.2] sums to 1.1, not to 1\n"
+
+
+def test_ties_as_asked(folder):
+    rows = [
+        [i, a, b, c] for i, (a, b, c) in enumerate([("y", "n", ""), ("n", "n", "n"), ("y", "y", "y")] * 40)
+    ]
+    write_csv(folder / "ties.csv", ["id", "a", "b", "c"], [*rows, [999, "", "", ""]])
+    words = ("ties.csv", "--class-balance", "uniform", "--method", "triplet")
+    label(*words, "-o", "first.csv")
+    said = label(*words, "-o", "none.csv", "--tie-break", "abstain").output
+    assert rows_of("first.csv")[-1]["label"] == "n"
+    assert rows_of("none.csv")[-1]["label"] == ""
+    assert "no label: " in said
+    label(*words, "-o", "r0.csv", "--tie-break", "random")
+    label(*words, "-o", "r1.csv", "--tie-break", "random", "--seed", "0")
+    assert (folder / "r0.csv").read_bytes() == (folder / "r1.csv").read_bytes()
+
+
+def test_many_classes(folder):
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 500)
+    votes = np.where(rng.random((500, 6)) < 0.7, truth[:, None], rng.integers(0, 4, (500, 6)))
+    rows = [[i, *(f"class {v}" for v in row)] for i, row in enumerate(votes.tolist())]
+    write_csv(folder / "many.csv", ["id", *"abcdef"], rows)
+    label("many.csv", "-o", "labels.csv")
+    found = [int(row["label"].split()[1]) for row in rows_of("labels.csv")]
+    assert np.mean(np.array(found) == truth) > 0.9
+    assert list(rows_of("labels.csv")[0])[2:6] == [f"p_class {k}" for k in range(4)]
+
+
+def test_a_report_of_a_large_file_is_about_a_part(folder, monkeypatch):
+    monkeypatch.setattr("flyingsquid.cli.report.MOST_ITEMS", 100)
+    said = label("votes.csv", "-o", "labels.csv", "--report", "report.html").output
+    assert "report.html: report of a sample of 100 items" in said
+    assert "100 items" in (folder / "report.html").read_text("utf-8")
+
+
+def test_what_was_left_out_for_want_of_memory_is_said(folder, monkeypatch):
+    monkeypatch.setattr(files, "WHOLE_CELLS", 0)
+    monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
+    said = label("votes.csv", "-o", "labels.csv").output
+    assert "from counts, because there are more than 5 distinct rows" in said
+    rows = [[i, *row, ""] for i, row in enumerate([["x", "y", "x"], ["y", "y", "x"]] * 20)]
+    write_csv(folder / "none.csv", ["id", "a", "b", "c", "truth"], rows)
+    assert (
+        "Column truth contains no gold labels" in label("none.csv", "-o", "b.csv", "--gold", "truth").output
+    )
+
+
+def test_a_graph_is_learned_from_chunks_too(folder, monkeypatch):
+    codes, _ = simulate(2_000)
+    codes = np.column_stack([codes, codes[:, 1]])
+    codes[::7, 5] = 1 - np.maximum(codes[::7, 5], 0)  # nearly a copy
+    write_csv(
+        folder / "copies.csv", ["id", *NAMES, "copy"], [[i, *row] for i, row in enumerate(texts(codes))]
+    )
+    label("copies.csv", "-o", "whole.csv", "--graph", "learn", "--model", "whole.fsq")
+    monkeypatch.setattr(files, "WHOLE_CELLS", 0)
+    monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
+    label("copies.csv", "-o", "chunks.csv", "--graph", "learn", "--model", "chunks.fsq")
+    whole, chunks = fs.load("whole.fsq"), fs.load("chunks.fsq")
+    assert whole.graph_.source_edges == chunks.graph_.source_edges != ()
+    assert whole.moments_ == chunks.moments_
+
+
+def test_a_report_of_many_clips_is_about_some(folder, monkeypatch):
+    monkeypatch.setattr("flyingsquid.cli.report.MOST_ITEMS", 60)
+    words = ("frames.csv", "-o", "a.csv", "--graph", "chain:6", "--report", "r.html", "--model", "c.fsq")
+    assert "of row 4 of clips of 6, 10 of them" in label(*words).output
+    assert "of row 4" in run("report", "frames.csv", "-o", "s.html", "--with-model", "c.fsq").output
+    words = ("report", "frames.csv", "-o", "t.html", "--with-model", "c.fsq", "--data", "texts.csv")
+    assert "models of clips" in run(*words, code=1).output
+
+
+def test_formats_that_cannot_be_written_are_found_out_first(folder, monkeypatch):
+    def absent(*_words):
+        raise VoteFileError("parquet requires pyarrow")
+
+    monkeypatch.setattr("flyingsquid.formats.labels.need_pyarrow", absent)
+    assert label("votes.csv", "-o", "a.parquet", code=1).output == "Error: parquet requires pyarrow\n"
+
+
+def test_what_needs_all_votes_says_so_where_they_are_too_many(folder, monkeypatch):
+    monkeypatch.setattr(files, "WHOLE_CELLS", 10)
+    monkeypatch.setattr(files, "MOST_CELLS", 100)
+    words = ("judged.csv", "-o", "labels.csv", "--gold", "truth", "--learn-from-gold")
+    assert "--learn-from-gold needs all votes in memory" in label(*words, code=1).output
+    assert not (folder / "labels.csv").exists()
+
+
+def test_names_in_any_script_reach_any_terminal(folder):
+    header, rows = ["id", "ссылки", "大写", "c"], [[i, "да", "да", "нет"] for i in range(5)]
+    write_csv(folder / "names.csv", header, [*rows, *([i + 5, "нет", "нет", "нет"] for i in range(5))])
+    result = CliRunner(charset="ascii").invoke(main, ["label", "names.csv", "-o", "labels.csv"])
+    assert result.exit_code == 0, result.output
+    assert {row["label"] for row in rows_of("labels.csv")} == {"да", "нет"}
+
+
+def test_texts_agree_with_codes():
+    assert texts(np.array([[-1, 0, 1]])) == [["", "ham", "spam"]]
+
+
+@pytest.mark.parametrize("most", [1, 7, 299, 300, 1000])
+@pytest.mark.parametrize("whole", [True, False])
+def test_items_are_spread_evenly(folder, monkeypatch, most, whole):
+    if not whole:
+        monkeypatch.setattr(files, "WHOLE_CELLS", 0)
+        monkeypatch.setattr(vote_files, "_CHUNK_ROWS", 11)
+    found = files.LoadedVotes.load(open_votes("votes.csv", chunk_rows=11))
+    chunk, step = found.sample(most)
+    assert [str(each) for each in chunk.ids] == [f"m{i}" for i in range(0, 300, step)]
+    assert chunk.votes.n_items <= most
+    assert chunk.votes.n_items == -(-300 // step)

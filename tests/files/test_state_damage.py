@@ -1,0 +1,329 @@
+"""Files that are damaged, foreign, too new or lie: each is refused, and takes no memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import tracemalloc
+import zipfile
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from flyingsquid.exceptions import ModelFileError
+from flyingsquid.io import State, files, read_state
+from flyingsquid.io.state import FORMAT_VERSION
+from tests.support.model_files import assert_same, example_bytes, json_values, same_json
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("files")
+
+
+def refused(path, content: bytes, match: str | None = None) -> None:
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=match) as caught:
+        read_state(path)
+    assert str(path) in str(caught.value)
+    assert len(str(caught.value)) < 1_000
+
+
+def test_every_flipped_byte_is_noticed(folder):
+    content = example_bytes(folder)
+    flips = np.random.default_rng(0).integers(1, 256, len(content))
+    for at, flip in enumerate(flips.tolist()):
+        refused(folder / "flipped", content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :])
+
+
+def test_every_truncation_is_noticed(folder):
+    content = example_bytes(folder)
+    for length in range(len(content)):
+        refused(folder / "short", content[:length])
+
+
+@st.composite
+def damages(draw):
+    """A function from the bytes of a file to other bytes."""
+    at, to = draw(st.floats(0, 1)), draw(st.floats(0, 1))
+    extra = draw(st.binary(min_size=1, max_size=40))
+    kind = draw(st.sampled_from(["insert", "overwrite", "delete", "swap", "repeat", "append", "prepend"]))
+
+    def damage(content: bytes) -> bytes:
+        i, j = sorted((int(at * len(content)), int(to * len(content))))
+        return {
+            "insert": content[:i] + extra + content[i:],
+            "overwrite": content[:i] + extra + content[i + len(extra) :],
+            "delete": content[:i] + content[j:],
+            "swap": content[j:] + content[i:j] + content[:i],
+            "repeat": content[:j] + content[i:],
+            "append": content + extra,
+            "prepend": extra + content,
+        }[kind]
+
+    return damage
+
+
+@given(damages())
+@settings(deadline=None, max_examples=300)
+def test_damaged_files_are_refused(folder, damage):
+    content = example_bytes(folder)
+    damaged = damage(content)
+    assume(damaged != content)
+    refused(folder / "damaged", damaged)
+
+
+@given(st.binary(max_size=300), st.booleans())
+@settings(deadline=None)
+def test_files_of_noise_are_refused(folder, noise, disguised):
+    refused(folder / "noise", files.SIGNATURE + noise if disguised else noise)
+
+
+def repacked(content: bytes, method: int) -> bytes:
+    """The same entries, packed by another program."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(buffer, "w", method) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    return buffer.getvalue()
+
+
+def test_other_files_are_refused(folder):
+    content, buffer = example_bytes(folder), io.BytesIO()
+    np.savez(buffer, x=np.zeros(3))
+    for other in (
+        b"",
+        pickle.dumps({"a": 1}),
+        buffer.getvalue(),
+        repacked(content, zipfile.ZIP_STORED),
+        repacked(content, zipfile.ZIP_DEFLATED),
+    ):
+        refused(folder / "other", other, "not a FlyingSquid file")
+    refused(folder / "other", content[:-1], "truncated")
+    refused(folder / "other", content + b"\0", "damaged")
+
+
+# ---------------------------------------------------------------------- valid archives that lie
+
+
+def packed(*entries: tuple[str, bytes]) -> bytes:
+    """An archive as the library packs it, with right checksums, whatever the entries say."""
+    known = [files.Entry(name, len(data), crc32(data)) for name, data in entries]
+    parts = [files.entry_head(e) + data for e, (_, data) in zip(known, entries, strict=True)]
+    return b"".join(parts) + files.directory(known)
+
+
+def fields(**changes: object) -> dict[str, Any]:
+    """The fields of a header with one array of 24 bytes."""
+    array = {"name": "x", "dtype": "float64", "shape": [3], "bytes": 24}
+    known = {
+        "format": "flyingsquid state", "format_version": 1, "flyingsquid_version": "0.1",
+        "kind": "X", "meta": {}, "arrays": [array],
+    }  # fmt: skip
+    return {**known, **changes}
+
+
+def with_array(**changes: object) -> dict[str, Any]:
+    return fields(arrays=[{"name": "x", "dtype": "float64", "shape": [3], "bytes": 24, **changes}])
+
+
+def dumped(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def lying(header: object) -> bytes:
+    return packed(("header.json", header if isinstance(header, bytes) else dumped(header)), DATA)
+
+
+DATA = ("arrays/x", bytes(24))
+GOOD = dumped(fields())
+LIES = [
+    (fields(format="other"), "not a FlyingSquid file"),
+    (fields(format_version=0), "format_version is 0"),
+    (fields(format_version=True), "format_version is True"),
+    (fields(format_version="1"), "format_version is '1'"),
+    (fields(format_version=None), "format_version is None"),
+    (fields(flyingsquid_version="\x1b[31m"), "flyingsquid_version"),
+    (fields(flyingsquid_version="1" * 10_000), "flyingsquid_version"),
+    (fields(kind=3), "`kind` .*got 3"),
+    (fields(kind="a b"), "`kind` .*got 'a b'"),
+    (fields(meta=[]), "`meta` .*got list"),
+    (fields(meta={"a": 10**400}), "bits|digits"),
+    (fields(more=1), "fields"),
+    (fields(arrays={}), "must be a list"),
+    (fields(arrays=[3]), "must be a dict"),
+    (fields(arrays=[]), "declares"),
+    (fields(arrays=2 * fields()["arrays"]), "repeated"),
+    (with_array(name="y"), "checksum"),
+    (with_array(name="xx"), "declares"),
+    (with_array(name="../x"), "name of an array"),
+    (with_array(name="header.json"), "declares"),
+    (with_array(name="é"), "name of an array"),
+    (with_array(name=None), "name of an array"),
+    (with_array(more=1), "fields"),
+    (with_array(dtype="object"), "type 'object'"),
+    (with_array(dtype="O"), "type 'O'"),
+    (with_array(dtype="<f8"), "type '<f8'"),
+    (with_array(dtype="str"), "type 'str'"),
+    (with_array(dtype="float128", shape=[1], bytes=16), "type"),
+    (with_array(dtype=["f8"]), "type"),
+    (with_array(dtype="int32"), "take 12"),
+    (with_array(shape=[-3]), "shape"),
+    (with_array(shape=[-1, -3]), "shape"),
+    (with_array(shape=[3.0]), "shape"),
+    (with_array(shape=[True, 3]), "shape"),
+    (with_array(shape=["3"]), "shape"),
+    (with_array(shape=3), "must be a list"),
+    (with_array(shape=[1] * 32 + [3]), "shape"),
+    (with_array(shape=[4]), "take 32"),
+    (with_array(shape=[2**32, 2**32]), "shape"),
+    (with_array(shape=[2**61 + 3]), "shape"),
+    (with_array(shape=[0, 2**62, 2**62], bytes=0), "shape"),
+    (with_array(shape=[10**300], bytes=8 * 10**300), "shape"),
+    (with_array(shape=[4], bytes=32), "truncated: .* declares"),
+    (with_array(shape=[2], bytes=16), "damaged: .* declares"),
+    (with_array(shape=[125 * 10**12], bytes=10**15), "truncated"),
+    (with_array(bytes=-24), "declares -24"),
+    (with_array(bytes=24.0), "declares 24.0"),
+    (with_array(bytes=None), "declares None"),
+    (b"", "not JSON"),
+    (b"null", "not a FlyingSquid file"),
+    (b"[]", "not a FlyingSquid file"),
+    (b"\xff\xfe", "not JSON"),
+    (b"\xef\xbb\xbf" + GOOD, "not JSON"),
+    (GOOD + b" ", "differently"),
+    (GOOD.replace(b":", b": "), "differently"),
+    (GOOD.replace(b'"kind":"X"', b'"kind":"Y","kind":"X"'), "differently"),
+    (GOOD.replace(b'"kind":"X"', b'"kind":"\\u0058"'), "differently"),
+    (GOOD.replace(b'"meta":{}', b'"meta":{"a":NaN}'), "NaN"),
+    (GOOD.replace(b'"meta":{}', b'"meta":{"a":-Infinity}'), "-Infinity"),
+    (GOOD.replace(b'"meta":{}', b'"meta":{"a":1e999}'), "got inf"),
+    (GOOD.replace(b'"meta":{}', b'"meta":{"a":1E5}'), "differently"),
+    (GOOD.replace(b'"meta":{}', b'"meta":{"a":-0}'), "differently"),
+    (GOOD.replace(b'"meta":{}', b'"meta":{"a":"\\ud800"}'), "UTF-8"),
+    (GOOD.replace(b'"meta":{}', b'"meta":{"\\ud800":1}'), "UTF-8"),
+    (GOOD.replace(b'"meta":{}', b'"meta":{"a":' + b"9" * 5_000 + b"}"), "5,000 digits"),
+    (GOOD.replace(b'"meta":{}', b'"meta":' + b"[" * 100_000 + b"]" * 100_000), "nested"),
+    (GOOD.replace(b'"meta":{}', b'"meta":' + b'{"a":' * 70 + b"1" + b"}" * 70), "nested at most 64"),
+    (b"[" * 1_000_000, "nested"),
+    (GOOD[:-1], "not JSON"),
+]
+
+
+def test_the_header_that_the_lies_begin_from_is_good(folder):
+    (folder / "good").write_bytes(lying(fields()))
+    assert_same(read_state(folder / "good"), State("X", {}, {"x": np.zeros(3)}))
+
+
+@pytest.mark.parametrize(("header", "message"), LIES, ids=[m for _, m in LIES])
+def test_hostile_headers_are_refused(folder, header, message):
+    refused(folder / "hostile", lying(header), message)
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=300)
+def test_edited_headers_are_refused_or_read_as_edited(folder, data):
+    """Any field, also of the array, becomes any JSON, in an archive that is otherwise valid."""
+    header = fields()
+    target = data.draw(st.sampled_from([header, header["arrays"][0]]))
+    key = data.draw(st.sampled_from(sorted(target)))
+    before = target[key]
+    sized = st.lists(st.integers(-(2**70), 2**70), max_size=4)
+    target[key] = data.draw(json_values | sized | st.sampled_from([2, 10**15, "bool", "int8", "object"]))
+    (folder / "edited").write_bytes(lying(header))
+    try:
+        state = read_state(folder / "edited")
+    except ModelFileError:
+        return
+    free = key in ("kind", "meta", "flyingsquid_version") or same_json(before, target[key])
+    assert free or (key == "dtype" and np.dtype(target[key]).itemsize == 8)
+    assert same_json(state.meta, header["meta"])
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("header.json", GOOD)],
+        [("header.json", GOOD), DATA, DATA],
+        [("header.json", GOOD), DATA, ("arrays/y", b"")],
+        [("header.json", GOOD), DATA, ("../../evil", b"x")],
+        [("header.json", GOOD), ("header.json", GOOD), DATA],
+        [("header.json", GOOD), ("arrays/y", bytes(24))],
+        [("header.json", GOOD), ("arrays/x", bytes(23))],
+        [("header.json", GOOD), ("arrays/x", bytes(25))],
+        [DATA, ("header.json", GOOD)],
+        [("Header.json", GOOD), DATA],
+        [DATA],
+        [],
+    ],
+)
+def test_missing_extra_repeated_and_renamed_entries_are_refused(folder, entries):
+    refused(folder / "entries", packed(*entries))
+
+
+def test_booleans_of_other_bytes_are_refused(folder):
+    header = dumped(with_array(dtype="bool", bytes=3))
+    refused(folder / "booleans", packed(("header.json", header), ("arrays/x", b"\0\1\2")), "neither 0 nor 1")
+
+
+def test_newer_files_say_who_wrote_them(folder):
+    newer = fields(format_version=FORMAT_VERSION + 1, flyingsquid_version="7.2.0", kind=["changed"], new=1)
+    message = r"version 2.* FlyingSquid 7\.2\.0.*Upgrade"
+    refused(folder / "newer", packed(("header.json", json.dumps(newer, indent=1).encode())), message)
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def peak_of_refusal(path, content: bytes) -> int:
+    path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError):
+            read_state(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_declared_bytes_are_not_allocated(folder):
+    declared = with_array(shape=[125 * 10**12], bytes=10**15)
+    assert peak_of_refusal(folder / "huge", lying(declared)) < 1_000_000
+    head = files.entry_head(files.Entry("header.json", 10**15, 0))
+    assert peak_of_refusal(folder / "huge", head + GOOD) < 1_000_000
+    consistent = packed(("header.json", dumped(declared))) + bytes(10_000)
+    assert peak_of_refusal(folder / "huge", consistent) < 1_000_000
+
+
+def test_a_header_as_large_as_a_file_of_holes_is_not_read(tmp_path):
+    path = tmp_path / "holes"
+    path.write_bytes(files.entry_head(files.Entry("header.json", 10**9, 0)))
+    os.truncate(path, 2 * 10**9)
+    with pytest.raises(ModelFileError, match="too large"):
+        read_state(path)
+
+
+def test_an_array_for_which_memory_has_no_room(folder, monkeypatch):
+    """A file of holes can be as large as it says."""
+    (folder / "large").write_bytes(lying(fields()))
+
+    def no_room(*args):
+        raise MemoryError
+
+    monkeypatch.setattr(np, "empty", no_room)
+    with pytest.raises(ModelFileError, match="Out of memory"):
+        read_state(folder / "large")
+
+
+def test_a_file_that_shrinks_while_it_is_read(folder):
+    content = lying(fields())
+    at = content.index(b"arrays/x") + 8 + 20
+    for length in (at - 4, at, at + 8, len(content) - 1):
+        with pytest.raises(ModelFileError):
+            files._unpack(io.BytesIO(content[:length]), len(content))

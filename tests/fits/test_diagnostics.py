@@ -1,0 +1,127 @@
+"""What a fit says about itself: a calibrated test, the right names, and an honest verdict."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.exceptions import NotFittedError, SourceWarning
+from tests.oracle.star import AnyStar
+from tests.support.strategies import draw
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["covariance", "triplet"])
+def test_the_test_of_independence_has_its_size(method):
+    star, rng, p_values = AnyStar.random(np.random.default_rng(3), 7), np.random.default_rng(0), []
+    for _ in range(300):
+        votes = fs.Votes(star.sample(2_000, rng)[0], (0, 1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SourceWarning)
+            test = fs.LabelModel(method=method, class_balance=star.balance).fit(votes).diagnostics_.fit_test
+        p_values.append(test.p_value)
+        assert test.degrees == 21 - 7
+    assert 0.02 <= np.mean(np.array(p_values) < 0.05) <= 0.09
+    assert np.mean(p_values) == pytest.approx(0.5, abs=0.06)
+
+
+def test_copying_is_noticed_and_costs_effective_sources():
+    votes = draw([0.8, 0.75, 0.7, 0.7, 0.65, 0.7]).votes.codes.copy()
+    honest = fs.LabelModel(method="triplet").fit(votes).diagnostics_
+    rng = np.random.default_rng(1)
+    for j in (1, 2):
+        copied = rng.random(4_000) < 0.7
+        votes[copied, j] = votes[copied, 0]
+    copying = fs.LabelModel(method="triplet").fit(votes).diagnostics_
+    assert honest.fit_test.p_value > 0.01
+    assert honest.fit_test.effective_sources > 5.8
+    assert copying.fit_test.p_value < 1e-6
+    assert copying.fit_test.effective_sources < honest.fit_test.effective_sources - 0.1
+    assert not copying.verdict.use_model
+    assert "not independent" in str(copying.verdict)
+    assert "not independent" not in str(honest.verdict)
+
+
+def test_copies_are_worth_one_source_and_near_copies_little_more():
+    votes = draw([0.8, 0.75, 0.7, 0.7, 0.65]).votes.codes
+    with pytest.warns(SourceWarning, match="alike"):
+        doubled = fs.LabelModel(method="triplet").fit(np.column_stack([votes, votes])).diagnostics_
+    assert doubled.fit_test.effective_sources == pytest.approx(5, abs=0.1)
+    votes, rng = draw([0.75] * 12).votes.codes.copy(), np.random.default_rng(1)
+    for j in (1, 2, 3):
+        copied = rng.random(4_000) < 0.9
+        votes[copied, j] = votes[copied, 0]
+    assert fs.LabelModel(method="triplet").fit(votes).diagnostics_.fit_test.effective_sources < 8
+
+
+def test_three_sources_have_no_test():
+    found = fs.LabelModel(method="triplet").fit(draw([0.95, 0.7, 0.6]).votes).diagnostics_
+    assert found.fit_test is None
+    assert "too little to test" in str(found.verdict)
+
+
+def test_adversarial_sources_do_not_hide_the_test():
+    votes = draw([0.8, 0.8, 0.7, 0.75, 0.2, 0.2, 0.3, 0.25]).votes
+    assert fs.LabelModel(signs={0: 1}).fit(votes).diagnostics_.fit_test.degrees == 28 - 8
+
+
+def test_usefulness_does_not_depend_on_the_class_balance():
+    """With nine in ten of one class, a source that ignores the item is right most of the time."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(20_000) < 0.1).astype(int)
+    good = np.column_stack([np.where(rng.random(20_000) < 0.85, y, 1 - y) for _ in range(4)])
+    deaf = (rng.random(20_000) < 0.1).astype(int)
+    eager = np.where(rng.random(20_000) < np.where(y == 1, 0.9, 0.4), 1, 0)
+    model = fs.LabelModel(method="covariance", class_balance=[0.9, 0.1]).fit(
+        np.column_stack([good, deaf, eager])
+    )
+    assert model.accuracies_[4] > 0.8
+    assert model.diagnostics_.useless == ("source 4",)
+    assert model.diagnostics_.adversarial == ()
+
+
+@pytest.mark.parametrize("method", ["triplet", "covariance", fs.solvers.Triplet("median")])
+def test_useless_and_adversarial_sources_are_named(method):
+    sample = draw([0.9, 0.8, 0.8, 0.75, 0.5, 0.25], n=20_000)
+    found = fs.LabelModel(method=method).fit(sample.votes).diagnostics_
+    assert found.adversarial == ("source 5",)
+    assert found.useless == ("source 4",)
+
+
+def test_a_verdict_for_unequal_sources_is_to_use_the_model_and_is_true():
+    sample = draw([0.95, 0.6, 0.6, 0.6, 0.6], n=10_000)
+    model = fs.LabelModel(method="triplet").fit(sample.votes)
+    verdict = model.diagnostics_.verdict
+    truth = model.score(sample.votes, sample.y) - fs.MajorityVote().fit(sample.votes).score(
+        sample.votes, sample.y
+    )
+    assert verdict.use_model
+    assert str(verdict).startswith("Use it: by its own account")
+    assert verdict.gain == pytest.approx(truth, abs=0.04)
+
+
+def test_a_verdict_for_equal_sources_is_that_majority_vote_will_do():
+    verdict = fs.LabelModel(method="triplet").fit(draw([0.75] * 5).votes).diagnostics_.verdict
+    assert not verdict.use_model
+    assert "about equally good" in str(verdict)
+    sparse = draw([0.8, 0.7, 0.7, 0.75], coverage=0.15, n=100_000).votes
+    assert "0.6 votes on average" in str(fs.LabelModel(method="triplet").fit(sparse).diagnostics_.verdict)
+
+
+def test_a_wrong_balance_is_in_the_verdict():
+    votes = draw([0.95, 0.9, 0.9, 0.85], class_balance=[0.9, 0.1]).votes
+    with pytest.warns(SourceWarning, match="do not fit"):
+        model = fs.LabelModel(method="triplet").fit(votes)
+    assert "class balance does not fit" in str(model.diagnostics_.verdict)
+    assert str(model.diagnostics_.verdict).startswith("Unproven")
+    assert len(model.diagnostics_.clipped) > 2
+
+
+def test_diagnostics_need_a_fit_and_belong_to_it():
+    with pytest.raises(NotFittedError):
+        fs.LabelModel(method="triplet").diagnostics_  # noqa: B018
+    model = fs.LabelModel(method="triplet").fit(draw([0.9, 0.8, 0.7, 0.6]).votes)
+    assert model.set_params(method="covariance").diagnostics_.method == "triplet"

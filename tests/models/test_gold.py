@@ -1,0 +1,232 @@
+"""Known labels on a few items: never a loss on average, and a repair where all else is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+import flyingsquid as fs
+from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.exceptions import NotIdentifiableError, VotesError
+from tests.estimation.test_conditional import panel
+from tests.oracle.star import AnyStar
+
+METHODS = ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"]
+
+
+def some_known(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    gold = np.full(len(y), -1)
+    at = rng.choice(len(y), n, replace=False)
+    gold[at] = y[at]
+    return gold
+
+
+def test_counts_on_known_items():
+    votes = fs.Votes.from_classes([[0, 1], [1, -1], [1, 1], [0, 0]])
+    gold = GoldCounts.of(votes, np.array([0, 1, -1, 1]))
+    assert gold.votes[0].tolist() == [[1, 0, 0], [1, 1, 0]]
+    assert gold.votes[1].tolist() == [[0, 1, 0], [1, 0, 1]]
+    assert (gold.right.tolist(), gold.cast.tolist(), gold.classes.tolist()) == ([2, 0], [3, 2], [1, 2])
+
+
+@pytest.mark.parametrize(("zeros", "ones", "believed"), [(3, 9, 2.0), (20, 1, 8.0), (0, 4, 0.5)])
+def test_the_balance_of_known_labels_is_pooled_by_precision(zeros, ones, believed):
+    """Known labels alone are a beta law; with another estimate each counts by its inverse variance."""
+    y = np.repeat([0, 1], [zeros, ones])
+    gold = GoldCounts.of(fs.Votes.from_classes(y[:, None], classes=[0, 1]), y)
+    law = beta(ones + believed / 2, zeros + believed / 2)
+    alone = gold.balance(0.0, np.inf, believed)
+    assert alone == pytest.approx((2 * law.mean() - 1, 2 * law.std()))
+    other, error = 0.3, 0.2
+    precision = 1 / alone[1] ** 2 + 1 / error**2
+    pooled = (alone[0] / alone[1] ** 2 + other / error**2) / precision
+    assert gold.balance(other, error, believed) == pytest.approx((pooled, precision**-0.5))
+
+
+def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, list[float]]:
+    if kind == "symmetric":
+        p = rng.uniform(0.2, 0.8)
+        sample = fs.datasets.simulate(
+            2_000, rng.uniform(0.55, 0.9, 6), coverage=0.7, class_balance=[1 - p, p], random_state=rng
+        )
+        return sample.votes, sample.y, [1 - p, p]
+    star = AnyStar.random(rng, 6) if kind == "any" else panel(kind, rng.choice([0.1, 0.3, 0.5]), rng)
+    codes, y = star.sample(2_000, rng)
+    return fs.Votes(codes, (0, 1)), y, star.balance
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["symmetric", "any", "one-sided", "judges"])
+@pytest.mark.parametrize("balance", ["given", "default"])
+def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
+    gains = []
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        votes, y, truth = draw(kind, rng)
+        gold = some_known(y, 20, rng)
+        options = {"method": method, "class_balance": truth if balance == "given" else None}
+        try:
+            without = fs.LabelModel(**{"method": "triplet", **options}).fit(votes).score(votes, y)
+        except NotIdentifiableError:
+            continue  # nothing to compare with
+        gains.append(
+            fs.LabelModel(**{"method": "triplet", **options}).fit(votes, gold=gold).score(votes, y) - without
+        )
+    assert len(gains) >= 40
+    assert np.mean(gains) > -0.002
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_known_labels_repair_an_adversarial_majority(method):
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], random_state=rng)
+    gold = some_known(sample.y, 20, rng)
+    assert fs.LabelModel(method=method).fit(sample.votes).score(sample.votes, sample.y) < 0.2
+    model = fs.LabelModel(method=method).fit(sample.votes, gold=gold)
+    assert model.score(sample.votes, sample.y) > 0.9
+    np.testing.assert_array_equal(model.accuracies_ > 0.5, [True, False, False, False, False, True])
+
+
+def test_known_labels_settle_signs_that_are_open():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(4_000, [0.8, 0.8, 0.7, 0.2, 0.2, 0.3], random_state=rng)
+    with pytest.raises(NotIdentifiableError):
+        fs.LabelModel(method="triplet").fit(sample.votes)
+    model = fs.LabelModel(method="triplet").fit(sample.votes, gold=some_known(sample.y, 20, rng))
+    assert model.score(sample.votes, sample.y) > 0.9
+
+
+def test_an_anchor_outranks_known_labels():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.8, 0.7], random_state=rng)
+    gold = some_known(sample.y, 20, rng)
+    model = fs.LabelModel(signs=dict.fromkeys(range(4), -1)).fit(sample.votes, gold=gold)
+    assert (model.accuracies_ < 0.5).all()
+
+
+def test_many_known_labels_outweigh_a_wrong_model():
+    """Sources that depend on each other fool the votes; known labels do not."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4_000)
+    shared = np.where(rng.random(4_000) < 0.6, y, 1 - y)
+    copies = [np.where(rng.random(4_000) < 0.95, shared, 1 - shared) for _ in range(4)]
+    good = [np.where(rng.random(4_000) < 0.85, y, 1 - y) for _ in range(2)]
+    votes = np.column_stack([*copies, *good])
+    fooled = fs.LabelModel(method="triplet").fit(votes)
+    told = fs.LabelModel(method="triplet").fit(votes, gold=np.where(np.arange(4_000) < 2_000, y, -1))
+    assert fooled.accuracies_[0] > 0.9
+    assert told.accuracies_[0] < fooled.accuracies_[0] - 0.05
+    assert told.score(votes, y) > fooled.score(votes, y)
+
+
+def test_the_balance_joins_votes_and_known_labels_unless_it_was_given():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(2_000, [0.8, 0.75, 0.7, 0.8], class_balance=[0.8, 0.2], random_state=rng)
+    gold = some_known(sample.y, 100, rng)
+    model = fs.LabelModel(method="triplet").fit(sample.votes, gold=gold)
+    assert model.class_balance_[1] == pytest.approx(0.2, abs=0.05)
+    assert "known labels" in model.diagnostics_.class_balance
+    given = fs.LabelModel(method="triplet", class_balance=[0.7, 0.3]).fit(sample.votes, gold=gold)
+    np.testing.assert_array_equal(given.class_balance_, [0.7, 0.3])
+
+
+def test_intervals_shrink_with_known_labels():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(1_000, [0.8, 0.75, 0.7], random_state=rng)
+    few, many = (
+        np.diff(
+            fs.LabelModel(method="triplet")
+            .fit(sample.votes, gold=some_known(sample.y, n, rng))
+            .accuracies_interval_
+        )
+        for n in (10, 900)
+    )
+    assert (many < few).all()
+
+
+def test_gold_of_any_kind_is_read_and_bad_gold_is_located():
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
+    codes = np.where(np.arange(500) < 50, sample.y, -1)
+    expected = fs.LabelModel(method="triplet").fit(sample.votes, gold=codes).predict_proba(sample.votes)
+    for gold in (
+        np.where(codes < 0, np.nan, codes),
+        [None if c < 0 else int(c) for c in codes],
+        np.ma.masked_array(sample.y, codes < 0),
+    ):
+        model = fs.LabelModel(method="triplet").fit(sample.votes, gold=gold)
+        np.testing.assert_array_equal(model.predict_proba(sample.votes), expected)
+    nothing = fs.LabelModel(method="triplet").fit(sample.votes, gold=np.full(500, -1))
+    np.testing.assert_array_equal(
+        nothing.predict_proba(sample.votes),
+        fs.LabelModel(method="triplet").fit(sample.votes).predict_proba(sample.votes),
+    )
+    with pytest.raises(VotesError, match=r"gold\[3\]: the vote 7 is outside"):
+        fs.LabelModel(method="triplet").fit(sample.votes, gold=np.where(np.arange(500) == 3, 7, codes))
+    with pytest.raises(VotesError, match="`gold` must have one label"):
+        fs.LabelModel(method="triplet").fit(sample.votes, gold=[1, 0, 1])
+
+
+def test_weights_count_known_items_too():
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=rng)
+    gold = some_known(sample.y, 50, rng)
+    tripled = fs.Votes(np.tile(sample.votes.codes, (3, 1)), (0, 1))
+    a = fs.LabelModel(method="triplet").fit(sample.votes, gold=gold, sample_weight=3)
+    b = fs.LabelModel(method="triplet").fit(tripled, gold=np.tile(gold, 3))
+    np.testing.assert_allclose(a.accuracies_, b.accuracies_, rtol=1e-9)
+
+
+def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], random_state=rng)
+    model = fs.LabelModel(method="triplet").fit(
+        sample.votes[:1_000], gold=some_known(sample.y[:1_000], 50, rng)
+    )
+    model.save(tmp_path / "m.fsq")
+    for later in (model, fs.load(tmp_path / "m.fsq")):
+        later.partial_fit(sample.votes[1_000:])
+        assert later.score(sample.votes, sample.y) > 0.9
+        assert "known labels" in later.diagnostics_.class_balance
+    fresh = fs.LabelModel(method="triplet").fit(sample.votes)
+    assert fresh.score(sample.votes, sample.y) < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["triplet", "covariance"])
+@pytest.mark.parametrize("n_gold", [50, 300, 1_000])
+def test_intervals_with_known_labels_cover_the_truth(method, n_gold):
+    rng, truth, inside = np.random.default_rng(0), np.array([0.85, 0.8, 0.75, 0.7, 0.65]), []
+    for _ in range(150):
+        sample = fs.datasets.simulate(1_000, truth, random_state=rng)
+        model = fs.LabelModel(method=method).fit(sample.votes, gold=some_known(sample.y, n_gold, rng))
+        low, high = model.accuracies_interval_.T
+        inside.append((low <= truth) & (truth <= high))
+    assert np.mean(inside) >= 0.92
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_known_labels_on_every_item_leave_good_sources_good(method):
+    sample = fs.datasets.simulate(1_000, [0.95, 0.8, 0.7, 0.99], random_state=0)
+    votes = sample.votes.codes.copy()
+    votes[:, 3] = sample.y  # never wrong
+    model = fs.LabelModel(method=method).fit(votes, gold=sample.y)
+    assert model.score(votes, sample.y) > 0.99
+    np.testing.assert_allclose(model.accuracies_, (votes == sample.y[:, None]).mean(axis=0), atol=0.01)
+
+
+@pytest.mark.parametrize("n_known", [1, 3, 10])
+def test_a_few_labels_do_no_harm(n_known):
+    """They neither undo the even balance nor flip sources that are clearly good."""
+    without, with_labels = [], []
+    for seed in range(40):
+        sample = fs.datasets.simulate(400, [0.85, 0.75, 0.7, 0.65], coverage=0.7, random_state=seed)
+        gold = np.where(np.arange(400) < n_known, sample.y, -1)
+        without.append(fs.LabelModel(method="triplet").fit(sample.votes).score(sample.votes, sample.y))
+        with_labels.append(
+            fs.LabelModel(method="triplet").fit(sample.votes, gold=gold).score(sample.votes, sample.y)
+        )
+    assert np.mean(with_labels) > np.mean(without) - 0.005
+    assert min(with_labels) > 0.6

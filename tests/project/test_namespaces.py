@@ -1,0 +1,108 @@
+"""Everything is reached from ``import flyingsquid as fs``, and nothing is imported before it is used."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import flyingsquid as fs
+
+ROOT = Path(__file__).parents[2]
+NAMESPACES = fs._NAMESPACES
+INSTALLED = [name for name in NAMESPACES if name != "torch" or find_spec("torch")]
+
+
+def run(code: str) -> str:
+    """Return what a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_a_namespace_loads_on_first_use(name):
+    code = f"""
+import sys, flyingsquid as fs
+print("flyingsquid.{name}" in sys.modules, fs.{name}.__name__, "{name}" in dir(fs))
+"""
+    assert run(code).split() == ["False", f"flyingsquid.{name}", "True"]
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_public_names_of_a_namespace_exist(name):
+    namespace = import_module(f"flyingsquid.{name}")
+    assert all(hasattr(namespace, member) for member in namespace.__all__)
+
+
+def test_a_missing_extra_is_named():
+    code = """
+import sys
+sys.modules["torch"] = None
+import flyingsquid as fs
+try:
+    fs.torch
+except ModuleNotFoundError as error:
+    print("flyingsquid[torch]" in str(error))
+"""
+    assert run(code).strip() == "True"
+
+
+def test_star_import_loads_names_and_no_namespaces():
+    code = """
+from flyingsquid import *
+print(LabelModel.__name__, "datasets" in globals(), "torch" in globals())
+"""
+    assert run(code).split() == ["LabelModel", "False", "False"]
+
+
+def test_a_misspelled_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="LabelModle"):
+        fs.LabelModle  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names():
+    """The block for type checkers imports exactly the namespaces and the lazy names."""
+    tree = ast.parse((ROOT / "src" / "flyingsquid" / "__init__.py").read_text("utf-8"))
+    block = next(
+        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    eager = {"FlyingSquidError", "__version__", "exceptions"}
+    assert seen == {*NAMESPACES, *fs.__all__} - eager
+
+
+def documented() -> dict[str, set[str]]:
+    """Return the names that the reference documents, by module."""
+    page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    found: dict[str, set[str]] = {}
+    for entry in re.findall(r"\.\. auto(?:class|function|data):: (\S+)", page):
+        module, _, name = entry.rpartition(".")
+        found.setdefault(module, set()).add(name)
+    for module, members in re.findall(r"\.\. automodule:: (\S+)\n(?:   :members: (.*)\n)?", page):
+        names = members.split(", ") if members else getattr(import_module(module), "__all__", ())
+        found.setdefault(module, set()).update(names)
+    return found
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_the_reference_documents_the_public_names(name):
+    namespace, found = import_module(f"flyingsquid.{name}"), documented()
+    again = found["flyingsquid"] & set(namespace.__all__)
+    submodules = {module.rpartition(".")[2] for module in found if module.startswith(f"flyingsquid.{name}.")}
+    assert set(namespace.__all__) - submodules == found.get(f"flyingsquid.{name}", set()) | again
+
+
+def test_the_reference_documents_the_top_level():
+    assert documented()["flyingsquid"] == {*fs.__all__} - {"__version__", "exceptions", "FlyingSquidError"}
+
+
+def test_the_versioning_page_lists_the_same_namespaces():
+    page = (ROOT / "docs" / "versioning.md").read_text("utf-8")
+    listed = set(re.findall(r"`flyingsquid\.(\w+)`", page))
+    assert listed == {*NAMESPACES, "exceptions"}
