@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import is_null, is_one_of, is_whole, told
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import GraphError, IncompatibleError, OptionError, VotesError
-from flyingsquid.fits.base import Fit, ItemScores
+from flyingsquid.fits.base import Fit
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import smoothed_shares
 from flyingsquid.models.validation import given_graph
@@ -263,9 +263,10 @@ class ItemLookup:
     codes : mapping from a raw vote to its code
     plain : set of votes that are their own codes; empty unless classes are 0 to K - 1
     tables : list of m mappings, or None
-        From the raw vote of a source to what it adds to the scores of two classes; None if single items need
-        the full inference.
-    scores : ItemScores or None
+        From the raw vote of a source to what it adds to the scores of two classes, as one complex number:
+        one addition sums both. None if single items need the full inference.
+    finish : callable, or None
+        Turns the two sums into two probabilities.
     classes : tuple of labels
     """
 
@@ -274,8 +275,8 @@ class ItemLookup:
     names: tuple[str, ...] | None
     codes: dict[Any, int]
     plain: frozenset[int]
-    tables: list[dict[Any, tuple[float, float]]] | None
-    scores: ItemScores | None
+    tables: list[dict[Any, complex]] | None
+    finish: Callable[[float, float], tuple[float, float]] | None
     classes: tuple[Label, ...]
 
     @classmethod
@@ -292,12 +293,11 @@ class ItemLookup:
         is_plain = classes == tuple(range(len(classes)))
         plain = frozenset(range(-1, len(classes))) if is_plain else frozenset[int]()
         scores = None if fit is None else fit.item_scores(balance)
-        tables = None
-        if scores is not None:
-            tables = [
-                {label: tuple(adds[code]) for label, code in codes.items()} for adds in scores.adds.tolist()
-            ]
-        return cls(width, (width,), layout.names, codes, plain, tables, scores, classes)
+        if scores is None:
+            return cls(width, (width,), layout.names, codes, plain, None, None, classes)
+        adds = (scores.adds[..., 0] + 1j * scores.adds[..., 1]).tolist()
+        tables = [{label: added[code] for label, code in codes.items()} for added in adds]
+        return cls(width, (width,), layout.names, codes, plain, tables, scores.finish, classes)
 
     def values(self, row: Any) -> list[Any]:
         """Return the raw votes of an item in the order of the sources."""

@@ -270,12 +270,8 @@ class OnlineLabelModel(VoteEstimator):
             try:
                 values = row.tolist() if type(row) is np.ndarray else lookup.values(row)
                 if len(values) == lookup.width:
-                    first = second = 0.0
-                    for table, value in zip(lookup.tables, values, strict=False):
-                        adds = table[value]
-                        first += adds[0]
-                        second += adds[1]
-                    return dict(zip(lookup.classes, lookup.scores.finish(first, second), strict=True))
+                    scores = sum(map(dict.__getitem__, lookup.tables, values), 0j)
+                    return dict(zip(lookup.classes, lookup.finish(scores.real, scores.imag), strict=True))
             except LOOKUP_ERRORS:
                 pass  # a value that needs a closer look, or an error with a better message below
         schema = self.vote_schema_

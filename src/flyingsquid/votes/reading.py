@@ -22,7 +22,6 @@ from flyingsquid.votes.votes import Votes
 
 # For callers without options for reading votes.
 _ADVICE = "Use Votes.from_classes to declare classes, or values that mean no vote"
-_UNDECLARED = Convention(advice=_ADVICE)
 
 
 def as_votes(
@@ -63,8 +62,7 @@ def as_votes(
         return Votes.from_frame(data, classes=classes)
     if issparse(data):
         raise VotesError("`votes` must not be sparse; use Votes.from_sparse.")
-    convention = _UNDECLARED if classes is None else Convention.read(ABSTAIN, classes, None, advice=_ADVICE)
-    return Votes._from_matrix(_flatten_tasks(data, tasks), convention)
+    return Votes._from_matrix(_flatten_tasks(data, tasks), Convention(classes=classes, advice=_ADVICE))
 
 
 def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:
