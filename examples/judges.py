@@ -14,7 +14,7 @@ import numpy as np
 from comments import draw_comments
 
 import flyingsquid as fs
-from flyingsquid.labeling import Judge, answers, ask_judges
+from flyingsquid.judges import Judge, answers, ask_judges
 
 PROMPT = "Is this comment spam? Think, then end with 'Verdict:' and one of spam, ham, unsure.\n\n{text}"
 VERDICT = answers.pattern(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flyingsquid import datasets as datasets
     from flyingsquid import distributed as distributed
     from flyingsquid import formats as formats
+    from flyingsquid import judges as judges
     from flyingsquid import labeling as labeling
     from flyingsquid import legacy as legacy
     from flyingsquid import models as models
@@ -82,6 +83,7 @@ _NAMESPACES = (
     "datasets",
     "distributed",
     "formats",
+    "judges",
     "labeling",
     "legacy",
     "models",

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.request import Request, urlopen
 
-from flyingsquid.labeling import Judge, answers, ask_judges
+from flyingsquid.judges import Judge, answers, ask_judges
 
 N_ITEMS = 200
 JUDGES = ("strict", "mild", "tired")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flyingsquid.labeling import Judge
-from flyingsquid.labeling.answers import ABSTAINED, FAILED, REFUSED, UNPARSEABLE
+from flyingsquid.judges import Judge
+from flyingsquid.judges.answers import ABSTAINED, FAILED, REFUSED, UNPARSEABLE
 
 WORDS = ("bad", "good")
 

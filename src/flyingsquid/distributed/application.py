@@ -14,7 +14,7 @@ from flyingsquid._registry import reader_of
 from flyingsquid._values import told
 from flyingsquid.distributed.labels import kind_of, require_free
 from flyingsquid.exceptions import LabelingError, OptionError
-from flyingsquid.labeling.chunks import OnError, label_chunk, read_classes, read_on_error
+from flyingsquid.labeling.chunks import OnError, check_on_error, label_chunk, read_classes
 from flyingsquid.labeling.functions import LabelingFunction, read_functions
 from flyingsquid.votes import ABSTAIN
 from flyingsquid.votes.codes import Label
@@ -35,18 +35,19 @@ class Application:
         """Votes on a chunk of n records, (n,) each: -1 for no vote, None among texts and booleans."""
         said = label_chunk(self.functions, chunk, on_error=self.on_error)
         if self.classes is None:
-            for name, column in zip(said.names, said.columns, strict=True):
+            for name, column in said.columns.items():
                 if column.kind not in (None, "int"):
                     raise LabelingError(
                         f"function {told(name)} returned {told(column.values[0])}; on a cluster classes that "
                         "are no numbers are declared, by classes="
                     )
-        said.classes(self.classes)  # refuses a vote outside of them
+        said.infer_classes(self.classes)  # refuses a vote outside of them
         missing, kind = (ABSTAIN, np.int64) if "int64" in self.kinds.values() else (None, object)
         # No vote has a negative number, which looks itself up from the end of the table.
-        tables = (np.array([*column.values, *[missing] * 4], kind) for column in said.columns)
-        voted = zip(said.names, tables, said.columns, strict=True)
-        return {name: table[column.index] for name, table, column in voted}
+        return {
+            name: np.array([*column.values, *[missing] * 4], kind)[column.index]
+            for name, column in said.columns.items()
+        }
 
 
 def apply(
@@ -86,7 +87,7 @@ def apply(
             "fs.apply takes tables and lists in memory"
         )
     functions, known = read_functions(lfs), read_classes(classes)
-    read_on_error(on_error)
+    check_on_error(on_error)
     absent = [name for name in keep if name not in parts.columns]
     if absent:
         raise OptionError(

@@ -1,14 +1,15 @@
-"""The sources of votes: functions that people write, applied to data, and judges that are asked."""
+"""Labeling functions and their application to data.
 
-from flyingsquid.labeling import answers
+LLM judges are in :mod:`flyingsquid.judges`; their names are available here too.
+"""
+
+from flyingsquid.judges import Judge, JudgeRun, answers, ask_judges
 from flyingsquid.labeling.application import apply, apply_chunks
-from flyingsquid.labeling.chunks import ChunkLabels, label_chunk
-from flyingsquid.labeling.failures import ApplyLog, Failure
+from flyingsquid.labeling.chunks import ApplyLog, ChunkLabels, label_chunk
+from flyingsquid.labeling.columns import Failure
 from flyingsquid.labeling.functions import LabelingFunction, labeling_function
-from flyingsquid.labeling.judge import Judge
-from flyingsquid.labeling.judge_result import JudgeRun
-from flyingsquid.labeling.judge_run import ask_judges
-from flyingsquid.labeling.makers import (
+from flyingsquid.labeling.items import Row
+from flyingsquid.labeling.rules import (
     classifier,
     from_column,
     from_file,
@@ -18,7 +19,6 @@ from flyingsquid.labeling.makers import (
     regex,
     threshold,
 )
-from flyingsquid.labeling.rows import Row
 
 __all__ = [
     "ApplyLog",

@@ -1,22 +1,30 @@
-"""Functions over one chunk of items: a plain function, and results that can be put together.
+"""Labeling functions on one chunk of items, and the results, which can be merged.
 
-Everything that applies functions, here or on a cluster, goes through :func:`label_chunk`.
+Everything that applies labeling functions, in this process, in others or on a cluster, calls
+:func:`label_chunk`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeAlias
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from flyingsquid._values import can_be_iterated, is_number, is_one_of, told
-from flyingsquid.exceptions import LabelingError, OptionError
-from flyingsquid.labeling.failures import ApplyLog, Failure, Watch, merge_failures
+from flyingsquid.exceptions import LabelingError, OptionError, SourceWarning
+from flyingsquid.labeling.columns import (
+    FAILED_CALL,
+    Column,
+    Failure,
+    FailureRecorder,
+    encode_column,
+    encode_votes,
+)
 from flyingsquid.labeling.functions import LabelingFunction
-from flyingsquid.labeling.returned import FAILURE, Column, column_of_calls, column_of_column, merge_columns
-from flyingsquid.labeling.rows import rows_of
+from flyingsquid.labeling.items import list_items
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
 from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, Convention, encode
@@ -24,119 +32,176 @@ from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, Convention, encode
 OnError: TypeAlias = Literal["raise", "abstain"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChunkLabels:
-    """What m functions said about one chunk of items; chunks of consecutive items add up.
-
-    It is plain data, so it travels between processes. Classes are decided at the end, when all votes are
-    known: :meth:`to_votes`.
+@dataclass(frozen=True, slots=True)
+class ApplyLog:
+    """Record of applying labeling functions.
 
     Attributes
     ----------
-    names : tuple of m texts
-    columns : tuple of m columns
-    failures : tuple of m, a :class:`Failure` or None
-    first_row : int
-        The row of the first item in the whole data, for messages.
+    n_items : int
+    failures : mapping from str to Failure
+        Failures by name of the function, for functions that failed.
+    cached : tuple of str
+        Names of the functions whose votes were read from the cache.
+    not_cached : mapping from str to str
+        Names of the functions whose votes could not be cached, with the reason.
+
+    Examples
+    --------
+    >>> import warnings, flyingsquid as fs
+    >>> @fs.labeling_function
+    ... def inverse(x):
+    ...     return int(1 / x)
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     votes, log = fs.apply([inverse], [1, 0, 1], on_error="abstain", return_log=True)
+    >>> print(log)
+    3 items; inverse: 1 failed, first on item 1: ZeroDivisionError: division by zero
+    >>> votes.missing_counts()["failed"]
+    array([1])
     """
 
-    names: tuple[str, ...]
-    columns: tuple[Column, ...]
-    failures: tuple[Failure | None, ...]
-    first_row: int = 0
+    n_items: int
+    failures: Mapping[str, Failure]
+    cached: tuple[str, ...] = ()
+    not_cached: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.n_items:,} items",
+            *(f"{name}: {failure}" for name, failure in self.failures.items()),
+        ]
+        if self.cached:
+            parts.append(f"from the cache: {', '.join(self.cached)}")
+        parts += [f"{name} not cached: {reason}" for name, reason in self.not_cached.items()]
+        return "; ".join(parts)
+
+
+def warn_about_failures(failures: Mapping[str, Failure], stacklevel: int) -> None:
+    """Issue one warning for all functions that failed."""
+    if failures:
+        listed = "; ".join(f"{name!r}: {failure}" for name, failure in failures.items())
+        warnings.warn(
+            f"Labeling functions failed, and their votes are missing: {listed}. Pass return_log=True to "
+            "fs.apply for the first traceback of each.",
+            SourceWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkLabels:
+    """Votes of m labeling functions on one chunk of items. Chunks of consecutive items can be merged.
+
+    The classes are determined last, from all votes, by :meth:`to_votes`. Instances can be pickled.
+
+    Attributes
+    ----------
+    columns : dict from str to Column
+        The votes and failures of each function by its name.
+    first_item : int
+        Position of the first item in the whole data, for messages.
+    """
+
+    columns: Mapping[str, Column]
+    first_item: int = 0
 
     @property
     def n_items(self) -> int:
-        return len(self.columns[0].index)
+        """Number of items of the chunk."""
+        return len(next(iter(self.columns.values())).index)
+
+    @property
+    def failures(self) -> dict[str, Failure]:
+        """Failures by name of the function, for functions that failed."""
+        columns = self.columns.items()
+        return {name: column.failure for name, column in columns if column.failure is not None}
 
     @classmethod
     def merge(cls, parts: Sequence[ChunkLabels]) -> ChunkLabels:
-        """The labels of consecutive chunks as those of one.
+        """Concatenate the labels of consecutive chunks.
 
         Raises
         ------
         LabelingError
-            If a function voted by another kind of class on one chunk than on another.
+            If a function returned classes of different types on different chunks.
         """
         if not parts:
-            raise LabelingError("no chunk was labelled, so there is nothing to put together")
-        names, first_row = parts[0].names, parts[0].first_row
-        columns, failures = [], []
-        for j, name in enumerate(names):
-            columns.append(merge_columns([part.columns[j] for part in parts], _mixed_in(name, first_row)))
-            failures.append(merge_failures([part.failures[j] for part in parts]))
-        return cls(names, tuple(columns), tuple(failures), first_row)
+            raise LabelingError("`parts` must contain at least one chunk; got none.")
+        start = parts[0].first_item
+        names = parts[0].columns
+        return cls({n: Column.merge([part.columns[n] for part in parts], n, start) for n in names}, start)
 
     def to_votes(self, classes: Sequence[Label] | None = None) -> Votes:
-        """The votes, classes as :meth:`Votes.from_classes` finds them where none are declared.
+        """Return the votes, by default with the classes that :meth:`Votes.from_classes` infers.
 
         Raises
         ------
         LabelingError
-            If functions vote by different kinds of classes.
+            If functions return classes of different types.
         VotesError
-            If a vote is outside the classes.
+            If a vote is not one of the classes.
         """
-        known = self.classes(classes)
-        position = {label: k for k, label in enumerate(known)}
-        codes = np.empty((self.n_items, len(self.names)), smallest_dtype(len(known)))
-        for j, column in enumerate(self.columns):
-            # A missing vote has a negative number, which looks itself up from the end of the table.
+        labels = self.infer_classes(classes)
+        position = {label: k for k, label in enumerate(labels)}
+        codes = np.empty((self.n_items, len(self.columns)), smallest_dtype(len(labels)))
+        for j, column in enumerate(self.columns.values()):
+            # Negative codes of missing votes index the end of the table.
             table = np.array([*(position[v] for v in column.values), -4, -3, -2, -1], codes.dtype)
             codes[:, j] = table[column.index]
-        return Votes(codes, known, self.names)
+        return Votes(codes, labels, tuple(self.columns))
 
-    def classes(self, declared: Sequence[Label] | None = None) -> tuple[Label, ...]:
-        """The classes that these votes are about: declared, or found in the votes."""
-        convention = _convention(declared)
+    def infer_classes(self, classes: Sequence[Label] | None = None) -> tuple[Label, ...]:
+        """Return the classes of the votes, or ``classes`` after checking that all votes are among them."""
+        convention = _read_convention(classes)
         if convention.classes is None:
-            self._require_one_kind()
-        height = max(1, *(len(column.values) for column in self.columns))
-        distinct = np.full((height, len(self.columns)), None, object)
-        for j, column in enumerate(self.columns):
+            self._check_one_type()
+        columns = list(self.columns.values())
+        distinct = np.full((max(1, *(len(c.values) for c in columns)), len(columns)), None, object)
+        for j, column in enumerate(columns):
             distinct[: len(column.values), j] = column.values
-        return encode(distinct, convention, self._where)[1]
+        names = list(self.columns)
 
-    def log(self) -> ApplyLog:
-        """What failed."""
-        failed = {n: f for n, f in zip(self.names, self.failures, strict=True) if f is not None}
-        return ApplyLog(self.n_items, failed)
+        def locate(at: int, j: int) -> str:
+            return self._locate(names[j], columns[j].values[at])
 
-    def _where(self, at: int, j: int) -> str:
-        """The place of the ``at``-th distinct vote of function j, for messages."""
-        column = self.columns[j]
-        row = self.first_row + column.first(column.values[at])
-        return f"row {row}, function {told(self.names[j])}"
+        return encode(distinct, convention, locate)[1]
 
-    def _require_one_kind(self) -> None:
-        by_kind: dict[str, list[str]] = {}
-        for name, column in zip(self.names, self.columns, strict=True):
+    def _locate(self, name: str, value: Any) -> str:
+        return f"item {self.first_item + self.columns[name].find(value)}, function {told(name)}"
+
+    def _check_one_type(self) -> None:
+        by_type: dict[str, list[str]] = {}
+        for name, column in self.columns.items():
             if column.kind is not None:
-                by_kind.setdefault(column.kind, []).append(name)
+                by_type.setdefault(column.kind, []).append(name)
             for value in column.values:
                 if isinstance(value, str) and value.strip().lower() in SUSPICIOUS_CLASSES:
                     raise LabelingError(
-                        f"row {self.first_row + column.first(value)}, function {told(name)} returned "
-                        f"{told(value)}, which looks like no vote; return None for no vote, or list it in "
-                        "classes= if it is a class"
+                        f"{self._locate(name, value)} returned {told(value)}. Return None to abstain, or "
+                        "include it in `classes` if it is a class."
                     )
-        if len(by_kind) > 1:
-            ways = "; ".join(f"{kind} by {', '.join(names)}" for kind, names in by_kind.items())
-            raise LabelingError(f"functions name classes in different ways: {ways}. Use one kind of class")
+        if len(by_type) > 1:
+            found = "; ".join(f"{kind} by {', '.join(names)}" for kind, names in by_type.items())
+            raise LabelingError(f"labeling functions must return classes of one type; got {found}.")
 
 
 def label_chunk(
-    functions: Sequence[LabelingFunction], data: Any, *, first_row: int = 0, on_error: OnError = "raise"
+    functions: Sequence[LabelingFunction], data: Any, *, first_item: int = 0, on_error: OnError = "raise"
 ) -> ChunkLabels:
-    """Apply functions to a table or a list of items, all at once.
+    """Apply labeling functions to a table or a list of items.
 
     Parameters
     ----------
     functions : sequence of m labeling functions
-    data : pandas, polars or pyarrow table, or a list of n items
-    first_row : int
-        The row of the first item in the whole data, for messages.
-    on_error : "raise" or "abstain"
+    data : pandas, polars or pyarrow table, or list of n items
+    first_item : int, default=0
+        Position of the first item in the whole data, for messages.
+    on_error : {"raise", "abstain"}, default="raise"
+        As in :func:`fs.apply`.
+
+    Returns
+    -------
+    ChunkLabels
 
     Examples
     --------
@@ -144,100 +209,81 @@ def label_chunk(
     >>> @labeling_function
     ... def long(x):
     ...     return "ham" if len(x) > 5 else None
-    >>> parts = [label_chunk([long], ["a text", "b"]), label_chunk([long], ["another"], first_row=2)]
+    >>> parts = [label_chunk([long], ["a text", "b"]), label_chunk([long], ["another"], first_item=2)]
     >>> ChunkLabels.merge(parts).to_votes(classes=["ham", "spam"]).codes.ravel()
     array([ 0, -1,  0], dtype=int8)
     """
-    raises = read_on_error(on_error)
-    rows = None if all(function.vectorized for function in functions) else rows_of(data)
-    columns, failures = [], []
+    check_on_error(on_error)
+    items = [] if all(function.vectorized for function in functions) else list_items(data)
+    columns = {}
     for function in functions:
-        watch = Watch(function.name, first_row, raises)
+        failures = FailureRecorder(function.name, first_item, on_error == "raise")
         if function.vectorized:
-            columns.append(_call_once(function, data, watch))
+            column = _call_once(function, data, failures)
         else:
-            columns.append(_call_each(function, rows or [], watch))
-        failures.append(watch.failure)
-    return ChunkLabels(tuple(f.name for f in functions), tuple(columns), tuple(failures), first_row)
+            column = _call_each(function, items, failures)
+        columns[function.name] = replace(column, failure=failures.failure)
+    return ChunkLabels(columns, first_item)
 
 
-def read_classes(declared: Any) -> tuple[Label, ...] | None:
-    """The classes that a user declared, checked before anything is run."""
-    return _convention(declared).classes
-
-
-def _convention(declared: Any) -> Convention:
-    if can_be_iterated(declared) and not isinstance(declared, str):
-        declared = tuple(declared)
-        if any(is_number(label) and label == ABSTAIN for label in declared):
-            raise OptionError(
-                f"classes={told(list(declared))} holds {ABSTAIN}, which is fs.ABSTAIN in a labeling "
-                "function; name the classes by other numbers or by texts"
-            )
-    return Convention.read(ABSTAIN, declared, None, advice="Pass classes= if it has a meaning")
-
-
-def read_on_error(on_error: str) -> bool:
-    """Whether a failure raises."""
-    if not is_one_of(on_error, ("raise", "abstain")):
-        raise OptionError(f"on_error={told(on_error)} is unknown; pass 'raise' or 'abstain'")
-    return on_error == "raise"
-
-
-def _call_each(function: LabelingFunction, rows: list[Any], watch: Watch) -> Column:
+def _call_each(function: LabelingFunction, items: list[Any], failures: FailureRecorder) -> Column:
     returned: list[Any] = []
-    answers = map(function.bound, rows)
-    while len(returned) < len(rows):
+    results = map(function.bound, items)
+    while len(returned) < len(items):
         try:
-            returned.extend(answers)  # keeps what came before an error, and the map goes on after it
-            if len(returned) == len(rows):
+            returned.extend(results)  # keeps what came before an error; the map continues after it
+            if len(returned) == len(items):
                 break
-            # A StopIteration looks like the end of the map, and no error is seen.
-            raise RuntimeError("the function raised StopIteration: a next() found nothing; give it a default")
+            # The map ended early, which is how it shows a StopIteration.
+            raise RuntimeError("the function raised StopIteration; give next() a default")
         except Exception as error:
-            watch.call_failed(len(returned), error)
-            returned.append(FAILURE)
-    return column_of_calls(returned, watch.bad_value)
+            failures.call_failed(len(returned), error)
+            returned.append(FAILED_CALL)
+    return encode_votes(returned, failures)
 
 
-def _call_once(function: LabelingFunction, data: Any, watch: Watch) -> Column:
+def _call_once(function: LabelingFunction, data: Any, failures: FailureRecorder) -> Column:
     n_items = len(data)
-    if not n_items:  # an empty part of a table on a cluster; a function need not know of such
-        return column_of_calls([], watch.bad_value)
+    if not n_items:  # such as an empty partition on a cluster, which functions need not support
+        return encode_votes([], failures)
     try:
-        returned = function.bound(data)
-        return column_of_column(returned, n_items, watch.bad_value)
+        return encode_column(function.bound(data), n_items, failures)
     except LabelingError as error:
-        if watch.raises:
-            raise _with_function(error, watch) from error.__cause__
-        watch.call_failed(0, error, n_items)
+        if failures.raises:
+            raise _with_function(error, failures) from error.__cause__
+        failures.call_failed(0, error, n_items)
     except Exception as error:
-        watch.call_failed(0, error, n_items)
-    return column_of_calls([FAILURE] * n_items, watch.bad_value)
+        failures.call_failed(0, error, n_items)
+    return encode_votes([FAILED_CALL] * n_items, failures)
 
 
-def _with_function(error: LabelingError, watch: Watch) -> LabelingError:
+def _with_function(error: LabelingError, failures: FailureRecorder) -> LabelingError:
     """Add the name of the function to an error that does not have it yet."""
     if error.function is not None:
         return error
-    counted = f" (rows counted from row {watch.first_row})" if watch.first_row else ""
-    return LabelingError(f"function {told(watch.name)}: {error.message}{counted}", function=watch.name)
+    start = f" (items counted from item {failures.first_item})" if failures.first_item else ""
+    return LabelingError(f"function {told(failures.name)}: {error.message}{start}", function=failures.name)
 
 
-def _mixed_in(name: str, first_row: int) -> Any:
-    def refuse(first: Any, other: Any, at: int) -> NoReturn:
-        raise LabelingError(
-            f"row {first_row + at}, function {told(name)} returned {told(other)}, and {told(first)} on an "
-            "earlier row; classes are all of one type"
-        )
-
-    return refuse
+# ---------------------------------------------------------------------- options
 
 
-def sliced(data: Any, start: int, stop: int) -> Any:
-    """Some consecutive items of a table or a sequence."""
-    if hasattr(data, "iloc"):  # pandas: data[start:stop] would look at labels of some indices
-        return data.iloc[start:stop]
-    if hasattr(data, "column_names") and hasattr(data, "slice"):  # pyarrow: slice(offset, length)
-        return data.slice(start, stop - start)
-    return data[start:stop]
+def check_on_error(on_error: str) -> None:
+    """Raise an error if ``on_error`` is unknown."""
+    if not is_one_of(on_error, ("raise", "abstain")):
+        raise OptionError(f"`on_error` must be 'raise' or 'abstain'; got {told(on_error)}.")
+
+
+def read_classes(classes: Any) -> tuple[Label, ...] | None:
+    """Return the declared classes as a tuple, or None if they shall be inferred."""
+    return _read_convention(classes).classes
+
+
+def _read_convention(classes: Any) -> Convention:
+    if can_be_iterated(classes) and not isinstance(classes, str):
+        classes = tuple(classes)
+        if any(is_number(label) and label == ABSTAIN for label in classes):
+            raise OptionError(
+                f"`classes` must not contain {ABSTAIN}, which is fs.ABSTAIN; got {told(list(classes))}."
+            )
+    return Convention.read(ABSTAIN, classes, None, advice="Pass `classes` if it has a meaning")

@@ -1,4 +1,4 @@
-"""The labeling function: a rule with a name."""
+"""Labeling functions: named functions that vote on an item."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from typing import Any, overload
 
 from flyingsquid._values import can_be_iterated, told
 from flyingsquid.exceptions import OptionError
-from flyingsquid.labeling.rows import Record
+from flyingsquid.labeling.items import Record
 
 
 class LabelingFunction:
-    """A rule that looks at one item and says a class, or nothing. Made by :func:`labeling_function`.
+    """Named function that returns a class for an item, or abstains.
+
+    Use the decorator :func:`labeling_function` to create one. It is immutable.
 
     Attributes
     ----------
     name : str
-        The name of its column of votes.
+        Name of the source in the votes.
     function : callable
-        What was decorated.
+        The decorated function.
     resources : mapping
-        What the function gets as keyword arguments beside the item.
+        Keyword arguments that the function receives in addition to the item.
     vectorized : bool
-        Whether it takes the whole table and returns a column.
+        Whether the function takes the whole table, or list, and returns a column.
     """
 
     __qualname__: str
@@ -42,36 +44,33 @@ class LabelingFunction:
         vectorized: bool = False,
     ) -> None:
         if not callable(function):
-            raise OptionError(f"{told(function)} cannot be called; a labeling function is made of a function")
+            raise OptionError(f"`function` must be callable; got {told(function)}.")
         name = getattr(function, "__name__", type(function).__name__) if name is None else name
         if not isinstance(name, str) or not name:
-            raise OptionError(f"name={told(name)} is no name; pass a text")
-        if resources is not None and not isinstance(resources, Mapping):
+            raise OptionError(f"`name` must be a non-empty string; got {told(name)}.")
+        resources = {} if resources is None else resources
+        if not isinstance(resources, Mapping) or not all(isinstance(key, str) for key in resources):
             raise OptionError(
-                f"resources={told(resources)} of {told(name)} is no mapping from argument to value"
+                f"`resources` must be a mapping from argument names to values; got {told(resources)}."
             )
-        if not all(isinstance(key, str) for key in resources or ()):
-            raise OptionError(
-                f"resources of {told(name)} must be named by texts: they become keyword arguments"
-            )
-        # Sets __doc__, __module__ and __qualname__, so that help() shows the function.
+        # Copies __doc__, __module__ and __qualname__, so that help() shows the function.
         functools.update_wrapper(self, function, updated=())
         self.__dict__.update(
             name=name,
             function=function,
-            resources=MappingProxyType(dict(resources or {})),
+            resources=MappingProxyType(dict(resources)),
             vectorized=bool(vectorized),
         )
 
     def __setattr__(self, attribute: str, value: object) -> None:
         if attribute in ("name", "function", "resources", "vectorized"):
-            raise AttributeError(f"{attribute} of a labeling function cannot change; make another one")
+            raise AttributeError(f"`{attribute}` of a labeling function is read-only; create another one.")
         super().__setattr__(attribute, value)
 
     def __call__(self, x: Any) -> Any:
-        """What the function says about one item, unchecked; of a vectorised one, about a table.
+        """Call the function on one item, or on a table if it is vectorized, without checking the result.
 
-        A dict is seen as :func:`fs.apply` shows it, with attributes.
+        A dict is passed as a :class:`~flyingsquid.labeling.Row`, as ``fs.apply`` does.
         """
         if isinstance(x, Mapping) and not self.vectorized:
             x = Record(x)
@@ -79,7 +78,7 @@ class LabelingFunction:
 
     @property
     def bound(self) -> Callable[[Any], Any]:
-        """The function with its resources, to be called with an item alone."""
+        """The function with its resources, to be called with an item only."""
         return functools.partial(self.function, **self.resources) if self.resources else self.function
 
     def __repr__(self) -> str:
@@ -87,19 +86,19 @@ class LabelingFunction:
         return f"LabelingFunction({self.name!r}{', vectorized' if self.vectorized else ''}{resources})"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        # By name where a worker can import it: the decorated function itself stands under no name. What is
-        # defined in __main__ no other process can import, so it goes by value, which cloudpickle can do.
-        if self.__module__ != "__main__" and stands_under_its_name(self):
+        # Pickle by name if a worker can import it, because the module has no name for the undecorated
+        # function. Other processes cannot import from __main__; there cloudpickle copies the function.
+        if self.__module__ != "__main__" and is_importable(self):
             return str(self.__qualname__)
         return LabelingFunction, (self.function, self.name, dict(self.resources), self.vectorized)
 
 
-def stands_under_its_name(function: LabelingFunction) -> bool:
-    """Whether importing the module of a function gives this very object."""
-    at: Any = sys.modules.get(str(getattr(function, "__module__", None)))
+def is_importable(function: LabelingFunction) -> bool:
+    """Return whether the qualified name of a function refers to this very object."""
+    found: Any = sys.modules.get(str(getattr(function, "__module__", None)))
     for part in str(getattr(function, "__qualname__", "<none>")).split("."):
-        at = getattr(at, part, None)
-    return at is function
+        found = getattr(found, part, None)
+    return found is function
 
 
 @overload
@@ -118,21 +117,21 @@ def labeling_function(
     *,
     vectorized: bool = False,
 ) -> LabelingFunction | Callable[[Callable[..., Any]], LabelingFunction]:
-    """Make a function a labeling function. Works with and without parentheses.
+    """Decorate a function as a labeling function. Works with and without parentheses.
 
-    The function gets one item and returns its class: an integer, a text or a boolean. None and
-    ``fs.ABSTAIN`` mean no vote. Anything else is an error when it is applied.
+    The function takes one item and returns its class: an integer, a string or a boolean. It returns None or
+    ``fs.ABSTAIN`` to abstain. Any other value is an error when the function is applied.
 
     Parameters
     ----------
     name : str, optional
         Default: the name of the function.
     resources : mapping, optional
-        Passed to every call as keyword arguments: word lists, models, whatever is loaded once. Workers get
-        them once each.
-    vectorized : bool
-        The function takes the whole table (or list) and returns one value a row; there NaN means no vote
-        too, as columns have no None.
+        Keyword arguments for every call: word lists, models, anything that is loaded once. Each worker
+        receives them once.
+    vectorized : bool, default=False
+        Whether the function takes the whole table (or list) and returns one value per item. In such a column
+        NaN is an abstention too.
 
     Examples
     --------
@@ -147,33 +146,30 @@ def labeling_function(
     >>> fs.apply([begs], [{"text": "my channel"}, {"text": "great song"}]).codes.tolist()
     [[1], [-1]]
     """
+    if callable(name):
+        return LabelingFunction(name)
     if name is not None and not isinstance(name, str):
-        if callable(name):
-            return LabelingFunction(name)
-        raise OptionError(f"name={told(name)} is no name; pass a text")
+        raise OptionError(f"`name` must be a non-empty string; got {told(name)}.")
     return functools.partial(LabelingFunction, name=name, resources=resources, vectorized=vectorized)
 
 
-def read_functions(functions: Any) -> tuple[LabelingFunction, ...]:
-    """The labeling functions that a user passed; plain functions go under their own names."""
-    if isinstance(functions, LabelingFunction) or (
-        callable(functions) and not isinstance(functions, Iterable)
-    ):
-        raise OptionError("labeling functions come in a list; put this one in brackets")
-    if isinstance(functions, str) or not can_be_iterated(functions):
-        raise OptionError(f"{told(functions)} is no list of labeling functions")
-    made = []
-    for at, function in enumerate(functions):
+def read_functions(lfs: Any) -> tuple[LabelingFunction, ...]:
+    """Return labeling functions as a tuple; plain functions are used under their own names."""
+    single = callable(lfs) and not isinstance(lfs, Iterable)
+    if single or isinstance(lfs, str) or not can_be_iterated(lfs):
+        raise OptionError(f"`lfs` must be a list of labeling functions; got {told(lfs)}.")
+    functions = []
+    for at, function in enumerate(lfs):
         if not callable(function):
-            raise OptionError(f"labeling function {at} is {told(function)}, which cannot be called")
-        made.append(function if isinstance(function, LabelingFunction) else LabelingFunction(function))
-    if not made:
-        raise OptionError("there are no labeling functions; at least one is needed")
-    names = [function.name for function in made]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+            raise OptionError(f"`lfs[{at}]` must be callable; got {told(function)}.")
+        functions.append(function if isinstance(function, LabelingFunction) else LabelingFunction(function))
+    if not functions:
+        raise OptionError("`lfs` must contain at least one labeling function; got none.")
+    names = [function.name for function in functions]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
         raise OptionError(
-            f"two labeling functions are called {told(twice[0])}; names tell votes apart, so pass name= to "
-            "one"
+            f"`lfs` must have unique names; got {told(repeated[0])} twice. Pass `name` to "
+            "fs.labeling_function."
         )
-    return tuple(made)
+    return tuple(functions)

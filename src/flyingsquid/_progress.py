@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for those who ask."""
+"""Progress bars on standard error."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(shown: bool, total: int | None, what: str) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of items done."""
-    if not shown:
+def progress_bar(
+    description: str, total: int | None, *, enabled: bool = True
+) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar; the context is a function to call with a number of finished items."""
+    if not enabled:
         yield lambda _: None
         return
-    # A third of a second to import, and few ask for a bar.
+    # Imported here because rich takes a third of a second.
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.advance(task, done)
+        task = bar.add_task(description, total=total)
+        yield lambda n_done: bar.advance(task, n_done)

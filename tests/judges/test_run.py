@@ -1,4 +1,4 @@
-"""Judges: when they are asked, when they are asked again, and what comes of it."""
+"""Asking judges: kinds of answers, timeouts, errors, options and results."""
 
 from __future__ import annotations
 
@@ -9,118 +9,15 @@ import sys
 import threading
 import time
 from collections import Counter
-from queue import Empty
 
 import numpy as np
 import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.labeling import Judge, answers, ask_judges
-from flyingsquid.labeling.answers import ABSTAINED, FAILED, REFUSED, UNPARSEABLE
-from flyingsquid.labeling.judge import is_transient, retry_after, wait_before_retry
-from flyingsquid.labeling.judge_calls import Calls, Clock
+from flyingsquid.judges import Judge, answers, ask_judges
+from flyingsquid.judges.answers import ABSTAINED, FAILED, REFUSED, UNPARSEABLE
 from tests.support.judge_tools import WORDS, judge, outcomes
-
-# ---------------------------------------------------------------------- waiting
-
-
-class StatusError(Exception):
-    def __init__(self, status, headers=None):
-        super().__init__(f"status {status}")
-        self.status_code, self.headers = status, headers or {}
-
-
-def test_which_errors_pass():
-    passing = [OSError(), ValueError(), KeyError("x"), StatusError(429), StatusError(503), TimeoutError()]
-    assert all(map(is_transient, passing))
-    assert not any(map(is_transient, [TypeError(), NameError(), StatusError(401), StatusError(404)]))
-
-
-def test_waits_double_with_jitter_up_to_the_longest():
-    rng = np.random.default_rng(1)
-    patient = judge(str, retries=9, backoff=1, max_wait=10)
-    waits = np.array(
-        [[wait_before_retry(patient, k, OSError(), rng) for k in range(1, 8)] for _ in range(200)]
-    )
-    longest = np.minimum(2.0 ** np.arange(7), 10)
-    assert (waits <= longest).all()
-    assert (waits >= longest / 2).all()
-    assert (waits.max(axis=0) - waits.min(axis=0) > 0.4 * longest).all()
-    assert wait_before_retry(patient, 10, OSError(), rng) is None
-
-
-def test_the_other_side_says_how_long():
-    assert retry_after(StatusError(429, {"Retry-After": "2.5"})) == 2.5
-    assert [
-        retry_after(StatusError(429, {"Retry-After": x})) for x in ("Wed, 21 Oct", "-1", "inf", None)
-    ] == [None] * 4
-    rng = np.random.default_rng(0)
-    asked = judge(str, max_wait=60)
-    assert wait_before_retry(asked, 1, StatusError(429, {"Retry-After": "30"}), rng) == 30
-    assert wait_before_retry(asked, 1, StatusError(429, {"Retry-After": "61"}), rng) is None
-
-
-class LeapingClock(Clock):
-    """Where nothing happens, time passes at once."""
-
-    def __init__(self):
-        self.time = 0.0
-
-    def now(self):
-        return self.time
-
-    def get(self, events, wait):
-        try:
-            return events.get(timeout=0.05)
-        except Empty:
-            self.time += wait
-            return None
-
-
-def run_calls(judges, items, clock, **options):
-    cells = [(j, i) for i in range(len(items)) for j in range(len(judges))]
-    options = {"concurrency": 4, "on_error": "abstain", "keep": lambda *_: None} | options
-    calls = Calls(judges, items, cells, rng=np.random.default_rng(0), clock=clock, **options)
-    calls.run()
-    return calls
-
-
-def test_retry_after_makes_the_whole_judge_wait():
-    clock, asked = LeapingClock(), []
-
-    def ask(item):
-        asked.append((item, clock.now()))
-        if len(asked) == 1:
-            error = OSError("slow down")
-            error.retry_after = 30
-            raise error
-        return "good"
-
-    run_calls([judge(ask, concurrency=1)], [0, 1, 2], clock)
-    assert asked[0] == (0, 0.0)
-    assert [item for item, _ in asked[1:]] == [0, 1, 2]
-    assert all(when >= 30 for _, when in asked[1:])
-
-
-def test_backoff_holds_no_place():
-    """While one item waits for its retry, others are asked."""
-    clock, asked = LeapingClock(), []
-
-    def ask(item):
-        asked.append((item, clock.now()))
-        if item == 0:
-            raise OSError
-        return "good"
-
-    calls = run_calls([judge(ask, backoff=100, max_wait=1000, retries=2)], range(5), clock, concurrency=1)
-    assert [item for item, _ in asked] == [0, 1, 2, 3, 4, 0, 0]
-    assert 50 <= asked[5][1] <= 100 <= asked[6][1] - asked[5][1] <= 200
-    assert calls.results[0, 0].outcome is FAILED
-    assert calls.tallies[0].counts == {"asked": 5, "retries": 2, "timeouts": 0}
-
-
-# ---------------------------------------------------------------------- asking
 
 
 def test_plain_and_async_judges_and_every_kind_of_answer():
@@ -187,8 +84,8 @@ def test_asking_from_within_an_event_loop():
 def test_a_program_ends_though_a_call_does_not():
     code = """
 import time, flyingsquid as fs
-judge = fs.labeling.Judge("a", lambda x: time.sleep(600), classes=(0, 1), timeout=0.1, retries=0)
-print(fs.labeling.ask_judges(judge, [1]).counts["failed"])
+judge = fs.judges.Judge("a", lambda x: time.sleep(600), classes=(0, 1), timeout=0.1, retries=0)
+print(fs.judges.ask_judges(judge, [1]).counts["failed"])
 """
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
@@ -247,7 +144,7 @@ def test_errors_of_the_program_are_not_retried():
     assert outcomes(ask_judges(judge(ask, retries=5), ["x"])) == [FAILED]
     assert asked == ["x"]
     run = ask_judges(judge(lambda _: object(), retries=5), ["x"])
-    assert "a judge returns a text" in run.first_errors[0]
+    assert "a judge must return a string" in run.first_errors[0]
     asked.clear()
     ask_judges(judge(ask, retries=2, retry_if=lambda error: True), ["x"])
     assert len(asked) == 3
@@ -314,49 +211,34 @@ def test_numbers_of_judges():
 
 
 def test_classes_come_from_somewhere():
-    with pytest.raises(OptionError, match="pass classes="):
+    with pytest.raises(OptionError, match="`classes` must"):
         ask_judges(Judge("a", str), [1])
     some = Judge("a", lambda _: "yes", parse=answers.yes_no("spam", None))
-    with pytest.raises(OptionError, match="at least two classes"):
+    with pytest.raises(OptionError, match="`classes` must"):
         ask_judges(some, [1])
     run = ask_judges([some, Judge("b", lambda _: "ham")], [1], classes=("ham", "spam"))
     assert run.votes.codes.tolist() == [[1, 0]]
-    with pytest.raises(OptionError, match="judge 'b' votes on 'x', 'y', others on 'bad', 'good'"):
+    with pytest.raises(OptionError, match=r"judge 'b' must be 'bad', 'good'.*; got 'x', 'y'"):
         ask_judges([judge(str), Judge("b", str, classes=("x", "y"))], [1])
-    with pytest.raises(OptionError, match="-1 cannot be a class"):
+    with pytest.raises(OptionError, match="`classes` must not contain -1"):
         ask_judges(judge(str, classes=(-1, 1)), [1])
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"retries": -1}, "retries=-1"), ({"retries": 1.5}, "retries=1.5"),
-        ({"backoff": float("nan")}, "backoff=nan"), ({"timeout": 0}, "timeout=0"),
-        ({"concurrency": 0}, "concurrency=0"), ({"parse": "x"}, "parse='x'"),
-        ({"retry_if": None}, "retry_if=None"), ({"name": ""}, "named by a text"),
+        {"concurrency": 0}, {"on_error": "skip"}, {"ask_again": ("answered",)},
+        {"ids": [1, 1]}, {"ids": [1]}, {"ids": [1, 1.5]},
     ],
 )  # fmt: skip
-def test_bad_judges(options, message):
-    with pytest.raises(OptionError, match=message):
-        judge(str, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"concurrency": 0}, "concurrency=0"), ({"on_error": "skip"}, "on_error='skip'"),
-        ({"ask_again": ("answered",)}, "known reasons"), ({"ids": [1, 1]}, "more than one item"),
-        ({"ids": [1]}, "1 ids for 2 items"), ({"ids": [1, 1.5]}, "item 1: the id 1.5"),
-    ],
-)  # fmt: skip
-def test_bad_options(options, message):
-    with pytest.raises(fs.FlyingSquidError, match=message):
+def test_invalid_options(options):
+    with pytest.raises(fs.FlyingSquidError, match=f"`{next(iter(options))}.*` must"):
         ask_judges(judge(pytest.fail), ["x", "y"], **options)
 
 
 @pytest.mark.parametrize("items", ["text", {"a": 1}, 5, []])
 def test_bad_items(items):
-    with pytest.raises(VotesError, match="items"):
+    with pytest.raises(VotesError, match="`items` must"):
         ask_judges(judge(str), items)
 
 

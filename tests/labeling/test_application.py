@@ -176,12 +176,6 @@ def test_pandas_columns_named_by_numbers():
 # ---------------------------------------------------------------------- vectorised functions
 
 
-def objects(*values):
-    column = np.empty(len(values), object)
-    column[:] = values
-    return column
-
-
 def vectorised(function, name="v"):
     return LabelingFunction(function, name, vectorized=True)
 
@@ -201,72 +195,6 @@ def test_vectorised_functions_get_the_whole_table_and_stand_in_their_place():
     assert votes.codes.tolist() == [[a, c, b] for a, b, c in EXPECTED]
 
 
-@pytest.mark.parametrize(
-    ("column", "classes", "codes"),
-    [
-        (np.array([1, -1, 0]), (0, 1), [1, -1, 0]),
-        (np.array([1, 0, 3], np.uint8), (0, 1, 2, 3), [1, 0, 3]),
-        (np.array([1.0, np.nan, 0.0]), (0, 1), [1, -1, 0]),
-        (np.array([True, False, True]), (False, True), [1, 0, 1]),
-        (np.array(["b", "a", "a"]), ("a", "b"), [1, 0, 0]),
-        (["b", None, "a"], ("a", "b"), [1, -1, 0]),
-        ([1, float("nan"), None], (0, 1), [1, -1, -1]),
-        (np.ma.masked_array([1, 7, 0], [False, True, False]), (0, 1), [1, -1, 0]),
-        ((x for x in [0, 1, None]), (0, 1), [0, 1, -1]),
-    ],
-)
-def test_columns_that_a_vectorised_function_may_return(column, classes, codes):
-    votes = fs.apply([vectorised(lambda data: column)], [0, 1, 2])
-    assert (votes.classes, votes.codes.ravel().tolist()) == (classes, codes)
-
-
-def test_far_numbers_are_classes_where_they_are_declared():
-    wanted = [10**9, 5, 10**9, -1, 7]
-    votes = fs.apply([vectorised(lambda data: np.array(wanted))], range(5), classes=[5, 7, 10**9])
-    assert votes.codes.ravel().tolist() == [2, 0, 2, -1, 1]
-
-
-@pytest.mark.extra
-def test_polars_and_pyarrow_columns():
-    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
-    for column in (
-        pl.Series(["b", None, "a"]),
-        pa.array(["b", None, "a"]),
-        pa.chunked_array([["b"], [None, "a"]]),
-    ):
-        assert fs.apply([vectorised(lambda data, c=column: c)], [0, 1, 2]).codes.ravel().tolist() == [
-            1,
-            -1,
-            0,
-        ]
-    assert fs.apply([vectorised(lambda data: pl.Series([1, None, 0]))], [0, 1, 2]).codes.ravel().tolist() == [
-        1,
-        -1,
-        0,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        ([1, 0], "function 'v'.*2 values for 3 rows"),
-        (1, "function 'v'.*got 1"),
-        (None, "function 'v'.*None"),
-        ("abc", "function 'v'.*'abc'"),
-        (object(), "function 'v'.*column"),
-        (np.zeros((3, 1)), "function 'v'.*column"),
-        (np.zeros(3, complex), "function 'v'.*complex128"),
-        (np.array([0, 0.5, 1]), "row 1, function 'v' returned 0.5, which is no class number"),
-        ([0, np.inf, 1], "row 1, function 'v' returned inf"),
-        (objects("a", [1], None), "row 1, function 'v' returned .* of type list"),
-        (objects(True, 3, None), "row 1, function 'v' returned 3, and True"),
-    ],
-)
-def test_columns_that_it_may_not_return(column, message):
-    with pytest.raises(LabelingError, match=message):
-        fs.apply([vectorised(lambda data: column)], [0, 1, 2])
-
-
 def test_a_vectorised_function_on_a_generator_gets_a_list():
     assert fs.apply([vectorised(list)], iter([0, 1, 1])).codes.ravel().tolist() == [0, 1, 1]
 
@@ -279,7 +207,7 @@ def picky(x):
 
 
 def test_an_error_names_function_and_row_and_chains_the_cause():
-    with pytest.raises(LabelingError, match="row 3, function 'picky': IndexError: list index out") as caught:
+    with pytest.raises(LabelingError, match="item 3, function 'picky': IndexError: list index out") as caught:
         fs.apply([picky], range(10), chunk=2)
     assert isinstance(caught.value.__cause__, IndexError)
     assert "return x % 2" in "".join(traceback.format_exception(caught.value.__cause__))
@@ -287,20 +215,20 @@ def test_an_error_names_function_and_row_and_chains_the_cause():
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_failed_calls_are_missing_votes_with_a_reason(chunk):
-    with pytest.warns(SourceWarning, match="'picky': 2 failed, first on row 3: IndexError") as warned:
+    with pytest.warns(SourceWarning, match="'picky': 2 failed, first on item 3: IndexError") as warned:
         votes, log = fs.apply(
             [picky, lambda x: 1], range(8), on_error="abstain", chunk=chunk, return_log=True
         )
     assert len(warned) == 1
-    assert Path(warned[0].filename).name == "test_apply.py"
+    assert Path(warned[0].filename).name == "test_application.py"
     assert votes.codes[:, 0].tolist() == [0, 1, 0, -4, 0, -4, 0, 1]
     assert votes.missing_counts()["failed"].tolist() == [2, 0]
     assert votes.missing_counts()["abstained"].tolist() == [0, 0]
     failure = log.failures["picky"]
-    assert (failure.count, failure.row, log.n_items) == (2, 3, 8)
+    assert (failure.count, failure.item, log.n_items) == (2, 3, 8)
     assert "IndexError" in failure.traceback
     assert "in picky" in failure.traceback
-    assert "labeling" not in failure.traceback
+    assert "flyingsquid" not in failure.traceback
     assert list(log.failures) == ["picky"]
 
 
@@ -308,19 +236,19 @@ def test_what_is_no_vote_fails_like_an_error():
     def odd(x):
         return 0.5 if x == 1 else [][x] if x == 4 else 1
 
-    with pytest.warns(SourceWarning, match="2 failed, first on row 1: returned 0.5"):
+    with pytest.warns(SourceWarning, match="2 failed, first on item 1: returned 0.5"):
         votes = fs.apply([odd], range(5), on_error="abstain")
     assert votes.codes.ravel().tolist() == [1, -4, 1, 1, -4]
 
 
 def test_a_vectorised_function_that_raises_fails_on_all_rows():
     failing = vectorised(lambda data: 1 / 0)
-    with pytest.raises(LabelingError, match="rows 0 to 2, function 'v': ZeroDivisionError"):
+    with pytest.raises(LabelingError, match="items 0 to 2, function 'v': ZeroDivisionError"):
         fs.apply([failing], [1, 2, 3])
     with pytest.warns(SourceWarning, match="3 failed"):
         votes = fs.apply([failing, vectorised(np.sign, "w")], [1, 2, 3], on_error="abstain")
     assert votes.codes.tolist() == [[-4, 1]] * 3
-    with pytest.warns(SourceWarning, match="1 failed, first on row 1: returned 0.5"):
+    with pytest.warns(SourceWarning, match="1 failed, first on item 1: returned 0.5"):
         votes = fs.apply([vectorised(lambda data: [0, 0.5, 1])], [1, 2, 3], on_error="abstain")
     assert votes.codes.ravel().tolist() == [0, -4, 1]
 
@@ -335,9 +263,9 @@ def test_a_stop_iteration_does_not_shift_votes():
         return next(i for i in x if i % 2 == 0) // 2
 
     items = [[0], [1], [2], [3], [0]]
-    with pytest.raises(LabelingError, match=r"row 1, function 'first_even': .*StopIteration"):
+    with pytest.raises(LabelingError, match=r"item 1, function 'first_even': .*StopIteration"):
         fs.apply([first_even], items)
-    with pytest.warns(SourceWarning, match="2 failed, first on row 1"):
+    with pytest.warns(SourceWarning, match="2 failed, first on item 1"):
         votes = fs.apply([first_even], items, on_error="abstain")
     assert votes.codes.ravel().tolist() == [0, -4, 1, -4, 0]
 
@@ -345,7 +273,7 @@ def test_a_stop_iteration_does_not_shift_votes():
 def test_a_maker_that_fails_in_a_later_chunk_says_where_rows_are_counted_from():
     stream = apply_chunks([fs.labeling.keywords("a", 1)], ["a", "b", "c", 3], chunk=2)
     next(stream)
-    with pytest.raises(LabelingError, match=r"'keywords_a': row 1.* \(rows counted from row 2\)"):
+    with pytest.raises(LabelingError, match=r"'keywords_a': item 1.* \(items counted from item 2\)"):
         next(stream)
 
 
@@ -364,27 +292,17 @@ def test_votes_outside_the_classes_stop_before_the_end():
         seen.append(x)
         return "spma"
 
-    with pytest.raises(VotesError, match="row 0, function 'typo': the vote 'spma' is outside the classes"):
+    with pytest.raises(VotesError, match="item 0, function 'typo': the vote 'spma' is outside the classes"):
         fs.apply([typo], range(100), classes=["ham", "spam"], chunk=10)
     assert len(seen) == 10
     late = LabelingFunction(lambda x: 2 if x == 25 else 1, "late")
-    with pytest.raises(VotesError, match="row 25, function 'late': the vote 2 is outside the classes"):
+    with pytest.raises(VotesError, match="item 25, function 'late': the vote 2 is outside the classes"):
         fs.apply([late], range(100), classes=[0, 1], chunk=10)
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ([], "no items"),
-        (iter([]), "no items"),
-        ("one text", "data is one text"),
-        ({"text": ["a"]}, "data is a dict"),
-        (3, "data of type int has no items"),
-        (np.array(3), "no items"),
-    ],
-)
-def test_data_without_items_is_refused(data, message):
-    with pytest.raises(LabelingError, match=message):
+@pytest.mark.parametrize("data", [[], iter([]), "one text", {"text": ["a"]}, 3, np.array(3), np.float64(3)])
+def test_data_without_items_is_refused(data):
+    with pytest.raises(LabelingError, match="`data` must"):
         fs.apply([lambda x: 1], data)
 
 
@@ -393,9 +311,9 @@ def test_tables_that_cannot_be_read_are_refused():
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     with pytest.raises(LabelingError, match="collect"):
         fs.apply(LFS, pl.DataFrame(columns()).lazy())
-    with pytest.raises(LabelingError, match=r"cannot be read|must differ"):
+    with pytest.raises(LabelingError, match="`data`"):
         fs.apply(LFS, pd.DataFrame([[1, 2]], columns=["a", "a"]))
-    with pytest.raises(LabelingError, match="no items"):
+    with pytest.raises(LabelingError, match="`data` must"):
         fs.apply([lambda x: 1], pl.DataFrame({"text": []}))
 
 
@@ -404,13 +322,13 @@ def test_tables_that_cannot_be_read_are_refused():
     [{"on_error": "ignore"}, {"n_jobs": 0}, {"n_jobs": 1.5}, {"n_jobs": True}, {"chunk": 0}, {"chunk": "10"}],
 )
 def test_unknown_options_are_refused(options):
-    with pytest.raises(OptionError, match=next(iter(options))):
+    with pytest.raises(OptionError, match=f"`{next(iter(options))}` must"):
         fs.apply([lambda x: 1], [1], **options)
 
 
 @pytest.mark.parametrize("classes", ["ab", 3, ["a"], ["a", "a"], [[1], [2]], [-1, 1]])
 def test_wrong_classes_are_refused_before_anything_is_run(classes):
-    with pytest.raises(OptionError, match="classes="):
+    with pytest.raises(OptionError, match="`classes`"):
         fs.apply([lambda x: pytest.fail("was run")], [1], classes=classes)
 
 
@@ -459,7 +377,7 @@ def test_a_class_that_appears_in_mid_stream_is_an_error_unless_declared():
 
     chunks = apply_chunks([value], [0, 1, 2, 1], chunk=2)
     assert next(chunks).classes == (0, 1)
-    with pytest.raises(VotesError, match="row 2, function 'value': the vote 2 is outside the classes"):
+    with pytest.raises(VotesError, match="item 2, function 'value': the vote 2 is outside the classes"):
         next(chunks)
     assert [v.n_classes for v in apply_chunks([value], [0, 1, 2, 1], chunk=2, classes=[0, 1, 2])] == [3, 3]
 
@@ -504,12 +422,12 @@ if __name__ == "__main__":
     assert (one.codes == two.codes).all()
     assert (fs.apply([who], data, n_jobs=2).codes == 1).all()
     votes, log = fs.apply([fails], data, n_jobs=2, on_error="abstain", return_log=True)
-    assert log.failures["fails"].count == 4 and log.failures["fails"].row == 0, log
+    assert log.failures["fails"].count == 4 and log.failures["fails"].item == 0, log
     assert "in fails" in log.failures["fails"].traceback
     try:
         fs.apply([fails], data[1:], n_jobs=2)
     except fs.exceptions.LabelingError as error:
-        assert "row 9, function 'fails': ZeroDivisionError" in str(error), error
+        assert "item 9, function 'fails': ZeroDivisionError" in str(error), error
         assert error.__cause__ is not None
     print("done")
 """

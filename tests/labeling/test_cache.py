@@ -22,7 +22,7 @@ from sklearn.ensemble import RandomForestClassifier
 import flyingsquid as fs
 from flyingsquid.exceptions import OptionError, SourceWarning
 from flyingsquid.labeling import LabelingFunction
-from flyingsquid.labeling.fingerprint import CannotMarkError, mark_of_data, mark_of_function
+from flyingsquid.labeling.cache import FingerprintError, fingerprint_data, fingerprint_function
 
 DATA = ["a song", "http", "my channel", "b"]
 CALLS: list[str] = []
@@ -138,11 +138,11 @@ def test_what_has_no_mark_is_run_and_said(tmp_path):
 
 
 def test_iterators_and_items_without_a_mark_are_refused(tmp_path):
-    with pytest.raises(OptionError, match="looked at twice"):
+    with pytest.raises(OptionError, match="`cache`"):
         run(tmp_path, data=iter(DATA))
-    with pytest.raises(OptionError, match="cannot be used with these items"):
+    with pytest.raises(OptionError, match="`cache`"):
         run(tmp_path, lambda x: 1, data=[__import__("_thread").allocate_lock()])
-    with pytest.raises(OptionError, match="no path"):
+    with pytest.raises(OptionError, match="`cache` must"):
         run(3)
 
 
@@ -172,12 +172,12 @@ SOURCE = "def f(x):\n    return 1 if x > 2 else None"
     ],
 )
 def test_marks_of_different_functions_differ(other):
-    assert mark_of_function(other) != mark_of_function(made(SOURCE))
+    assert fingerprint_function(other) != fingerprint_function(made(SOURCE))
 
 
 def test_where_a_function_stands_does_not_matter():
     moved = made("# a comment\n\n\n" + SOURCE + "  # another\n")
-    assert mark_of_function(moved) == mark_of_function(made(SOURCE))
+    assert fingerprint_function(moved) == fingerprint_function(made(SOURCE))
 
 
 def closure(value):
@@ -211,17 +211,19 @@ def helper_of(body):
     ],
 )
 def test_what_a_function_closes_over_or_calls_is_seen(make, one, other):
-    assert mark_of_function(make(one)) != mark_of_function(make(other))
-    assert mark_of_function(make(one)) == mark_of_function(make(one))
+    assert fingerprint_function(make(one)) != fingerprint_function(make(other))
+    assert fingerprint_function(make(one)) == fingerprint_function(make(one))
 
 
 def test_fitted_models_and_makers_have_marks():
     X, y = np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 1]
     forests = [RandomForestClassifier(3, random_state=seed).fit(X, y) for seed in (0, 0, 1)]
-    a, again, other = (mark_of_function(fs.labeling.classifier(f)) for f in forests)
+    a, again, other = (fingerprint_function(fs.labeling.classifier(f)) for f in forests)
     assert a == again
     assert a != other
-    assert mark_of_function(fs.labeling.keywords("a", 1)) != mark_of_function(fs.labeling.keywords("b", 1))
+    assert fingerprint_function(fs.labeling.keywords("a", 1)) != fingerprint_function(
+        fs.labeling.keywords("b", 1)
+    )
 
 
 class Scale:
@@ -235,11 +237,11 @@ class Scale:
 
 
 def test_objects_are_marked_by_attributes_and_by_the_code_of_their_class(monkeypatch):
-    first = mark_of_function(LabelingFunction(Scale(1), "f"))
-    assert first == mark_of_function(LabelingFunction(Scale(1), "f"))
-    assert first != mark_of_function(LabelingFunction(Scale(2), "f"))
+    first = fingerprint_function(LabelingFunction(Scale(1), "f"))
+    assert first == fingerprint_function(LabelingFunction(Scale(1), "f"))
+    assert first != fingerprint_function(LabelingFunction(Scale(2), "f"))
     monkeypatch.setattr(Scale, "__call__", lambda self, x: 0)
-    assert first != mark_of_function(LabelingFunction(Scale(1), "f"))
+    assert first != fingerprint_function(LabelingFunction(Scale(1), "f"))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,7 @@ def test_objects_are_marked_by_attributes_and_by_the_code_of_their_class(monkeyp
 def test_classes_are_marked_by_all_that_they_hold(one, other):
     def mark(source):
         modules = {m.__name__: m for m in (abc, collections, dataclasses, enum, functools)}
-        return mark_of_function(made(source + "\ndef f(x):\n    return C.A", **modules))
+        return fingerprint_function(made(source + "\ndef f(x):\n    return C.A", **modules))
 
     assert mark(one) == mark(one)
     assert mark(one) != mark(other)
@@ -303,7 +305,7 @@ def test_values_of_classes_of_the_user_are_marked_by_content_and_by_class():
     Pair = collections.namedtuple("Pair", "a b")
     Swapped = collections.namedtuple("Pair", "b a")
     marks = [
-        mark_of_function(closure(value))
+        fingerprint_function(closure(value))
         for value in (
             "a", Word("a"), Word("b"), ["a"], Words("a"), Words("b"), (1, 2), Pair(1, 2), Swapped(1, 2),
             {"a": 1}, collections.defaultdict(int, a=1), collections.defaultdict(list, a=1),
@@ -315,32 +317,32 @@ def test_values_of_classes_of_the_user_are_marked_by_content_and_by_class():
 def test_the_order_of_a_dict_is_seen():
     """The first that fits wins in many a function."""
     for one, other in (({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({1: 1, 2: 2}, {2: 2, 1: 1})):
-        assert mark_of_function(closure(one)) != mark_of_function(closure(other))
-        assert mark_of_data([one]) != mark_of_data([other])
+        assert fingerprint_function(closure(one)) != fingerprint_function(closure(other))
+        assert fingerprint_data([one]) != fingerprint_data([other])
 
 
 def test_functions_that_all_call_each_other_are_marked_quickly():
     names = [f"g{i}" for i in range(40)]
     body = "".join(f"def {name}(x):\n    return {' + '.join(f'{n}(x)' for n in names)}\n" for name in names)
-    assert mark_of_function(made(body + "def f(x):\n    return g0(x)"))
+    assert fingerprint_function(made(body + "def f(x):\n    return g0(x)"))
 
 
 def test_installed_code_goes_by_name():
     """A helper of an installed package leads to all of it, and to what has no mark."""
-    assert mark_of_function(closure(textwrap.dedent)) != mark_of_function(closure(textwrap.indent))
-    assert mark_of_function(closure(subprocess.run))
-    assert mark_of_function(closure(np.mean))
-    assert mark_of_function(closure(RandomForestClassifier))
+    assert fingerprint_function(closure(textwrap.dedent)) != fingerprint_function(closure(textwrap.indent))
+    assert fingerprint_function(closure(subprocess.run))
+    assert fingerprint_function(closure(np.mean))
+    assert fingerprint_function(closure(RandomForestClassifier))
 
 
 def test_a_recursive_function_has_a_mark():
-    assert mark_of_function(made("def f(x):\n    return f(x - 1) if x else 1"))
+    assert fingerprint_function(made("def f(x):\n    return f(x - 1) if x else 1"))
 
 
 def test_marks_do_not_depend_on_the_run():
     code = (
         "import flyingsquid as fs\n"
-        "from flyingsquid.labeling.fingerprint import *\n"
+        "from flyingsquid.labeling.cache import *\n"
         "import enum, logging\n"
         "class B:\n    held = {'p', 'q', int, str}\n"
         "class C(B, enum.Enum):\n    A = 1\n    B = 2\n"
@@ -349,7 +351,7 @@ def test_marks_do_not_depend_on_the_run():
         "    log = property(lambda self, log=logging.getLogger('rules'): log)\n"
         "def f(x, w): return C.A in {'a', 'b', 'c'}\n"
         "lf = fs.labeling.LabelingFunction(f, 'f', {'w': {'x', 'y', 'z'}})\n"
-        "print(mark_of_function(lf), mark_of_data([{'a': {'q', 'r', 's'}}]))"
+        "print(fingerprint_function(lf), fingerprint_data([{'a': {'q', 'r', 's'}}]))"
     )
     marks = {
         subprocess.run(
@@ -366,10 +368,10 @@ def test_marks_of_tables():
     pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     columns = {"text": ["a", "b", None] * 4, "n": [1, 2, 3] * 4}
     for make in (pd.DataFrame, pl.DataFrame, pa.table):
-        mark = mark_of_data(make(columns))
+        mark = fingerprint_data(make(columns))
         if make is pd.DataFrame:
-            assert mark != mark_of_data(make(columns, index=range(1, 13)))
-        assert mark == mark_of_data(make(columns))
+            assert mark != fingerprint_data(make(columns, index=range(1, 13)))
+        assert mark == fingerprint_data(make(columns))
         for other in (
             {**columns, "n": [1, 2, 4] * 4},
             {**columns, "n": [1.0, 2.0, 3.0] * 4},
@@ -378,16 +380,16 @@ def test_marks_of_tables():
             {"texts": columns["text"], "n": columns["n"]},
             {"n": columns["n"], "text": columns["text"]},
         ):
-            assert mark != mark_of_data(make(other))
+            assert mark != fingerprint_data(make(other))
 
 
 def test_what_tells_nothing_has_no_mark():
-    with pytest.raises(CannotMarkError):
-        mark_of_data([__import__("_thread").allocate_lock()])
+    with pytest.raises(FingerprintError):
+        fingerprint_data([__import__("_thread").allocate_lock()])
     deep = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(CannotMarkError, match="nested"):
-        mark_of_data(deep)
+    with pytest.raises(FingerprintError, match="nested"):
+        fingerprint_data(deep)
     while deep:
         deep = deep[0]  # taken apart here, for nobody else does it without recursion

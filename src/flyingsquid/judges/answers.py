@@ -1,7 +1,7 @@
-"""What a judge answered, as a class: parsers for texts, numbers and JSON, and what a refusal looks like.
+"""Parsers that turn answers of judges into classes, and detection of refusals.
 
-A parser is any callable that takes the raw answer and returns a class, None or ``flyingsquid.ABSTAIN`` for an
-abstain, or one of :class:`Missing`. Those made here know their classes, so that a judge need not repeat them.
+A parser is any callable that takes the raw answer and returns a class, None or ``flyingsquid.ABSTAIN`` to
+abstain, or a member of :class:`Missing`. A judge takes its classes from the parsers of this module.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
-
 from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes.codes import ABSTAIN, Label
@@ -25,7 +23,7 @@ Pick: TypeAlias = Literal["only", "first", "last"]
 
 
 class Missing(Enum):
-    """Why an answer is no vote. A judge, or a parser, may return one of these instead of an answer."""
+    """Reason why an answer is not a vote. A judge or a parser may return a member instead of an answer."""
 
     ABSTAINED = "abstained"
     REFUSED = "refused"
@@ -38,12 +36,14 @@ ABSTAINED, REFUSED, UNPARSEABLE, FAILED = Missing
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """A way to read answers that knows which classes it can give.
+    """Parser with the classes that it can return.
 
     Attributes
     ----------
-    read : callable from the raw answer to a class, None, ABSTAIN or :class:`Missing`
-    classes : tuple of labels; empty where it gives whatever it finds
+    read : callable
+        Takes the raw answer; returns a class, None, ABSTAIN or a member of :class:`Missing`.
+    classes : tuple of labels
+        Empty if it returns whatever it finds.
     """
 
     read: Callable[[Any], Any]
@@ -55,26 +55,27 @@ class Parser:
 
 # ---------------------------------------------------------------------- parsers
 
-# A hyphen or underscore inside a word joins it: "non-spam" and "not_spam" do not hold "spam", "_spam_" does.
+# A hyphen or underscore within a word is part of it: "spam" matches "_spam_", but not "non-spam".
 _BEFORE = r"(?<![^\W_])(?<![^\W_][-_])"
 _AFTER = r"(?![^\W_])(?![-_][^\W_])"
-# A name that is a number is all of one: the 0 of "0.9", the 1 of "-1" and that of "1,000" are none.
+# A name that is a number matches complete numbers only: not the 0 of "0.9", nor the 1 of "-1" or "1,000".
 _BEFORE_DIGIT = r"(?<![.–-])(?<!\d,)"
 _AFTER_DIGIT = r"(?![.,]\d)"
 
 
 def class_name(names: Iterable[Label] | Mapping[str, Any], *, pick: Pick = "only") -> Parser:
-    """Look for the names of classes in a text, as whole words, in any case.
+    """Find the names of classes in an answer, as whole words, ignoring case.
 
     Parameters
     ----------
-    names : the classes, or a mapping from what the text says to a class
-        In a mapping None or ``flyingsquid.ABSTAIN`` is an abstain: ``{"yes": 1, "no": 0, "unsure": None}``.
-        A longer name wins where it holds a shorter one: with "not spam" and "spam" both are told apart.
-        A text that is "-1" and nothing else abstains as the number does, unless that is a name.
-    pick : what to do when a text names several classes
-        ``"only"`` makes such an answer unparseable; ``"first"`` and ``"last"`` take that one. A negation is
-        not understood: "not ham, but spam" names both.
+    names : iterable of labels, or mapping from str to label
+        The classes, or a mapping from words in the answer to classes. In a mapping, None or
+        ``flyingsquid.ABSTAIN`` abstains: ``{"yes": 1, "no": 0, "unsure": None}``. A longer name takes
+        precedence over a shorter one that it contains, as "not spam" over "spam". The answer "-1" abstains,
+        unless it is a name.
+    pick : {"only", "first", "last"}, default="only"
+        What to do if an answer names several classes: ``"only"`` makes it unparseable, ``"first"`` and
+        ``"last"`` select one. Negations are not understood: "not ham, but spam" names both.
 
     Examples
     --------
@@ -87,29 +88,38 @@ def class_name(names: Iterable[Label] | Mapping[str, Any], *, pick: Pick = "only
     'spam'
     """
     given = dict(names) if isinstance(names, Mapping) else {str(label): label for label in names}
-    by_name = {_spaced(str(name)): label for name, label in given.items()}
+    by_name = {_normalize(str(name)): label for name, label in given.items()}
     if not by_name or "" in by_name or len(by_name) < len(given):
         raise OptionError(
-            f"names={told(list(given))}: names of classes are texts that differ in more than case"
+            f"`names` must be non-empty strings that differ in more than case; got {told(list(given))}."
         )
     _check_pick(pick)
     longest_first = sorted(by_name, key=len, reverse=True)
-    words = re.compile(f"{_BEFORE}(?:{'|'.join(map(_whole_word, longest_first))}){_AFTER}")
+    words = re.compile(f"{_BEFORE}(?:{'|'.join(map(_word_pattern, longest_first))}){_AFTER}")
 
     def read(answer: Any) -> Any:
         if not isinstance(answer, str):
-            return by_name.get(_spaced(str(answer)), answer)
-        text = _spaced(answer)
+            return by_name.get(_normalize(str(answer)), answer)
+        text = _normalize(answer)
         if text == str(ABSTAIN):
             return by_name.get(text, ABSTAIN)
-        return _picked([by_name[found] for found in words.findall(text)], pick)
+        return _pick([by_name[found] for found in words.findall(text)], pick)
 
-    return Parser(read, _classes_among(by_name.values()))
+    return Parser(read, _list_classes(by_name.values()))
 
 
 def yes_no(yes: Any = 1, no: Any = 0, *, pick: Pick = "first") -> Parser:
-    """Read "yes" and "no" as whole words, or True and False. By default the first of them decides.
+    """Read "yes" and "no" as whole words, or True and False.
 
+    Parameters
+    ----------
+    yes, no : label
+        The classes, default 1 and 0.
+    pick : {"only", "first", "last"}, default="first"
+        As in :func:`class_name`.
+
+    Examples
+    --------
     >>> parse = yes_no()
     >>> parse("Yes, no doubt."), parse("No."), parse(True)
     (1, 0, 1)
@@ -127,11 +137,19 @@ def yes_no(yes: Any = 1, no: Any = 0, *, pick: Pick = "first") -> Parser:
 
 
 def pattern(regex: str, then: Callable[[Any], Any] | None = None, *, pick: Pick = "only") -> Parser:
-    """Read what ``regex`` finds: its first group, or all of the match where it has no group.
+    """Read the match of a regular expression: its first group, or the whole match if it has no group.
 
-    ``then`` reads what was found; without it, it must be the name of a class. Use no pattern that can take
-    for ever on a strange text, such as nested repetitions: answers come from a model.
+    Parameters
+    ----------
+    regex : str
+        Answers are untrusted input, so avoid patterns that can take very long, such as nested repetitions.
+    then : callable, optional
+        A parser for the match. Default: the match is the name of a class.
+    pick : {"only", "first", "last"}, default="only"
+        As in :func:`class_name`, for several matches.
 
+    Examples
+    --------
     >>> parse = pattern(r"Verdict:\\s*(\\w+)")
     >>> parse("It tries to sell something. Verdict: spam")
     'spam'
@@ -143,19 +161,25 @@ def pattern(regex: str, then: Callable[[Any], Any] | None = None, *, pick: Pick 
 
     def read(answer: Any) -> Any:
         matches = list(compiled.finditer(str(answer)))
-        found = _picked([m[1] if compiled.groups else m[0] for m in matches], pick)
+        found = _pick([m[1] if compiled.groups else m[0] for m in matches], pick)
         return found if then is None or isinstance(found, Missing) else then(found)
 
     return Parser(read, tuple(getattr(then, "classes", ())))
 
 
 def json_field(field: str | Sequence[str], then: Callable[[Any], Any] | None = None) -> Parser:
-    """Read a field of the first JSON object in the answer, whatever stands around it.
+    """Read a field of the first JSON object in the answer, ignoring other text.
 
-    ``field`` is a name, or a sequence of names that leads into nested objects. ``then`` reads the value;
-    without it, the value must be a class or the name of one. null is an abstain, an absent field is
-    unparseable.
+    Parameters
+    ----------
+    field : str or sequence of str
+        The name of the field, or names that lead into nested objects. A field that is null abstains; an
+        answer without the field is unparseable.
+    then : callable, optional
+        A parser for the value. Default: the value is a class or the name of one.
 
+    Examples
+    --------
     >>> parse = json_field("label", then=yes_no())
     >>> parse('Here it is: {"reason": "a link", "label": "yes"}')
     1
@@ -164,7 +188,7 @@ def json_field(field: str | Sequence[str], then: Callable[[Any], Any] | None = N
     """
     path = (field,) if isinstance(field, str) else tuple(field)
     if not path:
-        raise OptionError("field=(): name the field that holds the answer")
+        raise OptionError("`field` must be one or more names; got none.")
 
     def read(answer: Any) -> Any:
         value = answer if isinstance(answer, dict) else _first_object(str(answer))
@@ -186,14 +210,18 @@ def score(
     high: float = math.inf,
     pick: Pick = "only",
 ) -> Parser:
-    """Read a number, and make it a class as ``flyingsquid.Votes.from_scores`` does.
+    """Read a number, and convert it to a class like ``flyingsquid.Votes.from_scores``.
 
     Parameters
     ----------
-    thresholds, bins : as in ``Votes.from_scores``, for this one judge
-    classes : K labels, lowest first; default 0..K-1
-    low, high : the ends of the scale; a number beyond them is unparseable
-    pick : which number of a text that holds several different ones
+    thresholds, bins : optional
+        As in ``Votes.from_scores``, for one source.
+    classes : sequence of K labels, optional
+        From lowest to highest. Default: 0..K-1.
+    low, high : float
+        The ends of the scale. A number outside it is unparseable.
+    pick : {"only", "first", "last"}, default="only"
+        Which number to read from an answer with several different ones.
 
     Examples
     --------
@@ -216,8 +244,8 @@ def score(
     return Parser(read, labels)
 
 
-# "7/10" and "7 out of 10" are 7; the 4 of "GPT-4" is no number, and neither is any of a range, "3-5", nor
-# "7.5kg" or "1,000". Groups (?>...) take all of a number or nothing: "0.8-0.9" holds no 0.
+# "7/10" and "7 out of 10" are 7. The 4 of "GPT-4", ranges such as "3-5", "7.5kg" and "1,000" are ignored.
+# Atomic groups (?>...) match all digits of a number or none, so that "0.8-0.9" does not contain 0.
 _DIGITS = r"(?>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
 _NUMBER = re.compile(
     rf"(?<![\w.+–-])(?:[-+]?{_DIGITS}(?<!\.)\s*[-–]\s*[-+]?{_DIGITS}|\d{{1,3}}(?:,\d{{3}})+(?!\d)"
@@ -226,8 +254,15 @@ _NUMBER = re.compile(
 
 
 def number(answer: Any, *, pick: Pick = "only") -> float:
-    """The number in an answer, NaN where there is none, or several different ones and ``pick="only"``.
+    """Return the number in an answer; NaN if there is none, or several different ones with ``pick="only"``.
 
+    Parameters
+    ----------
+    answer : object
+    pick : {"only", "first", "last"}, default="only"
+
+    Examples
+    --------
     >>> number("Score: 8/10"), number(0.25), number("GPT-4 says so")
     (8.0, 0.25, nan)
     """
@@ -236,7 +271,7 @@ def number(answer: Any, *, pick: Pick = "only") -> float:
     if not isinstance(answer, str):
         return math.nan
     texts = _NUMBER.findall(answer.replace("−", "-"))
-    found = _picked([float(text) for text in texts if text], pick)
+    found = _pick([float(text) for text in texts if text], pick)
     return math.nan if isinstance(found, Missing) else float(found)
 
 
@@ -251,15 +286,28 @@ REFUSAL_PATTERNS = (
     r"\bas an ai(?: language)?(?: model| assistant)?,? i\b",
     r"\bagainst my (?:guidelines|policy|policies|programming)\b",
 )
-"""What a refusal begins with, as regular expressions on the text in lower case with straight apostrophes.
+"""Regular expressions that match the beginning of refusals, in lower case with straight apostrophes.
 
-They are about "I" throughout: "it violates the content policy" is a verdict, no refusal.
+All of them are about "I": "it violates the content policy" is a verdict and not a refusal.
 """
 
 
 def refusal(patterns: Iterable[str] = REFUSAL_PATTERNS, *, within: int = 200) -> Callable[[str], bool]:
-    """A test whether a text is a refusal: one of ``patterns`` begins in its first ``within`` characters.
+    """Return a function that detects refusals.
 
+    Parameters
+    ----------
+    patterns : iterable of str
+        Regular expressions as in :data:`REFUSAL_PATTERNS`, the default.
+    within : int, default=200
+        An answer is a refusal if a match begins within so many characters.
+
+    Returns
+    -------
+    callable from str to bool
+
+    Examples
+    --------
     >>> refuses = refusal()
     >>> refuses("I'm sorry, but I can't help with that."), refuses("I am sorry to say that it is spam")
     (True, False)
@@ -269,7 +317,7 @@ def refusal(patterns: Iterable[str] = REFUSAL_PATTERNS, *, within: int = 200) ->
     compiled = [re.compile(p) for p in patterns]
 
     def test(text: str) -> bool:
-        head = _spaced(text[: within + 200]).replace("’", "'")
+        head = _normalize(text[: within + 200]).replace("’", "'")
         return any((m := p.search(head)) is not None and m.start() <= within for p in compiled)
 
     return test
@@ -278,25 +326,25 @@ def refusal(patterns: Iterable[str] = REFUSAL_PATTERNS, *, within: int = 200) ->
 # ---------------------------------------------------------------------- helpers
 
 
-def _spaced(text: str) -> str:
-    """In one case, with single spaces and one kind of minus: how names and phrases are compared."""
+def _normalize(text: str) -> str:
+    """Normalize case, spaces and minus signs, to compare names and phrases."""
     return " ".join(text.casefold().replace("−", "-").split())
 
 
-def _whole_word(name: str) -> str:
-    """A pattern for a name."""
+def _word_pattern(name: str) -> str:
+    """Return a pattern for a name as a whole word."""
     before = _BEFORE_DIGIT if name[0].isdigit() else ""
     return before + re.escape(name) + (_AFTER_DIGIT if name[-1].isdigit() else "")
 
 
-def _classes_among(values: Iterable[Any]) -> tuple[Label, ...]:
+def _list_classes(values: Iterable[Any]) -> tuple[Label, ...]:
     kept = (v for v in values if v is not None and not isinstance(v, Missing) and v != ABSTAIN)
     found = tuple(dict.fromkeys(kept))
-    # Numbers in their order, so that code k stands for class k where classes are 0..K-1.
+    # Numbers are sorted, so that code k means class k if the classes are 0..K-1.
     return tuple(sorted(found)) if all(isinstance(v, (int, float)) for v in found) else found
 
 
-def _picked(found: list[Any], pick: Pick) -> Any:
+def _pick(found: list[Any], pick: Pick) -> Any:
     if not found or (pick == "only" and any(value != found[0] for value in found)):
         return UNPARSEABLE
     return found[-1] if pick == "last" else found[0]
@@ -304,14 +352,14 @@ def _picked(found: list[Any], pick: Pick) -> Any:
 
 def _check_pick(pick: str) -> None:
     if pick not in get_args(Pick):
-        raise OptionError(f"pick={told(pick)} is unknown; known: {', '.join(get_args(Pick))}")
+        raise OptionError(f"`pick` must be one of {', '.join(get_args(Pick))}; got {told(pick)}.")
 
 
 def _first_object(text: str) -> Any:
-    """The first JSON object in ``text``, or None."""
+    """Return the first JSON object in a string, or None."""
     decoder = json.JSONDecoder()
     at = text.find("{")
-    # Each try can read to the end of the text; a hostile one would make us try thousands of times.
+    # Each attempt may read to the end; a malicious answer could otherwise cause thousands of attempts.
     for _ in range(50):
         if at < 0:
             break
@@ -320,30 +368,3 @@ def _first_object(text: str) -> Any:
         except (ValueError, RecursionError):
             at = text.find("{", at + 1)
     return None
-
-
-def plain(answer: Any) -> Any:
-    """An answer as JSON keeps it: texts, numbers, booleans, None, lists and dicts of them. NaN is None.
-
-    A reason of :class:`Missing` stays one.
-
-    >>> plain(np.float32(0.5)), plain(float("nan"))
-    (0.5, None)
-    """
-    if isinstance(answer, np.generic):
-        answer = answer.item()
-    if answer is None or isinstance(answer, (str, bool, int, Missing)):
-        # A lone surrogate has no UTF-8; it comes of a byte that was no text.
-        return answer.encode("utf-8", "replace").decode() if isinstance(answer, str) else answer
-    if isinstance(answer, float):
-        # JSON has no infinity; the largest number reaches the same thresholds.
-        largest = np.finfo(np.float64).max
-        return None if math.isnan(answer) else float(min(max(answer, -largest), largest))
-    if isinstance(answer, (list, tuple)):
-        return [plain(part) for part in answer]
-    if isinstance(answer, dict) and all(isinstance(key, str) for key in answer):
-        return {key: plain(value) for key, value in answer.items()}
-    raise TypeError(
-        f"the answer is a {type(answer).__name__}; a judge returns a text, a number, None or JSON data. "
-        "Return the text that the client's response holds"
-    )

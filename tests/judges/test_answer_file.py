@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flyingsquid.exceptions import ModelFileError, OptionError
-from flyingsquid.labeling import answers, ask_judges
-from flyingsquid.labeling.answers import ABSTAINED, FAILED, REFUSED, UNPARSEABLE
-from flyingsquid.labeling.judge_items import fingerprints
+from flyingsquid.judges import answers, ask_judges
+from flyingsquid.judges.answer_file import fingerprint_items
+from flyingsquid.judges.answers import ABSTAINED, FAILED, REFUSED, UNPARSEABLE
 from tests.support.judge_tools import WORDS, judge, outcomes
 
 
@@ -96,14 +96,14 @@ def test_a_torn_last_line_is_repaired(tmp_path_factory, cut):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("nonsense", "line 3 is no JSON"), ("[1]", "line 3 is no answer"),
-        ("[" * 100_000, "line 3 is no JSON"),
-        ('{"judge": "a", "key": 5, "answer": 1, "attempts": 1}', "line 3 lacks"),
-        ('{"judge": "a", "key": "k", "answer": 1, "attempts": 0}', "line 3 lacks"),
-        ('{"judge": "a", "key": "k", "attempts": 1}', "line 3 needs one of"),
-        ('{"judge": "a", "key": "k", "answer": 1, "error": "", "attempts": 1}', "line 3 needs one of"),
-        ('{"judge": "a", "key": "k", "said": "maybe", "attempts": 1}', "line 3 gives the unknown reason"),
-        ('{"judge": "a", "key": "k", "said": ["refused"], "attempts": 1}', "line 3 gives the unknown reason"),
+        ("nonsense", "line 3 must be JSON"), ("[1]", "line 3 must be a JSON object"),
+        ("[" * 100_000, "line 3 must be JSON"),
+        ('{"judge": "a", "key": 5, "answer": 1, "attempts": 1}', "line 3 must have the fields"),
+        ('{"judge": "a", "key": "k", "answer": 1, "attempts": 0}', "line 3 must have the fields"),
+        ('{"judge": "a", "key": "k", "attempts": 1}', "line 3 must have one of"),
+        ('{"judge": "a", "key": "k", "answer": 1, "error": "", "attempts": 1}', "line 3 must have one of"),
+        ('{"judge": "a", "key": "k", "said": "maybe", "attempts": 1}', "line 3 must have a known reason"),
+        ('{"judge": "a", "key": "k", "said": ["refused"], "attempts": 1}', "line 3 must have a known reason"),
     ],
 )  # fmt: skip
 def test_bad_lines_are_named(tmp_path, line, message):
@@ -128,10 +128,10 @@ def test_other_files_are_not_written_to(tmp_path):
         if content == "{":  # what a killed run may leave of its first line
             count_asks(path, ["x"])
             continue
-        with pytest.raises(ModelFileError, match="line 1 does not begin"):
+        with pytest.raises(ModelFileError, match="line 1 is not the header"):
             count_asks(path, ["x"])
         assert path.read_text() == content
-    with pytest.raises(ModelFileError, match="cannot keep answers there"):
+    with pytest.raises(ModelFileError, match="cannot be stored there"):
         count_asks(tmp_path / "no" / "folder.jsonl", ["x"])
 
 
@@ -145,15 +145,15 @@ def test_two_runs_do_not_share_a_file(tmp_path):
 
     assert outcomes(ask_judges(judge(ask), ["outer"], cache=path)) == ["good"]
     code = f"""
-from flyingsquid.labeling.judge_file import AnswerFile
+from flyingsquid.judges.answer_file import AnswerFile
 AnswerFile({str(path)!r})
 """
-    from flyingsquid.labeling.judge_file import AnswerFile
+    from flyingsquid.judges.answer_file import AnswerFile
 
     file = AnswerFile(path)
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     file.close()
-    assert "another run keeps its answers there now" in answer.stderr
+    assert "another run uses this file" in answer.stderr
 
 
 def test_an_interrupt_loses_nothing_answered(tmp_path):
@@ -173,7 +173,7 @@ def test_an_interrupt_loses_nothing_answered(tmp_path):
 
 
 def test_a_full_disk_ends_the_run(tmp_path, monkeypatch):
-    from flyingsquid.labeling.judge_file import AnswerFile
+    from flyingsquid.judges.answer_file import AnswerFile
 
     class Full:
         def __init__(self, file):
@@ -193,7 +193,7 @@ def test_a_full_disk_ends_the_run(tmp_path, monkeypatch):
         self._file = Full(self._file)
 
     monkeypatch.setattr(AnswerFile, "__init__", init)
-    with pytest.raises(ModelFileError, match="cannot keep answers"):
+    with pytest.raises(ModelFileError, match="cannot be stored"):
         count_asks(path, range(5))
     monkeypatch.undo()
     assert count_asks(path, range(5))[0] == [0, 1, 2, 3, 4]
@@ -204,7 +204,7 @@ def test_items_without_a_fingerprint(tmp_path):
         name = "s"
 
     path = tmp_path / "a.jsonl"
-    with pytest.raises(OptionError, match="item 0 holds a Strange"):
+    with pytest.raises(OptionError, match=r"`items\[0\]` must .*Strange"):
         count_asks(path, [Strange()])
     for n_asked in (1, 0):
         asked = []
@@ -219,7 +219,7 @@ def test_items_without_a_fingerprint(tmp_path):
 
 @given(st.lists(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), max_size=8))
 def test_fingerprints_tell_items_apart_and_forget_their_order(items):
-    prints = fingerprints(items, None, None)
+    prints = fingerprint_items(items, None, None)
     assert len(set(prints)) == len(items)
     shuffled = [{k: item[k] for k in reversed(item)} for item in reversed(items)]
-    assert set(fingerprints(shuffled, None, None)) == set(prints)
+    assert set(fingerprint_items(shuffled, None, None)) == set(prints)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flyingsquid.labeling import ask_judges
+from flyingsquid.judges import ask_judges
 from flyingsquid.votes.codes import REASONS
 from tests.support import judge_server
 from tests.support.judge_server import (

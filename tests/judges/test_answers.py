@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.exceptions import OptionError
-from flyingsquid.labeling import answers
-from flyingsquid.labeling.answers import ABSTAINED, REFUSED, UNPARSEABLE, Missing
+from flyingsquid.judges import answers
+from flyingsquid.judges.answers import ABSTAINED, REFUSED, UNPARSEABLE, Missing
 from tests.support.judge_tools import WORDS, judge
 
 
@@ -45,7 +45,7 @@ from tests.support.judge_tools import WORDS, judge
     ],
 )
 def test_class_names_and_refusals(answer, label):
-    assert judge(str).outcome(answer) == label
+    assert judge(str).read(answer) == label
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_longer_names_win_and_picks():
 
 @pytest.mark.parametrize("wrong", [[], ["a", "A"], [""], {}])
 def test_names_that_cannot_be_told_apart(wrong):
-    with pytest.raises(OptionError, match="differ in more than case"):
+    with pytest.raises(OptionError, match="`names` must"):
         answers.class_name(wrong)
 
 
 def test_unknown_pick():
-    with pytest.raises(OptionError, match="pick='best'"):
+    with pytest.raises(OptionError, match="`pick` must"):
         answers.yes_no(pick="best")
 
 
@@ -105,8 +105,8 @@ def test_refusals_of_ones_own():
 
 
 def test_no_detector_of_refusals():
-    assert judge(str, refuses=None).outcome("I cannot help, it is good") == "good"
-    assert judge(str, refuses=lambda text: text == "pass").outcome("pass") is REFUSED
+    assert judge(str, refuses=None).read("I cannot help, it is good") == "good"
+    assert judge(str, refuses=lambda text: text == "pass").read("pass") is REFUSED
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_no_detector_of_refusals():
     ],
 )
 def test_json_fields(text, value):
-    assert judge(str, parse=answers.json_field("label")).outcome(text) == value
+    assert judge(str, parse=answers.json_field("label")).read(text) == value
 
 
 def test_nested_json_fields_and_what_reads_them():
@@ -133,7 +133,7 @@ def test_nested_json_fields_and_what_reads_them():
     assert parse('{"result": {"score": 0.5}}') is ABSTAINED
     assert parse('{"result": []}') is UNPARSEABLE
     assert parse.classes == (0, 1)
-    with pytest.raises(OptionError, match="name the field"):
+    with pytest.raises(OptionError, match="`field` must"):
         answers.json_field(())
 
 
@@ -166,7 +166,7 @@ def test_scores_are_read_as_votes_read_them(value):
 def test_scores_beyond_the_scale():
     parse = answers.score(5, low=0, high=10)
     assert [parse(x) for x in (0, 10, 11, -1, "85%", "x")] == [0, 1, *[UNPARSEABLE] * 4]
-    with pytest.raises(OptionError, match="thresholds= or bins="):
+    with pytest.raises(OptionError, match="`thresholds`"):
         answers.score()
 
 
@@ -176,5 +176,5 @@ def test_no_text_breaks_a_parser(text):
         answers.class_name(WORDS), answers.yes_no("good", "bad"), answers.score(0.5, classes=WORDS),
         answers.json_field("x"), answers.pattern("b(.*)d"),
     ):  # fmt: skip
-        got = judge(str, parse=parse).outcome(text)
+        got = judge(str, parse=parse).read(text)
         assert got in WORDS or isinstance(got, Missing)

@@ -1,0 +1,340 @@
+"""Asking every judge about every item: ``ask_judges`` and its result."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import narwhals.stable.v1 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._progress import progress_bar
+from flyingsquid._random import RandomState, read_random_state
+from flyingsquid._values import told
+from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.judges.answer_file import AnswerFile, answer_keys
+from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
+from flyingsquid.judges.calls import Calls, Clock, OnError
+from flyingsquid.judges.judge import Answer, Judge, with_classes
+from flyingsquid.votes import Votes
+from flyingsquid.votes.codes import REASONS, Label, code_of_reason, read_names, smallest_dtype
+from flyingsquid.votes.frames import is_frame, is_lazy
+
+if TYPE_CHECKING:
+    from flyingsquid._table import Scalar, Table
+
+Reason = Literal["abstained", "refused", "unparseable", "failed"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class JudgeRun:
+    """Result of :func:`ask_judges`. Prints as a table of counts.
+
+    Attributes
+    ----------
+    votes : Votes of shape (n, m)
+        Missing votes have a reason: abstained, refused, unparseable or failed.
+    answers : object array of shape (n, m)
+        What each judge returned, before parsing; None if there is no answer.
+    counts : dict from str to int array of shape (m,)
+        ``answered`` and the four reasons add up to n. ``asked``: items asked about in this run. ``kept``:
+        items whose answer was in the cache. ``retries`` and ``timeouts``: attempts of this run.
+    first_errors, first_unparseable : tuple of m str or None
+        The first error, and the first answer that could not be parsed, of each judge.
+    """
+
+    votes: Votes
+    answers: NDArray[np.object_]
+    counts: dict[str, NDArray[np.int64]]
+    first_errors: tuple[str | None, ...]
+    first_unparseable: tuple[str | None, ...]
+
+    def summary(self) -> Table:
+        """Return a table with one row per judge, and its first error and unparseable answer as footnotes."""
+        from flyingsquid._table import Table  # noqa: PLC0415
+
+        columns = ("answered", *REASONS, "asked", "kept", "retries", "timeouts")
+        rows: list[tuple[Scalar, ...]] = []
+        notes = []
+        for j, name in enumerate(self.votes.source_names):
+            rows.append((name, *(int(self.counts[column][j]) for column in columns)))
+            for kind, text in (("error", self.first_errors[j]), ("unparseable", self.first_unparseable[j])):
+                if text is not None:
+                    notes.append(f"{name}, first {kind}: {text if len(text) <= 100 else text[:97] + '...'}")
+        formats = ("", *[",d"] * len(columns))
+        return Table(("judge", *columns), tuple(rows), footnotes=tuple(notes), formats=formats)
+
+    def scores(self, *, pick: Pick = "only") -> NDArray[np.float64]:
+        """Return the number in each answer, shape (n, m), for ``fs.score_bins``; NaN if there is none.
+
+        Parameters
+        ----------
+        pick : {"only", "first", "last"}, default="only"
+            As in ``answers.number``.
+        """
+        flat = [number(answer, pick=pick) for answer in self.answers.ravel()]
+        return np.array(flat, np.float64).reshape(self.answers.shape)
+
+    def __repr__(self) -> str:
+        return repr(self.summary())
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+
+def ask_judges(
+    judges: Iterable[Judge] | Judge,
+    items: Any,
+    *,
+    ids: Iterable[str | int] | None = None,
+    classes: Sequence[Label] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    ask_again: Iterable[Reason] = ("failed",),
+    fingerprint: Callable[[Any], Any] | None = None,
+    concurrency: int = 8,
+    on_error: OnError = "abstain",
+    progress: bool = False,
+    random_state: RandomState = None,
+) -> JudgeRun:
+    """Ask every judge about every item.
+
+    Parameters
+    ----------
+    judges : Judge or iterable of Judge
+        Judges with unique names.
+    items : finite iterable, or pandas, polars or pyarrow table
+        Each item is passed to ``ask`` unchanged; rows of a table are passed as dicts.
+    ids : iterable of str or int, optional
+        One unique identifier per item, which becomes a part of its fingerprint.
+    classes : sequence of K labels, optional
+        Default: the classes of the judges.
+    cache : str or path, optional
+        A file of answers, created if it does not exist. Judges are not asked for answers in it. New answers
+        are added as they arrive, so the same call resumes a run that was killed. Only one run at a time can
+        use the file.
+    ask_again : iterable of {"abstained", "refused", "unparseable", "failed"}, default=("failed",)
+        Outcomes of cached answers for which to ask again.
+    fingerprint : callable, optional
+        Takes an item; returns JSON data that its cached answers depend on. Default: its whole content.
+    concurrency : int, default=8
+        How many calls may run at once. Calls that timed out do not count, although their threads may run.
+    on_error : {"abstain", "raise"}, default="abstain"
+        What happens if the last attempt for an item fails. ``"abstain"``: the vote is missing with the reason
+        ``failed``. ``"raise"``: the error ends the run. The same applies to a parser that raises, whose
+        answer is unparseable.
+    progress : bool, default=False
+        Whether to show a progress bar on standard error.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or generator for the random part of waiting times.
+
+    Returns
+    -------
+    JudgeRun
+
+    Notes
+    -----
+    The thread that receives an answer writes it to ``cache`` as soon as it is parsed. If the process is
+    killed, only answers that were not received and written by then are requested again. After a
+    KeyboardInterrupt the file has all answers received so far.
+
+    All coroutines of a run share one event loop, which ends with the run, so create an asynchronous client
+    for each run.
+
+    Examples
+    --------
+    >>> from flyingsquid.judges import answers
+    >>> shouts = Judge("shouts", lambda text: "yes" if text.isupper() else "no", parse=answers.yes_no())
+    >>> clicks = lambda text: "yes!" if "click" in text.lower() else "hard to say"
+    >>> begs = Judge("begs", clicks, parse=answers.yes_no())
+    >>> run = ask_judges([shouts, begs], ["CLICK HERE", "nice song"])
+    >>> run.votes.codes
+    array([[ 1,  1],
+           [ 0, -3]], dtype=int8)
+    >>> print(run)
+    judge   answered  abstained  refused  unparseable  failed  asked  kept  retries  timeouts
+    shouts         2          0        0            0       0      2     0        0         0
+    begs           1          0        0            1       0      2     0        0         0
+    begs, first unparseable: hard to say
+    """
+    panel, labels = with_classes(_read_judges(judges), classes)
+    reasons = _read_options(concurrency, on_error, ask_again)
+    found = _read_items(items)
+    names = _read_ids(ids, len(found))
+    keys = [] if cache is None else answer_keys(panel, found, names, fingerprint)
+    file = None if cache is None else AnswerFile(cache)
+
+    def store(j: int, i: int, answer: Answer) -> None:
+        if file is not None:
+            file.write(panel[j].name, i if names is None else names[i], keys[j][i], answer)
+
+    try:
+        kept = {} if file is None else _find_answers(panel, keys, file, reasons, on_error)
+        cells = [(j, i) for i in range(len(found)) for j in range(len(panel)) if (j, i) not in kept]
+        rng = read_random_state(random_state)
+        calls = Calls(
+            panel,
+            found,
+            cells,
+            concurrency=concurrency,
+            store=store,
+            on_error=on_error,
+            rng=rng,
+            clock=Clock(),
+        )
+        with progress_bar("judges", len(cells), enabled=progress) as advance:
+            _run(calls, advance)
+    finally:
+        if file is not None:
+            file.close()
+    return _collect(panel, labels, len(found), names, kept, calls)
+
+
+# ---------------------------------------------------------------------- arguments
+
+
+def _read_judges(judges: Iterable[Judge] | Judge) -> list[Judge]:
+    found = [judges] if isinstance(judges, Judge) else list(judges)
+    if not found or not all(isinstance(judge, Judge) for judge in found):
+        raise OptionError(f"`judges` must be one or more Judge objects; got {told(found)}.")
+    read_names([judge.name for judge in found], len(found))
+    return found
+
+
+def _read_options(concurrency: Any, on_error: Any, ask_again: Any) -> frozenset[str]:
+    if type(concurrency) is not int or concurrency < 1:
+        raise OptionError(f"`concurrency` must be an integer >= 1; got {told(concurrency)}.")
+    if on_error not in get_args(OnError):
+        raise OptionError(f"`on_error` must be 'abstain' or 'raise'; got {told(on_error)}.")
+    reasons = frozenset([ask_again] if isinstance(ask_again, str) else ask_again)
+    if not reasons <= set(REASONS):
+        raise OptionError(f"`ask_again` must be among {', '.join(REASONS)}; got {told(sorted(reasons))}.")
+    return reasons
+
+
+def _read_items(items: Any) -> list[Any]:
+    """Return the items as a list; rows of a table as dicts.
+
+    >>> _read_items(item for item in ("a", "b"))
+    ['a', 'b']
+    """
+    if is_lazy(items):
+        raise VotesError("`items` must not be a lazy table; pass frame.collect().")
+    if is_frame(items):
+        return list(nw.from_native(items, eager_only=True).iter_rows(named=True))
+    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
+        raise VotesError(f"`items` must be a table or an iterable of items; got {told(items)}.")
+    found = list(items)
+    if not found:
+        raise VotesError("`items` must contain at least one item; got none.")
+    return found
+
+
+def _read_ids(ids: Any, n_items: int) -> list[str | int] | None:
+    if ids is None:
+        return None
+    found = [i.item() if isinstance(i, np.generic) else i for i in ids]
+    if len(found) != n_items:
+        raise VotesError(f"`ids` must have one identifier per item; got {len(found)} for {n_items} items.")
+    for at, identifier in enumerate(found):
+        if type(identifier) not in (str, int):
+            raise VotesError(f"`ids[{at}]` must be a string or an integer; got {told(identifier)}.")
+    repeated = next((i for i, count in Counter(found).items() if count > 1), None)
+    if repeated is not None:
+        raise VotesError(f"`ids` must be unique; got {told(repeated)} more than once.")
+    return found
+
+
+# ---------------------------------------------------------------------- steps of a run
+
+
+def _find_answers(
+    judges: list[Judge], keys: list[list[str]], file: AnswerFile, reasons: frozenset[str], on_error: OnError
+) -> dict[tuple[int, int], Answer]:
+    """Return the cached answers, parsed again because the parser may have changed."""
+    found = {}
+    for j, judge in enumerate(judges):
+        for i, key in enumerate(keys[j]):
+            if (judge.name, key) not in file.answers:
+                continue
+            answer = file.answers[judge.name, key].parse(judge)
+            if answer.parse_error is not None and on_error == "raise":
+                answer.parse_error.add_note(f"judge {judge.name!r}, item {i}, a cached answer")
+                raise answer.parse_error
+            if not (isinstance(answer.outcome, Missing) and answer.outcome.value in reasons):
+                found[j, i] = answer
+    return found
+
+
+def _run(calls: Calls, advance: Callable[[int], None]) -> None:
+    """Run the calls in another thread.
+
+    A KeyboardInterrupt is raised in the main thread, which only waits here. So it never interrupts a decision
+    or the writing of an answer.
+    """
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            calls.run()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True, name="judges")
+    n_left = calls.n_left
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.2)
+            now = calls.n_left  # read once, because the thread changes it
+            advance(n_left - now)
+            n_left = now
+    except BaseException:
+        calls.stop()
+        thread.join(10)
+        raise
+    if errors:
+        raise errors[0]
+
+
+def _collect(
+    judges: list[Judge],
+    labels: tuple[Label, ...],
+    n_items: int,
+    ids: list[str | int] | None,
+    kept: dict[tuple[int, int], Answer],
+    calls: Calls,
+) -> JudgeRun:
+    codes = np.empty((n_items, len(judges)), smallest_dtype(len(labels)))
+    raw = np.full(codes.shape, None, object)
+    unparseable: list[str | None] = [None] * len(judges)
+    for (j, i), answer in sorted((kept | calls.answers).items()):
+        outcome = answer.outcome
+        missing = isinstance(outcome, Missing)
+        codes[i, j] = code_of_reason(outcome.value) if missing else labels.index(outcome)
+        raw[i, j] = None if isinstance(answer.raw, Missing) else answer.raw
+        if outcome is UNPARSEABLE and unparseable[j] is None:
+            error = answer.parse_error
+            why = "" if error is None else f" ({type(error).__name__} in its parser)"
+            unparseable[j] = f"{answer.raw!s:.200}{why}"
+    votes = Votes(codes, labels, tuple(judge.name for judge in judges), _to_array(ids))
+    counts = {reason: np.asarray(n, np.int64) for reason, n in votes.missing_counts().items()}
+    counts["answered"] = n_items - np.sum(list(counts.values()), axis=0)
+    for name in ("asked", "retries", "timeouts"):
+        counts[name] = np.array([tally.counts[name] for tally in calls.tallies], np.int64)
+    counts["kept"] = n_items - counts["asked"]
+    errors = [tally.first_error for tally in calls.tallies]
+    for (j, _), answer in kept.items():
+        errors[j] = errors[j] or answer.error
+    return JudgeRun(votes, raw, counts, tuple(errors), tuple(unparseable))
+
+
+def _to_array(ids: list[str | int] | None) -> NDArray[Any] | None:
+    if ids is None:
+        return None
+    mixed = len({type(i) for i in ids}) > 1
+    return np.array(ids, dtype=object if mixed else None)
