@@ -15,7 +15,7 @@ import flyingsquid as fs
 from flyingsquid._random import read_random_state
 from flyingsquid.exceptions import OptionError
 
-NAMESPACES = ["analysis", "datasets", "labeling", "models", "plot"]
+NAMESPACES = ["analysis", "datasets", "judges", "labeling", "models", "plot"]
 if find_spec("torch"):
     NAMESPACES.append("torch")
 

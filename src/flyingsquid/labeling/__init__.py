@@ -1,9 +1,10 @@
-"""Labeling functions and their application to data.
+"""Labeling functions and their application to data."""
 
-LLM judges are in :mod:`flyingsquid.judges`; their names are available here too.
-"""
-
-from flyingsquid.judges import Judge, JudgeRun, answers, ask_judges
+# Judges are documented in flyingsquid.judges, and can be imported from here too.
+from flyingsquid.judges import Judge as Judge
+from flyingsquid.judges import JudgeRun as JudgeRun
+from flyingsquid.judges import answers as answers
+from flyingsquid.judges import ask_judges as ask_judges
 from flyingsquid.labeling.application import apply, apply_chunks
 from flyingsquid.labeling.chunks import ApplyLog, ChunkLabels, label_chunk
 from flyingsquid.labeling.columns import Failure
@@ -24,14 +25,10 @@ __all__ = [
     "ApplyLog",
     "ChunkLabels",
     "Failure",
-    "Judge",
-    "JudgeRun",
     "LabelingFunction",
     "Row",
-    "answers",
     "apply",
     "apply_chunks",
-    "ask_judges",
     "classifier",
     "from_column",
     "from_file",
