@@ -173,15 +173,15 @@ def test_pandas_columns_named_by_numbers():
     assert fs.apply([lambda x: x[0]], pd.DataFrame([[1, 5], [0, 5]])).codes.ravel().tolist() == [1, 0]
 
 
-# ---------------------------------------------------------------------- vectorised functions
+# ---------------------------------------------------------------------- vectorized functions
 
 
-def vectorised(function, name="v"):
+def vectorized(function, name="v"):
     return LabelingFunction(function, name, vectorized=True)
 
 
 @pytest.mark.extra
-def test_vectorised_functions_get_the_whole_table_and_stand_in_their_place():
+def test_vectorized_functions_get_the_whole_table_and_stand_in_their_place():
     pd, frame = pytest.importorskip("pandas"), pandas_frame()
     sizes = []
 
@@ -195,8 +195,8 @@ def test_vectorised_functions_get_the_whole_table_and_stand_in_their_place():
     assert votes.codes.tolist() == [[a, c, b] for a, b, c in EXPECTED]
 
 
-def test_a_vectorised_function_on_a_generator_gets_a_list():
-    assert fs.apply([vectorised(list)], iter([0, 1, 1])).codes.ravel().tolist() == [0, 1, 1]
+def test_a_vectorized_function_on_a_generator_gets_a_list():
+    assert fs.apply([vectorized(list)], iter([0, 1, 1])).codes.ravel().tolist() == [0, 1, 1]
 
 
 # ---------------------------------------------------------------------- errors
@@ -241,15 +241,15 @@ def test_what_is_no_vote_fails_like_an_error():
     assert votes.codes.ravel().tolist() == [1, -4, 1, 1, -4]
 
 
-def test_a_vectorised_function_that_raises_fails_on_all_rows():
-    failing = vectorised(lambda data: 1 / 0)
+def test_a_vectorized_function_that_raises_fails_on_all_rows():
+    failing = vectorized(lambda data: 1 / 0)
     with pytest.raises(LabelingError, match="items 0 to 2, function 'v': ZeroDivisionError"):
         fs.apply([failing], [1, 2, 3])
     with pytest.warns(SourceWarning, match="3 failed"):
-        votes = fs.apply([failing, vectorised(np.sign, "w")], [1, 2, 3], on_error="abstain")
+        votes = fs.apply([failing, vectorized(np.sign, "w")], [1, 2, 3], on_error="abstain")
     assert votes.codes.tolist() == [[-4, 1]] * 3
     with pytest.warns(SourceWarning, match="1 failed, first on item 1: returned 0.5"):
-        votes = fs.apply([vectorised(lambda data: [0, 0.5, 1])], [1, 2, 3], on_error="abstain")
+        votes = fs.apply([vectorized(lambda data: [0, 0.5, 1])], [1, 2, 3], on_error="abstain")
     assert votes.codes.ravel().tolist() == [0, -4, 1]
 
 
@@ -340,8 +340,8 @@ def test_classes_may_be_any_iterable():
 def test_progress_is_shown_on_standard_error_only_when_asked(capsys):
     fs.apply([lambda x: 1], range(10))
     assert capsys.readouterr() == ("", "")
-    fs.apply([lambda x: 1, vectorised(lambda x: [1] * len(x))], range(10), progress=True)
-    fs.apply([vectorised(lambda x: [1] * len(x))], range(10), progress=True)
+    fs.apply([lambda x: 1, vectorized(lambda x: [1] * len(x))], range(10), progress=True)
+    fs.apply([vectorized(lambda x: [1] * len(x))], range(10), progress=True)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "2 labeling functions" in shown.err

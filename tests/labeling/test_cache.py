@@ -73,7 +73,7 @@ def test_every_kind_of_class_comes_back(tmp_path, values):
     assert made[0][0].codes.tolist() == made[1][0].codes.tolist()
 
 
-def test_data_that_changed_is_labelled_again(tmp_path):
+def test_data_that_changed_is_labeled_again(tmp_path):
     run(tmp_path)
     assert run(tmp_path, data=[*DATA[:3], "c"])[2] == 4
     assert run(tmp_path, data=DATA[::-1])[2] == 4

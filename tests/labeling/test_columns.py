@@ -68,7 +68,7 @@ def objects(*values):
     return column
 
 
-def vectorised(function, name="v"):
+def vectorized(function, name="v"):
     return LabelingFunction(function, name, vectorized=True)
 
 
@@ -86,14 +86,14 @@ def vectorised(function, name="v"):
         ((x for x in [0, 1, None]), (0, 1), [0, 1, -1]),
     ],
 )
-def test_columns_that_a_vectorised_function_may_return(column, classes, codes):
-    votes = fs.apply([vectorised(lambda data: column)], [0, 1, 2])
+def test_columns_that_a_vectorized_function_may_return(column, classes, codes):
+    votes = fs.apply([vectorized(lambda data: column)], [0, 1, 2])
     assert (votes.classes, votes.codes.ravel().tolist()) == (classes, codes)
 
 
 def test_far_numbers_are_classes_where_they_are_declared():
     wanted = [10**9, 5, 10**9, -1, 7]
-    votes = fs.apply([vectorised(lambda data: np.array(wanted))], range(5), classes=[5, 7, 10**9])
+    votes = fs.apply([vectorized(lambda data: np.array(wanted))], range(5), classes=[5, 7, 10**9])
     assert votes.codes.ravel().tolist() == [2, 0, 2, -1, 1]
 
 
@@ -105,12 +105,12 @@ def test_polars_and_pyarrow_columns():
         pa.array(["b", None, "a"]),
         pa.chunked_array([["b"], [None, "a"]]),
     ):
-        assert fs.apply([vectorised(lambda data, c=column: c)], [0, 1, 2]).codes.ravel().tolist() == [
+        assert fs.apply([vectorized(lambda data, c=column: c)], [0, 1, 2]).codes.ravel().tolist() == [
             1,
             -1,
             0,
         ]
-    assert fs.apply([vectorised(lambda data: pl.Series([1, None, 0]))], [0, 1, 2]).codes.ravel().tolist() == [
+    assert fs.apply([vectorized(lambda data: pl.Series([1, None, 0]))], [0, 1, 2]).codes.ravel().tolist() == [
         1,
         -1,
         0,
@@ -135,10 +135,10 @@ def test_polars_and_pyarrow_columns():
 )
 def test_columns_that_it_may_not_return(column, message):
     with pytest.raises(LabelingError, match=message):
-        fs.apply([vectorised(lambda data: column)], [0, 1, 2])
+        fs.apply([vectorized(lambda data: column)], [0, 1, 2])
 
 
 def test_the_range_of_a_narrow_type_does_not_overflow():
     column = np.array([100, -100, 100], np.int8)
-    votes = fs.apply([vectorised(lambda data: column)], range(3), classes=[-100, 100])
+    votes = fs.apply([vectorized(lambda data: column)], range(3), classes=[-100, 100])
     assert votes.codes.ravel().tolist() == [1, 0, 1]
