@@ -197,7 +197,7 @@ def test_labeling_functions_over_a_frame(client):
         fs.apply([offers], frame).compute()
     numbers = fs.apply([lambda x: x.id % 2 if x.id > 9 else -1], frame).compute()
     assert numbers.iloc[:, 0].tolist() == [-1] * 10 + [0, 1] * 45
-    with pytest.raises(fs.exceptions.OptionError, match="n_jobs="):
+    with pytest.raises(fs.exceptions.OptionError, match="`n_jobs`"):
         fs.apply([offers], frame, n_jobs=2)
 
 
