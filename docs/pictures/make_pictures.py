@@ -104,7 +104,7 @@ def understanding() -> None:
     """What each source does, who agrees with whom, and where labels come from."""
     votes, y, model = panel()
     summary = fs.summarize(votes, y, model=model)
-    row = analysis.contested_rows(model, votes, n=1).overruled[0].row
+    row = analysis.contested_items(model, votes, n=1).overruled[0].item
     given = analysis.dependence_given_truth(votes, y)
     drawn = {
         "accuracies": plot.plot_accuracies(summary),

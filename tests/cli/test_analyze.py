@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.analysis import in_words
+from flyingsquid.analysis import findings
 from flyingsquid.cli.analyze import analyze
 from flyingsquid.cli.console import Console, describe
 from flyingsquid.cli.files import LoadedVotes
@@ -30,7 +30,7 @@ def test_analyze_says_what_the_library_says(folder):
     chunk = open_votes("judged.csv", gold="truth").read()
     model = fs.LabelModel().fit(chunk.votes)
     assert str(fs.summarize(chunk.votes, chunk.gold, model=model)) in said
-    for sentence in in_words(chunk.votes, chunk.gold, model=model):
+    for sentence in findings(chunk.votes, chunk.gold, model=model).sentences():
         assert f"- {sentence}\n" in said
     assert "Pairs that agree most beyond chance" in said
     assert re.search(r"^majority vote +\d", said, re.MULTILINE)
@@ -41,7 +41,7 @@ def test_analyze_as_json(folder):
     assert found["looked_at"] == 300
     assert found["sources"]["name"] == list(NAMES)
     assert len(found["pairs"]["source"]) == 3
-    assert found["comparison"]["n_known"] == 150
+    assert found["comparison"]["n_gold"] == 150
     assert found["words"][0].startswith("5 sources on 300 items")
 
 

@@ -130,7 +130,7 @@ def test_json_is_all_there_is_on_standard_output(folder):
     assert found["votes"]["classes"] == ["ham", "spam"]
     assert sum(found["labels"]["counts"].values()) == 300
     assert found["sources"]["source"] == list(NAMES)
-    assert found["comparison"]["n_known"] == 150
+    assert found["comparison"]["n_gold"] == 150
     assert 0.5 < found["comparison"]["model"]["accuracy"] <= 1
     assert found["use_model"] in (True, False)
     label("votes.csv", "-o", "-", "--json", code=2)

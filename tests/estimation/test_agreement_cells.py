@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.analysis import agreement, dependence_given_truth, effective_sources
+from flyingsquid.analysis import agreement, dependence_given_truth
+from flyingsquid.analysis.agreement import effective_sources
 from flyingsquid.exceptions import OptionError, VotesError
 
 codes = st.integers(2, 40).flatmap(

@@ -336,17 +336,13 @@ ANALYSIS: dict[str, Question] = {
     "agreement, counts": lambda v, _: fs.analysis.agreement(fs.Moments.of(v)),
     "calibration": lambda v, y: str(fs.analysis.calibration(fitted(v), v, y)),
     "compare_with_majority": lambda v, y: str(fs.analysis.compare_with_majority(fitted(v), v, y)),
-    "contested_rows": lambda v, y: str(fs.analysis.contested_rows(fitted(v), v, y, n=5)),
+    "contested_items": lambda v, y: str(fs.analysis.contested_items(fitted(v), v, y, n=5)),
     "dependence_given_truth": fs.analysis.dependence_given_truth,
     "dependence_given_truth, posterior": lambda v, _: fs.analysis.dependence_given_truth(
         v, posterior=fitted(v).predict_proba(v)
     ),
     "disagreement_buckets": lambda v, y: str(fs.analysis.disagreement_buckets(v, y, model=fitted(v))),
-    "effective_sources": lambda v, y: fs.analysis.effective_sources(
-        fs.analysis.dependence_given_truth(v, y), fs.Moments.of(v).overlap()
-    ),
-    "find": lambda v, y: str(fs.analysis.find(v, y, model=fitted(v))),
-    "in_words": lambda v, y: fs.analysis.in_words(v, y, model=fitted(v)),
+    "findings": lambda v, y: str(fs.analysis.findings(v, y, model=fitted(v))),
     "learning_curve": lambda v, y: str(
         fs.analysis.learning_curve(fitted(v), v, y, random_state=0, sizes=[100, 200], repeats=2)
     ),

@@ -1,4 +1,4 @@
-"""Who agrees with whom: on the items that both vote on, beyond chance, and beyond known labels."""
+"""Agreement of pairs of sources: observed, beyond chance, and given the true class."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table
-from flyingsquid.analysis.reading import read_votes
+from flyingsquid.analysis.items import read_votes, require_gold
 from flyingsquid.estimation.sources import MOST_SOURCES, near_copies
-from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.diagnostics import names_in_groups
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import read_task_gold
 
 Array = NDArray[np.float64]
-# Items that count less than this for a class say nothing about it; sources that vary less do not vary.
+# Items with a smaller weight in a class are left out; a smaller variance counts as none.
 _LEAST_WEIGHT, _NO_SPREAD = 1e-4, 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreement:
-    """How m sources agree with each other, pair by pair.
+    """Agreement of each pair of m sources.
 
     Attributes
     ----------
-    source_names : tuple of m texts
+    source_names : tuple of m str
     overlaps : array of shape (m, m)
-        Items that both vote on; on the diagonal those that the source votes on.
+        Items that both vote on; on the diagonal, items that the source votes on.
     share : array of shape (m, m)
-        Share of equal votes among these; NaN where the two never meet.
+        Share of equal votes on these; NaN for pairs without common items.
     beyond_chance : array of shape (m, m)
-        Cohen's kappa: 1 for always alike, 0 for as often as votes at random, below 0 for less often. NaN
-        where chance alone makes them agree always, or they never meet.
-    duplicates : tuple of tuples of names
-        Groups of sources that agree so much more than the rest that they are one opinion counted twice.
+        Cohen's kappa: 1 if votes are always equal, 0 if as often as by chance, negative if less often. NaN
+        for pairs without common items, or if chance alone makes all votes equal.
+    duplicates : tuple of tuples of str
+        Groups of near copies: sources that agree much more than all others.
     """
 
     source_names: tuple[str, ...]
@@ -47,7 +47,7 @@ class Agreement:
     duplicates: tuple[tuple[str, ...], ...]
 
     def pairs(self, most: int = 10, *, least_overlap: int = 30) -> Table:
-        """The pairs that agree most beyond chance, among those that meet often enough."""
+        """Return a table of the pairs with enough common items that agree most beyond chance."""
         first, second = np.triu_indices(len(self.source_names), 1)
         kappa, met = self.beyond_chance[first, second], self.overlaps[first, second]
         known = np.flatnonzero(np.isfinite(kappa) & (met >= least_overlap))
@@ -67,14 +67,18 @@ class Agreement:
 
 
 def agreement(votes: Any, *, model: Any = None) -> Agreement:
-    """Agreement of all pairs of sources. Time as counting pairs, memory O(m²).
+    """Compute the agreement of all pairs of sources. Memory O(m²).
 
     Parameters
     ----------
-    votes : Votes, what these are made of, or Moments that hold all pairs
-        Of at most 2,000 sources; pick some of more by ``votes.of_sources``.
-    model : a fitted label model, optional
-        Whose classes and sources the votes are read by.
+    votes : Votes, Moments, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+        At most 2,000 sources; select some with ``votes.of_sources``.
+    model : fitted label model, optional
+        Model that defines the classes and sources of the votes.
+
+    Returns
+    -------
+    Agreement
 
     Examples
     --------
@@ -88,40 +92,46 @@ def agreement(votes: Any, *, model: Any = None) -> Agreement:
            [0.5, 1. , 0.4],
            [0.4, 0.4, 1. ]])
     """
-    moments = votes if isinstance(votes, Moments) else Moments.of(_few(read_votes(model, votes)[0]))
+    moments = votes if isinstance(votes, Moments) else Moments.of(_check_size(read_votes(model, votes)[0]))
     if not moments.has_all_pairs:
-        raise OptionError("counts on a graph of several tasks do not hold all pairs; pass the votes")
+        raise OptionError(
+            "`votes` must be counts of all pairs; got counts for a graph of several tasks. Pass the votes."
+        )
     overlap, alike, by_chance, _ = moments.compare_pairs()
     names = moments.source_names
     copies = names_in_groups(names, near_copies(moments))
     share = np.divide(alike, overlap, out=np.full_like(overlap, np.nan), where=overlap > 0)
-    # A rounding error of 1 is no chance left.
-    room = (1 - by_chance > 1e-12) & (overlap > 0)
-    kappa = np.divide(share - by_chance, 1 - by_chance, out=np.full_like(overlap, np.nan), where=room)
+    defined = (1 - by_chance > 1e-12) & (overlap > 0)
+    kappa = np.divide(share - by_chance, 1 - by_chance, out=np.full_like(overlap, np.nan), where=defined)
     return Agreement(names, overlap, share, kappa, copies)
 
 
 def dependence_given_truth(
     votes: Any, y: Any = None, *, posterior: Array | None = None, model: Any = None
 ) -> Array:
-    """Correlation of the votes of each pair of sources given the true class, shape (m, m).
+    """Compute the correlation of the votes of each pair of sources given the true class.
 
-    Among the items that both vote on, the covariances of "votes for class v" are summed over v and taken
-    within each true class; for two classes that is the correlation of the votes within the classes. 0 for
-    sources that err independently; NaN for pairs that do not vary there, or never meet. A source of one class
-    does not vary where it votes: with such a one, all items count, and "no vote" is one more thing to say.
+    On the items that both vote on, the covariances of "votes for class v" are summed over v within each true
+    class; for two classes this is the correlation of the votes within the classes. It is 0 for sources that
+    err independently, and NaN for pairs without common items or without variation. A source that votes for
+    one class only does not vary on the items it votes on; for its pairs all items are used, and abstaining
+    counts as another vote.
 
     Parameters
     ----------
-    votes : Votes of at most 2,000 sources, or what these are made of
+    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+        At most 2,000 sources.
     y : array of shape (n,), optional
-        True classes; None, NaN and masked are unknown, and -1 unless it is a class.
-    posterior : array of shape (n, K), in the place of ``y``
-        P(Y = k | votes): each item counts for every class by its probability. Where the probabilities are
-        right, so are the correlations on average; a model that is too sure of itself hides some of the
-        dependence, because its own errors are then taken for truth.
-    model : a fitted label model, optional
-        Whose classes and sources the votes are read by.
+        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+    posterior : array of shape (n, K), optional
+        P(Y = k | votes), to use instead of ``y``: each item counts for every class with its probability. An
+        overconfident model hides some of the dependence, because its errors are taken for the truth.
+    model : fitted label model, optional
+        Model that defines the classes and sources of the votes.
+
+    Returns
+    -------
+    array of shape (m, m)
 
     Examples
     --------
@@ -130,26 +140,24 @@ def dependence_given_truth(
     array([ 1. ,  1. , -0.5])
     """
     if (y is None) == (posterior is None):
-        raise OptionError("pass the true classes y, or posterior=, and not both")
-    read = _few(read_votes(model, votes)[0])
+        raise OptionError("Exactly one of `y` and `posterior` must be given.")
+    read = _check_size(read_votes(model, votes)[0])
     if posterior is None:
         gold = read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0]
-        if not (gold >= 0).any():
-            raise VotesError("y holds no known class, so nothing is known about the pairs given the truth")
-        # Of the classes that occur: there may be thousands of others.
+        require_gold(gold)
+        # Only classes that occur: there may be thousands of others.
         by_class = ((gold == k).astype(np.float64) for k in np.unique(gold[gold >= 0]))
     elif posterior.shape == (read.n_items, read.n_classes):
         by_class = (weight for weight in posterior.T)
     else:
         raise OptionError(
-            f"posterior has shape {posterior.shape}; one row for each of {read.n_items} items, one column "
-            f"for each of {read.n_classes} classes"
+            f"`posterior` must have shape ({read.n_items}, {read.n_classes}); got {posterior.shape}."
         )
     m = read.n_sources
     met, apart, total = np.zeros((3, m, m)), np.zeros((3, m, m)), np.zeros((m, read.n_classes))
     for weight in by_class:
         items = np.flatnonzero(weight > _LEAST_WEIGHT)
-        if weight[items].sum() > 1.01:  # less than two items say nothing about pairs
+        if weight[items].sum() > 1.01:  # fewer than two items do not determine a correlation
             moments = Moments.of(read[items], sample_weight=weight[items])
             met, apart, total = (
                 met + _among_shared(moments),
@@ -161,10 +169,10 @@ def dependence_given_truth(
 
 
 def effective_sources(correlations: Array, overlaps: Array | None = None) -> float:
-    """How many independent sources m dependent ones are worth: m² / Σ Rᵢⱼ², between 1 and m.
+    """Return how many independent sources m dependent ones correspond to: m² / Σ Rᵢⱼ², between 1 and m.
 
-    ``correlations``, shape (m, m), are those that the truth does not explain; unknown and negative ones count
-    as 0, and those within two standard errors of it where ``overlaps``, the items that both vote on, say so.
+    ``correlations``, shape (m, m), are given the truth; unknown and negative ones count as 0, and so do those
+    within two standard errors of 0 if ``overlaps``, the numbers of common items, are given.
 
     >>> effective_sources(np.eye(4)), effective_sources(np.ones((4, 4)))
     (4.0, 1.0)
@@ -176,24 +184,24 @@ def effective_sources(correlations: Array, overlaps: Array | None = None) -> flo
     return float(len(shared) ** 2 / np.sum(shared**2))
 
 
-def _few(votes: Votes) -> Votes:
+def _check_size(votes: Votes) -> Votes:
     if votes.n_sources > MOST_SOURCES:
         raise OptionError(
-            f"all pairs of {votes.n_sources:,} sources are too many to look at; pick at most "
-            f"{MOST_SOURCES:,} of them by votes.of_sources(...)"
+            f"`votes` must have at most {MOST_SOURCES:,} sources to compare all pairs; got "
+            f"{votes.n_sources:,}. Select some with votes.of_sources."
         )
     return votes
 
 
 def _correlation(parts: Array) -> Array:
-    """Covariances over the root of both variances, shape (m, m); NaN where a source does not vary."""
+    """Divide covariances by the root of both variances, shape (m, m); NaN if a source does not vary."""
     covariance, first, second = parts
     scale = np.sqrt(np.maximum(first * second, 0.0))
     return np.divide(covariance, scale, out=np.full_like(covariance, np.nan), where=scale > _NO_SPREAD)
 
 
 def _among_shared(moments: Moments) -> Array:
-    """Covariance and both variances summed over what is voted, of the items that both vote on, (3, m, m)."""
+    """Return covariances and both variances on the items that both vote on, summed over votes, (3, m, m)."""
     overlap, alike, by_chance, _ = moments.compare_pairs()
     # Σᵥ Var(1{i votes v}) among the items that j votes on too is 1 - Σᵥ P(v)².
     spread = overlap - np.divide(_squares(moments), overlap, out=np.zeros_like(overlap), where=overlap > 0)
@@ -201,7 +209,7 @@ def _among_shared(moments: Moments) -> Array:
 
 
 def _among_all(moments: Moments) -> Array:
-    """The same of all items, "no vote" being one more thing to say."""
+    """Return the same on all items, with abstaining as another vote."""
     overlap, alike, *_ = moments.compare_pairs()
     cast, n = _cast(moments), float(moments.n_items)
     voted = cast.sum(axis=1)
@@ -215,7 +223,7 @@ def _cast(moments: Moments) -> Array:
 
 
 def _squares(moments: Moments) -> Array:
-    """Σᵥ (items that both vote on and i votes v)², shape (m, m)."""
+    """Return Σᵥ (items that both vote on and i votes v)², shape (m, m)."""
     m = moments.n_sources
     squares = (np.asarray(moments.by_own_vote(k), np.float64) ** 2 for k in range(moments.n_classes))
     return sum(squares, start=np.zeros((m, m)))

@@ -1,4 +1,4 @@
-"""Do probabilities mean what they say? Labels beside known classes, by how sure the model is."""
+"""Compare probabilities with how often they come true."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import is_whole, told
-from flyingsquid.analysis.reading import read_items
+from flyingsquid.analysis.items import read_items
 from flyingsquid.estimation.normal import wilson
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.tallies import item_votes
@@ -21,23 +21,24 @@ _MOST_BINS = 100_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """How often events of about one probability occur, bin by bin.
+    """Observed frequency of an event, by its predicted probability.
 
     Attributes
     ----------
-    event : text
-        What the probabilities are of.
+    event : str
+        Event that the probabilities are about.
     edges : array of shape (b + 1,)
+        Edges of the bins.
     counts : integer array of shape (b,)
-        Probabilities in each bin.
+        Items in each bin.
     probability : array of shape (b,)
-        Their mean; NaN in an empty bin.
+        Mean probability in each bin; NaN in an empty bin.
     observed : array of shape (b,)
-        How often the event occurred there.
+        Share of items in each bin for which the event occurred.
     low, high : arrays of shape (b,)
-        95% interval of ``observed`` (Wilson's).
+        Ends of the 95% interval of ``observed`` (Wilson).
     error : float
-        Mean of ``|probability - observed|``, bins weighted by their counts: the expected calibration error.
+        Expected calibration error: mean of ``|probability - observed|``, bins weighted by their counts.
     """
 
     event: str
@@ -51,10 +52,25 @@ class Calibration:
 
 
 def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | None = None) -> Calibration:
-    """Set the probabilities of a fitted model beside known labels.
+    """Compare the probabilities of a fitted model with gold labels.
 
-    For two classes the event is the second one; for more, that the label is right. Only items of known class
-    count, and of them only those with a vote.
+    For two classes the event is the second class; for more, that the label is correct. Items without a gold
+    label or without votes are not counted.
+
+    Parameters
+    ----------
+    model : fitted label model
+    votes : as for ``model.predict_proba``
+    y : array of shape (n,)
+        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+    bins : int, default=10
+        Number of bins of equal width.
+    task : int, optional
+        Task to analyze, for a model of several tasks.
+
+    Returns
+    -------
+    Calibration
 
     Examples
     --------
@@ -66,10 +82,10 @@ def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | N
     """
     items = read_items(model, votes, y, task=task)
     if items.gold is None:
-        raise OptionError("calibration takes known labels; pass y")
+        raise OptionError("`y` must be gold labels; got None.")
     kept = (items.gold >= 0) & (item_votes(items.votes.codes).cast > 0)
     if not kept.any():
-        raise VotesError("y holds no known class of an item with votes, so nothing can be compared")
+        raise VotesError("`y` must have a gold label for at least one item with votes; got none.")
     classes = items.votes.classes
     if len(classes) == 2:
         return calibrate(items.posterior[kept, 1], items.gold[kept] == 1, f"P({classes[1]})", bins=bins)
@@ -78,7 +94,7 @@ def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | N
 
 
 def calibrate(probability: Array, occurred: NDArray[np.bool_], event: str, *, bins: int = 10) -> Calibration:
-    """The same for probabilities of shape (n,) of an event, and whether it occurred.
+    """Compare probabilities of shape (n,) with whether the event occurred.
 
     >>> rained = np.array([False, False, True, False])
     >>> found = calibrate(np.array([0.1, 0.1, 0.9, 0.9]), rained, "rain", bins=2)
@@ -86,17 +102,16 @@ def calibrate(probability: Array, occurred: NDArray[np.bool_], event: str, *, bi
     ([2, 2], [0.0, 0.5], 0.25)
     """
     if not is_whole(bins) or not 1 <= bins <= _MOST_BINS:
-        raise OptionError(f"bins={told(bins)} is no number of bins, 1 to {_MOST_BINS:,}")
-    edges = np.linspace(0.0, 1.0, int(bins) + 1)
-    at = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, int(bins) - 1)
-    counts = np.bincount(at, minlength=int(bins)).astype(np.int64)
-    mean = _over(np.bincount(at, probability, minlength=int(bins)), counts)
-    observed = _over(np.bincount(at, occurred, minlength=int(bins)), counts)
+        raise OptionError(f"`bins` must be an integer from 1 to {_MOST_BINS:,}; got {told(bins)}.")
+    bins = int(bins)
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    at = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, bins - 1)
+    counts = np.bincount(at, minlength=bins).astype(np.int64)
+    filled = counts > 0
+    mean, observed = (
+        np.divide(np.bincount(at, values, minlength=bins), counts, out=np.full(bins, np.nan), where=filled)
+        for values in (probability, occurred)
+    )
     low, high = wilson(observed, counts)
-    known = counts > 0
-    error = float(np.sum(counts[known] * np.abs(mean - observed)[known]) / max(int(counts.sum()), 1))
+    error = float(np.sum(counts[filled] * np.abs(mean - observed)[filled]) / max(int(counts.sum()), 1))
     return Calibration(event, edges, counts, mean, observed, low, high, error)
-
-
-def _over(part: NDArray[Any], whole: NDArray[Any]) -> Array:
-    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)

@@ -1,4 +1,4 @@
-"""The model beside majority vote on the same items."""
+"""Compare the labels of a model with majority vote on the same items."""
 
 from __future__ import annotations
 
@@ -9,30 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table
-from flyingsquid.analysis.reading import Items, read_items, tie_credit, winners
+from flyingsquid.analysis.items import Items, is_tied, read_items, require_gold, tie_credit, winners
 from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
-# A label that was given no probability at all would cost an infinite log loss.
+# A label with probability zero would cost an infinite log loss.
 _LEAST_PROBABILITY = 1e-6
-# Equal evidence summed in another order.
-_TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How good labels are on items of known class.
+    """Quality of labels on items with gold labels.
 
     Attributes
     ----------
     accuracy : float
-        Share of right labels; where classes tie, the share that would win by chance.
+        Share of correct labels; if classes tie, the share that would be correct by chance.
     f1 : float
-        Of the second class for two, the mean over all classes for more; ties go to the first class.
+        F1 of the second class for two classes, the mean over classes for more; ties go to the first class.
     log_loss : float
-        Mean of -log P(true class), no probability below 1e-6.
+        Mean of -log P(gold label), with probabilities of at least 1e-6.
     """
 
     accuracy: float
@@ -42,26 +39,26 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A model beside majority vote.
+    """Labels of a model compared with majority vote.
 
     Attributes
     ----------
     n_items, n_covered : int
-        All items, and those with a vote.
+        Number of items, and of items with at least one vote.
     coverage : float
-        Share of the items with a vote; the others have only the class balance to go by.
+        Share of items with a vote.
     ties : float
-        Share of the items with votes on which majority vote cannot decide.
+        Share of items with votes on which majority vote is tied.
     differ : float
-        Share of the items with votes whose label is not the majority's, ties not counted.
-    n_known : int
-        Items whose class is known.
-    model, majority : Scores, or None without known labels
-        On all known items.
+        Share of items with votes whose label differs from majority vote; ties are not counted.
+    n_gold : int
+        Number of gold labels.
+    model, majority : Scores, or None without gold labels
+        Scores on all items with gold labels: ``accuracy``, ``f1`` and ``log_loss``.
     gain : float or None
-        Accuracy of the model less that of majority vote.
+        Accuracy of the model minus that of majority vote.
     gain_interval : pair of floats or None
-        95%, by the items on which the two do not fare equally.
+        95% interval of the gain.
     """
 
     n_items: int
@@ -69,38 +66,33 @@ class Comparison:
     coverage: float
     ties: float
     differ: float
-    n_known: int
+    n_gold: int
     model: Scores | None
     majority: Scores | None
     gain: float | None
     gain_interval: tuple[float, float] | None
 
     def sentence(self) -> str:
-        """The verdict in one sentence."""
-        labels = f"The model's label is not the majority's on {self.differ:.1%} of the items"
+        """Return the result in one or two sentences."""
+        text = f"The model disagrees with majority vote on {self.differ:.1%} of items"
         if self.ties > 0:
-            labels += f", and majority vote cannot decide {self.ties:.1%}"
+            text += f", and majority vote is tied on {self.ties:.1%}"
         if self.model is None or self.majority is None or self.gain_interval is None or self.gain is None:
-            return f"{labels}; which of them is right more often takes known labels to say."
+            return f"{text}. Compare both with gold labels to see which is more accurate."
         low, high = self.gain_interval
-        points = f"{100 * self.gain:+.1f} points, 95% interval {100 * low:+.1f} to {100 * high:+.1f}"
-        word = "better" if low > 0 else "worse" if high < 0 else "not clearly different"
-        known = f"{self.n_known:,} items of known class"
+        verdict = "better" if low > 0 else "worse" if high < 0 else "not significantly different"
         return (
-            f"{labels}. On {known} the model is right on {self.model.accuracy:.1%} and majority vote on "
-            f"{self.majority.accuracy:.1%}: {word} ({points})."
+            f"{text}. On {self.n_gold:,} items with gold labels, the accuracy of the model is "
+            f"{self.model.accuracy:.1%} and that of majority vote {self.majority.accuracy:.1%}: {verdict} "
+            f"({100 * self.gain:+.1f} points, 95% interval {100 * low:+.1f} to {100 * high:+.1f})."
         )
 
     def table(self) -> Table:
-        """Both as rows."""
+        """Return the scores as a table with one row for the model and one for majority vote."""
+        sides = (("model", self.model), ("majority vote", self.majority))
         rows = tuple(
-            (
-                name,
-                None if s is None else s.accuracy,
-                None if s is None else s.f1,
-                None if s is None else s.log_loss,
-            )
-            for name, s in (("model", self.model), ("majority vote", self.majority))
+            (name, None, None, None) if s is None else (name, s.accuracy, s.f1, s.log_loss)
+            for name, s in sides
         )
         formats = ("", ".1%", ".3f", ".3f")
         return Table(
@@ -112,15 +104,21 @@ class Comparison:
 
 
 def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | None = None) -> Comparison:
-    """Set a fitted model beside majority vote: where labels differ, and who is right with known labels.
+    """Compare the labels of a fitted model with majority vote.
 
     Parameters
     ----------
-    model : a fitted label model
-    votes : as ``model.predict_proba`` takes them
+    model : fitted label model
+    votes : as for ``model.predict_proba``
     y : array of shape (n,), optional
-        True classes; None, NaN and masked are unknown, and -1 unless it is a class.
-    task : int, for a graph of several tasks
+        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. With gold labels both are
+        scored.
+    task : int, optional
+        Task to analyze, for a model of several tasks.
+
+    Returns
+    -------
+    Comparison
 
     Examples
     --------
@@ -130,25 +128,22 @@ def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | 
     >>> found.model.accuracy > found.majority.accuracy + 0.1
     True
     """
-    items = read_items(model, votes, y, task=task)
-    return compare_items(items)
+    return compare_items(read_items(model, votes, y, task=task))
 
 
 def compare_items(items: Items) -> Comparison:
-    """The same for items that were read already."""
+    """Compare the labels of items with majority vote."""
     running = RunningComparison(items.votes.n_classes)
     running.add(items.posterior, items.shares, item_votes(items.votes.codes).cast)
-    if items.gold is None:
-        return running.result()
-    known = items.gold >= 0
-    if not known.any():
-        raise VotesError("y holds no known class; leave it out where nothing is known")
-    running.add_known(items.posterior[known], items.shares[known], items.gold[known])
+    if items.gold is not None:
+        require_gold(items.gold)
+        known = items.gold >= 0
+        running.add_known(items.posterior[known], items.shares[known], items.gold[known])
     return running.result()
 
 
 class RunningComparison:
-    """Sums from which :class:`Comparison` follows. Memory does not grow with the items.
+    """Sums from which a :class:`Comparison` follows. Memory does not grow with the number of items.
 
     Parameters
     ----------
@@ -165,8 +160,8 @@ class RunningComparison:
 
     def __init__(self, n_classes: int) -> None:
         self._items = self._covered = self._tied = self._differ = 0
-        self._known = 0
-        self._sides = (_Sums(n_classes), _Sums(n_classes))
+        self._gold = 0
+        self._sides = (_ScoreSums(n_classes), _ScoreSums(n_classes))
         self._gains = np.zeros(2)  # their sum, and the sum of their squares
 
     def add(
@@ -176,14 +171,15 @@ class RunningComparison:
 
         Parameters
         ----------
-        posterior, shares : P(Y = k | votes) by the model, and shares of the votes, shape (n, K)
-        cast : how many sources vote, shape (n,)
-        times : how often each row counts, shape (n,), optional
+        posterior, shares : arrays of shape (n, K)
+            P(Y = k | votes) by the model, and shares of the votes.
+        cast : integer array of shape (n,)
+            Votes on each item.
+        times : integer array of shape (n,), optional
+            How often each row counts.
         """
-        n = len(cast)
-        weights = np.ones(n, np.int64) if times is None else times
-        covered = cast > 0
-        tied = (shares >= shares.max(axis=1, keepdims=True) - _TIE).sum(axis=1) > 1
+        weights = np.ones(len(cast), np.int64) if times is None else times
+        covered, tied = cast > 0, is_tied(shares)
         differ = (winners(posterior) != winners(shares)) & ~tied
         self._items += int(weights.sum())
         self._covered += int(weights[covered].sum())
@@ -191,17 +187,17 @@ class RunningComparison:
         self._differ += int(weights[covered & differ].sum())
 
     def add_known(self, posterior: Array, shares: Array, gold: NDArray[Any]) -> None:
-        """Add items to the scores: shapes (n, K), and n codes of true classes, all of them known."""
+        """Add items to the scores: arrays of shape (n, K), and the codes of n gold labels."""
         if not len(gold):
             return
-        self._known += len(gold)
+        self._gold += len(gold)
         for side, scores in zip(self._sides, (posterior, shares), strict=True):
             side.add(scores, gold)
         each = tie_credit(posterior, gold) - tie_credit(shares, gold)
         self._gains += (each.sum(), (each**2).sum())
 
     def result(self) -> Comparison:
-        """The comparison of all items so far."""
+        """Return the comparison on all items so far."""
         n, covered = max(self._items, 1), max(self._covered, 1)
         facts = (
             self._items,
@@ -210,16 +206,16 @@ class RunningComparison:
             self._tied / covered,
             self._differ / covered,
         )
-        if not self._known:
+        if not self._gold:
             return Comparison(*facts, 0, None, None, None, None)
-        gain, square = (float(total) for total in self._gains / self._known)
-        reach = NORMAL_95 * float(np.sqrt(max(square - gain**2, 0.0) / self._known))
-        model, majority = (side.scores(self._known) for side in self._sides)
-        return Comparison(*facts, self._known, model, majority, gain, (gain - reach, gain + reach))
+        gain, square = (float(total) for total in self._gains / self._gold)
+        reach = NORMAL_95 * float(np.sqrt(max(square - gain**2, 0.0) / self._gold))
+        model, majority = (side.scores(self._gold) for side in self._sides)
+        return Comparison(*facts, self._gold, model, majority, gain, (gain - reach, gain + reach))
 
 
-class _Sums:
-    """What the scores of one kind of labels are made of."""
+class _ScoreSums:
+    """Sums from which :class:`Scores` follow."""
 
     def __init__(self, n_classes: int) -> None:
         self._right = self._loss = 0.0

@@ -1,7 +1,8 @@
-"""What stands out about sources: the strongest and weakest, dependent pairs, those that deserve a look."""
+"""Findings about sources: the strongest and weakest, dependent pairs and problems, also as sentences."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,10 @@ from numpy.typing import NDArray
 
 from flyingsquid.analysis.agreement import dependence_given_truth, effective_sources
 from flyingsquid.analysis.comparison import Comparison, compare_items
-from flyingsquid.analysis.overlaps import GoldTally
-from flyingsquid.analysis.reading import Items, read_items
+from flyingsquid.analysis.items import Items, read_items, require_gold
+from flyingsquid.analysis.summarize import GoldTally
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import near_copies
-from flyingsquid.exceptions import VotesError
 from flyingsquid.fits.diagnostics import names_in, names_in_groups
 from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments
@@ -22,105 +22,123 @@ from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.tallies import item_votes
 
-# Methods that compare the sources of any number of classes with random votes.
-_WEIGHTED = ("weighted", "anchored_em")
 Array = NDArray[np.float64]
 Names = tuple[str, ...]
-# At most so many sources and pairs are named, and of few sources a third.
-MOST_NAMED = 5
-# Weaker dependence is not worth a sentence, whatever its standard error.
-_WORTH_A_WORD = 0.1
-# Sources that are known less well than that would fill both ends of a ranking by luck.
-_ROUGHEST = 0.1
-# Pairs are looked at for at most so many sources and classes.
+# Methods that compare sources with random votes for any number of classes.
+_WEIGHTED = ("weighted", "anchored_em")
+# At most this many sources and pairs are named, and at most a third of all sources.
+_MOST_NAMED = 5
+# Weaker dependence is not reported, whatever its standard error.
+_LEAST_CORRELATION = 0.1
+# Sources with a larger standard error would be at both ends of the ranking by chance.
+_LARGEST_ERROR = 0.1
+# Pairs are compared for at most this many sources and classes.
 _MOST_SOURCES, _MOST_CLASSES = 300, 20
-# Correlations are taken on at most so many items, which leaves them a standard error of .003.
+# Correlations use at most this many items, which gives a standard error of 0.003.
 _MOST_ITEMS = 100_000
-_GOLD, _MODEL = "known labels", "the model"
+# Lists of names in sentences end after this many.
+_MOST_LISTED = 6
+# Sources with a larger correlation given the truth bias the labels toward their votes.
+_STRONG_CORRELATION = 0.2
+_GOLD, _MODEL = "gold labels", "the model"
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranking:
     """The best or the worst sources.
 
     Attributes
     ----------
-    names : tuple of texts, the most extreme first
+    names : tuple of str, the most extreme first
     values : tuple of floats
-        What each of them reaches.
-    alike : tuple of texts
-        Further ones that cannot be told apart from the last of them, by 95% intervals of the difference.
+    similar : tuple of str
+        Further sources that do not differ significantly from the last of these.
     """
 
     names: Names
     values: tuple[float, ...]
-    alike: Names
+    similar: Names
 
 
 @dataclass(frozen=True, slots=True)
 class DependentPair:
-    """Two sources that agree more than the truth explains, by the correlation of their votes given it."""
+    """Two sources that agree more than the truth explains, and the correlation of their votes given it."""
 
     first: str
     second: str
     correlation: float
 
 
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence about sources; ``is_alert`` if it reports sources that are worse than chance."""
+
+    text: str
+    is_alert: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """What stands out about sources.
+    """Findings about sources.
 
     Attributes
     ----------
     n_items, n_sources : int
-    votes_an_item : float
+    votes_per_item : float
     uncovered : float
-        Share of the items without a vote.
+        Share of items without a vote.
     split : float
-        Share of the items on which votes differ.
-    judged_by : "known labels", "the model", or "" where there is neither
-        What accuracies and dependence are taken from.
-    n_known : int
-        Items of known class.
+        Share of items with different votes.
+    basis : "gold labels", "the model" or ""
+        Where accuracies and dependence come from; empty without gold labels and without a model.
+    n_gold : int
+        Number of gold labels.
     measure : "balanced accuracy" or "accuracy"
-        By which sources are ranked: the mean over the classes of how often they are right there, of sources
-        that use several classes; where most use one, how often their votes are right.
-    strongest, weakest : Ranked, or None
+        What sources are ranked by: their accuracy averaged over the classes, or, if most sources vote for one
+        class only, the share of correct votes.
+    strongest, weakest : Ranking, or None
+        ``names``, ``values``, and in ``similar`` further sources that do not differ significantly.
     n_unranked : int
-        Judged sources with too few votes to be ranked: a standard error above 0.1.
+        Sources with too few votes for a ranking: a standard error above 0.1.
     effective_sources : float or None
-        How many independent sources these are worth.
+        How many independent sources these correspond to.
     dependent : tuple of DependentPair, strongest first
+        Pairs with ``first``, ``second`` and ``correlation``.
     n_dependent, n_pairs : int
-        Pairs that are clearly dependent, and all that were looked at.
-    worse_than_chance, like_chance : tuples of names
-    not_judged : tuple of names
-        Sources that neither known labels nor the model set beside chance.
-    one_sided, silent : tuples of names
-    duplicates : tuple of tuples of names
-    missing : tuple of (reason, votes missing for it, source it happened to most, times there)
+        Number of significantly dependent pairs, and of all pairs that were compared.
+    worse_than_chance, near_chance : tuples of str
+        Sources that are significantly worse than random votes, and those that do not differ from these.
+    not_compared : tuple of str
+        Sources that could not be compared with random votes.
+    one_sided, silent : tuples of str
+        Sources that vote for one class only, and sources that always abstain.
+    duplicates : tuple of tuples of str
+        Groups of near copies.
+    missing : tuple of (reason, count, source, count of this source)
+        Missing votes by reason, with the source that has the most.
     comparison : Comparison with majority vote, or None without a model
-    verdict : the model's own account in words; empty without one
+    verdict : str
+        Recommendation for or against the model; empty without one.
     """
 
     n_items: int
     n_sources: int
-    votes_an_item: float
+    votes_per_item: float
     uncovered: float
     split: float
-    judged_by: str
-    n_known: int
+    basis: str
+    n_gold: int
     measure: str
-    strongest: Ranked | None
-    weakest: Ranked | None
+    strongest: Ranking | None
+    weakest: Ranking | None
     n_unranked: int
     effective_sources: float | None
     dependent: tuple[DependentPair, ...]
     n_dependent: int
     n_pairs: int
     worse_than_chance: Names
-    like_chance: Names
-    not_judged: Names
+    near_chance: Names
+    not_compared: Names
     one_sided: Names
     silent: Names
     duplicates: tuple[Names, ...]
@@ -128,40 +146,68 @@ class Findings:
     comparison: Comparison | None
     verdict: str
 
+    def sentences(self) -> list[str]:
+        """Return the findings as sentences, the most important first."""
+        return [sentence.text for sentence in describe(self)]
 
-def find(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> Findings:
-    """Look at votes, with a model and known labels where there are any; these decide where they are given.
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+
+def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> Findings:
+    """Report what stands out about the sources.
 
     Parameters
     ----------
     votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
     y : array of shape (n,), optional
-        True classes; None, NaN and masked are unknown, and -1 unless it is a class.
-    model : a fitted label model, optional
-    task : int, for a graph of several tasks
+        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. If given, accuracies and
+        dependence come from them instead of the model.
+    model : fitted label model, optional
+    task : int, optional
+        Task to analyze, for a model of several tasks.
+
+    Returns
+    -------
+    Findings, which print as sentences
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(
+    ...     5_000, [0.9, 0.8, 0.8, 0.7, 0.7, 0.3], random_state=0)
+    >>> found = findings(sample.votes, model=fs.LabelModel().fit(sample.votes))
+    >>> found.worse_than_chance
+    ('source 5',)
+    >>> for sentence in found.sentences()[:3]:
+    ...     print(sentence)
+    6 sources on 5,000 items, equivalent to about 6.0 independent sources.
+    Worse than chance: source 5.
+    Strongest sources by the model: source 0 (90%) and source 1 (81%). Not significantly different: source 2.
     """
     items = read_items(model, votes, y, task=task)
     tally = SourceTally.of_votes(items.votes)
     names, seen = tally.source_names, (tally.votes > 0).sum(axis=1)
-    gold = None if items.gold is None else GoldTally.of(items.votes, items.gold)
-    if gold is not None and not gold.items.sum():
-        raise VotesError("y holds no known class; leave it out where nothing is known")
-    judges = getattr(model, "accuracies_", None) is not None
-    judged_by = _GOLD if gold is not None else _MODEL if judges else ""
-    measure, best, worst, unranked = _ranked(items, model, gold, judged_by, seen)
-    correlations, overlaps = _dependence(items, judged_by, seen)
-    pairs, n_dependent, n_pairs = _pairs(names, correlations, overlaps)
-    below, alike, unjudged = _chance(names, model, gold, judged_by, seen)
+    gold = None
+    if items.gold is not None:
+        require_gold(items.gold)
+        gold = GoldTally.of(items.votes, items.gold)
+    has_accuracies = getattr(model, "accuracies_", None) is not None
+    basis = _GOLD if gold is not None else _MODEL if has_accuracies else ""
+    measure, best, worst, unranked = _rank(items, model, gold, basis, seen)
+    correlations, overlaps = _dependence(items, basis, seen)
+    pairs, n_dependent, n_pairs = _dependent_pairs(names, correlations, overlaps)
+    below, near, not_compared = _compare_with_chance(names, model, gold, basis, seen)
     diagnostics = getattr(model, "diagnostics_", None)
-    rows = item_votes(items.votes.codes)
+    counts = item_votes(items.votes.codes)
     return Findings(
         n_items=items.votes.n_items,
         n_sources=items.votes.n_sources,
-        votes_an_item=float(tally.n_votes.sum() / items.votes.n_items),
-        uncovered=float(np.mean(rows.cast == 0)),
-        split=float(np.mean(rows.split)),
-        judged_by=judged_by,
-        n_known=0 if gold is None else int(gold.items.sum()),
+        votes_per_item=float(tally.n_votes.sum() / items.votes.n_items),
+        uncovered=float(np.mean(counts.cast == 0)),
+        split=float(np.mean(counts.split)),
+        basis=basis,
+        n_gold=0 if gold is None else int(gold.items.sum()),
         measure=measure,
         strongest=best,
         weakest=worst,
@@ -171,8 +217,8 @@ def find(votes: Any, y: Any = None, *, model: Any = None, task: int | None = Non
         n_dependent=n_dependent,
         n_pairs=n_pairs,
         worse_than_chance=below,
-        like_chance=alike,
-        not_judged=unjudged,
+        near_chance=near,
+        not_compared=not_compared,
         one_sided=names_in(names, seen == 1),
         silent=names_in(names, seen == 0),
         duplicates=_duplicates(items),
@@ -182,124 +228,119 @@ def find(votes: Any, y: Any = None, *, model: Any = None, task: int | None = Non
     )
 
 
-def _ranked(
-    items: Items, model: Any, gold: GoldTally | None, judged_by: str, seen: NDArray[Any]
-) -> tuple[str, Ranked | None, Ranked | None, int]:
-    """By what sources are ranked, the strongest, the weakest, and how many have too few votes for that."""
+def _rank(
+    items: Items, model: Any, gold: GoldTally | None, basis: str, seen: NDArray[Any]
+) -> tuple[str, Ranking | None, Ranking | None, int]:
+    """Return the measure, the strongest and the weakest sources, and how many could not be ranked."""
     several = seen > 1
     balanced = 2 * several.sum() >= (seen > 0).sum()
     measure = "balanced accuracy" if balanced else "accuracy"
-    if not judged_by:
+    if not basis:
         return measure, None, None, 0
-    if gold is not None:
-        cast = np.maximum(gold.cast.sum(axis=1), 1)
-        share = (gold.correct + 1) / (cast + 2)
-        plain = gold.precision, np.sqrt(share * (1 - share) / cast)
-        value, error = (gold.balanced_accuracy, gold.balanced_error) if balanced else plain
+    if gold is None:
+        value, error = _estimates(items, model, balanced=balanced)
+    elif balanced:
+        value, error = gold.balanced_accuracy, gold.balanced_error
     else:
-        value, error = _estimated(items, model, balanced=balanced)
-    judged = (several if balanced else seen > 0) & np.isfinite(value)
-    names, kept = items.votes.source_names, np.flatnonzero(judged)
-    sure = np.flatnonzero(judged & (error <= _ROUGHEST))
-    if len(sure) > 1 or len(kept) > 2 * MOST_NAMED:
-        kept = sure
+        value, error = gold.precision, gold.precision_error
+    known = (several if balanced else seen > 0) & np.isfinite(value)
+    names, kept = items.votes.source_names, np.flatnonzero(known)
+    certain = np.flatnonzero(known & (error <= _LARGEST_ERROR))
+    if len(certain) > 1 or len(kept) > 2 * _MOST_NAMED:
+        kept = certain
+    unranked = int(known.sum()) - len(kept)
     if len(kept) < 2:
-        return measure, None, None, int(judged.sum()) - len(kept)
+        return measure, None, None, unranked
     best, worst = (_extreme(names, kept, value, error, side) for side in (-1, 1))
-    return measure, best, worst, int(judged.sum()) - len(kept)
+    return measure, best, worst, unranked
 
 
-def _estimated(items: Items, model: Any, *, balanced: bool) -> tuple[Array, Array]:
-    """What the model says the sources reach, and the standard errors, shapes (m,)."""
+def _estimates(items: Items, model: Any, *, balanced: bool) -> tuple[Array, Array]:
+    """Return accuracies by the model and their standard errors, shapes (m,)."""
     sources = list(items.sources)
     interval = np.asarray(model.accuracies_interval_)[sources]
     if not balanced or not hasattr(model, "confusion_"):
         return np.asarray(model.accuracies_)[sources], (interval[:, 1] - interval[:, 0]) / 2 / NORMAL_95
     counts = getattr(model.moments_, "rows", model.moments_)
-    whole = len(sources) == len(model.source_names_)
-    tables = model.confusion_ if whole else np.asarray(model.confusion_)[sources]
+    one_task = len(sources) == len(model.source_names_)
+    tables = model.confusion_ if one_task else np.asarray(model.confusion_)[sources]
     balance = np.asarray(model.class_balance_)
     balance = balance if balance.ndim == 1 else balance.mean(axis=0)
     return balanced_accuracies(tables, balance, float(counts.n_items))
 
 
-def _extreme(names: Names, kept: NDArray[np.intp], value: Array, error: Array, side: int) -> Ranked:
-    """The largest (side -1) or smallest (side 1) values, and those that equal the last within the error."""
+def _extreme(names: Names, kept: NDArray[np.intp], value: Array, error: Array, side: int) -> Ranking:
+    """Return the largest (side -1) or smallest (side 1) values, and further ones similar to the last."""
     order = kept[np.argsort(side * value[kept], kind="stable")]
-    k = min(MOST_NAMED, max(1, len(kept) // 3))
+    k = min(_MOST_NAMED, max(1, len(kept) // 3))
     top, rest = order[:k], order[k:]
     gap = np.abs(value[rest] - value[top[-1]])
     reach = NORMAL_95 * np.sqrt(error[rest] ** 2 + error[top[-1]] ** 2)
-    # An unknown error cannot tell anything apart.
-    alike = rest[~(gap > np.nan_to_num(reach, nan=np.inf))]
-    return Ranked(
-        tuple(names[i] for i in top), tuple(value[top].tolist()), tuple(names[int(i)] for i in alike)
-    )
+    # With an unknown error no difference is significant.
+    similar = rest[~(gap > np.nan_to_num(reach, nan=np.inf))]
+    return Ranking(tuple(names[i] for i in top), tuple(value[top].tolist()), tuple(names[i] for i in similar))
 
 
-def _dependence(items: Items, judged_by: str, seen: NDArray[Any]) -> tuple[Array | None, Array]:
-    """Correlations given the truth, and the items that they rest on, (m, m) each."""
+def _dependence(items: Items, basis: str, seen: NDArray[Any]) -> tuple[Array | None, Array]:
+    """Return correlations given the truth, and the number of items that each is based on, (m, m)."""
     votes, posterior = items.votes, items.posterior
     m = votes.n_sources
-    if not judged_by or not 2 <= m <= _MOST_SOURCES or votes.n_classes > _MOST_CLASSES:
+    if not basis or not 2 <= m <= _MOST_SOURCES or votes.n_classes > _MOST_CLASSES:
         return None, np.zeros((m, m))
     if items.gold is not None:
-        known = _spread(np.flatnonzero(items.gold >= 0))
+        known = _thin(np.flatnonzero(items.gold >= 0))
         votes, posterior = votes[known], np.eye(votes.n_classes)[items.gold[known]]
     elif votes.n_items > _MOST_ITEMS:
-        some = _spread(np.arange(votes.n_items))
+        some = _thin(np.arange(votes.n_items))
         votes, posterior = votes[some], posterior[some]
     overlaps = np.asarray(Moments.of(votes).overlap(), np.float64)
     one_sided = seen < 2
-    rest_on = np.where(one_sided[:, None] | one_sided, votes.n_items, overlaps)
-    return dependence_given_truth(votes, posterior=posterior), rest_on
+    n_used = np.where(one_sided[:, None] | one_sided, votes.n_items, overlaps)
+    return dependence_given_truth(votes, posterior=posterior), n_used
 
 
-def _spread(rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """At most so many rows as suffice for correlations, evenly spread."""
-    return (
-        rows[np.linspace(0, len(rows) - 1, _MOST_ITEMS).astype(np.intp)] if len(rows) > _MOST_ITEMS else rows
-    )
+def _thin(positions: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return at most ``_MOST_ITEMS`` positions, evenly spread."""
+    if len(positions) <= _MOST_ITEMS:
+        return positions
+    return positions[np.linspace(0, len(positions) - 1, _MOST_ITEMS).astype(np.intp)]
 
 
-def _pairs(
+def _dependent_pairs(
     names: Names, correlations: Array | None, overlaps: Array
 ) -> tuple[tuple[DependentPair, ...], int, int]:
-    """The most dependent pairs, how many are clearly so, and how many were looked at."""
+    """Return the most dependent pairs, the number of significant ones, and the number of all pairs."""
     if correlations is None:
         return (), 0, 0
     first, second = np.triu_indices(len(names), 1)
-    size, met = np.nan_to_num(correlations[first, second]), overlaps[first, second]
+    size, common = np.nan_to_num(correlations[first, second]), overlaps[first, second]
     # Three standard errors, because there are many pairs.
-    clear = size > np.maximum(3 / np.sqrt(np.maximum(met, 1.0)), _WORTH_A_WORD)
-    order = np.argsort(-np.where(clear, size, -np.inf), kind="stable")[: min(MOST_NAMED, int(clear.sum()))]
+    clear = size > np.maximum(3 / np.sqrt(np.maximum(common, 1.0)), _LEAST_CORRELATION)
+    order = np.argsort(-np.where(clear, size, -np.inf), kind="stable")[: min(_MOST_NAMED, int(clear.sum()))]
     pairs = tuple(DependentPair(names[first[i]], names[second[i]], float(size[i])) for i in order)
     return pairs, int(clear.sum()), len(first)
 
 
-def _chance(
-    names: Names, model: Any, gold: GoldTally | None, judged_by: str, seen: NDArray[Any]
+def _compare_with_chance(
+    names: Names, model: Any, gold: GoldTally | None, basis: str, seen: NDArray[Any]
 ) -> tuple[Names, Names, Names]:
-    """Sources that are worse than chance, those that cannot be told from it, and those not judged."""
+    """Return sources that are worse than chance, those near chance, and those not compared."""
     if gold is not None:
         several = (gold.said > 0).sum(axis=1) > 1
         reach = NORMAL_95 * gold.balanced_error
         near = np.abs(np.nan_to_num(gold.balanced_accuracy - gold.chance, nan=np.inf)) <= reach
-        unknown = gold.cast.sum(axis=1) == 0
-        return (
-            names_in(names, gold.worse_than_chance),
-            names_in(names, several & near),
-            names_in(names, unknown),
-        )
-    if not judged_by:
+        masks = (gold.worse_than_chance, several & near, gold.cast.sum(axis=1) == 0)
+        below, like, without_votes = (names_in(names, mask) for mask in masks)
+        return below, like, without_votes
+    if not basis:
         return (), (), names
     found, here = model.diagnostics_, set(names)
-    # A fit of many classes judges nobody, unless it weighs votes.
-    judges = len(model.classes_) == 2 or found.method in _WEIGHTED
+    # Other methods do not compare sources with random votes for more than two classes.
+    compares = len(model.classes_) == 2 or found.method in _WEIGHTED
     return (
         tuple(name for name in found.adversarial if name in here),
         tuple(name for name in found.useless if name in here),
-        names_in(names, seen < 2) if judges else names,
+        names_in(names, seen < 2) if compares else names,
     )
 
 
@@ -316,3 +357,115 @@ def _missing(tally: SourceTally) -> tuple[tuple[str, int, str, int], ...]:
             worst = int(np.argmax(counts))
             found.append((reason, int(counts.sum()), tally.source_names[worst], int(counts[worst])))
     return tuple(found)
+
+
+def describe(found: Findings) -> list[Sentence]:
+    """Return sentences about findings, the most important first."""
+    others = [
+        *_describe_ranks(found),
+        *_describe_pairs(found),
+        *_describe_problems(found),
+        *_describe_labels(found),
+    ]
+    return [Sentence(_describe_size(found)), *_describe_chance(found), *map(Sentence, others)]
+
+
+def _describe_size(found: Findings) -> str:
+    text = f"{_count(found.n_sources, 'source')} on {_count(found.n_items, 'item')}"
+    if found.effective_sources is None:
+        text += f" with {found.votes_per_item:.1f} votes per item; votes differ on {_percent(found.split)}"
+    else:
+        about, by = (
+            ("", f" by {_count(found.n_gold, 'gold label')}") if found.basis == _GOLD else ("about ", "")
+        )
+        text += f", equivalent to {about}{found.effective_sources:.1f} independent sources{by}"
+    if found.uncovered > 0:
+        text += f"; {_percent(found.uncovered)} of the items have no vote"
+    return f"{text}."
+
+
+def _describe_chance(found: Findings) -> list[Sentence]:
+    if len(found.not_compared) == found.n_sources:
+        return []
+    sentences = [Sentence("No source is significantly worse than chance.")]
+    if found.worse_than_chance:
+        sentences = [Sentence(f"Worse than chance: {_list(found.worse_than_chance)}.", is_alert=True)]
+    if found.near_chance:
+        sentences.append(Sentence(f"Not significantly different from chance: {_list(found.near_chance)}."))
+    if found.not_compared and found.basis != _GOLD:
+        count = _count(len(found.not_compared), "source")
+        text = (
+            f"Without gold labels, {count} with votes for at most one class cannot be compared with chance."
+        )
+        sentences.append(Sentence(text))
+    return sentences
+
+
+def _describe_ranks(found: Findings) -> list[str]:
+    if found.strongest is None or found.weakest is None:
+        return []
+    meaning = "Values are shares of correct votes."
+    if found.measure == "balanced accuracy":
+        meaning = "Values are accuracies averaged over the classes."
+    correlation = found.dependent[0].correlation if found.dependent else 0.0
+    if found.basis != _GOLD and correlation > _STRONG_CORRELATION:
+        meaning += " Sources with common errors are overestimated, because the labels follow them."
+    if found.n_unranked:
+        meaning += f" Not ranked, because of too few votes: {_count(found.n_unranked, 'source')}."
+    return [
+        f"Strongest sources by {found.basis}: {_describe_ranking(found.strongest)}",
+        f"Weakest sources: {_describe_ranking(found.weakest)} {meaning}",
+    ]
+
+
+def _describe_ranking(ranking: Ranking) -> str:
+    each = [f"{name} ({value:.0%})" for name, value in zip(ranking.names, ranking.values, strict=True)]
+    similar = f" Not significantly different: {_list(ranking.similar)}." if ranking.similar else ""
+    return f"{_list(each)}.{similar}"
+
+
+def _describe_pairs(found: Findings) -> list[str]:
+    if not found.dependent:
+        return []
+    pairs = [f"{pair.first} and {pair.second} ({pair.correlation:.2f})" for pair in found.dependent]
+    caution = (
+        "" if found.basis == _GOLD else " Errors that the model shares with its sources are not counted."
+    )
+    given = "gold labels" if found.basis == _GOLD else "the estimated truth"
+    return [
+        f"{found.n_dependent:,} of {found.n_pairs:,} pairs of sources have common errors. Largest "
+        f"correlations given {given}: {'; '.join(pairs)}.{caution}"
+    ]
+
+
+def _describe_problems(found: Findings) -> list[str]:
+    sentences = [f"Near copies of each other: {_list(group)}." for group in found.duplicates]
+    if found.silent:
+        sentences.append(f"Always abstaining: {_list(found.silent)}.")
+    if found.one_sided:
+        sentences.append(f"Votes for one class only: {_list(found.one_sided)}.")
+    for reason, count, source, times in found.missing:
+        sentences.append(f"{_count(count, 'vote')} {reason}, most of them by {source} ({times:,}).")
+    return sentences
+
+
+def _describe_labels(found: Findings) -> list[str]:
+    if found.comparison is None:
+        return []
+    verdict = [found.verdict] if found.verdict and found.comparison.model is None else []
+    return [*verdict, found.comparison.sentence()]
+
+
+def _list(names: Sequence[str]) -> str:
+    shown, rest = list(names[:_MOST_LISTED]), len(names) - _MOST_LISTED
+    if rest > 0:
+        shown.append(f"{rest:,} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share >= 0.0005 else "less than 0.1%"

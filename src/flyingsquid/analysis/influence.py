@@ -1,4 +1,4 @@
-"""What the labels owe to each source, and to the number of items: by fitting again."""
+"""Influence of each source and of the number of items on the labels, by fitting again."""
 
 from __future__ import annotations
 
@@ -15,38 +15,36 @@ from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table
 from flyingsquid._values import is_whole, told
 from flyingsquid._warnings import capture_source_warnings
-from flyingsquid.analysis.reading import winners
+from flyingsquid.analysis.items import winners
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
-from flyingsquid.moments import Moments
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import read_task_gold
 
 Array = NDArray[np.float64]
-# Methods whose fit is a function of the counts of pairs, given the class balance.
-# A learning curve labels at most so many items, and begins with at least so many.
-_MOST_LABELLED, _FEWEST_ITEMS = 20_000, 50
+# A learning curve labels at most this many items, and starts with at least this many.
+_MOST_LABELED, _FEWEST_ITEMS = 20_000, 50
 _MOST_SIZES, _MOST_REPEATS = 6, 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaveOneOut:
-    """What becomes of the labels without each of m sources.
+    """Effect of leaving out each of m sources.
 
     Attributes
     ----------
-    source_names : tuple of m texts
+    source_names : tuple of m str
     changed : array of shape (m,)
-        Share of the labels that change; NaN where the others do not suffice for a fit.
+        Share of labels that change; NaN if the model cannot be fitted without the source.
     shift : array of shape (m,)
-        Mean of how far the probabilities of an item move, half of ``Σ |ΔP(Y = k)|``.
-    accuracy_change : array of shape (m,), or None without known labels
-        Accuracy without the source less that with it: negative for a source that helps.
+        Mean change of the probabilities of an item, ``Σ |ΔP(Y = k)| / 2``.
+    accuracy_change : array of shape (m,), or None without gold labels
+        Accuracy without the source minus accuracy with it: negative for a source that helps.
     accuracy : float or None
-        With all sources, on the items of known class.
+        Accuracy with all sources on the gold labels.
     """
 
     source_names: tuple[str, ...]
@@ -56,16 +54,18 @@ class LeaveOneOut:
     accuracy: float | None
 
     def table(self) -> Table:
-        """One row a source, the most influential first."""
+        """Return a table with one row per source, the most influential first."""
         order = np.argsort(-np.nan_to_num(self.changed, nan=np.inf), kind="stable")
         columns: dict[str, tuple[Array, str]] = {
             "changed": (self.changed, ".2%"),
             "shift": (self.shift, ".4f"),
         }
-        notes = ["changed: share of the labels that are different without the source"]
+        notes = ["changed: share of labels that change without the source"]
         if self.accuracy_change is not None and self.accuracy is not None:
             columns["accuracy_change"] = (self.accuracy_change, "+.2%")
-            notes.append(f"accuracy_change: without the source, from {self.accuracy:.1%} with all")
+            notes.append(
+                f"accuracy_change: accuracy without the source minus {self.accuracy:.1%} with all sources"
+            )
         rows: list[tuple[Scalar, ...]] = [
             (self.source_names[i], *(float(values[i]) for values, _ in columns.values())) for i in order
         ]
@@ -79,19 +79,23 @@ class LeaveOneOut:
 def leave_one_out(
     model: LabelModel | MajorityVote, votes: Any, y: Any = None, *, gold: Any = None
 ) -> LeaveOneOut:
-    """Fit without each source in turn, and see which labels change.
+    """Fit the model without each source in turn, and compare the labels.
 
-    Cost: m fits and m times labelling all items. Methods that count pairs once (``"triplet"``,
-    medians of triplets with a given balance, without a graph) are solved again from the same counts.
+    Cost: m fits, and labeling all items m times. Methods that need only counts of pairs are solved again from
+    the same counts.
 
     Parameters
     ----------
-    model : a fitted LabelModel or MajorityVote, of one task
-    votes : what it was fitted on
+    model : fitted LabelModel or MajorityVote of one task
+    votes : Votes that the model was fitted on
     y : array of shape (n,), optional
-        True classes, to see what each source does to the accuracy; they have no part in any fit.
-    gold : optional
-        The known labels that the model was fitted with, if it was.
+        Gold labels, to measure the change of accuracy; they are not used in any fit.
+    gold : array of shape (n,), optional
+        Gold labels that the model was fitted with, if any.
+
+    Returns
+    -------
+    LeaveOneOut
 
     Examples
     --------
@@ -120,18 +124,18 @@ def leave_one_out(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearningCurve:
-    """How labels settle with the number of items that were fitted.
+    """Effect of the number of items on the labels.
 
     Attributes
     ----------
     sizes : integer array of shape (s,)
-        Items fitted; the last is all of them.
+        Number of items fitted.
     same : array of shape (s, r)
-        Share of the labels that equal those of all items, in r repeats; NaN where a fit was refused.
+        Share of labels that are the same as with all items, in r repeats; NaN if a fit failed.
     moved : array of shape (s, r)
-        Root mean square of how far the estimated accuracies are from those of all items, sources that never
-        vote left out; NaN for a model that estimates none.
-    accuracy : array of shape (s, r), or None without known labels
+        Root mean square difference of the estimated accuracies from those with all items, without sources
+        that always abstain; NaN for a model that estimates none.
+    accuracy : array of shape (s, r), or None without gold labels
     """
 
     sizes: NDArray[np.int64]
@@ -140,9 +144,9 @@ class LearningCurve:
     accuracy: Array | None
 
     def table(self) -> Table:
-        """One row a size, means over the repeats."""
+        """Return a table with one row per size, means over the repeats."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a size at which every fit was refused
+            warnings.simplefilter("ignore", RuntimeWarning)  # a size at which every fit failed
             columns: dict[str, tuple[Array, str]] = {
                 "same": (np.nanmean(self.same, axis=1), ".1%"),
                 "moved": (np.nanmean(self.moved, axis=1), ".3f"),
@@ -153,7 +157,9 @@ class LearningCurve:
             (int(size), *(float(values[i]) for values, _ in columns.values()))
             for i, size in enumerate(self.sizes)
         ]
-        note = "same: labels equal to those of all items; moved: how far estimated accuracies are from those"
+        note = (
+            "same: labels as with all items; moved: distance of estimated accuracies from those of all items"
+        )
         formats = (",", *(spec for _, spec in columns.values()))
         return Table(("items", *columns), tuple(rows), footnotes=(note,), formats=formats)
 
@@ -171,23 +177,28 @@ def learning_curve(
     repeats: int = 5,
     gold: Any = None,
 ) -> LearningCurve:
-    """Fit on parts of the items, and see how far labels and accuracies are from those of all.
+    """Fit the model on samples of the items, and compare labels and accuracies with those of all items.
 
-    Cost: one fit for each size and repeat, and each time labelling at most 20,000 items, drawn once.
+    Cost: one fit for each size and repeat, and each time labeling at most 20,000 items, drawn once.
 
     Parameters
     ----------
-    model : a fitted LabelModel or MajorityVote, of one task
-    votes : what it was fitted on
+    model : fitted LabelModel or MajorityVote of one task
+    votes : Votes that the model was fitted on
     y : array of shape (n,), optional
-        True classes; they have no part in any fit.
+        Gold labels, to measure the accuracy; they are not used in any fit.
     random_state : int, numpy.random.Generator or None, default=None
-        Seed or generator that draws the parts. None draws differently every time.
-    sizes : increasing numbers of items, optional
-        Default: halving from all items, at most six sizes of at least 50 items.
-    repeats : int
-    gold : optional
-        The known labels that the model was fitted with, if it was.
+        Seed or generator that draws the samples. None draws differently every time.
+    sizes : increasing sequence of int, optional
+        Numbers of items. By default all items are halved repeatedly, to at most six sizes of at least 50.
+    repeats : int, default=5
+        Samples of each size.
+    gold : array of shape (n,), optional
+        Gold labels that the model was fitted with, if any.
+
+    Returns
+    -------
+    LearningCurve
 
     Examples
     --------
@@ -203,10 +214,11 @@ def learning_curve(
     rng = read_random_state(random_state)
     read = _read(model, votes, gold)
     chosen = _sizes(read.n_items, sizes)
-    _check_repeats(repeats)
-    labelled = np.sort(rng.permutation(read.n_items)[:_MOST_LABELLED])
-    shown = read[labelled]
-    truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0][labelled]
+    if not is_whole(repeats) or not 1 <= repeats <= _MOST_REPEATS:
+        raise OptionError(f"`repeats` must be an integer from 1 to {_MOST_REPEATS:,}; got {told(repeats)}.")
+    labeled = np.sort(rng.permutation(read.n_items)[:_MOST_LABELED])
+    shown = read[labeled]
+    truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0][labeled]
     whole = winners(model.predict_proba(shown))
     shape = (len(chosen), repeats)
     same, moved, right = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
@@ -224,17 +236,17 @@ def learning_curve(
 
 
 def _read(model: Any, votes: Any, gold: Any) -> Votes:
-    """The votes as the model reads them, or an error for a model that cannot be fitted again."""
+    """Return the votes as the model reads them; refuse a model that cannot be fitted again."""
     if not isinstance(model, (LabelModel, MajorityVote)):
-        raise OptionError(f"a fitted LabelModel or MajorityVote is needed, not {type(model).__name__}")
+        raise OptionError(f"`model` must be a fitted LabelModel or MajorityVote; got {type(model).__name__}.")
     read = model.read_votes(votes)
     if isinstance(model, MajorityVote):
         return read
     if model.graph_.n_tasks > 1:
-        raise OptionError("models of several tasks are not fitted again; look at the tasks one by one")
+        raise OptionError(f"`model` must have one task; got {model.graph_.n_tasks}. Fit each task by itself.")
     if getattr(get_solver(model.method), "triplets", None) is not None:
         raise OptionError(
-            "`triplets` of the solver names sources that are left out; use a method without it."
+            "`model` must not use `triplets`, which name sources that are left out; use another method."
         )
     if model.fit_.gold is not None and gold is None:
         raise OptionError("The model was fitted with gold labels; pass them again as `gold`.")
@@ -242,7 +254,7 @@ def _read(model: Any, votes: Any, gold: Any) -> Votes:
 
 
 def _without(model: Any, votes: Votes, left_out: int, gold: Any) -> Array | None:
-    """Posteriors without one source, shape (n, K); None where the others do not suffice."""
+    """Return posteriors without one source, shape (n, K); None if the model cannot be fitted."""
     others = [i for i in range(votes.n_sources) if i != left_out]
     if not others:
         return None
@@ -250,12 +262,14 @@ def _without(model: Any, votes: Votes, left_out: int, gold: Any) -> Array | None
     if _by_counts(model, gold):
         counts = model.moments_.select(others)
         again = _attempt(lambda: clone(model).fit_moments(counts))
-        return None if again is None else np.asarray(again.predict_proba(_renamed(part, counts)))
+        part = Votes(part.codes, part.classes, counts.names)  # counts have names even if the votes have none
+        return None if again is None else np.asarray(again.predict_proba(part))
     again = _fitted(_for_sources(model, others), part, gold)
     return None if again is None else np.asarray(again.predict_proba(part))
 
 
 def _by_counts(model: Any, gold: Any) -> bool:
+    """Return whether the fit is a function of the counts of pairs alone."""
     if isinstance(model, MajorityVote) or gold is not None:
         return False
     if get_solver(model.method).requires.rows != "unused":
@@ -264,13 +278,8 @@ def _by_counts(model: Any, gold: Any) -> bool:
     return len(model.classes_) == 2 and model.graph is None and model.signs == "average" and not estimated
 
 
-def _renamed(votes: Votes, counts: Moments) -> Votes:
-    """Votes under the names of the counts, which have some where the votes have none."""
-    return Votes(votes.codes, votes.classes, counts.names)
-
-
 def _for_sources(model: Any, kept: list[int]) -> Any:
-    """An unfitted model of some of the sources."""
+    """Return an unfitted model for some of the sources."""
     again = clone(model)
     if isinstance(model, MajorityVote):
         return again
@@ -286,7 +295,7 @@ def _for_sources(model: Any, kept: list[int]) -> Any:
 
 
 def _fitted(model: Any, votes: Votes, gold: Any = None) -> Any:
-    """Return a copy of the model fitted on votes; None if these do not suffice."""
+    """Return a copy of the model fitted on votes; None if that is not possible."""
     known = {} if gold is None else {"gold": gold}
     return _attempt(lambda: clone(model).fit(votes, **known))
 
@@ -320,12 +329,5 @@ def _sizes(n: int, sizes: Sequence[int] | None) -> list[int]:
         return halved[::-1]
     chosen = [int(size) for size in sizes]
     if not chosen or min(chosen) < 1 or max(chosen) > n or sorted(set(chosen)) != chosen:
-        raise OptionError(
-            f"sizes={told(list(sizes))}; increasing numbers of items from 1 to {n:,} are needed"
-        )
+        raise OptionError(f"`sizes` must be increasing integers from 1 to {n:,}; got {told(list(sizes))}.")
     return chosen
-
-
-def _check_repeats(repeats: Any) -> None:
-    if not is_whole(repeats) or not 1 <= repeats <= _MOST_REPEATS:
-        raise OptionError(f"repeats={told(repeats)} is no number of repeats, 1 to {_MOST_REPEATS:,}")

@@ -1,17 +1,17 @@
-"""What each source does, beside the others, beside known labels and by a model: one row a source."""
+"""Summary of the sources: votes, overlaps, quality on gold labels and by a model, one row per source."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table
-from flyingsquid.analysis.overlaps import GoldTally, SourceOverlaps, count_overlaps
-from flyingsquid.analysis.reading import read_votes
+from flyingsquid.analysis.items import Tasks, read_votes, require_gold
+from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import MOST_SOURCES, near_copies
-from flyingsquid.exceptions import VotesError
 from flyingsquid.fits.summary import (
     Columns,
     Notes,
@@ -27,41 +27,43 @@ from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import read_task_gold
+from flyingsquid.votes.tallies import item_votes, iter_votes, votes_on
 
-Tasks = tuple[tuple[int, ...], ...]
-# What the votes, or known labels, say better than the model does.
-_OF_VOTES, _OF_GOLD = ("silent", "one_sided"), ("useless", "adversarial")
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+# Diagnostics of the model that the votes, or gold labels, determine better.
+_FROM_VOTES, _FROM_GOLD = ("silent", "one_sided"), ("useless", "adversarial")
 
 
 def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
-    """What each source does, one row a source. Prints; ``.to_dict()``, ``.to_pandas()``.
+    """Summarize each source in a table.
 
     Parameters
     ----------
     votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
     y : array of shape (n,), optional
-        True classes; None, NaN and masked are unknown, and -1 unless it is a class. (n, D) for a model of D
-        tasks.
-    model : a fitted label model, optional
-        Of the same sources. It may have been fitted on other votes.
+        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. Shape (n, D) for a model
+        of D tasks.
+    model : fitted label model, optional
+        Model of the same sources. It may have been fitted on other votes.
 
     Returns
     -------
-    Table with the columns
+    Table with one row per source, which prints and has ``to_dict`` and ``to_pandas``. The columns are
 
     - ``j``, ``name``: position and name of the source;
-    - ``polarity``: the classes it votes for;
-    - ``coverage``: share of the items it votes on;
-    - ``overlaps``: share of the items on which it and at least one other vote;
-    - ``conflicts``: share of the items on which at least one other votes for another class;
-    - ``correct``, ``incorrect``, ``precision``, with ``y``: its right and wrong votes on items of known
-      class, and the share of right ones among them (Snorkel's "Emp. Acc.");
-    - ``accuracy``, ``accuracy_low``, ``accuracy_high``, with a model that judges sources: how often a vote is
-      right by its estimate, with the ends of the 95% interval;
-    - ``votes``, and each of ``refused``, ``unparseable`` and ``failed`` that occurred: how many;
-    - ``flags``: what deserves a look. Known labels decide who is worse than chance where there are any.
+    - ``polarity``: classes it votes for;
+    - ``coverage``: share of items it votes on;
+    - ``overlaps``: share of items on which it and at least one other source vote;
+    - ``conflicts``: share of items on which at least one of these votes for another class;
+    - ``correct``, ``incorrect``, ``precision``, with ``y``: its correct and incorrect votes on items with
+      gold labels, and the share of correct ones (Snorkel's "Emp. Acc.");
+    - ``accuracy``, ``accuracy_low``, ``accuracy_high``, with a model that estimates accuracies: probability
+      that a vote is correct, with its 95% interval;
+    - ``votes``, and each of ``refused``, ``unparseable`` and ``failed`` that occurs: numbers of votes;
+    - ``flags``: problems of the source. Gold labels decide which sources are worse than chance, if given.
 
-    Sources of a model of several tasks overlap with others of their own task only.
+    For a model of several tasks, overlaps and conflicts are counted within each task.
 
     Examples
     --------
@@ -74,63 +76,166 @@ def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
     0  links  0, 1        100.0%    100.0%      25.0%        3          0     100.0%      4
     1  short  0, 1         75.0%     75.0%      25.0%        2          1      66.7%      3
     2  caps   1            25.0%     25.0%       0.0%        0          0                 1  one-sided
-    precision: right votes among its votes on 3 items of known class
+    precision: share of correct votes on 3 items with gold labels
     """
     read, tasks = read_votes(model, votes)
     tally, n = SourceTally.of_votes(read), read.n_items
-    beside = _overlaps(read, tasks)
-    gold, n_known = _gold(read, tasks, y)
+    overlaps, conflicts = _count_by_task(read, tasks)
+    gold, n_gold = _gold_by_task(read, tasks, y)
     columns: Columns = {
         "j": (list(range(read.n_sources)), ""),
         "name": (list(tally.source_names), ""),
         **rate_columns(tally),
-        "overlaps": ((beside.overlaps / n).tolist(), ".1%"),
-        "conflicts": ((beside.conflicts / n).tolist(), ".1%"),
+        "overlaps": ((overlaps / n).tolist(), ".1%"),
+        "conflicts": ((conflicts / n).tolist(), ".1%"),
     }
     footnotes: tuple[str, ...] = ()
     if gold is not None:
         columns["correct"] = (gold.correct.tolist(), ",")
         columns["incorrect"] = (gold.incorrect.tolist(), ",")
         columns["precision"] = (numbers(gold.precision, np.isfinite(gold.precision)), ".1%")
-        footnotes += (f"precision: right votes among its votes on {n_known:,} items of known class",)
-    judged, said = accuracy_columns(
+        footnotes += (f"precision: share of correct votes on {n_gold:,} items with gold labels",)
+    estimated, notes = accuracy_columns(
         tally, getattr(model, "accuracies_", None), getattr(model, "accuracies_interval_", None)
     )
-    columns |= judged | vote_columns(tally)
-    notes = _flags(read, tally, model, gold)
-    columns["flags"] = (["; ".join(remarks) for remarks in notes], "")
-    estimated = tuple(note.replace("accuracy:", "accuracy, estimated:", 1) for note in said)
-    return table_of(columns, tally, footnotes + estimated)
+    columns |= estimated | vote_columns(tally)
+    flags = _flags(read, tally, model, gold)
+    columns["flags"] = (["; ".join(remarks) for remarks in flags], "")
+    footnotes += tuple(note.replace("accuracy:", "accuracy, estimated:", 1) for note in notes)
+    return table_of(columns, tally, footnotes)
 
 
-def _overlaps(votes: Votes, tasks: Tasks) -> SourceOverlaps:
-    if len(tasks) == 1:
-        return count_overlaps(votes)
-    found = SourceOverlaps(np.zeros(votes.n_sources, np.int64), np.zeros(votes.n_sources, np.int64))
+def count_overlaps(votes: Votes) -> tuple[Counts, Counts]:
+    """Count overlaps and conflicts of each source, shapes (m,). Time O(nm), memory O(n + m).
+
+    An overlap is an item that the source and at least one other vote on; a conflict is an overlap on which
+    not all votes are equal. A source that votes on such an item disagrees with some other source, so one pass
+    over the items is enough.
+
+    >>> overlaps, conflicts = count_overlaps(Votes.from_classes([[0, 0, -1], [0, 1, -1], [1, -1, -1]]))
+    >>> overlaps.tolist(), conflicts.tolist()
+    ([2, 2, 0], [1, 1, 0])
+    """
+    items = item_votes(votes.codes)
+    return votes_on(votes.codes, items.cast > 1), votes_on(votes.codes, items.split)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GoldTally:
+    """Votes of m sources on items with gold labels.
+
+    Attributes
+    ----------
+    right : integer array of shape (m, K)
+        Correct votes of each source on items of class k.
+    cast : integer array of shape (m, K)
+        All its votes on items of class k.
+    said : integer array of shape (m, K)
+        Its votes for class k.
+    items : integer array of shape (K,)
+        Items of each class.
+    """
+
+    right: Counts
+    cast: Counts
+    said: Counts
+    items: Counts
+
+    @classmethod
+    def of(cls, votes: Votes, gold: NDArray[Any]) -> GoldTally:
+        """Count ``votes`` on the items whose code in ``gold``, shape (n,), is not negative."""
+        known = np.flatnonzero(gold >= 0)
+        part, truth = votes[known], gold[known].astype(np.intp)
+        m, n_classes = votes.n_sources, votes.n_classes
+        counts = np.zeros((3, m * n_classes), np.int64)
+        for item, source, vote in iter_votes(part.codes):
+            counts += _count_by_class(source, vote, truth[item], m, n_classes)
+        right, cast, said = counts.reshape(3, m, n_classes)
+        return cls(right, cast, said, np.bincount(truth, minlength=n_classes).astype(np.int64))
+
+    @property
+    def correct(self) -> Counts:
+        """Number of correct votes, shape (m,)."""
+        return np.asarray(self.right.sum(axis=1))
+
+    @property
+    def incorrect(self) -> Counts:
+        """Number of incorrect votes, shape (m,)."""
+        return np.asarray(self.cast.sum(axis=1) - self.correct)
+
+    @property
+    def precision(self) -> Array:
+        """Share of correct votes, shape (m,); NaN without votes."""
+        return _share(self.correct, self.cast.sum(axis=1))
+
+    @property
+    def precision_error(self) -> Array:
+        """Standard error of ``precision``, shape (m,)."""
+        cast = np.maximum(self.cast.sum(axis=1), 1)
+        p = (self.correct + 1) / (cast + 2)
+        return np.asarray(np.sqrt(p * (1 - p) / cast))
+
+    @property
+    def balanced_accuracy(self) -> Array:
+        """Mean over the classes of the share of correct votes there, shape (m,); NaN without votes."""
+        return _mean_of_known(_share(self.right, self.cast))
+
+    @property
+    def balanced_error(self) -> Array:
+        """Standard error of ``balanced_accuracy``, shape (m,)."""
+        # One vote each way, so that two equal votes do not count as certainty.
+        p = (self.right + 1) / (self.cast + 2)
+        variance = np.where(self.cast > 0, p * (1 - p) / np.maximum(self.cast, 1), 0.0)
+        seen = np.maximum((self.cast > 0).sum(axis=1), 1)
+        return np.asarray(np.sqrt(variance.sum(axis=1)) / seen)
+
+    @property
+    def chance(self) -> Array:
+        """``balanced_accuracy`` of random votes with the same class frequencies, shape (m,)."""
+        rates = self.said / np.maximum(self.said.sum(axis=1, keepdims=True), 1)
+        return _mean_of_known(np.where(self.cast > 0, rates, np.nan))
+
+    @property
+    def worse_than_chance(self) -> NDArray[np.bool_]:
+        """Whether the 95% interval of a source is below chance, shape (m,).
+
+        A source of several classes is compared by its balanced accuracy. A source of one class is worse than
+        chance if that class is rarer on the items it votes on than on all items.
+        """
+        several = (self.said > 0).sum(axis=1) > 1
+        reach = NORMAL_95 * self.balanced_error
+        below = np.nan_to_num(self.balanced_accuracy + reach, nan=np.inf) < np.nan_to_num(self.chance)
+        cast = self.cast.sum(axis=1)
+        high = (self.correct + 1) / (cast + 2) + NORMAL_95 * self.precision_error
+        base = (self.said > 0) @ (self.items / max(int(self.items.sum()), 1))
+        return np.asarray(np.where(several, below, (cast > 1) & (high < base)))
+
+
+def _count_by_task(votes: Votes, tasks: Tasks) -> tuple[Counts, Counts]:
+    """Return overlaps and conflicts within each task, shapes (m,)."""
+    overlaps, conflicts = np.zeros((2, votes.n_sources), np.int64)
     for sources in tasks:
-        part = count_overlaps(votes.of_sources(sources))
-        found.overlaps[list(sources)], found.conflicts[list(sources)] = part.overlaps, part.conflicts
-    return found
+        part = votes if len(tasks) == 1 else votes.of_sources(sources)
+        overlaps[list(sources)], conflicts[list(sources)] = count_overlaps(part)
+    return overlaps, conflicts
 
 
-def _gold(votes: Votes, tasks: Tasks, y: Any) -> tuple[GoldTally | None, int]:
-    """What the sources said on known items of their task, and how many of these there are."""
+def _gold_by_task(votes: Votes, tasks: Tasks, y: Any) -> tuple[GoldTally | None, int]:
+    """Return the votes on items with gold labels of their task, and the number of such items."""
     if y is None:
         return None, 0
     codes = read_task_gold(y, votes.classes, (votes.n_items, len(tasks)), "y")
-    if not (codes >= 0).any():
-        raise VotesError("y holds no known class; leave it out where nothing is known")
-    n_known = int((codes >= 0).any(axis=1).sum())
+    require_gold(codes)
+    n_gold = int((codes >= 0).any(axis=1).sum())
     if len(tasks) == 1:
-        return GoldTally.of(votes, codes[:, 0]), n_known
-    shape = (votes.n_sources, votes.n_classes)
-    right, cast, said = (np.zeros(shape, np.int64) for _ in range(3))
+        return GoldTally.of(votes, codes[:, 0]), n_gold
+    right, cast, said = np.zeros((3, votes.n_sources, votes.n_classes), np.int64)
     items = np.zeros(votes.n_classes, np.int64)
     for sources, truth in zip(tasks, codes.T, strict=True):
         part, at = GoldTally.of(votes.of_sources(sources), truth), list(sources)
         right[at], cast[at], said[at] = part.right, part.cast, part.said
         items += part.items
-    return GoldTally(right, cast, said, items), n_known
+    return GoldTally(right, cast, said, items), n_gold
 
 
 def _flags(votes: Votes, tally: SourceTally, model: Any, gold: GoldTally | None) -> Notes:
@@ -138,20 +243,35 @@ def _flags(votes: Votes, tally: SourceTally, model: Any, gold: GoldTally | None)
     diagnostics = getattr(model, "diagnostics_", None)
     if diagnostics is not None:
         counts = getattr(model.moments_, "rows", model.moments_)
-        leave_out = _OF_VOTES + (_OF_GOLD if gold is not None else ())
-        noticed = notes_of(diagnostics, counts, leave_out)
-        notes = [[*own, *found] for own, found in zip(notes, noticed, strict=True)]
+        leave_out = _FROM_VOTES + (_FROM_GOLD if gold is not None else ())
+        found = notes_of(diagnostics, counts, leave_out)
+        notes = [[*own, *more] for own, more in zip(notes, found, strict=True)]
     elif votes.n_sources <= MOST_SOURCES:
-        for j, first in _copies(votes):
-            notes[j].append(f"near copy of {tally.source_names[first]}")
+        groups = near_copies(Moments.of(votes))
+        _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+        for j, original in enumerate(first[inverse.ravel()].tolist()):
+            if original != j:
+                notes[j].append(f"near copy of {tally.source_names[original]}")
     if gold is not None:
         for at in np.flatnonzero(gold.worse_than_chance).tolist():
-            notes[at].append("worse than chance on known items")
+            notes[at].append("worse than chance on gold labels")
     return notes
 
 
-def _copies(votes: Votes) -> list[tuple[int, int]]:
-    """Sources that are near-copies of an earlier one, with that one."""
-    groups: NDArray[np.intp] = near_copies(Moments.of(votes))
-    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
-    return [(j, int(first[g])) for j, g in enumerate(inverse.ravel()) if first[g] != j]
+def _count_by_class(
+    source: NDArray[np.intp], vote: NDArray[np.intp], truth: NDArray[np.intp], m: int, n_classes: int
+) -> Counts:
+    """Return correct votes by class, votes by true class, and votes by class voted for, shape (3, m * K)."""
+    size, on = m * n_classes, vote == truth
+    cells = (source[on] * n_classes + truth[on], source * n_classes + truth, source * n_classes + vote)
+    return np.stack([np.bincount(cell, minlength=size) for cell in cells]).astype(np.int64)
+
+
+def _share(part: NDArray[Any], whole: NDArray[Any]) -> Array:
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def _mean_of_known(values: Array) -> Array:
+    """Return the mean over the last axis without NaN; NaN if all are."""
+    known = np.isfinite(values)
+    return _share(np.where(known, values, 0.0).sum(axis=1), known.sum(axis=1))

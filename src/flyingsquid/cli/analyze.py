@@ -94,7 +94,7 @@ class _Findings:
 
 
 def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
-    from flyingsquid.analysis import agreement, in_words, summarize
+    from flyingsquid.analysis import agreement, findings, summarize
     from flyingsquid.analysis.comparison import compare_with_majority
     from flyingsquid.cli.labeling import clip_length, is_sequence_model
     from flyingsquid.estimation.sources import MOST_SOURCES
@@ -110,7 +110,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
         file=loaded.file,
         sources=summarize(votes, gold, model=model),
         pairs=pairs,
-        words=in_words(votes, gold, model=model),
+        words=findings(votes, gold, model=model).sentences(),
         comparison=None if model is None else compare_with_majority(model, votes, gold),
         n_sampled=None if step == 1 else votes.n_items,
     )

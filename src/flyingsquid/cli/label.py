@@ -260,7 +260,7 @@ def describe_comparison(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON values."""
     values = {
         name: getattr(comparison, name)
-        for name in ("n_items", "coverage", "ties", "differ", "n_known", "gain", "gain_interval")
+        for name in ("n_items", "coverage", "ties", "differ", "n_gold", "gain", "gain_interval")
     }
     for side in ("model", "majority"):
         scores = getattr(comparison, side)

@@ -1,4 +1,4 @@
-"""A report that a colleague can open: one HTML file that draws its own pictures."""
+"""The HTML report: one self-contained page about votes and labels."""
 
 from flyingsquid.reports.build import report
 

@@ -1,4 +1,4 @@
-"""The report: votes in, one HTML file out."""
+"""The function ``fs.report``: votes in, one HTML page out."""
 
 from __future__ import annotations
 
@@ -12,18 +12,12 @@ import numpy as np
 from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
 from flyingsquid.io import replacing
-from flyingsquid.reports.page import page
-from flyingsquid.reports.sections.agreement import agreement_section
-from flyingsquid.reports.sections.comparison import comparison_section
-from flyingsquid.reports.sections.dependencies import dependencies_section
-from flyingsquid.reports.sections.drift import drift_section
-from flyingsquid.reports.sections.influence import influence_section
-from flyingsquid.reports.sections.labels import labels_section
-from flyingsquid.reports.sections.method import method_section
-from flyingsquid.reports.sections.missing import missing_section
-from flyingsquid.reports.sections.rows import rows_section
-from flyingsquid.reports.sections.sources import sources_section
-from flyingsquid.reports.sections.summary import summary_section
+from flyingsquid.reports.items import items_section
+from flyingsquid.reports.labels import comparison_section, influence_section, labels_section
+from flyingsquid.reports.overview import method_section, summary_section
+from flyingsquid.reports.page import render_page
+from flyingsquid.reports.pairs import agreement_section, dependencies_section
+from flyingsquid.reports.sources import drift_section, missing_section, sources_section
 from flyingsquid.reports.study import Study, make_study
 
 _SECTIONS = (
@@ -36,7 +30,7 @@ _SECTIONS = (
     influence_section,
     drift_section,
     missing_section,
-    rows_section,
+    items_section,
     method_section,
 )
 
@@ -52,10 +46,10 @@ def report(
     ordered: bool = False,
     task: int | None = None,
 ) -> str:
-    """Make one HTML page about votes and the labels they give: a file that a colleague can open.
+    """Make a self-contained HTML page about votes and labels.
 
-    The page needs nothing else: no network, no package, no fonts. It begins with a summary in words. The same
-    input gives the same bytes. Names and texts of the data are shown as text, whatever they hold.
+    The page needs no network, package or font. It begins with a written summary. The same input gives the
+    same bytes. Names and texts of the data are escaped.
 
     Parameters
     ----------
@@ -64,23 +58,23 @@ def report(
         Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. They are used for scores
         and not for the fit.
     model : fitted LabelModel, OnlineLabelModel or MajorityVote, optional
-        Default: ``LabelModel()``, fitted here. If the fit fails, the page gives the reason and continues with
+        By default ``LabelModel()`` is fitted. If the fit fails, the page gives the reason and continues with
         the votes alone.
-    data : table or list with one entry an item, optional
-        The items themselves: pandas, polars, pyarrow, a list of texts or mappings. For votes in long form
-        also a mapping from item identifiers. The page shows those of the few items that are worth a look.
-    path : optional
-        Where to write the page, replacing a file that is there, whole or not at all.
-    title : text
-    ordered : bool
-        Whether the items are in the order of time; the page then shows how sources change.
-    task : int, for a model of several tasks
-        Which one the page is about.
+    data : table or list with one entry per item, optional
+        The items themselves: pandas, polars, pyarrow, or a list of strings or mappings. For votes in long
+        form also a mapping from item identifiers. The page shows those of a few items.
+    path : str or path, optional
+        File to write. An existing file is replaced atomically.
+    title : str, default="Votes and labels"
+    ordered : bool, default=False
+        Whether the items are in order of time; the page then shows how sources change.
+    task : int, optional
+        Task to report on, for a model of several tasks.
 
     Returns
     -------
     str
-        The page, or the path where there is one.
+        The page, or ``path`` if given.
 
     Examples
     --------
@@ -91,14 +85,12 @@ def report(
     ('<!DOCTYPE html>', True)
     """
     if not isinstance(title, str):
-        raise OptionError(f"title={told(title)} is no text")
+        raise OptionError(f"`title` must be a str; got {told(title)}.")
     if not isinstance(ordered, (bool, np.bool_)):
-        raise OptionError(f"ordered={told(ordered)}; True where items are in order of time, or False")
-    target = None if path is None else _target(path)
+        raise OptionError(f"`ordered` must be a bool; got {told(ordered)}.")
+    target = None if path is None else _check_path(path)
     study = make_study(votes, model, y, data, ordered=ordered, task=task)
-    sections = [section(study) for section in _SECTIONS]
-    ending = '<p class="note">Made by flyingsquid. This file is complete in itself and loads nothing.</p>'
-    text = page(title, _facts(study), sections, ending)
+    text = render_page(title, _facts(study), [section(study) for section in _SECTIONS])
     if path is None or target is None:
         return text
     with replacing(target) as file:
@@ -106,13 +98,13 @@ def report(
     return os.fspath(path)
 
 
-def _target(path: str | os.PathLike[str]) -> Path:
-    """Where to write, or an error before all the work is done."""
+def _check_path(path: str | os.PathLike[str]) -> Path:
+    """Return the file to write; raise an error before any work is done."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
     if target.exists() and not target.is_file():
-        raise OptionError(f"path={os.fspath(path)!r} is a folder, a device or a pipe; name a file")
+        raise OptionError(f"`path` must be a regular file; got {os.fspath(path)!r}.")
     return target
 
 
@@ -123,5 +115,5 @@ def _facts(study: Study) -> str:
     plural = "s" if votes.n_sources != 1 else ""
     return (
         f"{votes.n_items:,} items · {votes.n_sources:,} source{plural} · {votes.n_classes:,} classes · "
-        f"{share:.0%} of cells hold a vote{task}"
+        f"{share:.0%} of possible votes{task}"
     )

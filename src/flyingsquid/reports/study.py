@@ -1,29 +1,31 @@
-"""What a report is about: votes, a model of them, known labels, and the items themselves."""
+"""Input of a report: votes, a fitted model, gold labels and the items themselves, read together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import told
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.comparison import Comparison, compare_items
-from flyingsquid.analysis.findings import Findings, find
-from flyingsquid.analysis.reading import Items, read_items, read_votes
+from flyingsquid.analysis.findings import Findings, findings
+from flyingsquid.analysis.items import Items, read_items, read_votes
 from flyingsquid.analysis.summarize import summarize
-from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.charts.build import column
+from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.models import LabelModel, MajorityVote
-from flyingsquid.reports.escape import plain
-from flyingsquid.reports.records import Records
+from flyingsquid.reports.escape import shorten
 from flyingsquid.votes import Votes
+from flyingsquid.votes.frames import rows_of
 
-Array = NDArray[np.float64]
-# Plots show so many sources; the table has more.
+# Charts show at most this many sources; the table has more.
 MOST_SHOWN = 40
-# Pairs are shown of so many.
-MOST_PAIRED = 32
+# Pairs are shown for at most this many sources.
+_MOST_PAIRED = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,132 +34,132 @@ class Study:
 
     Attributes
     ----------
-    items : votes, posteriors, vote shares and known labels of the task
-        Posteriors are vote shares where there is no model.
-    model : a fitted model, or None
-    failure : why there is no model; empty otherwise
-    given : whether the model was passed, and not fitted here
-    warned : what the fit warned of
-    columns : the summary of the sources, by column
-    found : what stands out
-    comparison : the labels beside majority vote; equal to it without a model
-    sources : positions in the model of the sources of the task, shape (m,)
-    every : votes of all tasks
-    y : known labels as they were passed
-    records : the items themselves, or None
+    items : Items
+        Votes, posteriors, vote shares and gold labels of the task; posteriors are vote shares if there is no
+        model.
+    model : fitted model, or None
+    failure : str
+        Why there is no model; otherwise empty.
+    is_model_given : bool
+        Whether the model was passed rather than fitted here.
+    warnings : tuple of str
+        Warnings of the fit.
+    summary : dict of lists
+        Columns of ``fs.summarize`` for the sources of the task.
+    findings : Findings
+    comparison : Comparison with majority vote
+        Without a model, of majority vote with itself.
+    sources : tuple of int
+        Positions in the model of the sources of the task.
+    all_votes : Votes of all tasks
+    y : gold labels as they were passed
+    task : int or None
+    records : Records or None
+    ordered : bool
+        Whether the items are in order of time.
     """
 
     items: Items
     model: Any
     failure: str
-    given: bool
-    warned: tuple[str, ...]
-    columns: dict[str, list[Any]]
-    found: Findings
+    is_model_given: bool
+    warnings: tuple[str, ...]
+    summary: dict[str, list[Any]]
+    findings: Findings
     comparison: Comparison
     sources: tuple[int, ...]
-    every: Votes
+    all_votes: Votes
     y: Any
     task: int | None
     records: Records | None
     ordered: bool
-    names: tuple[str, ...] = field(init=False)
-    classes: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", self.items.votes.source_names)
-        object.__setattr__(self, "classes", tuple(plain(c, 40) for c in self.items.votes.classes))
 
     @property
     def votes(self) -> Votes:
-        """The votes of the task's sources."""
+        """Votes of the sources of the task."""
         return self.items.votes
 
     @property
-    def judged(self) -> bool:
-        """Whether there are estimates of accuracies."""
-        return "accuracy" in self.columns
+    def names(self) -> tuple[str, ...]:
+        """Names of the sources of the task."""
+        return self.votes.source_names
 
-    def column(self, name: str) -> Array:
-        """A numeric column of the summary, NaN where blank, shape (m,)."""
-        return np.array([np.nan if v is None else float(v) for v in self.columns[name]])
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class labels as short strings."""
+        return tuple(shorten(label, 40) for label in self.votes.classes)
 
-    def known_classes(self, rows: NDArray[np.intp]) -> NDArray[Any]:
-        """Class labels of some items, None where unknown."""
-        classes = np.empty(len(rows), object)
+    def gold_labels(self, positions: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the gold labels of some items, None if unknown."""
+        labels = np.empty(len(positions), object)
         if self.items.gold is not None:
-            classes[:] = [self.votes.classes[k] if k >= 0 else None for k in self.items.gold[rows].tolist()]
-        return classes
+            codes = self.items.gold[positions].tolist()
+            labels[:] = [self.votes.classes[k] if k >= 0 else None for k in codes]
+        return labels
 
     def ranked(self) -> list[int]:
-        """Sources from the best to the worst as far as is known, silent ones last."""
-        for name in ("accuracy", "precision", "coverage"):
-            if name in self.columns:
-                values = self.column(name)
-                return [
-                    int(j) for j in np.lexsort((np.arange(len(values)), -np.nan_to_num(values, nan=-1.0)))
-                ]
-        return list(range(len(self.names)))
+        """Return the sources by accuracy, best first; by coverage if no accuracy is known."""
+        name = next(name for name in ("accuracy", "precision", "coverage") if name in self.summary)
+        values = np.nan_to_num(column(self.summary, name), nan=-1.0)
+        return [int(j) for j in np.argsort(-values, kind="stable")]
 
     def shown(self) -> tuple[list[int], str]:
-        """The sources that plots show, best first, and a sentence on those left out."""
+        """Return the sources that charts show, best first, and a sentence about those left out."""
         order = self.ranked()
         if len(order) <= MOST_SHOWN:
             return order, ""
-        # Those with hardly any votes would fill both ends.
-        kept = self.most_voting(4 * MOST_SHOWN)
+        # Sources with hardly any votes would fill both ends.
+        kept = self.most_active(4 * MOST_SHOWN)
         known = [j for j in order if j in kept]
         half = MOST_SHOWN // 2
-        ends = f"the {half} best and the {half} worst among the {len(known)} sources with the most votes"
-        return known[:half] + known[-half:], f"Shown are {ends}, of {len(order):,}."
+        return known[:half] + known[-half:], (
+            f"Shown are the {half} best and the {half} worst of the {len(known)} sources with the most "
+            f"votes, of {len(order):,} sources."
+        )
 
-    def busiest(self) -> tuple[list[int], str]:
-        """The sources whose pairs are shown, best first: of many those with the most votes, which meet."""
+    def paired(self) -> tuple[list[int], str]:
+        """Return the sources whose pairs are shown, best first, and a sentence about those left out."""
         order = self.ranked()
-        if len(order) <= MOST_PAIRED:
+        if len(order) <= _MOST_PAIRED:
             return order, ""
-        kept = self.most_voting(MOST_PAIRED)
-        left = f"Shown are the {MOST_PAIRED} sources with the most votes, of {len(order):,}."
-        return [j for j in order if j in kept], left
+        kept = self.most_active(_MOST_PAIRED)
+        left_out = f"Shown are the {_MOST_PAIRED} of {len(order):,} sources with the most votes."
+        return [j for j in order if j in kept], left_out
 
-    def most_voting(self, most: int) -> set[int]:
-        """So many sources, those with the most votes."""
-        return set(np.argsort(-self.column("votes"), kind="stable")[:most].tolist())
+    def most_active(self, most: int) -> set[int]:
+        """Return the sources with the most votes."""
+        return set(np.argsort(-column(self.summary, "votes"), kind="stable")[:most].tolist())
 
 
 def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task: int | None) -> Study:
-    """Read what was passed, fit a model where there is none, and summarize the sources."""
+    """Read the input of a report, fit a model if there is none, and summarize the sources."""
     if model is not None and not hasattr(model, "explain"):
         raise OptionError(
-            "a report needs a fitted LabelModel, OnlineLabelModel or MajorityVote, not "
-            f"{type(model).__name__}"
+            "`model` must be a fitted LabelModel, OnlineLabelModel or MajorityVote; got "
+            f"{type(model).__name__}."
         )
     if model is not None:
-        _ = model.vote_schema_  # fitted
-    given, failure = model is not None, ""
-    warned: tuple[str, ...] = ()
+        _ = model.vote_schema_  # raises NotFittedError
+    is_given, failure = model is not None, ""
+    warnings: tuple[str, ...] = ()
     if model is None:
-        read, _ = read_votes(None, votes)
-        model, failure, warned = _fit(read)
-    else:
-        read, _ = read_votes(model, votes)
-    _, tasks = read_votes(model, read)
+        model, failure, warnings = _fit(read_votes(None, votes)[0])
+    read, tasks = read_votes(model, votes)
     items = read_items(model, read, y, task=task)
     sources = tasks[task or 0]
-    table = summarize(read, y, model=model)
-    found = find(read, y, model=None if failure else model, task=task)
-    columns = {name: [values[j] for j in sources] for name, values in table.to_dict().items()}
+    summary = summarize(read, y, model=model).to_dict()
+    found = findings(read, y, model=None if failure else model, task=task)
     return Study(
         items=items,
         model=None if failure else model,
         failure=failure,
-        given=given,
-        warned=warned,
-        columns=columns,
-        found=found,
+        is_model_given=is_given,
+        warnings=warnings,
+        summary={name: [values[j] for j in sources] for name, values in summary.items()},
+        findings=found,
         comparison=found.comparison or compare_items(items),
         sources=sources,
-        every=read,
+        all_votes=read,
         y=y,
         task=task if len(tasks) > 1 else None,
         records=None if data is None else Records.of(data, read),
@@ -166,10 +168,44 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
 
 
 def _fit(votes: Votes) -> tuple[Any, str, tuple[str, ...]]:
-    """A label model; or a majority vote, and why."""
-    with capture_source_warnings() as heard:
+    """Return a label model, or a majority vote and why; and the warnings of the fit."""
+    with capture_source_warnings() as captured:
         try:
             model, failure = LabelModel().fit(votes), ""
         except NotIdentifiableError as error:
             model, failure = MajorityVote().fit(votes), str(error)
-    return model, failure, tuple(heard)
+    return model, failure, tuple(captured)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """The items themselves, by position."""
+
+    data: Any
+
+    @classmethod
+    def of(cls, data: Any, votes: Votes) -> Records:
+        """Check that there is one record per item, or look records up by item identifier."""
+        if isinstance(data, Mapping) and votes.items is not None:
+            keys = votes.items.tolist()
+            missing = next((key for key in keys if key not in data), None)
+            if missing is not None:
+                raise VotesError(f"`data` must have an entry for every item; got none for {told(missing)}.")
+            return cls([data[key] for key in keys])
+        try:
+            length = None if isinstance(data, (str, bytes, Mapping)) else len(data)
+        except TypeError:  # also for an array without dimensions, which has the method
+            length = None
+        if length is None:
+            kind = type(data).__name__
+            raise VotesError(f"`data` must be a table or a list with one entry per item; got {kind}.")
+        if length != votes.n_items:
+            raise VotesError(
+                f"`data` must have one entry for each of {votes.n_items:,} items; got {length:,}."
+            )
+        return cls(data)
+
+    def pick(self, positions: Sequence[int]) -> list[Any]:
+        """Return the records at some positions: strings, mappings, or anything else."""
+        found = rows_of(self.data, positions)
+        return [self.data[int(i)] for i in positions] if found is None else found

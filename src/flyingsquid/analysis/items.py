@@ -1,4 +1,4 @@
-"""Votes, posteriors and known labels of one task, read together."""
+"""Votes, posteriors and gold labels of one task, read together."""
 
 from __future__ import annotations
 
@@ -9,60 +9,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import is_whole, told
-from flyingsquid.exceptions import OptionError
+from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.inference import decide, vote_shares
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import read_task_gold
 
 Array = NDArray[np.float64]
-Codes = NDArray[Any]
+Tasks = tuple[tuple[int, ...], ...]
+# Scores that differ by less are equal up to rounding.
+_TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """What is known of n items of one task.
+    """The n items of one task.
 
     Attributes
     ----------
     votes : Votes of the m sources of the task
-    sources : tuple of m numbers
-        Where these stand among all sources of the model.
+    sources : tuple of m int
+        Positions of these among all sources of the model.
     posterior : array of shape (n, K)
-        P(Y = k | votes) by the model; the shares where there is none.
+        P(Y = k | votes) by the model; ``shares`` if there is no model.
     shares : array of shape (n, K)
-        Shares of the votes, uniform where nobody votes.
+        Share of the votes for each class, uniform for items without votes.
     gold : integer array of shape (n,), or None
-        Codes of the true classes, negative where unknown.
+        Codes of the gold labels, negative if unknown.
     """
 
     votes: Votes
     sources: tuple[int, ...]
     posterior: Array
     shares: Array
-    gold: Codes | None
+    gold: NDArray[Any] | None
 
     @property
     def labels(self) -> NDArray[np.intp]:
-        """Codes of the model's labels, shape (n,); the first on a tie."""
+        """Codes of the model's labels, shape (n,); the first class on a tie."""
         return winners(self.posterior)
 
     @property
     def majority(self) -> NDArray[np.intp]:
-        """Codes of the majority's labels, shape (n,); the first on a tie."""
+        """Codes of the labels by majority vote, shape (n,); the first class on a tie."""
         return winners(self.shares)
 
 
 def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None) -> Items:
-    """Votes, posteriors and known labels of one task of a fitted model, or without one.
+    """Read votes, posteriors and gold labels of one task.
 
-    ``y`` holds n labels, some of which may be unknown, or (n, D) for D tasks; ``task`` picks one of these.
+    ``model`` may be None. ``y`` has n labels, or shape (n, D) for D tasks; ``task`` selects one of these.
     """
     read, tasks = read_votes(model, votes)
     if task is None and len(tasks) > 1:
-        raise OptionError(f"the model has {len(tasks)} tasks; say which one is meant by task=")
+        raise OptionError(
+            f"`task` must be an integer from 0 to {len(tasks) - 1} for {len(tasks)} tasks; got None."
+        )
     chosen = 0 if task is None else task
     if not is_whole(chosen) or not 0 <= chosen < len(tasks):
-        raise OptionError(f"task={told(task)}; the model has the tasks 0 to {len(tasks) - 1}")
+        raise OptionError(f"`task` must be an integer from 0 to {len(tasks) - 1}; got {told(task)}.")
     gold = None
     if y is not None:
         gold = read_task_gold(y, read.classes, (read.n_items, len(tasks)), "y")[:, chosen]
@@ -76,14 +80,14 @@ def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None
     return Items(part, tasks[chosen], posterior, shares, gold)
 
 
-def read_votes(model: Any, votes: Any) -> tuple[Votes, tuple[tuple[int, ...], ...]]:
-    """Votes as the model reads them, or as they are without one; and the sources of each task."""
+def read_votes(model: Any, votes: Any) -> tuple[Votes, Tasks]:
+    """Return the votes as the model reads them, and the positions of the sources of each task."""
     if model is None:
         read = as_votes(votes)
         return read, (tuple(range(read.n_sources)),)
     if isinstance(model, type) or not (hasattr(model, "read_votes") and hasattr(model, "source_names_")):
         kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise OptionError(f"model= is a fitted label model of items, such as fs.LabelModel, not {kind}")
+        raise OptionError(f"`model` must be a fitted label model, such as fs.LabelModel; got {kind}.")
     read = model.read_votes(votes)
     graph = getattr(model, "graph_", None)
     if graph is None or graph.n_tasks == 1:
@@ -91,13 +95,26 @@ def read_votes(model: Any, votes: Any) -> tuple[Votes, tuple[tuple[int, ...], ..
     return read, tuple(tuple(graph.sources_of(task)) for task in range(graph.n_tasks))
 
 
+def require_gold(gold: NDArray[Any]) -> None:
+    """Raise an error if none of the gold labels is known."""
+    if not (gold >= 0).any():
+        raise VotesError(
+            "`y` must have at least one gold label; got none. Leave it out if no label is known."
+        )
+
+
 def winners(scores: Array) -> NDArray[np.intp]:
-    """The class that scores highest, shape (n,), for scores of shape (n, K); the first on a tie."""
+    """Return the class with the highest score, shape (n,), for scores of shape (n, K); the first on a tie."""
     return np.asarray(decide(scores, tuple(range(scores.shape[1])), "first", None), np.intp)
 
 
+def is_tied(scores: Array) -> NDArray[np.bool_]:
+    """Return whether several classes share the highest score, shape (n,)."""
+    return np.asarray((scores >= scores.max(axis=1, keepdims=True) - _TIE).sum(axis=1) > 1)
+
+
 def tie_credit(scores: Array, gold: NDArray[Any]) -> Array:
-    """1 for a right label, 0 for a wrong one, a share of 1 where classes tie; shape (n,), 0 where unknown."""
-    best = scores >= scores.max(axis=1, keepdims=True) - 1e-9
+    """Return 1 for a correct label, 0 for a wrong or unknown one, and 1/t if t classes tie; shape (n,)."""
+    best = scores >= scores.max(axis=1, keepdims=True) - _TIE
     at = np.arange(len(gold))
     return np.asarray(np.where(gold >= 0, best[at, np.maximum(gold, 0)] / best.sum(axis=1), 0.0))

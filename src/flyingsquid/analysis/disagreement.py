@@ -1,0 +1,285 @@
+"""Items on which the sources disagree: how many there are, and which to look at first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._table import Scalar, Table, as_scalar
+from flyingsquid._values import is_whole, told
+from flyingsquid.analysis.items import Items, is_tied, read_items, tie_credit, winners
+from flyingsquid.exceptions import OptionError
+from flyingsquid.inference import vote_shares
+from flyingsquid.votes import Votes
+from flyingsquid.votes.codes import Label
+from flyingsquid.votes.tallies import item_votes
+
+Array = NDArray[np.float64]
+_BUCKETS = (
+    "no vote",
+    "a single vote",
+    "unanimous",
+    "nearly unanimous: up to 20% against",
+    "split: 20% to 40% against",
+    "contested: more than 40% against",
+)
+# Largest share of votes against the majority in the fourth and fifth bucket.
+_NEARLY_UNANIMOUS, _SPLIT = 0.2, 0.4
+# Rows of larger sparse votes are not compared with each other.
+_MOST_CELLS = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class ContestedItem:
+    """An item worth looking at.
+
+    Attributes
+    ----------
+    item : int
+        Position of the first item with these votes.
+    count : int
+        Number of items with the same votes.
+    votes : tuple of K int
+        Votes for each class.
+    probabilities : tuple of K floats
+        P(Y = k | votes).
+    label : class label of the model
+    majority : class label by majority vote, or None on a tie
+    gold : gold label of this item, or None if unknown
+    score : float
+        Entropy of the probabilities as a share of the largest possible one, times the number of opposed
+        votes: twice the votes that are not for the most frequent class, at most all votes.
+    """
+
+    item: int
+    count: int
+    votes: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    label: Label
+    majority: Label | None
+    gold: Label | None
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContestedItems:
+    """Items worth looking at.
+
+    Attributes
+    ----------
+    uncertain : tuple of ContestedItem, highest score first
+        Items with many opposed votes and an uncertain label. Each has the attributes ``item`` (position),
+        ``count`` (items with the same votes), ``votes`` and ``probabilities`` (by class), ``label``,
+        ``majority``, ``gold`` and ``score``.
+    overruled : tuple of ContestedItem, most overruled votes first
+        Items whose label is not the one most sources vote for.
+    n_overruled : int
+        Number of items that the model labels against the majority.
+    classes : tuple of K class labels
+    """
+
+    uncertain: tuple[ContestedItem, ...]
+    overruled: tuple[ContestedItem, ...]
+    n_overruled: int
+    classes: tuple[Label, ...]
+
+    def table(self) -> Table:
+        """Return both lists as one table."""
+        kinds = (("uncertain", self.uncertain), ("overruled", self.overruled))
+        rows = tuple(self._cells(kind, found) for kind, items in kinds for found in items)
+        columns = ("why", "item", "count", "votes", "label", "probability", "majority", "gold", "score")
+        notes = (f"votes: for {', '.join(str(as_scalar(c)) for c in self.classes)}",) if rows else ()
+        return Table(columns, rows, footnotes=notes, formats=("", "d", ",", "", "", ".2f", "", "", ".2f"))
+
+    def _cells(self, kind: str, found: ContestedItem) -> tuple[Scalar, ...]:
+        return (
+            kind,
+            found.item,
+            found.count,
+            " : ".join(map(str, found.votes)),
+            as_scalar(found.label),
+            found.probabilities[self.classes.index(found.label)],
+            None if found.majority is None else as_scalar(found.majority),
+            None if found.gold is None else as_scalar(found.gold),
+            found.score,
+        )
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+
+def contested_items(
+    model: Any, votes: Any, y: Any = None, *, n: int = 20, task: int | None = None
+) -> ContestedItems:
+    """Find the items that are most worth looking at.
+
+    Two lists of at most ``n`` items: those with an uncertain label although many sources vote, and those
+    where the model overrules the majority. Items with the same votes are listed once.
+
+    Parameters
+    ----------
+    model : fitted label model
+    votes : as for ``model.predict_proba``
+    y : array of shape (n,), optional
+        Gold labels, which are shown and change nothing.
+    n : int, default=20
+        Length of each list.
+    task : int, optional
+        Task to analyze, for a model of several tasks.
+
+    Returns
+    -------
+    ContestedItems
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(2_000, [0.9, 0.7, 0.7, 0.6], random_state=0)
+    >>> found = contested_items(fs.LabelModel().fit(sample.votes), sample.votes, n=2)
+    >>> [(item.count, item.votes, item.label) for item in found.uncertain]
+    [(68, (2, 2), 0), (63, (2, 2), 1)]
+    """
+    if not is_whole(n) or n < 0:
+        raise OptionError(f"`n` must be an integer >= 0; got {told(n)}.")
+    items = read_items(model, votes, y, task=task)
+    first, counts = _distinct_items(items.votes)
+    posterior = items.posterior[first]
+    cast = _votes_by_class(items.votes[first])
+    labels, majority, tied = winners(posterior), winners(items.shares[first]), is_tied(cast)
+    uncertain = _entropy(posterior) * _opposed(cast)
+    at = np.arange(len(first))
+    # Votes for the majority in excess of those for the label, weighted by how certain the label is.
+    margin = cast[at, majority] - cast[at, labels]
+    against = np.where(tied, 0.0, margin) * posterior[at, labels]
+
+    def describe(score: Array) -> tuple[ContestedItem, ...]:
+        return tuple(
+            _describe(items, int(first[u]), int(counts[u]), cast[u], float(uncertain[u]))
+            for u in _largest(score, n)
+        )
+
+    n_overruled = int(counts[against > 0].sum())
+    return ContestedItems(describe(uncertain), describe(against), n_overruled, items.votes.classes)
+
+
+def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> Table:
+    """Count unanimous, split and contested items, and compare how well each kind is labeled.
+
+    Parameters
+    ----------
+    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
+    y : array of shape (n,), optional
+        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+    model : fitted label model, optional
+    task : int, optional
+        Task to analyze, for a model of several tasks.
+
+    Returns
+    -------
+    Table with the columns ``bucket``, ``items`` and ``share``; with a model ``confidence`` (mean probability
+    of its label) and ``differs`` (share of its labels that differ from majority vote); with ``y`` ``gold``
+    (number of gold labels), ``majority_accuracy`` (a tie counts as the share it would win by chance) and,
+    with a model, ``accuracy``. Buckets without items are left out.
+
+    Examples
+    --------
+    >>> disagreement_buckets([[0, 0, 0], [0, 1, -1], [-1, 1, -1], [0, 0, 1]], y=[0, 1, 1, 1])
+    bucket                            items  share  gold  majority_accuracy
+    a single vote                         1  25.0%     1             100.0%
+    unanimous                             1  25.0%     1             100.0%
+    split: 20% to 40% against             1  25.0%     1               0.0%
+    contested: more than 40% against      1  25.0%     1              50.0%
+    """
+    items = read_items(model, votes, y, task=task)
+    bucket = _buckets(items.votes)
+    present = np.unique(bucket)
+    parts = [bucket == b for b in present]
+    columns: dict[str, tuple[list[Scalar], str]] = {
+        "bucket": ([_BUCKETS[b] for b in present], ""),
+        "items": ([int(part.sum()) for part in parts], ","),
+        "share": ([float(part.mean()) for part in parts], ".1%"),
+    }
+    if model is not None:
+        top, differs = items.posterior.max(axis=1), items.labels != items.majority
+        columns["confidence"] = ([float(top[part].mean()) for part in parts], ".2f")
+        columns["differs"] = ([float(differs[part].mean()) for part in parts], ".1%")
+    if items.gold is not None:
+        known = [part & (items.gold >= 0) for part in parts]
+        columns["gold"] = ([int(part.sum()) for part in known], ",")
+        credit = tie_credit(items.shares, items.gold)
+        columns["majority_accuracy"] = ([_mean(credit[part]) for part in known], ".1%")
+        if model is not None:
+            right = (items.labels == items.gold).astype(np.float64)
+            columns["accuracy"] = ([_mean(right[part]) for part in known], ".1%")
+    rows = tuple(zip(*(values for values, _ in columns.values()), strict=True))
+    return Table(tuple(columns), rows, formats=tuple(spec for _, spec in columns.values()))
+
+
+def _distinct_items(votes: Votes) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return the first item with each combination of votes, and how many items have it."""
+    if votes.is_sparse and votes.n_items * votes.n_sources > _MOST_CELLS:
+        return np.arange(votes.n_items), np.ones(votes.n_items, np.int64)
+    distinct = votes.distinct()
+    first = np.empty(len(distinct.counts), np.intp)
+    first[distinct.inverse[::-1]] = np.arange(votes.n_items)[::-1]
+    return first, distinct.counts
+
+
+def _votes_by_class(votes: Votes) -> NDArray[np.int64]:
+    """Return votes for each class, shape (n, K)."""
+    cast = item_votes(votes.codes).cast
+    shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
+    return np.rint(shares * cast[:, None]).astype(np.int64)
+
+
+def _opposed(cast: NDArray[np.int64]) -> Array:
+    """Return how many votes oppose each other, shape (n,): 4 for 3 against 2, 0 for 5 against 0."""
+    total = cast.sum(axis=1)
+    return np.minimum(2.0 * (total - cast.max(axis=1)), total)
+
+
+def _entropy(posterior: Array) -> Array:
+    """Return the entropy, between 0 for certain and 1 for uniform, shape (n,)."""
+    logs = np.log(posterior, out=np.zeros_like(posterior), where=posterior > 0)
+    return np.asarray(-(posterior * logs).sum(axis=1) / np.log(max(2, posterior.shape[1])))
+
+
+def _largest(score: Array, n: int) -> list[int]:
+    """Return the positions of the n largest positive scores, largest first; the first among equals."""
+    if n == 0:
+        return []
+    few = np.arange(len(score))
+    if len(score) > n:  # all that equal the last one, so that the first of them is taken
+        few = np.flatnonzero(score >= np.partition(score, len(score) - n)[len(score) - n])
+    order = few[np.lexsort((few, -score[few]))][:n]
+    return [int(u) for u in order if score[u] > 0]
+
+
+def _describe(items: Items, item: int, count: int, cast: NDArray[np.int64], score: float) -> ContestedItem:
+    classes, gold = items.votes.classes, items.gold
+    posterior = items.posterior[item]
+    return ContestedItem(
+        item=item,
+        count=count,
+        votes=tuple(cast.tolist()),
+        probabilities=tuple(posterior.tolist()),
+        label=classes[int(winners(posterior[None])[0])],
+        majority=None if (cast == cast.max()).sum() > 1 else classes[int(np.argmax(cast))],
+        gold=None if gold is None or gold[item] < 0 else classes[int(gold[item])],
+        score=score,
+    )
+
+
+def _buckets(votes: Votes) -> NDArray[np.intp]:
+    """Return the position of each item's kind in ``_BUCKETS``, shape (n,)."""
+    cast = item_votes(votes.codes).cast
+    against = 1 - vote_shares(votes.codes, votes.n_classes)[:, 0].max(axis=1) - 1e-9
+    bucket = 2 + np.searchsorted([0.0, _NEARLY_UNANIMOUS, _SPLIT], against)
+    return np.asarray(np.where(cast < 2, cast, bucket), np.intp)
+
+
+def _mean(values: Array) -> float | None:
+    return float(values.mean()) if len(values) else None

@@ -1,0 +1,1 @@
+"""Descriptions of charts, shared by the matplotlib plots and the HTML report."""

@@ -1,0 +1,364 @@
+"""Build chart descriptions from summaries, explanations and the results of ``flyingsquid.analysis``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.analysis.agreement import Agreement
+from flyingsquid.analysis.calibration import Calibration
+from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut
+from flyingsquid.charts.kinds import (
+    Array,
+    BarChart,
+    HeatMap,
+    Histogram,
+    IntervalChart,
+    IntervalRow,
+    Layer,
+    LayeredBarChart,
+    Line,
+    LineChart,
+    Tone,
+)
+from flyingsquid.fits import Explanation, VoteCount
+from flyingsquid.models.drift import DriftHistory
+
+Columns = Mapping[str, Sequence[Any]]
+# A change of accuracy below a twentieth of a point counts as no change.
+_NO_CHANGE = 5e-4
+
+
+def accuracy_chart(
+    summary: Columns,
+    order: Sequence[int] | None = None,
+    *,
+    worse_than_chance: Collection[str] = (),
+    chance: float | None = None,
+    estimated_label: str = "estimated, 95% interval",
+) -> IntervalChart:
+    """Describe how often each source is right, by the model and on gold labels.
+
+    Parameters
+    ----------
+    summary : columns of ``fs.summarize``
+    order : positions of the sources to show, default=best first
+    worse_than_chance : names of sources to mark
+    chance : float, optional
+        Accuracy of votes at random.
+    estimated_label : str
+    """
+    estimated, measured = (column(summary, name) for name in ("accuracy", "precision"))
+    low, high = (column(summary, name) for name in ("accuracy_low", "accuracy_high"))
+    shown = _descending(estimated if "accuracy" in summary else measured) if order is None else order
+    rows = tuple(
+        IntervalRow(
+            str(summary["name"][j]),
+            *(_known(values[j]) for values in (estimated, low, high, measured)),
+            tone="bad" if summary["name"][j] in worse_than_chance else "main",
+        )
+        for j in shown
+    )
+    ends = [(row.name, row.gold if row.value is None else row.value) for row in rows[:1] + rows[-1:]]
+    return IntervalChart(
+        title="How accurate is each source?",
+        description=" ".join(f"{name[:60]}: {value or 0:.0%}." for name, value in ends),
+        rows=rows,
+        x_label="share of correct votes",
+        value_label=estimated_label if "accuracy" in summary else "",
+        gold_label="on gold labels" if "precision" in summary else "",
+        bad_label="worse than chance",
+        reference=chance,
+        reference_label="chance",
+    )
+
+
+def coverage_chart(summary: Columns, order: Sequence[int] | None = None) -> LayeredBarChart:
+    """Describe on how many items each source votes, votes with others, and votes against others."""
+    parts: tuple[tuple[str, str, Tone], ...] = (
+        ("coverage", "votes", "pale"),
+        ("overlaps", "others vote too", "half"),
+        ("conflicts", "others disagree", "main"),
+    )
+    coverage = column(summary, "coverage")
+    shown = _descending(coverage) if order is None else order
+    layers = tuple(
+        Layer(label, tuple(float(column(summary, name)[j]) for j in shown), tone)
+        for name, label, tone in parts
+        if name in summary
+    )
+    return LayeredBarChart(
+        title="On how many items does each source vote?",
+        description=f"Sources vote on {np.min(coverage):.0%} to {np.max(coverage):.0%} of the items.",
+        names=tuple(str(summary["name"][j]) for j in shown),
+        layers=layers,
+        x_label="share of items",
+    )
+
+
+def leave_one_out_chart(found: LeaveOneOut, most: int) -> BarChart:
+    """Describe how many labels change without each source, and what that does to the accuracy."""
+    order = np.argsort(-np.nan_to_num(found.changed), kind="stable")[:most]
+    values, change = np.nan_to_num(found.changed[order]), found.accuracy_change
+    tones: tuple[Tone, ...] = tuple("main" for _ in order)
+    annotations = tuple(
+        f"{value:.1%}" if np.isfinite(found.changed[j]) else "no fit"
+        for j, value in zip(order, values, strict=True)
+    )
+    note = ""
+    if change is not None:
+        tones = tuple(_effect(change[j]) for j in order)
+        annotations = tuple(f"{100 * change[j]:+.1f}" if np.isfinite(change[j]) else "no fit" for j in order)
+        note = "number: change of accuracy without the source, in points"
+    names = tuple(found.source_names[j] for j in order)
+    return BarChart(
+        title="How much do the labels depend on each source?",
+        description=f"Largest: {names[0][:60]}, {values[0]:.1%} of the labels." if names else "",
+        note=note,
+        names=names,
+        values=tuple(values.tolist()),
+        tones=tones,
+        annotations=annotations,
+        x_label="share of labels that change without the source",
+        percent=True,
+    )
+
+
+def explanation_chart(why: Explanation | VoteCount, most: int) -> BarChart:
+    """Describe what the strongest ``most`` sources contribute to one label; the others become one bar."""
+    is_count = isinstance(why, VoteCount)
+    # Shares of votes have no sign: those for other classes count against the label.
+    signed = [-c.adds if is_count and c.vote != why.predicted else c.adds for c in why.contributions]
+    names = [f"{c.source}: {c.said}" for c in why.contributions]
+    rest = len(signed) - most
+    if rest > 0:
+        names[most:], signed[most:] = [f"{rest:,} more"], [float(sum(signed[most:]))]
+    tones: list[Tone] = ["main" if value > 0 else "bad" for value in signed]
+    note = why.claim()
+    if isinstance(why, VoteCount):
+        x_label = f"share of the votes, against and for {why.predicted}"
+    else:
+        names, signed, tones = ["class balance", *names], [why.prior_log_odds, *signed], ["other", *tones]
+        rival = "" if why.against is None else f" against {why.against}"
+        x_label = f"contribution to the log odds of {why.predicted}{rival}"
+        note += f"; log odds {why.log_odds:+.2f}"
+    return BarChart(
+        title="What does each source contribute?",
+        description=why.sentence(),
+        note=note,
+        names=tuple(names),
+        values=tuple(signed),
+        tones=tuple(tones),
+        annotations=tuple(f"{value + 0.0:+.2f}" for value in signed),
+        x_label=x_label,
+    )
+
+
+def agreement_chart(found: Agreement, *, beyond_chance: bool = True, sort: bool = True) -> HeatMap:
+    """Describe how much each pair of sources agrees; ``sort`` puts sources that agree next to each other."""
+    values = np.array(found.beyond_chance if beyond_chance else found.share)
+    values[~np.isfinite(found.share)] = np.nan  # pairs without common items
+    m = len(found.source_names)
+    order = seriate(np.nan_to_num(values)) if sort else list(range(m))
+    names = tuple(found.source_names[j] for j in order)
+    shown, share = values[np.ix_(order, order)], found.share[np.ix_(order, order)]
+    lower = np.tril_indices(m, -1)
+    description = ""
+    if np.isfinite(shown[lower]).any():
+        at = int(np.nanargmax(shown[lower]))
+        i, j = int(lower[0][at]), int(lower[1][at])
+        pair = f"{names[j][:60]} and {names[i][:60]}"
+        description = f"Highest agreement: {pair}, equal on {share[i, j]:.1%} of common items."
+    return HeatMap(
+        title="Which sources agree?",
+        description=description,
+        names=names,
+        values=shown,
+        value_label="agreement beyond chance (kappa)" if beyond_chance else "share of equal votes",
+        hints=[[_pair_hint(names[i], names[j], share[i, j]) for j in range(m)] for i in range(m)],
+    )
+
+
+def posterior_chart(
+    posterior: Array, *, wrong: NDArray[np.bool_] | None = None, event: str | None = None, bins: int = 40
+) -> Histogram:
+    """Describe how certain labels are.
+
+    Parameters
+    ----------
+    posterior : array of shape (n, K) or (n,)
+        For two classes the probability of the second is shown; for more, the largest of each item.
+    wrong : boolean array of shape (n,), optional
+        Items whose label is wrong.
+    event : str, optional
+        Label of the x axis.
+    bins : int
+    """
+    binary = posterior.ndim == 1 or posterior.shape[1] == 2
+    values = posterior if posterior.ndim == 1 else posterior[:, 1] if binary else posterior.max(axis=1)
+    start = 0.0 if binary else 1 / posterior.shape[1]
+    edges = np.linspace(start, 1.0, bins + 1)
+    layers = [Layer("items", _bin_shares(values, edges, len(values)))]
+    if wrong is not None:
+        layers.append(Layer("wrong by gold labels", _bin_shares(values[wrong], edges, len(values)), "bad"))
+    certain = float(np.mean((np.maximum(values, 1 - values) if binary else values) >= 0.9))
+    return Histogram(
+        title="How certain are the labels?",
+        description=f"{certain:.1%} of the labels have a probability of at least 0.9.",
+        edges=edges,
+        layers=tuple(layers),
+        x_label=event or ("P(second class)" if binary else "probability of the label"),
+        y_label="share of items",
+        percent=True,
+    )
+
+
+def calibration_charts(found: Calibration) -> tuple[LineChart, Histogram]:
+    """Describe probabilities compared with observed frequencies, and how many items each bin has."""
+    seen = found.counts > 0
+    line = Line(
+        "observed",
+        found.probability[seen],
+        found.observed[seen],
+        found.low[seen],
+        found.high[seen],
+        found.counts[seen].astype(np.float64),
+    )
+    reliability = LineChart(
+        title="Are the probabilities calibrated?",
+        description=f"Probabilities differ from observed frequencies by {found.error:.1%} on average.",
+        note=f"expected calibration error: {found.error:.3f}",
+        lines=(line,),
+        x_label=found.event,
+        y_label="observed frequency",
+        unit_square=True,
+    )
+    counts = Histogram(
+        title="How many items have each probability?",
+        description=f"{int(found.counts.sum()):,} items.",
+        edges=found.edges,
+        layers=(Layer("items", tuple(found.counts.astype(np.float64).tolist()), "other"),),
+        x_label=found.event,
+        y_label="items",
+    )
+    return reliability, counts
+
+
+def learning_curve_chart(curve: LearningCurve) -> LineChart:
+    """Describe how labels settle with the number of items, for the sizes that could be fitted."""
+    lines = [_mean_line("same label as with all items", curve.sizes, curve.same, "main")]
+    if curve.accuracy is not None:
+        lines.append(_mean_line("correct on gold labels", curve.sizes, curve.accuracy, "other"))
+    last = lines[-1]
+    ends = [f"{share:.1%} with {size:,.0f} items" for size, share in zip(last.x, last.y, strict=True)]
+    return LineChart(
+        title="Would more items help?",
+        description=f"{last.name}: {', '.join(ends[:1] + ends[1:][-1:])}.",
+        lines=tuple(lines),
+        x_label="items fitted",
+        y_label="",
+        percent=True,
+        logarithmic=True,
+    )
+
+
+def drift_charts(history: DriftHistory) -> tuple[LineChart, LineChart]:
+    """Describe the accuracy of each source over a stream, and the size of the window."""
+    positions = history.positions.astype(np.float64)
+    changes = history.changes()
+    lines = tuple(
+        Line(
+            name,
+            positions,
+            history.accuracies[:, j],
+            history.intervals[:, j, 0],
+            history.intervals[:, j, 1],
+            changes=tuple(float(change.position) for change in changes if change.source == name),
+        )
+        for j, name in enumerate(history.source_names)
+    )
+    accuracies = LineChart(
+        title="Do the sources change over time?",
+        description=f"{len(changes):,} changes were found.",
+        lines=lines,
+        x_label="items seen",
+        y_label="accuracy",
+    )
+    window = LineChart(
+        title="How many items are in the window?",
+        description="",
+        lines=(Line("window", positions, history.windows.astype(np.float64), tone="other"),),
+        x_label="items seen",
+        y_label="items in the window",
+        steps=True,
+    )
+    return accuracies, window
+
+
+def column(columns: Columns, name: str) -> Array:
+    """Return a numeric column of ``fs.summarize``, shape (m,), NaN if blank; all NaN if there is none."""
+    values = columns.get(name, [None] * len(columns["name"]))
+    return np.array([np.nan if value is None else float(value) for value in values])
+
+
+def seriate(values: Array) -> list[int]:
+    """Return an order in which similar sources are neighbors: a chain grown from the most similar one.
+
+    ``values``, shape (m, m), are finite similarities.
+    """
+    m = len(values)
+    if m < 3:
+        return list(range(m))
+    similar = (values + values.T) / 2
+    np.fill_diagonal(similar, -np.inf)
+    start = int(np.argmax(np.where(np.isfinite(similar), similar, 0).sum(axis=1)))
+    chain, left = [start], set(range(m)) - {start}
+    while left:
+        rest = sorted(left)
+        head, tail = similar[chain[0], rest], similar[chain[-1], rest]
+        if head.max() > tail.max():
+            nearest = rest[int(head.argmax())]
+            chain.insert(0, nearest)
+        else:
+            nearest = rest[int(tail.argmax())]
+            chain.append(nearest)
+        left.remove(nearest)
+    return chain
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _descending(values: Array) -> list[int]:
+    return [int(j) for j in np.argsort(-np.nan_to_num(values, nan=-1.0), kind="stable")]
+
+
+def _effect(change: float) -> Tone:
+    """Return the tone of a source by what leaving it out does to the accuracy."""
+    if not abs(change) >= _NO_CHANGE:
+        return "other"
+    return "main" if change < 0 else "bad"
+
+
+def _pair_hint(one: str, other: str, share: float) -> str:
+    pair = f"{one[:80]} and {other[:80]}"
+    return f"{pair}: {share:.1%}" if np.isfinite(share) else f"{pair}: no common items"
+
+
+def _bin_shares(values: Array, edges: Array, total: int) -> tuple[float, ...]:
+    inside = np.clip(values, edges[0], edges[-1])
+    return tuple((np.histogram(inside, edges)[0] / max(total, 1)).tolist())
+
+
+def _mean_line(name: str, sizes: NDArray[Any], values: Array, tone: Tone) -> Line:
+    """Return the mean over repeats with the range as interval, for the sizes that could be fitted."""
+    known = np.isfinite(values).any(axis=1)
+    kept = values[known]
+    mean, low, high = (
+        np.array([f(row[np.isfinite(row)]) for row in kept]) for f in (np.mean, np.min, np.max)
+    )
+    return Line(name, sizes[known].astype(np.float64), mean, low, high, tone=tone)

@@ -1,0 +1,230 @@
+"""Sections about the labels: comparison with majority vote, certainty, and influence of sources and items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flyingsquid._warnings import capture_source_warnings
+from flyingsquid.analysis.calibration import calibration
+from flyingsquid.analysis.comparison import Comparison
+from flyingsquid.analysis.disagreement import disagreement_buckets
+from flyingsquid.analysis.influence import learning_curve, leave_one_out
+from flyingsquid.charts.build import (
+    calibration_charts,
+    column,
+    learning_curve_chart,
+    leave_one_out_chart,
+    posterior_chart,
+)
+from flyingsquid.charts.kinds import IntervalChart, IntervalRow, Tone
+from flyingsquid.estimation.normal import wilson
+from flyingsquid.exceptions import FlyingSquidError
+from flyingsquid.models import LabelModel
+from flyingsquid.reports.escape import escape_text
+from flyingsquid.reports.page import Section, figure, grid, table
+from flyingsquid.reports.study import Study
+from flyingsquid.reports.svg import chart_figure
+from flyingsquid.votes import Votes
+
+_HEADINGS = {
+    "bucket": "Votes on the item",
+    "confidence": "Mean probability",
+    "differs": "Label differs",
+    "gold": "Gold labels",
+    "majority_accuracy": "Majority accuracy",
+    "accuracy": "Model accuracy",
+}
+# A source needs this many gold labels to be called the best.
+_LEAST_VOTES = 30
+_BINS = 20
+_MOST_CLASSES = 30
+# Leaving out sources costs a fit for each, so it is limited, and run on a sample of the items.
+_MOST_SOURCES, _MOST_ITEMS = 60, 5_000
+_MOST_BARS, _REPEATS = 30, 3
+
+
+def comparison_section(study: Study) -> Section:
+    """Return which labels are more accurate, and how much the votes on items differ."""
+    buckets = disagreement_buckets(study.all_votes, study.y, model=study.model, task=study.task)
+    headings = [(_HEADINGS.get(name, name.capitalize()), name != "bucket") for name in buckets.columns]
+    rows = [
+        [
+            "" if value is None else format(value, spec)
+            for value, spec in zip(row, buckets.formats, strict=True)
+        ]
+        for row in buckets.rows
+    ]
+    caption = (
+        "How to read it: items by how much their votes differ, and how often the label differs from majority "
+        "vote. Unanimous items need no model; a model helps where votes are split."
+    )
+    disagreement = figure("Where do the sources disagree?", table(headings, rows), caption, wide=True)
+    heading = "Comparison with majority vote"
+    if study.model is None:
+        text = "<p>There is no model: all labels on this page are shares of the votes.</p>"
+        return Section("majority", heading, text + grid([disagreement]))
+    text = f"<p>{escape_text(study.comparison.sentence())}</p>"
+    verdict = getattr(getattr(study.model, "diagnostics_", None), "verdict", None)
+    if verdict is not None:
+        text += f"<p>Estimate of the model: {escape_text(verdict.words, 2_000)}</p>"
+    scores = _scores(study, study.comparison)
+    if scores:
+        return Section("majority", heading, grid([f"<div>{text}</div>", scores, disagreement]))
+    return Section("majority", heading, text + grid([disagreement]))
+
+
+def _scores(study: Study, found: Comparison) -> str:
+    """Return the accuracies of the model, of majority vote and of the best source on gold labels."""
+    if found.model is None or found.majority is None:
+        return ""
+    rows = [
+        _accuracy_row("label model", found.model.accuracy, found.n_gold),
+        _accuracy_row("majority vote", found.majority.accuracy, found.n_gold, "other"),
+    ]
+    right = column(study.summary, "correct")
+    votes = right + column(study.summary, "incorrect")
+    precision = np.divide(right, votes, out=np.full(len(votes), -1.0), where=votes >= _LEAST_VOTES)
+    best = int(np.argmax(precision))
+    single = ""
+    if precision[best] >= 0:
+        count = int(votes[best])
+        rows.append(_accuracy_row("best source", float(precision[best]), count, "other"))
+        single = f" The best source is {study.names[best][:80]}, with {count:,} votes on these items."
+    chart = IntervalChart(
+        title="Which labels are more accurate?",
+        description="; ".join(f"{row.name}: {row.value:.1%}" for row in rows),
+        rows=tuple(rows),
+        x_label="accuracy",
+    )
+    caption = (
+        f"How to read it: accuracy on {found.n_gold:,} items with gold labels, with 95% intervals."
+        f"{escape_text(single)} F1: {found.model.f1:.3f} of the model, {found.majority.f1:.3f} of majority "
+        f"vote; log loss: {found.model.log_loss:.3f} and {found.majority.log_loss:.3f} (lower is better)."
+    )
+    return chart_figure(chart, caption)
+
+
+def _accuracy_row(name: str, share: float, count: int, tone: Tone = "main") -> IntervalRow:
+    low, high = wilson(np.array(share), np.array(count))
+    return IntervalRow(name, share, float(low), float(high), tone=tone)
+
+
+def labels_section(study: Study) -> Section:
+    """Return how certain the labels are, whether they are calibrated, and how often each class occurs."""
+    return Section("labels", "Labels", grid([_certainty(study), _calibration(study), _class_shares(study)]))
+
+
+def _certainty(study: Study) -> str:
+    gold, binary = study.items.gold, study.votes.n_classes == 2
+    chart = posterior_chart(
+        study.items.posterior,
+        wrong=None if gold is None else (gold >= 0) & (study.items.labels != gold),
+        event=f"P({study.classes[1]})" if binary else None,
+        bins=_BINS,
+    )
+    ends = "at both ends" if binary else "at the right end"
+    caption = f"How to read it: bars are shares of all items. Items {ends} are certain. {chart.description}"
+    return chart_figure(chart, caption)
+
+
+def _calibration(study: Study) -> str:
+    if study.items.gold is None or study.model is None:
+        return ""
+    found = calibration(study.model, study.all_votes, study.y, task=study.task)
+    event = (
+        f"P({escape_text(study.classes[1])})"
+        if study.votes.n_classes == 2
+        else "the probability of the label"
+    )
+    caption = (
+        f"How to read it: {int(found.counts.sum()):,} items with gold labels, grouped by {event}; larger "
+        "points are more items. Points on the dashed line are calibrated; above one half, points below the "
+        f"line are overconfident. Bars are 95% intervals. The mean difference is {found.error:.1%}."
+    )
+    return chart_figure(calibration_charts(found)[0], caption)
+
+
+def _class_shares(study: Study) -> str:
+    n_classes = study.votes.n_classes
+    if n_classes > _MOST_CLASSES:
+        return ""
+    labels = np.bincount(study.items.labels, minlength=n_classes) / study.votes.n_items
+    mean, gold = study.items.posterior.mean(axis=0), study.items.gold
+    truth: list[float | None] = [None] * n_classes
+    if gold is not None:
+        counts = np.bincount(gold[gold >= 0], minlength=n_classes)
+        truth = (counts / counts.sum()).tolist()
+    rows = tuple(
+        IntervalRow(name, share, min(share, other), max(share, other), known)
+        for name, share, other, known in zip(
+            study.classes, labels.tolist(), mean.tolist(), truth, strict=True
+        )
+    )
+    chart = IntervalChart(
+        title="How often does each class occur?",
+        description="; ".join(f"{row.name}: {row.value:.1%}" for row in rows[:20]),
+        rows=rows,
+        x_label="share of items",
+        value_label="labels; the line ends at the mean probability",
+        gold_label="gold labels",
+    )
+    source = "majority vote" if study.model is None else "the label model"
+    caption = (
+        f"How to read it: share of items that {source} assigns to each class. A long line means that many "
+        "items of the class are uncertain, so that counting labels and averaging probabilities differ."
+    )
+    return chart_figure(chart, caption)
+
+
+def influence_section(study: Study) -> Section:
+    """Return the effect of leaving out sources and items, for models that can be fitted again."""
+    heading = "Influence"
+    if not isinstance(study.model, LabelModel) or study.task is not None or len(study.names) < 2:
+        return Section("influence", heading, "")
+    if len(study.names) > _MOST_SOURCES:
+        text = f"Not shown for more than {_MOST_SOURCES} sources, because it takes a fit for each."
+        return Section("influence", heading, f'<p class="note">{text}</p>')
+    rng = np.random.default_rng(0)
+    try:
+        model, votes, y = _sample(study, rng)
+        without = leave_one_out(model, votes, y)
+        curve = learning_curve(model, votes, y, random_state=rng, repeats=_REPEATS)
+    except FlyingSquidError as error:  # for example a model that was fitted with gold labels
+        return Section("influence", heading, f'<p class="note">Not shown: {escape_text(error, 600)}</p>')
+    text = ""
+    if votes.n_items < study.votes.n_items:
+        text = f'<p class="note">Based on a model of {votes.n_items:,} items, drawn at random.</p>'
+    figures = []
+    if np.isfinite(without.changed).any():
+        caption = "How to read it: share of labels that change when the model is fitted without the source."
+        if without.accuracy_change is not None:
+            caption += (
+                " Numbers are the change of accuracy without the source, in points: blue sources help, "
+                "orange ones hurt."
+            )
+        rest = len(without.changed) - _MOST_BARS
+        caption += f" {rest:,} more sources with less influence are not shown." if rest > 0 else ""
+        figures.append(chart_figure(leave_one_out_chart(without, _MOST_BARS), caption))
+    lines = learning_curve_chart(curve)
+    if len(lines.lines[0].x) > 1:
+        caption = (
+            f"How to read it: the model is fitted on samples of the items, {_REPEATS} of each size. Points "
+            "are means, bars the range. Where a line is flat, more items of the same kind would change "
+            "little."
+        )
+        figures.append(chart_figure(lines, caption))
+    return Section("influence", heading, text + grid(figures))
+
+
+def _sample(study: Study, rng: np.random.Generator) -> tuple[LabelModel, Votes, Any]:
+    """Return the model, its votes and gold labels; for many items, a model of a sample."""
+    n = study.votes.n_items
+    if n <= _MOST_ITEMS:
+        return study.model, study.all_votes, study.y
+    drawn = np.sort(rng.permutation(n)[:_MOST_ITEMS])
+    part = study.all_votes[drawn]
+    with capture_source_warnings():  # the fit of all items has warned already
+        model = LabelModel(**study.model.get_params(deep=False)).fit(part)
+    return model, part, None if study.items.gold is None else study.gold_labels(drawn)

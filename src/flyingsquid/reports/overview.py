@@ -1,0 +1,116 @@
+"""Sections about the whole: the summary at the top, and the method at the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flyingsquid._version import __version__
+from flyingsquid.analysis.findings import Findings, Ranking, describe
+from flyingsquid.reports.escape import escape_text, shorten
+from flyingsquid.reports.page import Section
+from flyingsquid.reports.study import Study
+
+_ALERT = ' class="alert"'
+
+
+def summary_section(study: Study) -> Section:
+    """Return the findings as sentences, and tiles with the most important numbers."""
+    first, *others = describe(_with_short_names(study.findings))
+    body = f'<p class="lead">{escape_text(first.text, 1_000)}</p>'
+    if study.failure:
+        body += (
+            '<p class="failed">No label model could be fitted, so the labels here are shares of the votes. '
+            f"{escape_text(study.failure, 1_000)}</p>"
+        )
+    sentences = "".join(f"<li{_ALERT * s.is_alert}>{escape_text(s.text, 1_200)}</li>" for s in others)
+    if sentences:
+        body += f'<ul class="words">{sentences}</ul>'
+    return Section("summary", "Summary", body + _tiles(study))
+
+
+def _with_short_names(found: Findings) -> Findings:
+    """Return the same findings with source names that fit into a sentence."""
+
+    def short(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(shorten, names))
+
+    def rank(ranking: Ranking | None) -> Ranking | None:
+        return ranking and replace(ranking, names=short(ranking.names), similar=short(ranking.similar))
+
+    return replace(
+        found,
+        strongest=rank(found.strongest),
+        weakest=rank(found.weakest),
+        dependent=tuple(
+            replace(pair, first=shorten(pair.first), second=shorten(pair.second)) for pair in found.dependent
+        ),
+        worse_than_chance=short(found.worse_than_chance),
+        near_chance=short(found.near_chance),
+        one_sided=short(found.one_sided),
+        silent=short(found.silent),
+        duplicates=tuple(map(short, found.duplicates)),
+        missing=tuple(
+            (reason, count, shorten(source), times) for reason, count, source, times in found.missing
+        ),
+    )
+
+
+def _tiles(study: Study) -> str:
+    votes, found = study.votes, study.comparison
+    effective = study.findings.effective_sources
+    tiles = [(f"{votes.n_items:,}", "items"), (f"{votes.n_sources:,}", "sources")]
+    if effective is not None:
+        tiles.append((f"{effective:.1f}", "equivalent independent sources"))
+    tiles.append((f"{votes.n_votes / votes.n_items:.1f}", "votes per item"))
+    if found.coverage < 1:
+        tiles.append((f"{found.coverage:.1%}", "of items have a vote"))
+    if study.model is not None:
+        tiles.append((f"{found.differ:.1%}", "of labels differ from majority vote"))
+    if found.model is not None and found.majority is not None:
+        if study.model is not None:
+            tiles.append(
+                (f"{found.model.accuracy:.1%}", f"accuracy of the model on {found.n_gold:,} gold labels")
+            )
+        tiles.append((f"{found.majority.accuracy:.1%}", "accuracy of majority vote"))
+    else:
+        certain = float((study.items.posterior.max(axis=1) >= 0.9).mean())
+        tiles.append((f"{certain:.1%}", "of labels have a probability of at least 0.9"))
+    entries = "".join(f"<div><dt>{escape_text(text)}</dt><dd>{value}</dd></div>" for value, text in tiles)
+    return f'<dl class="tiles">{entries}</dl>'
+
+
+def method_section(study: Study) -> Section:
+    """Return the model, its method and the version, to reproduce the page."""
+    rows = [("Model", f"none: {study.failure}")]
+    if study.model is not None:
+        kind = type(study.model).__name__
+        how = "as passed" if study.is_model_given else "with its defaults, fitted on these votes"
+        rows = [("Model", f"{kind}, {how}")]
+    diagnostics = getattr(study.model, "diagnostics_", None)
+    if diagnostics is not None:
+        reason = f"; {diagnostics.reason}" if diagnostics.reason else ""
+        rows.append(("Method", f"{diagnostics.method}{reason}"))
+        rows.append(("Class balance", diagnostics.class_balance))
+        test = diagnostics.fit_test
+        if test is not None:
+            p_value = f"= {test.p_value:.2g}" if test.p_value > 1e-300 else "< 1e-300"
+            result = f"chi² {test.statistic:,.1f} with {test.degrees:,} degrees of freedom, p {p_value}"
+            rows.append(("Test of independence", result))
+    rows += [("Warning", text) for text in study.warnings]
+    rows.append(("Gold labels", _describe_gold(study)))
+    rows.append(("Version", f"flyingsquid {__version__}"))
+    body = "".join(
+        f'<tr><th scope="row">{escape_text(name)}</th><td>{escape_text(text, 2_000)}</td></tr>'
+        for name, text in rows
+    )
+    return Section("method", "Method", f'<div class="scroll"><table>{body}</table></div>')
+
+
+def _describe_gold(study: Study) -> str:
+    gold = study.items.gold
+    if gold is None:
+        return "none"
+    known = f"{int((gold >= 0).sum()):,} of {len(gold):,} items"
+    if study.is_model_given:
+        return f"{known}, used for scores. If the model was fitted with them, the scores are too high"
+    return f"{known}, used for scores and not for the fit"

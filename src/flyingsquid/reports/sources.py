@@ -1,0 +1,220 @@
+"""Sections about single sources: charts and a table, missing votes, changes over time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from flyingsquid._warnings import capture_source_warnings
+from flyingsquid.charts.build import accuracy_chart, coverage_chart, drift_charts
+from flyingsquid.charts.kinds import Layer, LayeredBarChart, Tone
+from flyingsquid.exceptions import FlyingSquidError
+from flyingsquid.models import OnlineLabelModel
+from flyingsquid.models.drift import DriftHistory
+from flyingsquid.reports.escape import escape_name, escape_text
+from flyingsquid.reports.page import Section, grid
+from flyingsquid.reports.study import MOST_SHOWN, Study
+from flyingsquid.reports.svg import chart_figure, panels_figure
+from flyingsquid.votes import REASONS, Votes
+
+# The table lists at most this many sources; nobody reads a longer one.
+_MOST_ROWS = 1_000
+_HEADINGS = {
+    "name": "Source",
+    "accuracy": "Accuracy, estimated",
+    "precision": "Accuracy on gold labels",
+    "polarity": "Votes for",
+    "flags": "Remarks",
+}
+_SHARES = {"coverage", "overlaps", "conflicts", "precision", "accuracy"}
+# Columns of text, and how much of them is shown.
+_TEXTS = {"name": 60, "polarity": 60, "flags": 240}
+# The first and last columns; counts of missing votes are between them.
+_FIRST = ("name", "accuracy", "precision", "coverage", "overlaps", "conflicts", "votes")
+_LAST = ("polarity", "flags")
+# Columns that are shown within another one, or not at all.
+_HIDDEN = ("j", "correct", "incorrect", "accuracy_low", "accuracy_high")
+
+_TONES: dict[str, Tone] = {"refused": "bad", "unparseable": "main", "failed": "other", "abstained": "pale"}
+
+_MOST_PANELS, _MOST_CHANGES = 24, 12
+# Drift needs this many items, read in steps with a window of a tenth of them.
+_LEAST_ITEMS, _WINDOWS, _STEPS = 500, 10, 50
+
+
+def sources_section(study: Study) -> Section:
+    """Return charts of accuracy and coverage, and a table of all sources."""
+    shown, left_out = study.shown()
+    figures = []
+    if {"accuracy", "precision"} & set(study.summary):
+        chart = accuracy_chart(
+            study.summary,
+            shown,
+            worse_than_chance=study.findings.worse_than_chance,
+            chance=1 / study.votes.n_classes,
+            estimated_label=f"estimated {_basis(study)}, 95% interval",
+        )
+        caption = (
+            "How to read it: farther to the right is more accurate. Sources with overlapping intervals may "
+            f"be equally good. {left_out}"
+        )
+        figures.append(chart_figure(chart, caption))
+    caption = (
+        "How to read it: bars are shares of all items, each a part of the one around it. A source with many "
+        f"votes and few conflicts is either good, or votes alone on easy items. {left_out}"
+    )
+    figures.append(chart_figure(coverage_chart(study.summary, shown), caption))
+    return Section("sources", "Sources", grid(figures) + _table(study))
+
+
+def _basis(study: Study) -> str:
+    # A model that was passed may have used gold labels.
+    return "by the model" if study.is_model_given else "from votes alone"
+
+
+def _table(study: Study) -> str:
+    """Return all columns of the summary as a sortable table, best sources first."""
+    present = [c for c in study.summary if any(v not in (None, "") for v in study.summary[c])]
+    others = [c for c in present if c not in (*_FIRST, *_LAST, *_HIDDEN)]
+    columns = [c for c in (*_FIRST, *others, *_LAST) if c in present]
+    active = study.most_active(_MOST_ROWS)
+    kept = [j for j in study.ranked() if j in active]
+    sorted_by = next((c for c in ("accuracy", "precision") if c in columns), "coverage")
+    head = "".join(_head(c, is_sorted=c == sorted_by) for c in columns)
+    body = "".join("<tr>" + "".join(_cell(study, c, j) for c in columns) + "</tr>" for j in kept)
+    is_long = len(kept) > 16
+    search = (
+        '<input class="find" id="find-source" type="search" placeholder="Find a source" '
+        'aria-label="Find a source" hidden>'
+    )
+    notes = []
+    if "accuracy" in columns:
+        notes.append(f"Accuracy, estimated: share of correct votes {_basis(study)}, with its 95% interval.")
+    if "precision" in columns:
+        n_gold = study.findings.n_gold
+        notes.append(f"Accuracy on gold labels: share of correct votes on {n_gold:,} items with gold labels.")
+    if len(kept) < len(study.names):
+        left_out = len(study.names) - len(kept)
+        notes.append(
+            f"{left_out:,} more sources with the fewest votes are not shown; fs.summarize lists all."
+        )
+    return (
+        '<h3 class="apart" id="all-sources">All sources</h3><p class="note">Click on a heading to sort. '
+        f"Coverage, overlaps and conflicts are shares of all items.</p>{search * is_long}"
+        f'<div class="scroll{" tall" * is_long}" tabindex="0" role="region" aria-labelledby="all-sources">'
+        f'<table class="sources sortable" data-find="find-source"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+        + "".join(f'<p class="note">{escape_text(note)}</p>' for note in notes)
+    )
+
+
+def _head(column: str, *, is_sorted: bool) -> str:
+    kind = "" if column in _TEXTS else ' class="n"'
+    order = ' aria-sort="descending"' if is_sorted else ""
+    return f'<th scope="col"{kind}{order}>{escape_text(_HEADINGS.get(column, column.capitalize()))}</th>'
+
+
+def _cell(study: Study, column: str, j: int) -> str:
+    value = study.summary[column][j]
+    if column in _TEXTS:
+        tag, kind = ("th", 'scope="row"') if column == "name" else ("td", 'class="text"')
+        return f"<{tag} {kind}><bdi>{escape_name(value or '', _TEXTS[column])}</bdi></{tag}>"
+    if value is None:
+        return '<td class="n" data-v=""></td>'
+    text = f"{value:.1%}" if column in _SHARES else f"{value:,.10g}"
+    return f'<td class="n" data-v="{value:.12g}">{text}{_cell_detail(study, column, j)}</td>'
+
+
+def _cell_detail(study: Study, column: str, j: int) -> str:
+    """Return the interval of an accuracy, or the number of votes on gold labels."""
+    summary = study.summary
+    if column == "precision":
+        return f"<small>of {summary['correct'][j] + summary['incorrect'][j]:,}</small>"
+    if column == "accuracy":
+        low, high = summary["accuracy_low"][j], summary["accuracy_high"][j]
+        return "" if low is None or high is None else f"<small>{100 * low:.0f}–{100 * high:.0f}</small>"
+    return ""
+
+
+def missing_section(study: Study) -> Section:
+    """Return missing votes by reason; empty unless some were refused, unparseable or failed."""
+    counts = study.votes.missing_counts()
+    reasons = [reason for reason in (*REASONS[1:], REASONS[0]) if counts[reason].any()]
+    problems = np.sum([counts[reason] for reason in REASONS[1:]], axis=0)
+    troubled = np.argsort(-problems, kind="stable")[: int((problems > 0).sum())]
+    if not len(troubled):
+        return Section("missing", "Missing votes", "")
+    shown, total = troubled[:MOST_SHOWN], ", ".join(f"{int(counts[r].sum()):,} {r}" for r in reasons)
+    chart = LayeredBarChart(
+        title="Why are votes missing?",
+        description=f"In total: {total}.",
+        names=tuple(study.names[j] for j in shown),
+        layers=tuple(
+            Layer(r, tuple((counts[r][shown] / study.votes.n_items).tolist()), _TONES[r]) for r in reasons
+        ),
+        x_label="share of items",
+        stacked=True,
+    )
+    rest = len(troubled) - len(shown)
+    caption = (
+        f"How to read it: shares of all items without a vote of the source. In total: {total}. The label "
+        "model treats all of them as missing; refusals, unparseable answers and failures can be repaired."
+        + (f" {rest:,} more sources are not shown." if rest else "")
+    )
+    return Section("missing", "Missing votes", chart_figure(chart, caption))
+
+
+def drift_section(study: Study) -> Section:
+    """Return accuracies over time with their changes; empty unless the items are in order."""
+    heading = "Over time"
+    recorded = getattr(study.model, "history_", None)
+    if not study.ordered and recorded is None:
+        return Section("drift", heading, "")
+    try:
+        history = _replay(study) if recorded is None else recorded
+    except FlyingSquidError as error:
+        text = escape_text(f"Accuracies over time could not be estimated: {error}", 1_000)
+        return Section("drift", heading, f"<p>{text}</p>")
+    if history is None or len(history) < 2:
+        text = f"Changes over time need at least {_LEAST_ITEMS:,} items; there are {study.votes.n_items:,}."
+        return Section("drift", heading, f"<p>{text}</p>")
+    changes = history.changes()
+    text = "<p>No source changed significantly.</p>"
+    if changes:
+        sentences = [f"<li>{escape_text(change, 300)}</li>" for change in changes[:_MOST_CHANGES]]
+        if len(changes) > _MOST_CHANGES:
+            sentences.append(f"<li>{len(changes) - _MOST_CHANGES:,} more changes</li>")
+        text = f'<ul class="words">{"".join(sentences)}</ul>'
+    chart, _ = drift_charts(history)
+    lines = sorted(chart.lines, key=lambda line: not line.changes)
+    left_out = len(lines) - _MOST_PANELS
+    caption = (
+        "How to read it: estimated accuracy of each source in a window that moves from the first to the last "
+        "item, with its 95% interval. All panels have the same scale; sources that changed come first."
+        + (f" {left_out:,} more sources are not shown." if left_out > 0 else "")
+    )
+    shown = replace(chart, lines=tuple(lines[:_MOST_PANELS]))
+    return Section("drift", heading, text + panels_figure(shown, 1 / study.votes.n_classes, caption))
+
+
+def _replay(study: Study) -> DriftHistory | None:
+    """Return the history of an online model over the items; None if there are too few."""
+    if study.votes.n_items < _LEAST_ITEMS:
+        return None
+    shown = study.shown()[0][:_MOST_PANELS]
+    votes = replace(study.votes.of_sources(shown).to_dense(), names=tuple(study.names[j] for j in shown))
+    # Triplets of counts follow a change faster; they support two classes.
+    history = _history(votes, "triplet" if votes.n_classes == 2 else "auto")
+    return history if len(history) > 1 else _history(votes, "auto")
+
+
+def _history(votes: Votes, method: Literal["triplet", "auto"]) -> DriftHistory:
+    n = votes.n_items
+    step, window = max(n // _STEPS, 1), max(n // _WINDOWS, _LEAST_ITEMS // 5)
+    online = OnlineLabelModel(window=window, refresh=step, method=method, classes=votes.classes)
+    with capture_source_warnings():  # the fit of all items has warned already
+        for start in range(0, n, step):
+            online.partial_fit(votes[start : start + step])
+        return online.history_
