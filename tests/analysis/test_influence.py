@@ -1,4 +1,4 @@
-"""What labels owe to each source and to the number of items."""
+"""Influence of each source and of the number of items on the labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.analysis.influence import learning_curve, leave_one_out
+from flyingsquid.analysis import learning_curve, leave_one_out
 from flyingsquid.exceptions import OptionError
 
 
@@ -73,7 +73,7 @@ def test_where_the_others_do_not_suffice(sample):
     assert np.isfinite(majority.changed).all()
 
 
-def test_known_labels_of_the_fit_are_asked_for(sample):
+def test_gold_labels_of_the_fit_are_required(sample):
     gold = np.where(np.arange(3_000) < 100, sample.y, -1)
     model = fs.LabelModel().fit(sample.votes, gold=gold)
     with pytest.raises(OptionError, match="`gold`"):
@@ -118,9 +118,9 @@ def test_bad_inputs_are_named(sample):
         learning_curve(model, sample.votes, random_state=rng, repeats=0)
     with pytest.raises(OptionError, match="random_state"):
         learning_curve(model, sample.votes, random_state="0")
-    with pytest.raises(OptionError, match="LabelModel or MajorityVote"):
+    with pytest.raises(OptionError, match="`model`"):
         leave_one_out(fs.SequenceLabelModel().fit(sample.votes), sample.votes)
     graph = fs.DependencyGraph.chain(2, 3)
     clips = fs.datasets.simulate_graph(500, graph, 0.75, random_state=rng)
-    with pytest.raises(OptionError, match="several tasks"):
+    with pytest.raises(OptionError, match="`model`"):
         leave_one_out(fs.LabelModel(graph).fit(clips.votes), clips.votes)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from flyingsquid.analysis.overlaps import GoldTally, count_overlaps
+from flyingsquid.analysis.summarize import GoldTally, count_overlaps
 from flyingsquid.exceptions import FlyingSquidError, OptionError, VotesError
 
 matrices = st.integers(1, 30).flatmap(
@@ -55,13 +55,13 @@ def test_overlaps_and_conflicts_equal_their_definition(rows):
     votes = votes_of(rows)
     codes = votes.codes
     voted = codes >= 0
-    found = count_overlaps(votes)
+    overlaps, conflicts = count_overlaps(votes)
     for j in range(votes.n_sources):
         others = np.delete(np.arange(votes.n_sources), j)
         together = voted[:, j] & voted[:, others].any(axis=1)
         against = voted[:, j] & ((codes[:, others] != codes[:, [j]]) & voted[:, others]).any(axis=1)
-        assert found.overlaps[j] == together.sum()
-        assert found.conflicts[j] == against.sum()
+        assert overlaps[j] == together.sum()
+        assert conflicts[j] == against.sum()
 
 
 @settings(max_examples=40, deadline=None)
@@ -73,7 +73,7 @@ def test_sparse_votes_have_the_same_summary(rows, random):
     assert fs.summarize(sparse(votes), y).to_dict() == fs.summarize(votes, y).to_dict()
 
 
-def test_known_labels_may_be_unknown_in_every_way():
+def test_gold_labels_may_be_unknown_in_every_way():
     votes = fs.Votes.from_classes([["a", "b"], ["a", "a"], ["b", "b"], ["a", "b"]])
     table = fs.summarize(votes, y=["a", None, "b", np.nan]).to_dict()
     assert (table["correct"], table["incorrect"]) == ([2, 1], [0, 1])
@@ -100,9 +100,9 @@ def test_a_model_adds_its_estimates_and_flags():
     assert table["accuracy_low"] == model.accuracies_interval_[:, 0].tolist()
     assert "worse than a coin" in table["flags"][4]
     assert not table["flags"][0]
-    # Known labels have the last word on who is worse than chance.
+    # Gold labels decide which sources are worse than chance.
     flags = fs.summarize(sample.votes, sample.y, model=model).to_dict()["flags"]
-    assert flags == ["", "", "", "", "worse than chance on known items"]
+    assert flags == ["", "", "", "", "worse than chance on gold labels"]
 
 
 def test_the_summary_of_a_model_and_of_votes_agree():
@@ -177,13 +177,13 @@ def test_a_source_of_one_class_is_judged_by_how_frequent_that_class_is():
 
 def test_bad_inputs_are_named():
     votes = [[0, 1], [1, 1]]
-    with pytest.raises(VotesError, match="no known class"):
+    with pytest.raises(VotesError, match="`y`"):
         fs.summarize(votes, y=[None, None])
-    with pytest.raises(VotesError, match="y has 3 labels"):
+    with pytest.raises(VotesError, match="`y`"):
         fs.summarize(votes, y=[0, 1, 1])
     with pytest.raises(FlyingSquidError, match=r"y\[1\]"):
         fs.summarize(votes, y=[0, 7])
-    with pytest.raises(OptionError, match="model="):
+    with pytest.raises(OptionError, match="`model`"):
         fs.summarize(votes, model="majority")
     with pytest.raises(VotesError, match="empty"):
         fs.summarize(np.empty((0, 3), int))

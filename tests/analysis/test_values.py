@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.analysis import calibration, contested_rows
-from flyingsquid.analysis.influence import learning_curve
+from flyingsquid.analysis import calibration, contested_items, learning_curve
 from flyingsquid.exceptions import OptionError, VotesError
 from tests.support.strategies import fittable_votes
 
@@ -28,7 +27,7 @@ CALLS = {
     "chunk": lambda n: fs.apply([str], ["a"], chunk=n),
     "n_jobs": lambda n: fs.apply([str], ["a"], n_jobs=n),
     "bins": lambda n: calibration(fs.LabelModel().fit(VOTES), VOTES, VOTES[:, 0], bins=n),
-    "n": lambda n: contested_rows(fs.LabelModel().fit(VOTES), VOTES, n=n),
+    "n": lambda n: contested_items(fs.LabelModel().fit(VOTES), VOTES, n=n),
     "repeats": lambda n: learning_curve(fs.LabelModel().fit(VOTES), VOTES, random_state=RNG, repeats=n),
 }
 

@@ -65,7 +65,7 @@ def test_labels_are_those_of_the_library(folder):
     assert "300 items, 5 sources, classes ham/spam, blank = abstain, wide form" in said
     assert str(model.summary()) in said
     assert str(model.diagnostics_.verdict) in said
-    assert "The model's label is not the majority's on" in said
+    assert "The model disagrees with majority vote on" in said
     assert re.search(r"labels\.csv: 300 labels \(ham: \d+, spam: \d+\)", said)
 
 

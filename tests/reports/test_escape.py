@@ -1,4 +1,4 @@
-"""Texts of strangers on a page: whatever they hold, they are one text, and they fit."""
+"""Escaping: any text becomes one harmless text, and names fit."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyingsquid.reports.escape import name, plain, safe
-from flyingsquid.reports.marks import fitted, round_ticks
+from flyingsquid.reports.escape import escape_name, escape_text, shorten
 from tests.support.report_data import Reader
 
 
 @given(st.text(alphabet=st.characters(), max_size=300))  # lone surrogates too
 def test_any_text_becomes_one_text_that_a_page_does_not_obey(text):
-    for shown in (safe(text), name(text)):
+    for shown in (escape_text(text), escape_name(text)):
         reader = Reader(f'<p title="{shown}">{shown}</p>')
         assert [tag for tag, _ in reader.elements] == ["p"]
         assert "".join(reader.texts) == reader.of("p")[0]["title"]
@@ -24,20 +23,10 @@ def test_any_text_becomes_one_text_that_a_page_does_not_obey(text):
 
 @given(st.text(alphabet=st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), max_size=200))
 def test_ordinary_text_is_shown_as_it_is(text):
-    assert "".join(Reader(f"<p>{safe(text)}</p>").texts) == text
+    assert "".join(Reader(f"<p>{escape_text(text)}</p>").texts) == text
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=200), st.integers(2, 40))
 def test_names_are_cut_to_what_fits(text, most):
-    assert len(plain(text, most)) <= most
-    assert "\n" not in plain(text, most)
-    assert len(fitted(text, most)) <= most
-
-
-@given(st.floats(0, 1), st.floats(0.001, 1))
-def test_ticks_lie_in_their_range(low, span):
-    ticks = round_ticks(low, low + span)
-    assert 1 <= len(ticks) <= 7
-    assert ticks == sorted(set(ticks))
-    assert ticks[0] >= low - 1e-9
-    assert ticks[-1] <= low + span + 1e-9
+    assert len(shorten(text, most)) <= most
+    assert "\n" not in shorten(text, most)

@@ -108,7 +108,7 @@ def winners(scores: Array) -> NDArray[np.intp]:
     return np.asarray(decide(scores, tuple(range(scores.shape[1])), "first", None), np.intp)
 
 
-def is_tied(scores: Array) -> NDArray[np.bool_]:
+def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
     """Return whether several classes share the highest score, shape (n,)."""
     return np.asarray((scores >= scores.max(axis=1, keepdims=True) - _TIE).sum(axis=1) > 1)
 

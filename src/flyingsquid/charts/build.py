@@ -57,7 +57,10 @@ def accuracy_chart(
     rows = tuple(
         IntervalRow(
             str(summary["name"][j]),
-            *(_known(values[j]) for values in (estimated, low, high, measured)),
+            _known(estimated[j]),
+            _known(low[j]),
+            _known(high[j]),
+            _known(measured[j]),
             tone="bad" if summary["name"][j] in worse_than_chance else "main",
         )
         for j in shown

@@ -1,4 +1,4 @@
-"""What is said about sources is so: on votes drawn from a model, and on real judges beside known labels."""
+"""Findings about sources: on simulated votes, and on real judges compared with gold labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import spearmanr
 
 import flyingsquid as fs
-from flyingsquid.analysis import dependence_given_truth, find, in_words
+from flyingsquid.analysis import dependence_given_truth, findings
+from flyingsquid.analysis.findings import describe
 from flyingsquid.exceptions import VotesError
 
 DATA = os.environ.get("FLYINGSQUID_DATA")
@@ -23,16 +24,17 @@ def test_an_adversary_and_the_order_are_named():
     sample = fs.datasets.simulate(20_000, accuracies, random_state=0)
     model = fs.LabelModel().fit(sample.votes)
     for y in (None, sample.y):
-        found = find(sample.votes, y, model=model)
+        found = findings(sample.votes, y, model=model)
         assert found.worse_than_chance == ("source 7",)
         assert found.strongest.names == ("source 0", "source 1")
-        assert not found.strongest.alike
+        assert not found.strongest.similar
         assert found.weakest.names == ("source 7", "source 6")
         assert found.effective_sources == pytest.approx(8, abs=0.1)
-        text = " ".join(in_words(sample.votes, y, model=model))
-        assert "source 7 is worse than chance." in text
-        assert "8 sources on 20,000 items" in text
-    assert "known labels" not in " ".join(in_words(sample.votes, model=model)[:4])
+        first, second, *_ = describe(found)
+        assert "8 sources on 20,000 items" in first.text
+        assert second.is_alert
+        assert "source 7" in second.text
+        assert found.basis == ("the model" if y is None else "gold labels")
 
 
 def test_sources_with_a_few_votes_are_not_ranked():
@@ -44,32 +46,30 @@ def test_sources_with_a_few_votes_are_not_ranked():
         seen = rng.permutation(3_000)[:3]
         codes[np.setdiff1d(np.arange(3_000), seen), worker] = -1
     votes = fs.Votes.from_classes(codes)
-    found = find(votes, sample.y)
+    found = findings(votes, sample.y)
     assert found.strongest.names == ("source 0",)
     assert found.weakest.names == ("source 3",)
     assert found.n_unranked > 20
-    assert f"{found.n_unranked} sources with too few votes are not ranked." in " ".join(
-        in_words(votes, sample.y)
-    )
+    assert f"{found.n_unranked} sources" in str(found)
 
 
-def test_equal_sources_cannot_be_told_apart():
+def test_equal_sources_are_similar():
     sample = fs.datasets.simulate(1_000, [0.75] * 6, random_state=0)
-    found = find(sample.votes, sample.y)
-    assert len(set(found.strongest.names) | set(found.strongest.alike)) >= 5
-    assert "cannot be told apart" in " ".join(in_words(sample.votes, sample.y))
+    found = findings(sample.votes, sample.y)
+    assert len(set(found.strongest.names) | set(found.strongest.similar)) >= 5
+    assert found.strongest.similar[0] in str(found)
 
 
 def test_a_few_votes_call_nobody_worse_than_chance():
     votes = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]])
-    found = find(votes, [0, 1, 1])
+    found = findings(votes, [0, 1, 1])
     assert found.worse_than_chance == ()
 
 
 def test_dependent_sources_are_worth_less():
     graph = fs.DependencyGraph(8, source_edges=[(0, 1), (2, 3)])
     sample = fs.datasets.simulate_graph(10_000, graph, 0.75, random_state=0)
-    found = find(sample.votes, sample.y)
+    found = findings(sample.votes, sample.y)
     assert {(p.first, p.second) for p in found.dependent} == {
         ("source 0", "source 1"),
         ("source 2", "source 3"),
@@ -77,25 +77,24 @@ def test_dependent_sources_are_worth_less():
     assert found.n_dependent == 2
     assert found.n_pairs == 28
     assert 7 < found.effective_sources < 8
-    blind = find(sample.votes, model=fs.LabelModel("learn", method="covariance").fit(sample.votes))
+    blind = findings(sample.votes, model=fs.LabelModel("learn", method="covariance").fit(sample.votes))
     assert {(p.first, p.second) for p in blind.dependent[:2]} == {
         (p.first, p.second) for p in found.dependent
     }
 
 
-def test_nothing_is_said_of_sources_that_nobody_judged():
+def test_sources_that_were_not_compared_with_chance_are_not_mentioned():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 3_000)
     fires = rng.random((3_000, 5)) < np.where(y[:, None] == [0, 1, 0, 1, 0], 0.4, 0.1)
     votes = fs.Votes.from_classes(np.where(fires, [0, 1, 0, 1, 0], -1))
-    found = find(votes, model=fs.LabelModel().fit(votes))
-    assert len(found.not_judged) == 5
-    text = " ".join(in_words(votes, model=fs.LabelModel().fit(votes)))
-    assert "chance" not in text
-    assert "No source is worse than chance" in " ".join(in_words(votes, y))
+    found = findings(votes, model=fs.LabelModel().fit(votes))
+    assert len(found.not_compared) == 5
+    assert "chance" not in str(found)
+    assert "chance" in str(findings(votes, y))
 
 
-def test_flags_are_said():
+def test_problems_are_reported():
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(2_000, [0.8, 0.8, 0.75, 0.7], random_state=rng)
     raw = sample.votes.codes.astype(object)
@@ -104,32 +103,36 @@ def test_flags_are_said():
     silent = np.full(2_000, -1)
     table = np.column_stack([raw, raw[:, 3], one_sided, refusing, silent])
     votes = fs.Votes.from_classes(table, names=list("abcdefgh"), classes=[0, 1], reasons={"no": "refused"})
-    text = " ".join(in_words(votes, sample.y))
-    assert "d and e are near copies of each other." in text
-    assert "Never vote: h." in text
-    assert "Vote for one class only: f." in text
-    assert " votes refused, most of them of g (" in text
+    found = findings(votes, sample.y)
+    assert found.duplicates == (("b", "g"), ("d", "e"))
+    assert found.silent == ("h",)
+    assert found.one_sided == ("f",)
+    (reason, count, source, times), *_ = found.missing
+    assert (reason, source, count) == ("refused", "g", times)
+    text = str(found)
+    assert all(words in text for words in ("d and e", ": h.", ": f.", f"{count:,} votes refused"))
 
 
-def test_without_a_model_and_labels_only_facts_are_said():
-    assert in_words([[0, 1], [1, 1], [-1, -1]]) == [
-        "2 sources on 3 items, 1.3 votes an item, at odds on 33.3% of them; 33.3% of the items have no vote.",
-        "Vote for one class only: source 1.",
-    ]
+def test_without_a_model_and_gold_labels_only_counts_are_reported():
+    found = findings([[0, 1], [1, 1], [-1, -1]])
+    assert (found.split, found.uncovered, found.one_sided) == (1 / 3, 1 / 3, ("source 1",))
+    assert len(found.sentences()) == 2
+    assert found.sentences()[0].startswith("2 sources on 3 items with 1.3 votes per item")
 
 
 def test_other_models_and_many_classes():
     sample = fs.datasets.simulate_graph(
         1_000, fs.DependencyGraph(4), [0.8, 0.7, 0.6, 0.6], n_classes=3, random_state=0
     )
-    assert "4 sources" in in_words(sample.votes, sample.y, model=fs.LabelModel().fit(sample.votes))[0]
-    assert find(sample.votes, model=fs.MajorityVote().fit(sample.votes)).judged_by == ""
+    found = findings(sample.votes, sample.y, model=fs.LabelModel().fit(sample.votes))
+    assert "4 sources" in found.sentences()[0]
+    assert findings(sample.votes, model=fs.MajorityVote().fit(sample.votes)).basis == ""
     binary = fs.datasets.simulate(1_000, [0.8, 0.7, 0.6, 0.6], random_state=0)
-    assert find(binary.votes, model=fs.SequenceLabelModel().fit(binary.votes)).strongest is not None
+    assert findings(binary.votes, model=fs.SequenceLabelModel().fit(binary.votes)).strongest is not None
     online = fs.OnlineLabelModel(window=500).partial_fit(binary.votes)
-    assert find(binary.votes, model=online).strongest is not None
-    with pytest.raises(VotesError, match="no known class"):
-        in_words(sample.votes, [None] * 1_000)
+    assert findings(binary.votes, model=online).strongest is not None
+    with pytest.raises(VotesError, match="`y`"):
+        findings(sample.votes, [None] * 1_000)
 
 
 @pytest.fixture(scope="module")
@@ -145,11 +148,11 @@ def judges():
 
 @needs_data
 class TestJudges:
-    """24 language models on 5,000 comments: what is said of them is so."""
+    """24 language models on 5,000 comments."""
 
-    def test_with_known_labels_everything_is_right(self, judges):
+    def test_with_gold_labels_all_findings_are_correct(self, judges):
         votes, y, model, order = judges
-        found = find(votes, y, model=model)
+        found = findings(votes, y, model=model)
         assert set(found.weakest.names) == set(order[:5])
         assert set(found.strongest.names) == set(order[-5:])
         assert found.worse_than_chance == ()
@@ -165,20 +168,17 @@ class TestJudges:
         expected = sorted(pairs, key=lambda pair: -pairs[pair])[:5]
         assert [(p.first, p.second) for p in found.dependent] == expected
         assert [p.correlation for p in found.dependent] == pytest.approx([pairs[p] for p in expected])
-        text = " ".join(in_words(votes, y, model=model))
-        assert "No source is worse than chance" in text
-        assert "better (+" in text
-        assert all(name in text for name in (*order[:5], *order[-5:]))
+        assert found.comparison.gain_interval[0] > 0
+        assert all(name in str(found) for name in (*order[:5], *order[-5:]))
 
-    def test_without_known_labels_what_is_said_is_near(self, judges):
+    def test_without_gold_labels_findings_are_close(self, judges):
         votes, y, model, order = judges
-        found = find(votes, model=model)
+        found = findings(votes, model=model)
         assert found.worse_than_chance == ()
-        assert "No source is worse than chance, as far as can be told." in in_words(votes, model=model)
         assert set(found.weakest.names) == set(order[:5])
         # Three of the five strongest, and the other two are said to be as good as the fifth.
         assert len(set(found.strongest.names) & set(order[-5:])) >= 3
-        assert set(order[-5:]) <= {*found.strongest.names, *found.strongest.alike}
+        assert set(order[-5:]) <= {*found.strongest.names, *found.strongest.similar}
         given = dependence_given_truth(votes, y)
         guessed = dependence_given_truth(votes, posterior=model.predict_proba(votes))
         above = np.triu_indices(24, 1)
