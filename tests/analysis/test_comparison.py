@@ -12,16 +12,6 @@ from flyingsquid.analysis import compare_with_majority
 from flyingsquid.exceptions import VotesError
 
 
-@pytest.fixture(scope="module")
-def sample():
-    return fs.datasets.simulate(3_000, [0.95, 0.6, 0.6, 0.6, 0.6], coverage=0.9, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def model(sample):
-    return fs.LabelModel().fit(sample.votes)
-
-
 def test_comparison_scores_are_those_of_scikit_learn(model, sample):
     p = model.predict_proba(sample.votes)
     scores = compare_with_majority(model, sample.votes, sample.y).model

@@ -10,16 +10,6 @@ from flyingsquid.analysis import compare_with_majority, contested_items, disagre
 from flyingsquid.exceptions import OptionError
 
 
-@pytest.fixture(scope="module")
-def sample():
-    return fs.datasets.simulate(3_000, [0.95, 0.6, 0.6, 0.6, 0.6], coverage=0.9, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def model(sample):
-    return fs.LabelModel().fit(sample.votes)
-
-
 def by_hand(model, votes):
     """Score of every item, from the definition."""
     p = model.predict_proba(votes)

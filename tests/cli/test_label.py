@@ -113,7 +113,7 @@ def test_a_kept_model_labels_the_same_and_other_votes(folder):
 
 def test_known_labels_are_compared_and_never_learned_silently(folder):
     said = label("judged.csv", "-o", "a.csv", "--gold", "truth").output
-    assert "On 150 items of known class" in said
+    assert "On 150 items with gold labels" in said
     assert "optimistic" not in said
     label("votes.csv", "-o", "b.csv")
     assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()

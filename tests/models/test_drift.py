@@ -109,5 +109,5 @@ def test_the_picture_shows_every_source_and_the_window():
     given = pyplot.subplots(2, 1)[1]
     assert plot_drift(history(steps), given)[0] is given[0]
     pyplot.close("all")
-    with pytest.raises(OptionError, match="history_"):
+    with pytest.raises(OptionError, match="`history`"):
         plot_drift("x")
