@@ -302,7 +302,13 @@ def test_names_of_understanding():
 
     assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
     assert list(inspect.signature(analysis.findings).parameters) == ["votes", "y", "model", "task"]
-    assert list(inspect.signature(analysis.contested_items).parameters) == ["model", "votes", "y", "n", "task"]
+    assert list(inspect.signature(analysis.contested_items).parameters) == [
+        "model",
+        "votes",
+        "y",
+        "n",
+        "task",
+    ]
     assert list(inspect.signature(analysis.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
     assert list(inspect.signature(analysis.learning_curve).parameters) == [
         "model", "votes", "y", "random_state", "sizes", "repeats", "gold",

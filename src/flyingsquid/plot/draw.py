@@ -126,6 +126,8 @@ def draw_lines(chart: LineChart, axis: Any) -> Any:
     colored = len({line.tone for line in chart.lines}) == len(chart.lines)
     for line in chart.lines:
         _draw_line(chart, line, axis, COLORS[line.tone] if colored else None, band=bands)
+    for change in (change for line in chart.lines for change in line.changes):
+        axis.axvline(change, color="0.6", linewidth=0.8, linestyle=":")
     if chart.unit_square:
         axis.plot([0, 1], [0, 1], color=COLORS["other"], linewidth=1, linestyle="--")
         axis.set(xlim=(0, 1), ylim=(0, 1))
@@ -158,8 +160,6 @@ def _draw_line(chart: LineChart, line: Line, axis: Any, color: str | None, *, ba
             axis.vlines(line.x, line.low, line.high, color=color, alpha=0.5, linewidth=2)
         elif band:
             axis.fill_between(line.x, line.low, line.high, color=color, alpha=0.15, linewidth=0)
-    for change in line.changes:
-        axis.axvline(change, color="0.6", linewidth=0.8, linestyle=":")
 
 
 def draw_heat_map(chart: HeatMap, axis: Any) -> Any:
