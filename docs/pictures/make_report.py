@@ -22,7 +22,7 @@ COVERAGE = [1, 1, 1, 1, 1, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
 
 
 def write_page(path: Path) -> None:
-    """The report of the guide, with known classes."""
+    """Write the report of the guide, with gold labels."""
     sample = fs.datasets.simulate_graph(
         4_000,
         fs.DependencyGraph(12, source_edges=EDGES),
@@ -55,8 +55,9 @@ def main() -> None:
     both = Image.new("RGB", (desk.width + phone.width, HEIGHT), "white")
     both.paste(desk, (0, 0))
     both.paste(phone, (desk.width, 0))
-    # A page has few colours; named ones make a small file.
-    both.quantize(192, dither=Image.Dither.NONE).save(HERE / "report.png", optimize=True)
+    # A palette makes a small file. Median cut, the default, would lose colors of few pixels, such as orange.
+    few = both.quantize(192, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(HERE / "report.png", optimize=True)
 
 
 if __name__ == "__main__":
