@@ -39,7 +39,6 @@ LAYERS = {
     "torch": 9,
     "distributed": 9,
     "legacy": 10,
-    "reproduce": 10,
     "cli": 11,
 }
 NUMERIC = {"numpy", "scipy"}
@@ -68,10 +67,6 @@ MAY_IMPORT = {
     "torch": {"numpy", "torch"},
     "distributed": {"numpy", "narwhals", "dask", "distributed", "pyspark", "pyarrow", "pandas"},
     "legacy": {"numpy", "torch"},
-    # The last line is what peers_run.py imports, a script that only the peers' own Python runs.
-    "reproduce": NUMERIC
-    | {"sklearn", "threadpoolctl", "matplotlib"}
-    | {"snorkel", "hmmlearn", "hyperlm", "torch", "crowdkit", "pandas"},
     "cli": {"numpy", "click", "rich", "sklearn"},
 }
 OPTIONAL = [

@@ -255,7 +255,6 @@ OPTIONS = {
     "inspect": ["file", "gold", "as_json", *READING],
     "completion": ["shell"],
     "demo": ["seed"],
-    "reproduce": ["names", "everything", "listed", "data", "output", "peers", "quick"],
 }  # fmt: skip
 
 

@@ -1,10 +1,10 @@
-"""Other people's label models on files of votes. A script for the peers' own environment, see peers.py.
+"""Other label models on files of votes: a script for the peers' own environment, see peers.py.
 
 ``python peers_run.py PEER SECONDS IN OUT [IN OUT ...]``: every IN is an npz with ``fit`` (n, m),
-``score`` (k, m; empty where the fitted items are the scored ones) and ``n_classes``; classes count from
-0, -1 abstains. Every OUT gets ``posterior`` (items scored, K) and ``seconds``, or ``failed``, the reason
-why there is none; and ``fit_seconds`` where fitting and labelling are two steps. It imports nothing of
-this package, which is not installed there.
+``score`` (k, m; empty if the fitted items are scored) and ``n_classes``; classes are numbered from 0, and -1
+is no vote. Every OUT gets ``posterior`` (items scored, K) and ``seconds``, or ``failed``, the reason why
+there is none; and ``fit_seconds`` if fitting and labeling are two steps. The script imports nothing from this
+package, which is not installed there.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-EPOCHS = 500  # of Snorkel: what its tutorials use; its default is 100
-HMM_STEPS = 100  # of EM at most; it ends where the likelihood no longer grows
+EPOCHS = 500  # of Snorkel, as in its tutorials; its default is 100
+HMM_STEPS = 100  # at most; EM stops when the likelihood no longer increases
 
 
 def snorkel(fit: Array, score: Array, n_classes: int) -> tuple[Array, float]:
-    """Fitted on one split, used on the other."""
+    """Fit Snorkel on one split and label the other."""
     from snorkel.labeling.model import LabelModel
 
     model = LabelModel(cardinality=n_classes, verbose=False)
@@ -41,10 +41,10 @@ def snorkel(fit: Array, score: Array, n_classes: int) -> tuple[Array, float]:
 
 
 def hmm(fit: Array, score: Array, n_classes: int) -> tuple[Array, float]:
-    """A hidden Markov model by EM, of hmmlearn: rows are one sequence, sources independent given the truth.
+    """Fit a hidden Markov model by EM (hmmlearn) to one sequence, with sources independent given the class.
 
-    A row is one draw of each source's vote, no vote being a third; as counts of m draws among m (K + 1)
-    outcomes it has that very likelihood, up to a constant. EM starts from the labels of majority vote.
+    Each row has m votes with K + 1 values each, including no vote. As counts among m (K + 1) outcomes they
+    have the same likelihood up to a constant. EM starts from the labels of majority vote.
     """
     from hmmlearn.hmm import MultinomialHMM
 
@@ -69,11 +69,11 @@ def hmm(fit: Array, score: Array, n_classes: int) -> tuple[Array, float]:
 
 
 def hyper(fit: Array, score: Array, n_classes: int) -> Array:
-    """The hyper label model. It has nothing to fit, and sees all items at once."""
+    """Apply the hyper label model, which has nothing to fit and labels all items at once."""
     import torch
     from hyperlm import HyperLabelModel
 
-    # Its weights name a scalar, by its address in an older NumPy, and a dtype; torch loads nothing unlisted.
+    # Its weights refer to a NumPy scalar by an old path, and to a dtype; torch loads only what is listed.
     scalar = importlib.import_module("numpy._core.multiarray").scalar
     torch.serialization.add_safe_globals(
         [(scalar, "numpy.core.multiarray.scalar"), np.dtype, np.dtypes.Float64DType]
@@ -91,7 +91,7 @@ def _infer(model: Any) -> Callable[[Array], tuple[Array, Array]]:
 
 
 def crowd_kit(name: str) -> Callable[[Array, Array, int], Array]:
-    """One of crowd-kit's aggregators at its defaults. They label the items that they are fitted on."""
+    """Return one of crowd-kit's aggregators with its defaults. They label the items they are fitted on."""
 
     def run(fit: Array, score: Array, n_classes: int) -> Array:
         import pandas as pd
@@ -118,20 +118,20 @@ def _on_voted_rows(
     n_classes: int,
     label: Callable[[Array], tuple[Array, Array]],
 ) -> Array:
-    """Label all items at once and keep those scored; items without votes are uniform.
+    """Label all items at once and return the scored ones; items without votes are uniform.
 
-    ``label`` gives the posterior (voted items, columns) and the class of every column.
+    ``label`` returns the posterior (items with votes, columns) and the class of every column.
     """
     votes = np.concatenate([fit, score])
     voted = (votes >= 0).any(axis=1)
     posterior, classes = label(votes[voted])
     result = np.full((len(votes), n_classes), 1 / n_classes)
-    result[voted] = 0  # a class that nobody votes for is not answered
+    result[voted] = 0  # a class without votes is not predicted
     result[np.ix_(voted, classes)] = posterior
     return result[len(fit) :] if len(score) else result
 
 
-# Posteriors of the scored items; with the seconds of fitting alone where these can be told apart.
+# Posteriors of the scored items, with the seconds of fitting alone if they can be separated.
 PEERS: dict[str, Callable[[Array, Array, int], Array | tuple[Array, float]]] = {
     "snorkel": snorkel,
     "hmm": hmm,
@@ -143,15 +143,15 @@ PEERS: dict[str, Callable[[Array, Array, int], Array | tuple[Array, float]]] = {
 }
 
 
-def _too_late(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
+def _too_late(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
     raise TimeoutError
 
 
 def measure(name: str, limit: int, fit: Array, score: Array, n_classes: int) -> dict[str, Any]:
-    """The answer of one peer, or why there is none."""
+    """Return the answer of one peer, or why there is none."""
     np.random.seed(0)  # noqa: NPY002 - the peers draw from the global generators
     random.seed(0)
-    # Of the processor: with one thread they are seconds of the clock on a machine with nothing else to do.
+    # CPU time, which does not depend on what else the machine does.
     signal.signal(signal.SIGPROF, _too_late)
     signal.setitimer(signal.ITIMER_PROF, limit)
     start = time.process_time()
@@ -162,7 +162,7 @@ def measure(name: str, limit: int, fit: Array, score: Array, n_classes: int) -> 
         seconds = time.process_time() - start
     except TimeoutError:
         return {"failed": f"timed out after {limit} seconds", "limit": limit}
-    except Exception as error:  # whatever a peer dies of is its result
+    except Exception as error:  # any failure of a peer is its result
         return {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -170,12 +170,12 @@ def measure(name: str, limit: int, fit: Array, score: Array, n_classes: int) -> 
     times = {"fit_seconds": answer[1]} if isinstance(answer, tuple) else {}
     times["seconds"] = seconds
     if not np.isfinite(posterior).all():
-        return {"failed": "its probabilities are not numbers", **times}
+        return {"failed": "its probabilities are not finite", **times}
     return {"posterior": np.asarray(posterior, np.float64), **times}
 
 
 def _warm_up(name: str) -> None:
-    """Imports are not part of anyone's time."""
+    """Import the peer before anything is timed."""
     votes = np.random.default_rng(0).integers(-1, 2, (60, 5))
     failed = measure(name, 600, votes, votes[:0], 2).get("failed")
     if failed:
@@ -183,7 +183,7 @@ def _warm_up(name: str) -> None:
 
 
 def main() -> None:
-    """Answer every question, and save as it goes."""
+    """Answer every question and save each answer."""
     name, limit, *paths = sys.argv[1:]
     _warm_up(name)
     for source, target in zip(paths[::2], paths[1::2], strict=True):

@@ -1,8 +1,8 @@
-"""The figure on drift: without drift an online window costs little; under large periodic drift it wins.
+"""Figure on drift: without drift an online window costs little; under large periodic drift it is better.
 
-Synthetic votes: ten sources, 60,000 items. *Offline* is one fit on all votes, which then labels them, the
-paper's comparison; *online* learns each chunk and labels it, in one pass. Every kind of drift runs with fixed
-windows, with ``window="auto"``, and with an oracle that is told the accuracies at every item.
+Synthetic votes: ten sources, 60,000 items. *Offline* is one fit on all votes, which then labels them, as in
+the paper; *online* updates the model with each chunk and labels it, in one pass. Every kind of drift runs
+with fixed windows, with ``window="auto"``, and with an oracle that uses the true accuracies of every item.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.paper.artifact import BLACK, BLUE, GRAY, RED, Artifact, Outcome, Setting, table
 from flyingsquid.datasets import DriftSimulation, simulate_drift
 from flyingsquid.models import LabelModel, OnlineLabelModel
-from flyingsquid.reproduce.artifact import Artifact, Outcome, Setting
-from flyingsquid.reproduce.markdown import table
-from flyingsquid.reproduce.picture import BLACK, BLUE, GREY, RED
 
 ITEMS, CHUNK, COVERAGE, SEEDS = 60_000, 250, 0.8, (0, 1, 2)
 WINDOWS = (500, 1_000, 2_000, 4_000, 8_000, 16_000)
 METHOD: Any = "triplet"
 BEFORE = np.array([0.9, 0.85, 0.8, 0.6, 0.55, 0.6, 0.7, 0.65, 0.6, 0.58])
 AFTER = np.array([0.55, 0.6, 0.58, 0.9, 0.85, 0.8, 0.62, 0.7, 0.65, 0.6])
-# A source that breaks is worse than a coin: then what is known of its past does harm.
+# Sources that break are worse than chance: estimates from their past are harmful.
 BROKEN = np.array([0.1, 0.15, 0.2, 0.9, 0.85, 0.8, 0.62, 0.7, 0.65, 0.8])
-# Name: accuracies at the two ends, and how to get from one to the other.
+# Options of simulate_drift by kind of drift; all of them start at BEFORE.
 DRIFTS: dict[str, dict[str, Any]] = {
     "none": {"kind": "none", "after": AFTER},
     "limited": {"kind": "gradual", "after": BEFORE + 0.05 * np.sign(AFTER - BEFORE)},
@@ -39,14 +37,13 @@ Right = NDArray[np.bool_]
 
 
 def stream_of(name: str, seed: int) -> DriftSimulation:
-    """One stream of a kind of drift."""
-    options = DRIFTS[name]
+    """Simulate one stream with a kind of drift."""
     rng = np.random.default_rng(seed)
-    return simulate_drift(ITEMS, BEFORE, coverage=COVERAGE, random_state=rng, **options)
+    return simulate_drift(ITEMS, BEFORE, coverage=COVERAGE, random_state=rng, **DRIFTS[name])
 
 
 def online(stream: DriftSimulation, window: Any) -> tuple[Right, list[float]]:
-    """Which items are labelled right, and the window after every chunk."""
+    """Return which items are labeled correctly, and the window after every chunk."""
     model = OnlineLabelModel(window, method=METHOD, refresh=CHUNK)
     codes, right, windows = np.asarray(stream.votes.codes), [], []
     for start in range(0, ITEMS, CHUNK):
@@ -57,13 +54,13 @@ def online(stream: DriftSimulation, window: Any) -> tuple[Right, list[float]]:
 
 
 def offline(stream: DriftSimulation) -> Right:
-    """Which items are labelled right by one fit on all of them."""
+    """Return which items are labeled correctly by one fit on all of them."""
     model = LabelModel(method=METHOD).fit(stream.votes)
     return np.asarray(model.predict(stream.votes) == stream.y)
 
 
 def oracle(stream: DriftSimulation) -> Right:
-    """Naive Bayes with the true accuracies of every item."""
+    """Return which items are labeled correctly by naive Bayes with the true accuracies of every item."""
     codes, q = np.asarray(stream.votes.codes), stream.accuracies
     odds = np.log(q / (1 - q))
     evidence = np.where(codes < 0, 0, np.where(codes == 1, odds, -odds)).sum(axis=1)
@@ -71,40 +68,41 @@ def oracle(stream: DriftSimulation) -> Right:
 
 
 def measure(setting: Setting) -> Outcome:
-    """Every kind of drift."""
+    """Measure every kind of drift."""
     kinds = ("none", "sudden") if setting.quick else tuple(DRIFTS)
     return Outcome({name: _measure(name, SEEDS[:1] if setting.quick else SEEDS) for name in kinds})
 
 
 def _measure(name: str, seeds: tuple[int, ...]) -> dict[str, Any]:
-    """Mean accuracy of every way, and the window of its own choice over time."""
+    """Return the mean accuracy of every labeler, and the automatic window over time."""
     scores: dict[str, list[float]] = {}
     curves: dict[str, Any] = {}
     shrunk = []
     for seed in seeds:
         stream = stream_of(name, seed)
-        ways: dict[str, Right] = {"offline": offline(stream), "oracle": oracle(stream)}
+        labeled: dict[str, Right] = {"offline": offline(stream), "oracle": oracle(stream)}
         for window in WINDOWS:
-            ways[f"window {window:,}"] = online(stream, window)[0]
-        ways["auto"], windows = online(stream, "auto")
-        for way, right in ways.items():
-            scores.setdefault(way, []).append(float(right.mean()))
+            labeled[f"window {window:,}"] = online(stream, window)[0]
+        labeled["auto"], windows = online(stream, "auto")
+        for labeler, right in labeled.items():
+            scores.setdefault(labeler, []).append(float(right.mean()))
         after = windows[ITEMS // 2 // CHUNK : (ITEMS // 2 + 4_000) // CHUNK]
         shrunk.append(next((CHUNK * (at + 1) for at, w in enumerate(after) if w <= 2_000), None))
         if seed == seeds[0]:
             best = max(WINDOWS, key=lambda w: scores[f"window {w:,}"][0])
             shown = {"offline": "offline", "best": f"window {best:,}", "auto": "auto", "oracle": "oracle"}
             curves = {
-                label: ways[way].reshape(-1, 1_000).mean(axis=1).tolist() for label, way in shown.items()
+                label: labeled[labeler].reshape(-1, 1_000).mean(axis=1).tolist()
+                for label, labeler in shown.items()
             }
             curves["window"] = windows[3::4]
-    means = {way: round(100 * float(np.mean(values)), 2) for way, values in scores.items()}
+    means = {labeler: round(100 * float(np.mean(values)), 2) for labeler, values in scores.items()}
     fixed = max(means[f"window {window:,}"] for window in WINDOWS)
     result = {
         "accuracy": means,
-        "auto_beside_best_window": round(means["auto"] - fixed, 2),
-        "auto_beside_offline": round(means["auto"] - means["offline"], 2),
-        "best_window_beside_offline": round(fixed - means["offline"], 2),
+        "auto_minus_best_window": round(means["auto"] - fixed, 2),
+        "auto_minus_offline": round(means["auto"] - means["offline"], 2),
+        "best_window_minus_offline": round(fixed - means["offline"], 2),
         "curves": {label: [round(value, 4) for value in values] for label, values in curves.items()},
     }
     if name == "sudden":
@@ -113,41 +111,48 @@ def _measure(name: str, seeds: tuple[int, ...]) -> dict[str, Any]:
 
 
 def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # noqa: ARG001
-    """The body of the page."""
-    ways = list(next(iter(results.values()))["accuracy"])
+    """Return the body of the page."""
+    labelers = list(next(iter(results.values()))["accuracy"])
     rows = [
         [
             name,
-            *(f"{r['accuracy'][way]:.1f}" for way in ways),
-            f"{r['auto_beside_best_window']:+.1f}",
-            f"{r['auto_beside_offline']:+.1f}",
+            *(f"{r['accuracy'][labeler]:.1f}" for labeler in labelers),
+            f"{r['auto_minus_best_window']:+.1f}",
+            f"{r['auto_minus_offline']:+.1f}",
         ]
         for name, r in results.items()
     ]
     shrunk = ", ".join(str(each) for each in results["sudden"]["items_until_window_is_below_2000"])
     return f"""\
 Ten synthetic sources, {ITEMS:,} items. Accuracy of labels in %, mean over streams. *Offline* is one fit
-on all votes; a window labels every chunk when it comes. *Oracle* is told the accuracies at every item.
+on all votes; a window labels every chunk as it arrives. *Oracle* uses the true accuracies of every item.
 
-{table(["drift", *ways, "auto - best window", "auto - offline"], rows)}
+{table(["drift", *labelers, "auto - best window", "auto - offline"], rows)}
 
-As in the paper: with none or limited drift offline is as good or better, under large periodic drift the
-window wins. The paper gives no numbers and no sizes for its figure. After the sudden change the window is at
-most 2,000 within {shrunk} items.
+As in the paper, offline is as good or better with no or limited drift, and the window is better under large
+periodic drift. The paper gives no numbers or sizes for its figure. After the sudden change the automatic
+window is at most 2,000 within {shrunk} items.
 """
 
 
 def draw(figure: Any, results: Mapping[str, Any]) -> None:
-    """Accuracy over time for each kind of drift, and the window below."""
-    colours = {"offline": RED, "best": GREY, "auto": BLUE, "oracle": BLACK}
+    """Draw accuracy over time for each kind of drift, with the window below."""
+    colors = {"offline": RED, "best": GRAY, "auto": BLUE, "oracle": BLACK}
     labels = {"best": "best fixed window", "auto": 'window="auto"'}
     axes = figure.subplots(2, len(results), sharex=True, height_ratios=(3, 1), squeeze=False)
     for column, (name, r) in enumerate(results.items()):
         top, bottom = axes[:, column]
         at = 1_000 * np.arange(1, len(r["curves"]["auto"]) + 1)
-        for way, colour in colours.items():
-            style = ":" if way == "oracle" else "-"
-            top.plot(at, r["curves"][way], style, color=colour, linewidth=1.2, label=labels.get(way, way))
+        for labeler, color in colors.items():
+            style = ":" if labeler == "oracle" else "-"
+            top.plot(
+                at,
+                r["curves"][labeler],
+                style,
+                color=color,
+                linewidth=1.2,
+                label=labels.get(labeler, labeler),
+            )
         bottom.plot(at, r["curves"]["window"], color=BLUE, linewidth=1)
         top.set_title(name, loc="left", fontsize=10)
         top.set_ylim(0.5, 1)
