@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.paper.artifact import BLACK, BLUE, GRAY, RED, Artifact, Outcome, Setting, number, table
 from benchmarks.paper.data import Array, Codes
 from benchmarks.paper.label_model_theorems import rounded, slope
-from flyingsquid.analysis import theory
+from flyingsquid import theory
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.models import LabelModel, to_training_set
 from flyingsquid.votes import Votes

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from benchmarks.paper.artifact import BLUE, GRAY, RED, Artifact, Outcome, Setting, number, table
 from benchmarks.paper.data import Array
-from flyingsquid.analysis import theory
+from flyingsquid import theory
 from flyingsquid.datasets import simulate, simulate_drift
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.models import LabelModel
