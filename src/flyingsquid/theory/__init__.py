@@ -2,8 +2,8 @@
 
 The bounds are orders of magnitude for comparing designs, often loose by a factor of a hundred. They are not
 error bars: for confidence intervals use ``accuracies_interval_`` of a fitted model, and for the window of a
-stream ``window="auto"``. Some printed constants do not follow from the proofs; docs/concepts/theory.md lists the
-ones that are used instead.
+stream ``window="auto"``. Some printed constants do not follow from the proofs; docs/concepts/theory.md lists
+those that are used instead.
 
 Notation: n items, m sources, and the mean parameter aᵢ = E[λᵢ Y] in [-1, 1] of each source
 (:func:`mean_parameters`). Errors are ‖μ̂ - μ‖₂ of the label model's tables μ = P(λ, Y).
