@@ -13,7 +13,7 @@ import numpy as np
 from flyingsquid._registry import reader_of
 from flyingsquid._values import listed, told
 from flyingsquid.distributed import chunks
-from flyingsquid.distributed.labels import Labelling, Work
+from flyingsquid.distributed.transforms import Labeling, Transform
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered, Moments
@@ -22,33 +22,34 @@ from flyingsquid.votes.encode import Convention, encode
 
 
 class Parts(Protocol):
-    """What an engine does; ``dask.py`` and ``spark.py`` are the two of them."""
+    """Interface of an engine, implemented in ``dask.py`` and ``spark.py``."""
 
     columns: tuple[Any, ...] | None
-    """Names of the columns, known without computing; None for chunks without names."""
+    """Names of the columns, known in advance; None for chunks without names."""
 
     def reduce(self, task: Callable[[Any], Any], columns: tuple[Any, ...] | None) -> Any:
-        """Apply a task to every chunk, add the results in a tree, and bring the sum here."""
+        """Apply a task to every chunk, add the results in a tree, and return the sum."""
 
-    def label(self, labelling: Labelling) -> Any:
-        """Labels of every chunk, where the chunk is."""
+    def label(self, labeling: Labeling) -> Any:
+        """Return labels on the cluster, lazily."""
 
-    def transform(self, work: Work) -> Any:
-        """A dataframe turned into another one, chunk by chunk, where it is."""
+    def transform(self, transform: Transform) -> Any:
+        """Return a transformed dataframe on the cluster, lazily."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DistributedVotes:
-    """Votes on a cluster. Nothing is computed before counts are asked for. Made by :func:`votes`.
+    """Votes on a cluster, as returned by :func:`votes`. Nothing is computed until counts are needed.
 
     Attributes
     ----------
-    parts : the frame, in the hands of its engine
-    columns : tuple of column names, or None where chunks have none
+    parts : Parts
+        The chunks and their engine.
+    columns : tuple of column names, or None if chunks have none
         The sources, in order.
-    classes : tuple of K labels, or None: found by a round over the votes
+    classes : tuple of K labels, or None to find them in a round over the votes
     keep : tuple of column names
-        What stands beside the labels that ``predict`` and ``predict_proba`` give.
+        Columns to keep next to the labels of ``predict`` and ``predict_proba``.
     """
 
     parts: Parts
@@ -59,18 +60,21 @@ class DistributedVotes:
     def __repr__(self) -> str:
         sources = "sources without names" if self.columns is None else f"{len(self.columns)} sources"
         return (
-            f"DistributedVotes({type(self.parts).__name__}, {sources}, classes {self.classes or 'not known'})"
+            f"DistributedVotes({type(self.parts).__name__}, {sources}, classes {self.classes or 'unknown'})"
         )
 
     def with_classes(self, classes: tuple[Label, ...] | None = None) -> DistributedVotes:
-        """The same votes with their classes known: given, declared, or found by a round over the votes."""
+        """Return the same votes with known classes: given, declared, or found in a round over the votes."""
         if classes is not None and self.classes is not None and len(classes) != len(self.classes):
-            raise OptionError(f"n_classes={len(classes)}, and the classes are {listed(self.classes)}")
+            raise OptionError(
+                f"`n_classes` must match the classes {listed(self.classes)}; got {len(classes)}.",
+                parameter="n_classes",
+            )
         known = self.classes or classes
         return replace(self, classes=self._find_classes() if known is None else known)
 
     def gather(self, graph: DependencyGraph | None = None, rows: bool = True) -> Gathered:
-        """Counts and, while they are few, the distinct rows; one round more finds classes not known."""
+        """Return counts and, while they are few, the distinct rows; unknown classes take one more round."""
         known = self.with_classes()
         tasks = None if graph is None else graph.stacked_shape
         reader = chunks.Reader(known.columns, known.classes, tasks)
@@ -78,18 +82,20 @@ class DistributedVotes:
         return total
 
     def moments(self, graph: DependencyGraph | None = None) -> Moments:
-        """Counts, the same integers as on one machine."""
+        """Return the counts, the same integers as on one machine."""
         return self.gather(graph, rows=False).moments
 
     def label(self, estimator: Any, method: str, options: dict[str, Any]) -> Any:
-        """What ``estimator.predict`` or ``predict_proba`` says of every chunk, where the chunk is."""
-        if self.columns is not None:  # said here: on a worker it would be too late for a plain error
+        """Return the labels of ``estimator.predict`` or ``predict_proba`` on the cluster, lazily."""
+        if (
+            self.columns is not None
+        ):  # checked here, because an error on a worker would be wrapped by the engine
             theirs = set(estimator.vote_schema_.names or map(str, self.columns))
             try:
                 require_same("sources", set(map(str, self.columns)), theirs)
             except IncompatibleError as error:
-                raise IncompatibleError(f"{error}. {chunks.PICK}") from error
-        return self.parts.label(Labelling.by(estimator, method, options, self.columns, self.keep))
+                raise IncompatibleError(f"{error} {chunks.COLUMNS_HINT}.") from error
+        return self.parts.label(Labeling.by(estimator, method, options, self.columns, self.keep))
 
     def _find_classes(self) -> tuple[Label, ...]:
         found: chunks.Labels = self._round(partial(chunks.find_labels, reader=chunks.Reader(self.columns)))
@@ -104,12 +110,12 @@ class DistributedVotes:
         try:
             return encode(table, Convention.declared(None), lambda _, j: f"column {found.names[j]!r}")[1]
         except VotesError as error:
-            raise VotesError(f"{error}. {chunks.PICK}, which also takes classes=") from error
+            raise VotesError(f"{error} {chunks.COLUMNS_HINT}, which also accepts `classes`.") from error
 
     def _round(self, task: Callable[[Any], Any]) -> Any:
         total = self.parts.reduce(task, self.columns)
         if total is None:
-            raise VotesError("votes are empty: no part of the frame has any rows")
+            raise VotesError("Votes are empty: no partition has any rows.")
         if isinstance(total, FlyingSquidError):
             raise total
         return total
@@ -122,50 +128,55 @@ def votes(
     classes: Sequence[Label] | None = None,
     keep: Sequence[Any] = (),
 ) -> DistributedVotes:
-    """Say how a frame on a cluster is read. The result goes where the frame would go.
+    """Select the votes of a dataframe on a cluster. Pass the result wherever votes are accepted.
 
     Parameters
     ----------
     frame : Dask array or dataframe, list of dask.delayed chunks, or Spark dataframe
-        One row an item and one column a source. A chunk is anything that ``Votes.from_classes`` or
-        ``Votes.from_frame`` take, or ``Votes``. Null, NaN and -1 are no vote.
-    columns : sequence of column names, optional
-        The sources. Default: all columns but those in ``keep``.
-    classes : sequence of K labels, optional
-        Saves the round over the votes that finds them: 0 to the largest for integers, the sorted labels
-        for texts.
-    keep : sequence of column names
-        Columns that stand beside the labels, such as identifiers.
+        One row per item and one column per source. A chunk is ``Votes``, or anything that
+        ``Votes.from_classes`` or ``Votes.from_frame`` accepts. Null, NaN and -1 are no vote.
+    columns : sequence of column names or None, default=None
+        The sources; None is all columns that are not in ``keep``.
+    classes : sequence of K labels or None, default=None
+        None finds them in a round over the votes: 0 to the largest for integers, the sorted labels for
+        strings.
+    keep : sequence of column names, default=()
+        Columns to keep next to the labels, such as identifiers.
+
+    Returns
+    -------
+    DistributedVotes
     """
     home = reader_of(frame)
     if home is None:
         raise OptionError(
-            f"a Dask array or dataframe, a list of dask.delayed chunks or a Spark dataframe is needed, not "
-            f"{type(frame).__name__}; votes in memory are read by fs.Votes"
+            "`frame` must be a Dask array or dataframe, a list of dask.delayed chunks or a Spark dataframe; "
+            f"got {type(frame).__name__}. Use fs.Votes for votes in memory.",
+            parameter="frame",
         )
     parts: Parts = import_module(home).parts_of(frame)
     present = parts.columns
     if present is None:
         if keep:
             raise OptionError(
-                "keep= names columns of a dataframe, and these chunks have none; zip them by position"
+                "`keep` needs a dataframe with named columns; these chunks have none.", parameter="keep"
             )
-        chosen = None if columns is None else _listed("columns", columns)
+        chosen = None if columns is None else _read_names("columns", columns)
     else:
-        kept = _listed("keep", keep)
+        kept = _read_names("keep", keep)
         chosen = (
-            tuple(c for c in present if c not in kept) if columns is None else _listed("columns", columns)
+            tuple(c for c in present if c not in kept) if columns is None else _read_names("columns", columns)
         )
         for name in (*chosen, *kept):
             if name not in present:
-                raise VotesError(f"no column {told(name)}; the frame has {', '.join(map(str, present))}")
+                raise VotesError(f"There is no column {told(name)} among {', '.join(map(str, present))}.")
         if not chosen:
-            raise VotesError("no column of votes is left; one column a source is needed")
+            raise VotesError("There must be at least one column of votes; got none.")
     known = Convention.declared(classes).classes
     return DistributedVotes(parts, chosen, known, tuple(keep))
 
 
-def _listed(option: str, names: Any) -> tuple[Any, ...]:
+def _read_names(option: str, names: Any) -> tuple[Any, ...]:
     if isinstance(names, str):
-        raise OptionError(f"{option}={told(names)} is one text; pass a list of column names")
+        raise OptionError(f"`{option}` must be a list of column names; got {told(names)}.", parameter=option)
     return tuple(names)
