@@ -260,7 +260,7 @@ def test_what_a_cluster_cannot_do_is_said(client, codes):
         fs.Moments.of(array, sample_weight=2)
     with pytest.raises(fs.exceptions.OptionError, match="tie_break"):
         model.predict(array, "random", np.random.default_rng(0))
-    with pytest.raises(fs.exceptions.VotesError, match=r"cluster.*\.compute\(\)"):
+    with pytest.raises(fs.exceptions.VotesError, match=r"`votes` must .*\.compute\(\)"):
         model.score(array, np.zeros(len(codes)))
     with pytest.raises(fs.exceptions.OptionError, match="`keep`"):
         distributed.votes(array, keep=["id"])
