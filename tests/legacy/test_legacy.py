@@ -25,7 +25,7 @@ from tests.oracle.populations import Population, pair, single
 
 TASKS = [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 1), (6, 2), (7, 2), (8, 2)]
 CHAIN = {"v": 3, "y_edges": [(0, 1), (1, 2)], "lambda_y_edges": TASKS}
-LOPSIDED, EVEN = np.array([1, 3]), np.array([1, 1])
+IMBALANCED, UNIFORM = np.array([1, 3]), np.array([1, 1])
 
 
 def on_chain() -> Population:
@@ -69,7 +69,7 @@ def assert_exact(label_model, population, atol=1e-9):
     np.testing.assert_array_equal(label_model.predict(rows)[clear], ys[posterior.argmax(axis=1)][clear])
 
 
-@pytest.mark.parametrize("balance", [LOPSIDED, EVEN], ids=["lopsided", "even"])
+@pytest.mark.parametrize("balance", [IMBALANCED, UNIFORM], ids=["imbalanced", "uniform"])
 @pytest.mark.parametrize("method", ["triplet_mean", "triplet_median", "triplet"])
 def test_independent_sources_are_exact_and_the_prior_enters_once(method, balance):
     kinds = [single(5, 2, 1), single(4, 3, 1), single(5, 1, 2), single(6, 0, 2)]
@@ -81,7 +81,7 @@ def test_independent_sources_are_exact_and_the_prior_enters_once(method, balance
 
 def test_independencies_is_exact_where_the_2020_code_had_none():
     kinds = [single(5, 2, 1), single(4, 3, 1), single(2, 1, 5)]
-    population = Population(LOPSIDED, tuple(((i,), 0, kind) for i, kind in enumerate(kinds)))
+    population = Population(IMBALANCED, tuple(((i,), 0, kind) for i, kind in enumerate(kinds)))
     label_model = LabelModel(3)
     with pytest.raises(NotIdentifiableError, match=r"Source 2 .*29%.*fully_independent"):
         label_model.fit(population.votes(), [0.25, 0.75], solve_method="independencies")
@@ -91,7 +91,7 @@ def test_independencies_is_exact_where_the_2020_code_had_none():
     assert_exact(label_model, population)
 
 
-@pytest.mark.parametrize("balance", [LOPSIDED, EVEN], ids=["lopsided", "even"])
+@pytest.mark.parametrize("balance", [IMBALANCED, UNIFORM], ids=["imbalanced", "uniform"])
 @pytest.mark.parametrize(
     "edges", [[(0, 1)], [(0, 1), (2, 3)], [(0, 1), (1, 2)]], ids=["one pair", "two pairs", "shared source"]
 )
