@@ -1,1 +1,1 @@
-"""The paper's tables and figures, measured by the package on this machine."""
+"""Reproduction of the paper's tables, figure, ablations and theorems."""

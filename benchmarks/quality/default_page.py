@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from benchmarks.harness import RESULTS
 from benchmarks.quality.peers import PEERS
+from benchmarks.quality.peers_run import EPOCHS
 from benchmarks.quality.scores import METRICS
 from benchmarks.quality.summary import COMPARED, DRAWS, MAJORITY, MARGIN
-from flyingsquid.reproduce.peers_run import EPOCHS
 
 WIDTH = 115
 HALF = 0.5  # of Snorkel's time, which ours should not exceed

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 import flyingsquid as fs
 from benchmarks.harness import save
+from benchmarks.paper.data import CHAINS, in_clips
 from benchmarks.quality.folder import data_folder, find
 from benchmarks.quality.scores import add_one_shares, cell, scores_of
-from flyingsquid.reproduce.clips import covering_clips, in_clips
-from flyingsquid.reproduce.real_sets import CHAINS
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "video.md"
 NAMES = ("tennis", "commercial", "basketball")
@@ -50,6 +49,16 @@ def load(folder: Path, name: str) -> Video:
         known = np.bincount(valid[valid >= 0], minlength=2)
         balances = {"even balance": np.array([0.5, 0.5]), "balance of valid": known / known.sum()}
         return Video(name, data["L_train"], data["L_test"], data["Y_test"], balances)
+
+
+def covering_clips(frames: Codes, length: int) -> tuple[Codes, NDArray[np.intp]]:
+    """Return clips with every frame (the last one overlaps), and the position of each frame in them."""
+    starts = np.arange(0, len(frames), length)
+    starts[-1] = len(frames) - length
+    rows = starts[:, None] + np.arange(length)
+    at = np.empty(len(frames), np.intp)
+    at[rows.ravel()] = np.arange(rows.size)
+    return frames[rows], at
 
 
 # ---------------------------------------------------------------------- methods

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flyingsquid import models as models
     from flyingsquid import plot as plot
     from flyingsquid import solvers as solvers
+    from flyingsquid import theory as theory
     from flyingsquid import torch as torch
     from flyingsquid.analysis import summarize
     from flyingsquid.graph import DependencyGraph
@@ -89,6 +90,7 @@ _NAMESPACES = (
     "models",
     "plot",
     "solvers",
+    "theory",
     "torch",
 )
 _NAMES_IN = {

@@ -193,7 +193,7 @@ def test_labeling_functions_over_a_frame(client):
     kept = distributed.apply([offers, short], frame, classes=["ham", "spam"], keep=["id"])
     assert kept.compute()["id"].tolist() == list(range(100))
     assert fs.Moments.of(distributed.votes(kept, keep=["id"])) == fs.Moments.of(here)
-    with pytest.raises(fs.exceptions.LabelingError, match=r"function 'offers' returned 'spam'.*classes="):
+    with pytest.raises(fs.exceptions.LabelingError, match=r"Function 'offers' .*'spam'.*`classes`"):
         fs.apply([offers], frame).compute()
     numbers = fs.apply([lambda x: x.id % 2 if x.id > 9 else -1], frame).compute()
     assert numbers.iloc[:, 0].tolist() == [-1] * 10 + [0, 1] * 45
@@ -206,13 +206,13 @@ def test_bad_votes_are_named(client, table, codes):
     odd.iloc[1_003, 2] = "eggs"
     other = table.rename(columns={"caps": "other"})
     frame = dd.from_pandas(table.assign(id=range(len(table))), npartitions=2)
-    with pytest.raises(fs.exceptions.VotesError, match=r"column '\w+'.*columns="):
+    with pytest.raises(fs.exceptions.VotesError, match=r"olumn '\w+'.*columns="):
         fs.Moments.of(frame)
     with pytest.raises(
         fs.exceptions.VotesError, match=r"partition \d: row 3, source 'caps': the vote 'eggs'"
     ):
         fs.Moments.of(distributed.votes(dd.from_pandas(odd, npartitions=2), classes=["ham", "spam"]))
-    with pytest.raises(fs.exceptions.VotesError, match="no column 'x'; the frame has"):
+    with pytest.raises(fs.exceptions.VotesError, match="no column 'x'"):
         distributed.votes(frame, columns=["x"])
     scores = pd.DataFrame({"score": [1.0, 0.0, 1.0, 0.5], "b": [1, 0, 1, 0]})
     with pytest.raises(
@@ -222,15 +222,15 @@ def test_bad_votes_are_named(client, table, codes):
     array = codes.copy()
     array[1_005, 1] = -7
     with pytest.raises(
-        fs.exceptions.VotesError, match=r"partition 2: row 5, source 1: the vote -7 .*classes="
+        fs.exceptions.VotesError, match=r"partition 2: row 5, source 1: the vote -7 .*`classes`"
     ):
         fs.Moments.of(da.from_array(array, chunks=(500, 5)))
     numbered = pd.DataFrame({"id": [f"item {i}" for i in range(40_000)], "a": ["ham", "spam"] * 20_000})
-    with pytest.raises(fs.exceptions.VotesError, match="column 'id' holds more than 32,767 different values"):
+    with pytest.raises(fs.exceptions.VotesError, match=r"Column 'id' .*32,767"):
         fs.Moments.of(dd.from_pandas(numbered, npartitions=2))
     with pytest.raises(fs.exceptions.VotesError, match="empty"):
         fs.Moments.of(dd.from_pandas(table.iloc[:0], npartitions=1))
-    with pytest.raises(fs.exceptions.IncompatibleError, match="not expected 'other'"):
+    with pytest.raises(fs.exceptions.IncompatibleError, match="unexpected 'other'"):
         fs.Moments.of([dask.delayed(table), dask.delayed(other)])
 
 
@@ -254,22 +254,22 @@ def test_labels_that_cannot_be_made_say_the_partition(client, codes):
 def test_what_a_cluster_cannot_do_is_said(client, codes):
     array = da.from_array(codes, chunks=(1_000, 5))
     model = fs.LabelModel().fit(codes)
-    with pytest.raises(fs.exceptions.OptionError, match="gold= belongs to data in memory"):
+    with pytest.raises(fs.exceptions.OptionError, match="`gold`"):
         fs.LabelModel().fit(array, gold=np.zeros(len(codes)))
-    with pytest.raises(fs.exceptions.OptionError, match="sample_weight="):
+    with pytest.raises(fs.exceptions.OptionError, match="`sample_weight`"):
         fs.Moments.of(array, sample_weight=2)
-    with pytest.raises(fs.exceptions.OptionError, match="may run twice"):
+    with pytest.raises(fs.exceptions.OptionError, match="tie_break"):
         model.predict(array, "random", np.random.default_rng(0))
-    with pytest.raises(fs.exceptions.VotesError, match=r"stay on their cluster.*\.compute\(\)"):
+    with pytest.raises(fs.exceptions.VotesError, match=r"`votes` must .*\.compute\(\)"):
         model.score(array, np.zeros(len(codes)))
-    with pytest.raises(fs.exceptions.OptionError, match="keep= names columns of a dataframe"):
+    with pytest.raises(fs.exceptions.OptionError, match="`keep`"):
         distributed.votes(array, keep=["id"])
-    with pytest.raises(fs.exceptions.OptionError, match="not ndarray; votes in memory"):
+    with pytest.raises(fs.exceptions.OptionError, match=r"`frame` must .*ndarray"):
         distributed.votes(codes)
-    with pytest.raises(fs.exceptions.OptionError, match="a Dask Array cannot be read as votes"):
+    with pytest.raises(fs.exceptions.OptionError, match="got a Dask Array"):
         fs.Moments.of(array[:, 0])
     named = pd.DataFrame(codes, columns=NAMES).assign(other=0)
-    with pytest.raises(fs.exceptions.IncompatibleError, match=r"not expected 'other'.*columns="):
+    with pytest.raises(fs.exceptions.IncompatibleError, match=r"unexpected 'other'.*columns="):
         fs.LabelModel().fit(named.drop(columns="other")).predict(dd.from_pandas(named, npartitions=2))
     with pytest.raises(fs.exceptions.NotFittedError):
         fs.LabelModel().predict_proba(array)

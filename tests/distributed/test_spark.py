@@ -165,7 +165,7 @@ def test_labeling_functions_over_a_frame(spark):
 
 def test_bad_votes_are_named(spark, codes):
     frame = spark.createDataFrame(table_of(codes, id=[f"item {i}" for i in range(len(codes))]))
-    with pytest.raises(fs.exceptions.VotesError, match=r"column '\w+': .*columns="):
+    with pytest.raises(fs.exceptions.VotesError, match=r"olumn '\w+': .*columns="):
         fs.Moments.of(frame)
     with pytest.raises(
         fs.exceptions.VotesError, match=r"partition \d.*: row \d+, source '\w+': the vote [01] is"
@@ -173,9 +173,9 @@ def test_bad_votes_are_named(spark, codes):
         fs.Moments.of(distributed.votes(frame, columns=NAMES, classes=("ham", "spam")))
     with pytest.raises(fs.exceptions.VotesError, match="empty"):
         fs.Moments.of(frame.select(*NAMES).limit(0))
-    with pytest.raises(fs.exceptions.OptionError, match="pass a dataframe"):
+    with pytest.raises(fs.exceptions.OptionError, match="must be a dataframe"):
         distributed.votes(frame.rdd)
-    with pytest.raises(fs.exceptions.OptionError, match="'p_0', which is written here"):
+    with pytest.raises(fs.exceptions.OptionError, match=r"`keep` must .*'p_0'"):
         fs.LabelModel().fit(codes).predict_proba(
             distributed.votes(frame.withColumnRenamed("id", "p_0"), keep=["p_0"])
         )
@@ -195,18 +195,16 @@ def test_names_with_dots_and_names_that_differ_in_case(spark, codes):
     assert (
         fs.apply([first], spark.createDataFrame(table)).toArrow()["first"].to_pylist() == codes[:, 0].tolist()
     )
-    with pytest.raises(fs.exceptions.VotesError, match="two columns are called 'e'"):
+    with pytest.raises(fs.exceptions.VotesError, match="unique; got 'e'"):
         fs.Moments.of(there.parts.frame.withColumnRenamed("c d", "e"))
 
 
 def test_types_of_columns_are_looked_at_first(spark, codes):
     frame = spark.createDataFrame(table_of(codes, odd=[[1, 2]] * len(codes)))
-    with pytest.raises(
-        fs.exceptions.VotesError, match=r"column 'odd' has the type array<bigint>; .*columns="
-    ):
+    with pytest.raises(fs.exceptions.VotesError, match=r"Column 'odd' .*array<bigint>.*columns="):
         fs.Moments.of(frame)
     model = fs.LabelModel().fit(table_of(codes))
-    with pytest.raises(fs.exceptions.VotesError, match=r"column 'caps' has the type struct<x:int>"):
+    with pytest.raises(fs.exceptions.VotesError, match=r"Column 'caps' .*struct<x:int>"):
         model.predict(frame.drop("odd").selectExpr(*[n for n in NAMES if n != "caps"], "struct(1 x) caps"))
     decimals = frame.selectExpr(*(f"cast({name} as decimal(10, 2)) {name}" for name in NAMES))
     assert fs.Moments.of(decimals) == fs.Moments.of(table_of(codes))
@@ -230,7 +228,7 @@ def test_what_is_missing_is_named(spark, monkeypatch):
     from flyingsquid.distributed import spark as reader
 
     monkeypatch.setattr(reader, "find_spec", lambda _: None)
-    with pytest.raises(ImportError, match=r"votes on Spark need pyarrow: pip install 'flyingsquid\[spark\]'"):
+    with pytest.raises(ImportError, match=r"pyarrow.*pip install 'flyingsquid\[spark\]'"):
         fs.Moments.of(spark.range(3))
 
 

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from benchmarks.paper.data import TABLE_1, TABLE_2
 from flyingsquid.estimation.triplets import Pairs, all_triplets_mean, all_triplets_median
-from flyingsquid.reproduce.published import TABLE_1, TABLE_2
 
 
 @pytest.mark.parametrize("p", [0.3, 0.5, 0.8])

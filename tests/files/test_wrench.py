@@ -39,7 +39,7 @@ def test_a_folder_is_read(tmp_path):
     assert train.texts == ["win money", "see you", "naïve"]
     assert found.test.texts == ["see you"]
     assert found.test is found["test"]
-    with pytest.raises(VotesError, match="no split 'valid'; there are train, test"):
+    with pytest.raises(VotesError, match=r"`split` must .*train, test"):
         _ = found.valid
 
 
@@ -52,7 +52,7 @@ def test_it_goes_into_a_model(tmp_path):
     train = fs.datasets.load_wrench(str(write(tmp_path, train=items))).train
     model = fs.LabelModel().fit(train.votes)
     assert model.score(train.votes, train.y) == fs.LabelModel().fit(drawn.votes).score(drawn.votes, drawn.y)
-    with pytest.raises(VotesError, match="item '0' has no text; its data holds 'feature'"):
+    with pytest.raises(VotesError, match=r"Item '0' .*'feature'"):
         _ = train.texts
 
 
@@ -71,7 +71,7 @@ def one(**changes):
 
 
 BAD = {
-    "no split": ({"label": {"0": "a", "1": "b"}}, "holds none of train.json"),
+    "no split": ({"label": {"0": "a", "1": "b"}}, "train.json"),
     "no JSON": ({"train": "{"}, r"train\.json.*JSON"),
     "a list": ({"train": []}, r"train\.json.*items"),
     "nothing": ({"train": {}}, "items"),

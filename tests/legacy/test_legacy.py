@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from tests.oracle.populations import Population, pair, single
 
 TASKS = [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 1), (6, 2), (7, 2), (8, 2)]
 CHAIN = {"v": 3, "y_edges": [(0, 1), (1, 2)], "lambda_y_edges": TASKS}
-LOPSIDED, EVEN = np.array([1, 3]), np.array([1, 1])
+IMBALANCED, UNIFORM = np.array([1, 3]), np.array([1, 1])
 
 
 def on_chain() -> Population:
@@ -68,7 +69,7 @@ def assert_exact(label_model, population, atol=1e-9):
     np.testing.assert_array_equal(label_model.predict(rows)[clear], ys[posterior.argmax(axis=1)][clear])
 
 
-@pytest.mark.parametrize("balance", [LOPSIDED, EVEN], ids=["lopsided", "even"])
+@pytest.mark.parametrize("balance", [IMBALANCED, UNIFORM], ids=["imbalanced", "uniform"])
 @pytest.mark.parametrize("method", ["triplet_mean", "triplet_median", "triplet"])
 def test_independent_sources_are_exact_and_the_prior_enters_once(method, balance):
     kinds = [single(5, 2, 1), single(4, 3, 1), single(5, 1, 2), single(6, 0, 2)]
@@ -80,9 +81,9 @@ def test_independent_sources_are_exact_and_the_prior_enters_once(method, balance
 
 def test_independencies_is_exact_where_the_2020_code_had_none():
     kinds = [single(5, 2, 1), single(4, 3, 1), single(2, 1, 5)]
-    population = Population(LOPSIDED, tuple(((i,), 0, kind) for i, kind in enumerate(kinds)))
+    population = Population(IMBALANCED, tuple(((i,), 0, kind) for i, kind in enumerate(kinds)))
     label_model = LabelModel(3)
-    with pytest.raises(NotIdentifiableError, match=r"source 2 is right in 29%.*fully_independent"):
+    with pytest.raises(NotIdentifiableError, match=r"Source 2 .*29%.*fully_independent"):
         label_model.fit(population.votes(), [0.25, 0.75], solve_method="independencies")
     label_model.fit(
         population.votes(), [0.25, 0.75], solve_method="independencies", sign_recovery="fully_independent"
@@ -90,7 +91,7 @@ def test_independencies_is_exact_where_the_2020_code_had_none():
     assert_exact(label_model, population)
 
 
-@pytest.mark.parametrize("balance", [LOPSIDED, EVEN], ids=["lopsided", "even"])
+@pytest.mark.parametrize("balance", [IMBALANCED, UNIFORM], ids=["imbalanced", "uniform"])
 @pytest.mark.parametrize(
     "edges", [[(0, 1)], [(0, 1), (2, 3)], [(0, 1), (1, 2)]], ids=["one pair", "two pairs", "shared source"]
 )
@@ -140,9 +141,9 @@ def test_hundreds_of_tasks_are_labelled_and_only_enumeration_is_refused():
     assert (labels == truth).mean() > 0.85
     assert ((marginals.reshape(400, v) > 0.5) == (truth > 0)).mean() > 0.85
     for method in (label_model.predict_proba, lambda _: label_model.enumerate_ys()):
-        with pytest.raises(OptionError, match=r"2\^300 combinations.*predict_proba_marginalized"):
+        with pytest.raises(OptionError, match=r"2\^300.*predict_proba_marginalized"):
             method(votes)
-    with pytest.raises(OptionError, match="pass Y_dev"):
+    with pytest.raises(OptionError, match="`Y_dev`"):
         label_model.fit(votes, class_balance=[0.5, 0.5])
     label_model.fit(votes, Y_dev=truth[:50])
     np.testing.assert_allclose(
@@ -289,11 +290,10 @@ def test_what_is_logged_when_verbose_and_nothing_is_printed(sample, caplog, caps
         assert not caplog.records
         label_model.fit(votes, verbose=True)
         label_model.predict(votes)
-    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "judging 5 sources on 4000 items by triplet_mean",
-        "P(vote = truth)",
-        "labelling 4000 items",
-    ]
+    before, after, labeled = (record.getMessage() for record in caplog.records)
+    assert re.search("5 .*4000 .*triplet_mean", before)
+    assert str(round(label_model.estimated_accuracies()[0], 3)) in after
+    assert "4000" in labeled
     assert capsys.readouterr().out == ""
 
 
@@ -331,30 +331,30 @@ def test_defaults_are_not_shared_and_models_can_be_pickled(sample):
 TEXT: Any = "3"
 NO_PAIRS: Any = [0, 1]
 BAD: dict[str, Any] = {
-    "no source": (lambda: LabelModel(0), GraphError, "m=0 is too small"),
-    "no task": (lambda: LabelModel(3, 0), GraphError, "v=0 is too small"),
-    "m is text": (lambda: LabelModel(TEXT), GraphError, "m='3' is no whole number"),
-    "tasks without sources": (lambda: LabelModel(6, 2, [(0, 1)]), GraphError, "on task 0, and v=2"),
+    "no source": (lambda: LabelModel(0), GraphError, "m=0"),
+    "no task": (lambda: LabelModel(3, 0), GraphError, "v=0"),
+    "m is text": (lambda: LabelModel(TEXT), GraphError, "m='3'"),
+    "tasks without sources": (lambda: LabelModel(6, 2, [(0, 1)]), GraphError, "`lambda_y_edges`.*v=2"),
     "a source on two tasks": (
-        lambda: LabelModel(2, 2, [], [(0, 0), (0, 1), (1, 1)]), GraphError, "source 0 on the tasks 0 and 1",
+        lambda: LabelModel(2, 2, [], [(0, 0), (0, 1), (1, 1)]), GraphError, "got 0 and 1 for source 0",
     ),
     "a source without task": (
-        lambda: LabelModel(3, 2, [], [(0, 0), (2, 1)]), GraphError, "does not say the task of source 1",
+        lambda: LabelModel(3, 2, [], [(0, 0), (2, 1)]), GraphError, "`lambda_y_edges`.*source 1",
     ),
     "a source too many": (
-        lambda: LabelModel(2, 2, [], [(0, 0), (1, 1), (7, 1)]), GraphError, "names source 7",
+        lambda: LabelModel(2, 2, [], [(0, 0), (1, 1), (7, 1)]), GraphError, "`lambda_y_edges`.*source 7",
     ),
-    "no pair": (lambda: LabelModel(2, 2, [], NO_PAIRS), GraphError, r"holds 0; each one is \(source, task\)"),
+    "no pair": (lambda: LabelModel(2, 2, [], NO_PAIRS), GraphError, "`lambda_y_edges` must .*got 0"),
     "an edge across tasks": (
         lambda: LabelModel(6, 2, [(0, 1)], [(i, i // 3) for i in range(6)], [(0, 5)]), GraphError, "task",
     ),
     "a triplet of products": (
         lambda: LabelModel(3, triplets=[[(("lambda_0", "lambda_1", "Y_0"), ("0",)), "lambda_1", "lambda_2"]]),
-        OptionError, "product of sources",
+        OptionError, "`triplets` must",
     ),
     "a triplet given silence": (
         lambda: LabelModel(3, triplets=[[(("lambda_0", "Y_0"), ("lambda_1",)), "lambda_1", "lambda_2"]]),
-        OptionError, "others are silent",
+        OptionError, "`triplets` must",
     ),
     "an unknown name": (
         lambda: LabelModel(3, triplets=[["lambda_0", "lambda_1", "lambda_9"]]), OptionError, "lambda_9",
@@ -370,16 +370,20 @@ def test_bad_models_are_named(case):
 
 
 BAD_FITS = {
-    "unknown method": ({"solve_method": "median"}, OptionError, "solve_method='median' is unknown"),
-    "unknown signs": ({"sign_recovery": "none"}, OptionError, "sign_recovery='none' is unknown"),
-    "both balances": ({"class_balance": [0.5, 0.5], "Y_dev": [[1]]}, OptionError, "pass one of them"),
-    "long balance": ({"class_balance": [0.25] * 4}, OptionError, r"2\^1 combinations is needed"),
-    "balance is text": ({"class_balance": "even"}, OptionError, "cannot be read"),
+    "unknown method": ({"solve_method": "median"}, OptionError, "`solve_method` must"),
+    "unknown signs": ({"sign_recovery": "none"}, OptionError, "`sign_recovery` must"),
+    "both balances": (
+        {"class_balance": [0.5, 0.5], "Y_dev": [[1]]},
+        OptionError,
+        "`class_balance` or `Y_dev`",
+    ),
+    "long balance": ({"class_balance": [0.25] * 4}, OptionError, "`class_balance` must"),
+    "balance is text": ({"class_balance": "even"}, OptionError, "`class_balance` must"),
     "balance of 0": ({"class_balance": [0, 1]}, OptionError, "not above 0"),
     "balance sums to 2": ({"class_balance": [1, 1]}, OptionError, "sums to 2"),
-    "wide Y_dev": ({"Y_dev": [[1, 1]]}, OptionError, r"Y_dev has shape \(1, 2\)"),
-    "empty Y_dev": ({"Y_dev": []}, OptionError, "Y_dev has shape"),
-    "Y_dev of classes": ({"Y_dev": [[0], [1]]}, OptionError, r"Y_dev\[0, 0\] is"),
+    "wide Y_dev": ({"Y_dev": [[1, 1]]}, OptionError, r"`Y_dev` must .*\(1, 2\)"),
+    "empty Y_dev": ({"Y_dev": []}, OptionError, "`Y_dev` must"),
+    "Y_dev of classes": ({"Y_dev": [[0], [1]]}, OptionError, "`Y_dev` must .*row 0, task 0"),
     "even independencies": ({"solve_method": "independencies"}, NotIdentifiableError, "divides by E"),
 }
 
@@ -398,14 +402,14 @@ def test_triplets_are_refused_where_they_would_do_nothing(sample):
     for method in ("triplet_median", "independencies"):
         with pytest.raises(OptionError, match=f"`triplets`.*solve_method='{method}'"):
             fitted(sample[0], options={"triplets": [(0, 1, 2), (0, 3, 4)]}, solve_method=method)
-    with pytest.raises(OptionError, match="triplet_seed='x'"):
+    with pytest.raises(OptionError, match="`triplet_seed` must"):
         fitted(sample[0], options={"triplet_seed": "x"}, solve_method="triplet")
     with pytest.raises(OptionError, match="no triplet for source"):
         fitted(sample[0][:, :2], solve_method="triplet")
 
 
 def test_negative_cells_of_dependent_sources_are_always_repaired(sample):
-    with pytest.raises(OptionError, match="Leave clamp=True"):
+    with pytest.raises(OptionError, match=r"`lambda_edges`.*clamp=True"):
         fitted(sample[0], options={"lambda_edges": [(0, 1)]}, flip_negative=False, clamp=False)
 
 
@@ -413,21 +417,21 @@ def test_votes_are_checked(sample):
     votes, _ = sample
     label_model = LabelModel(5)
     for method in ("predict", "predict_proba", "predict_proba_marginalized"):
-        with pytest.raises(NotFittedError, match="call fit first"):
+        with pytest.raises(NotFittedError, match="`fit`"):
             getattr(label_model, method)(votes)
     with pytest.raises(NotFittedError):
         label_model.estimated_accuracies()
-    with pytest.raises(VotesError, match="4 columns; one for each of 5"):
+    with pytest.raises(VotesError, match=r"`L_train` must .*5.*got 4"):
         label_model.fit(votes[:, :4])
     with pytest.raises(VotesError, match="2"):
         label_model.fit(np.where(votes == 1, 2, votes))
     strict = LabelModel(5, allow_abstentions=False)
-    with pytest.raises(VotesError, match=r"L_train\[\d+, \d\] is no vote, and allow_abstentions=False"):
+    with pytest.raises(VotesError, match=r"`L_train` must .*allow_abstentions=False"):
         strict.fit(votes)
     full = np.where(votes == 0, 1, votes)
     strict.fit(full)
     assert len(strict.estimated_accuracies()) == 5  # the 2020 code returned none
-    with pytest.raises(VotesError, match=r"L\[0, 0\]"):
+    with pytest.raises(VotesError, match=r"`L` must .*row 0, source 0"):
         strict.predict(np.zeros((1, 5)))
 
 
@@ -437,14 +441,14 @@ def test_half_of_the_sources_against_the_other_half_is_no_reason_to_call_all_goo
         fitted(2 * drawn.votes.codes - 1)
 
 
-def test_two_sources_are_judged_by_a_lopsided_balance():
+def test_two_sources_are_estimated_from_an_imbalanced_balance():
     drawn = fs.datasets.simulate(3_000, accuracies=[0.8, 0.7], class_balance=[0.2, 0.8], random_state=0)
     votes = 2 * drawn.votes.codes - 1
     label_model = fitted(votes, class_balance=[0.2, 0.8], solve_method="independencies")
     np.testing.assert_allclose(label_model.estimated_accuracies(), [0.8, 0.7], atol=0.03)
 
 
-def test_an_error_of_the_new_model_is_told_in_old_words(sample):
+def test_an_error_of_the_new_model_has_a_note_with_the_names_of_2020(sample):
     with pytest.raises(NotIdentifiableError) as caught:
         fitted(sample[0][:, :2])
-    assert "solve_method=" in caught.value.__notes__[0]
+    assert "`solve_method`" in caught.value.__notes__[0]

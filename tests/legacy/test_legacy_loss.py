@@ -127,26 +127,26 @@ def test_triplets_and_known_labels_have_their_part(votes):
 def test_bad_input_is_named(votes):
     criterion = FSLoss(4)
     zeros = torch.zeros(10, 1)
-    with pytest.raises(VotesError, match=r"weak_labels\[0, 1\] is 2; -1, 0 and \+1 are votes"):
+    with pytest.raises(VotesError, match=r"`weak_labels` must .*got 2 in row 0, source 1"):
         criterion(zeros, torch.tensor([[1, 2, 0, 0]]))
-    with pytest.raises(VotesError, match=r"shape \(10, 3\); \(b, 4\)"):
+    with pytest.raises(VotesError, match=r"`weak_labels` must .*\(b, 4\); got \(10, 3\)"):
         criterion(zeros, votes[:10, :3])
     with pytest.raises(VotesError, match="allow_abstentions=False"):
         FSLoss(4, allow_abstentions=False)(zeros, torch.zeros(10, 4))
     for options, text in (
-        ({"update_frequency": 0}, "update_frequency=0"),
-        ({"buffer_capacity": 0}, "buffer_capacity=0"),
+        ({"update_frequency": 0}, "`update_frequency` must"),
+        ({"buffer_capacity": 0}, "`buffer_capacity` must"),
         ({"pos_weight": [1.0, 2.0]}, "pos_weight"),
         ({"pos_weight": -1.0}, "pos_weight"),
-        ({"cb": [0.5, 0.5], "Y_dev": [[1]]}, "pass one of them"),
+        ({"cb": [0.5, 0.5], "Y_dev": [[1]]}, "`class_balance` or `Y_dev`"),
         ({"triplets": [("lambda_0", "lambda_1", "lambda_9")]}, "lambda_9"),
     ):
         with pytest.raises(OptionError, match=text):
             FSLoss(4, **options)
-    with pytest.raises(IncompatibleError, match="logits have shape"):
+    with pytest.raises(IncompatibleError, match="`predictions` must"):
         criterion(zeros[:5], votes[:10])
     assert int(criterion.n_waiting) == 0
-    with pytest.raises(OptionError, match="update_frequency=-1"):
+    with pytest.raises(OptionError, match="`update_frequency` must"):
         criterion(zeros, votes[:10], update_frequency=-1)
 
 

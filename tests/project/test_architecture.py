@@ -22,6 +22,7 @@ LAYERS = {
     "votes": 1,
     "io": 1,
     "graph": 1,
+    "theory": 1,
     "_table": 2,
     "formats": 2,
     "moments": 2,
@@ -40,7 +41,6 @@ LAYERS = {
     "plot": 10,
     "reports": 10,
     "legacy": 10,
-    "reproduce": 10,
     "cli": 11,
 }
 NUMERIC = {"numpy", "scipy"}
@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "votes": NUMERIC | {"narwhals"},
     "io": {"numpy"},
     "graph": NUMERIC,
+    "theory": {"numpy"},
     "formats": NUMERIC | {"pyarrow"},
     "moments": NUMERIC,
     "estimation": NUMERIC,
@@ -70,10 +71,6 @@ MAY_IMPORT = {
     "torch": {"numpy", "torch"},
     "distributed": {"numpy", "narwhals", "dask", "distributed", "pyspark", "pyarrow", "pandas"},
     "legacy": {"numpy", "torch"},
-    # The last line is what peers_run.py imports, a script that only the peers' own Python runs.
-    "reproduce": NUMERIC
-    | {"sklearn", "threadpoolctl", "matplotlib"}
-    | {"snorkel", "hmmlearn", "hyperlm", "torch", "crowdkit", "pandas"},
     "cli": {"numpy", "click", "rich", "sklearn"},
 }
 OPTIONAL = [

@@ -53,6 +53,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     expected = {name for name in ours if "__pycache__" not in name and ".egg-info" not in name}
     assert expected >= {"flyingsquid/py.typed", "flyingsquid/reports/page.css", "flyingsquid/reports/page.js"}
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == expected
+    # Benchmarks and the reproduction of the paper stay in the repository.
+    assert not [name for name in expected if re.search(r"bench|reproduc|peers|(^|/)paper", name)]
     assert sum(entry.compress_size for entry in wheel.infolist()) < MOST_BYTES
 
 

@@ -220,7 +220,7 @@ def test_multi_label_model_signature():
 
 
 def test_names_of_the_theory():
-    from flyingsquid.analysis import theory
+    from flyingsquid import theory
 
     assert theory.__all__ == [
         "accuracy_error_bound", "covariance_floor", "drift_of", "end_model_drift_bound", "end_model_window",
@@ -255,7 +255,6 @@ OPTIONS = {
     "inspect": ["file", "gold", "as_json", *READING],
     "completion": ["shell"],
     "demo": ["seed"],
-    "reproduce": ["names", "everything", "listed", "data", "output", "peers", "quick"],
 }  # fmt: skip
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flyingsquid as fs
-from flyingsquid.analysis import theory
-from flyingsquid.analysis.theory import sampling
+from flyingsquid import theory
 from flyingsquid.exceptions import OptionError
+from flyingsquid.theory import label_model
 
 sizes = st.integers(1, 10**7)
 sources = st.integers(3, 60)
@@ -54,16 +54,16 @@ def system(s):
 
 
 def test_the_norms_are_those_of_the_inverses():
-    for s, norm, printed in ((1, sampling.NORM_ONE, 3.19), (2, sampling.NORM_TWO, 6.35)):
+    for s, norm, printed in ((1, label_model.NORM_ONE, 3.19), (2, label_model.NORM_TWO, 6.35)):
         matrix = system(s)[0].astype(float)
         assert np.linalg.norm(np.linalg.inv(matrix), 2) == pytest.approx(norm, abs=1e-4)
         assert np.linalg.norm(matrix, 2) == pytest.approx(printed, abs=5e-3)  # what the paper prints
 
 
 def test_constants_by_hand():
-    assert pytest.approx(math.sqrt(1944 * 3)) == sampling.C_ACCURACY
-    assert pytest.approx(41.0980, abs=1e-4) == sampling.C_ONE
-    assert pytest.approx(123.0711, abs=1e-4) == sampling.C_TWO
+    assert pytest.approx(math.sqrt(1944 * 3)) == label_model.C_ACCURACY
+    assert pytest.approx(41.0980, abs=1e-4) == label_model.C_ONE
+    assert pytest.approx(123.0711, abs=1e-4) == label_model.C_TWO
 
 
 def test_bounds_by_hand():
@@ -96,23 +96,32 @@ def test_without_drift_there_is_no_longest_window():
     assert theory.optimal_window(5, 0.5, 0.0, 0.01) == math.inf
 
 
-def test_what_has_no_bound_is_refused():
-    for call in (
-        lambda: theory.sampling_error_bound(0, 5, 0.5),
-        lambda: theory.sampling_error_bound(10, 5, 0.0),
-        lambda: theory.sampling_error_bound(10, 5, 0.5, abstain_rate=0.0),
-        lambda: theory.lower_bound(10, 5, 2.0),
-        lambda: theory.generalization_bound(0.1, 0.0),
-        lambda: theory.optimal_window(5, 0.5, -1.0, 0.01),
-        lambda: theory.window_error_bound(0, 5, 0.5, 0.1, 0.01),
-        lambda: theory.tolerated_drift(2.0, 0.0, 1),
-        lambda: theory.mean_parameters([1.2]),
-        lambda: theory.covariance_floor([1.2]),
-        lambda: theory.covariance_floor([0.2], [0.5, 0.6]),
-        lambda: theory.smallest_eigenvalue([[1.0]], [0.5, 0.5]),
-    ):
-        with pytest.raises(OptionError):
-            call()
+REFUSED = {
+    "n_items": lambda: theory.sampling_error_bound(0, 5, 0.5),
+    "a_min": lambda: theory.sampling_error_bound(10, 5, 0.0),
+    "n_sources": lambda: theory.accuracy_error_bound(10, 0, 0.5),
+    "abstain_rate": lambda: theory.sampling_error_bound(10, 5, 0.5, abstain_rate=0.0),
+    "e_min": lambda: theory.lower_bound(10, 5, 2.0),
+    "error": lambda: theory.generalization_bound(math.nan, 0.5),
+    "n_statistics": lambda: theory.model_distance(0.1, 0.5, 0),
+    "drift": lambda: theory.optimal_window(5, 0.5, -1.0, 0.01),
+    "rarest": lambda: theory.optimal_window(5, 0.5, 1.0, 0.0),
+    "window": lambda: theory.window_error_bound(0, 5, 0.5, 0.1, 0.01),
+    "epsilon": lambda: theory.tolerated_drift(2.0, 0.0, 1),
+    "distance": lambda: theory.end_model_window(0.5, 0.1, -1.0),
+    "vc_dimension": lambda: theory.end_model_drift_bound(10, 0.1, 0.1, -3),
+    "accuracies": lambda: theory.mean_parameters([1.2]),
+    "parameters": lambda: theory.covariance_floor([1.2]),
+    "class_balance": lambda: theory.covariance_floor([0.2], [0.5, 0.6]),
+    "probabilities": lambda: theory.smallest_eigenvalue([[1.0]], [0.5, 0.5]),
+}
+
+
+@pytest.mark.parametrize("parameter", REFUSED)
+def test_values_without_a_bound_are_refused(parameter):
+    with pytest.raises(OptionError, match=f"`{parameter}` must") as raised:
+        REFUSED[parameter]()
+    assert raised.value.parameter == parameter
 
 
 # ---------------------------------------------------------------------- laws

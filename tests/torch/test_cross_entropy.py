@@ -113,13 +113,13 @@ def test_class_weights_move_with_the_module():
 
 def test_what_does_not_fit_is_named():
     logits, targets = draw(5, 3)
-    with pytest.raises(IncompatibleError, match=r"\(5, 2\), and the labels \(5, 3\)"):
+    with pytest.raises(IncompatibleError, match=r"`logits` must .*\(5, 3\); got \(5, 2\)"):
         SoftCrossEntropy()(logits[:, :2], targets)
-    with pytest.raises(IncompatibleError, match="weight has 2 classes, the labels 3"):
+    with pytest.raises(IncompatibleError, match=r"`weight` must .*3.*got 2"):
         SoftCrossEntropy(torch.ones(2))(logits, targets)
-    with pytest.raises(IncompatibleError, match=r"item_weight has shape \(4,\)"):
+    with pytest.raises(IncompatibleError, match=r"`item_weight` must .*got \(4,\)"):
         SoftCrossEntropy()(logits, targets, torch.ones(4))
-    with pytest.raises(OptionError, match="one of mean, sum, none"):
+    with pytest.raises(OptionError, match="`reduction` must"):
         SoftCrossEntropy(reduction="avg")
-    with pytest.raises(OptionError, match="one number a class"):
+    with pytest.raises(OptionError, match="`weight` must"):
         SoftCrossEntropy(torch.ones(2, 2))

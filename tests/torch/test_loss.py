@@ -425,9 +425,9 @@ def test_a_short_window_does_not_warm_up_for_ever():
 def test_a_batch_whose_logits_do_not_fit_is_not_counted():
     votes, _ = draw()
     loss_fn = LabelModelLoss(5)
-    with pytest.raises(IncompatibleError, match=r"logits have shape \(640, 3\), and the labels \(640, 2\)"):
+    with pytest.raises(IncompatibleError, match=r"`logits` must .*\(640, 2\).*got \(640, 3\)"):
         loss_fn(torch.zeros(640, 3), votes)
-    with pytest.raises(IncompatibleError, match=r"and the labels \(900, 3, 2\)"):
+    with pytest.raises(IncompatibleError, match=r"`logits` must .*\(900, 3, 2\)"):
         LabelModelLoss(12, graph=CLIP)(torch.zeros(900, 2), draw_on(CLIP))
     assert int(loss_fn.n_items) == 0
 
@@ -487,17 +487,17 @@ def test_wrong_votes_are_named_and_not_counted():
     loss_fn = LabelModelLoss(3)
     votes = torch.tensor([[0, 1, 1], [0, 2, 1]])
     for wrong, message in [
-        (votes, "row 1, source 1: 2 is no vote; 0 to 1 are the classes"),
-        (votes - 2, "row 0, source 0: -2 is no vote"),
-        (votes[:, :2], r"votes have shape \(2, 2\); \(b, 3\) is needed"),
-        (votes.float(), "votes are torch.float32; whole numbers are needed"),
-        (votes > 0, "votes are torch.bool"),
+        (votes, "got 2 in row 1, source 1"),
+        (votes - 2, "got -2 in row 0, source 0"),
+        (votes[:, :2], r"`votes` must .*\(b, 3\); got \(2, 2\)"),
+        (votes.float(), "torch.float32"),
+        (votes > 0, "torch.bool"),
     ]:
         with pytest.raises(VotesError, match=message):
             loss_fn(torch.zeros(2), wrong)
-    with pytest.raises(IncompatibleError, match="one row an item in both"):
+    with pytest.raises(IncompatibleError, match="`logits` and `votes` must"):
         loss_fn(torch.zeros(3), votes)
-    with pytest.raises(VotesError, match=r"\(b, 12\) or \(b, 3, 4\) is needed"):
+    with pytest.raises(VotesError, match=r"\(b, 12\) or \(b, 3, 4\)"):
         LabelModelLoss(12, graph=CLIP)(torch.zeros(2, 3), torch.zeros(2, 4, 3, dtype=torch.int64))
     assert int(loss_fn.n_items) == 0
 
@@ -505,20 +505,20 @@ def test_wrong_votes_are_named_and_not_counted():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"n_sources": 0}, OptionError, "n_sources=0; a whole number, 1 or more"),
-        ({"n_sources": 3.5}, OptionError, "n_sources=3.5"),
-        ({"n_sources": 3, "n_classes": 1}, OptionError, "n_classes=1; a whole number, 2 or more"),
-        ({"n_sources": 3, "window": 0}, OptionError, "window=0"),
-        ({"n_sources": 3, "warm_up": -1}, OptionError, "warm_up=-1"),
-        ({"n_sources": 3, "graph": "learn"}, OptionError, "pass a DependencyGraph, or None"),
-        ({"n_sources": 3, "graph": CLIP}, GraphError, "the graph has 12 sources, and n_sources=3"),
+        ({"n_sources": 0}, OptionError, "`n_sources` must"),
+        ({"n_sources": 3.5}, OptionError, "`n_sources` must"),
+        ({"n_sources": 3, "n_classes": 1}, OptionError, "`n_classes` must"),
+        ({"n_sources": 3, "window": 0}, OptionError, "`window` must"),
+        ({"n_sources": 3, "warm_up": -1}, OptionError, "`warm_up` must"),
+        ({"n_sources": 3, "graph": "learn"}, OptionError, "`graph` must"),
+        ({"n_sources": 3, "graph": CLIP}, GraphError, "`graph` must"),
         ({"n_sources": 12, "n_classes": 3, "graph": CLIP}, GraphError, "a loss keeps counts of pairs"),
         ({"n_sources": 3, "method": "magic"}, OptionError, "`method`"),
         ({"n_sources": 5, "method": "decomposition"}, OptionError, "needs"),
         ({"n_sources": 3, "class_balance": "estimate"}, OptionError, "a loss keeps counts of pairs"),
         ({"n_sources": 3, "class_balance": [0.5, 0.6]}, OptionError, "sums to 1.1"),
         ({"n_sources": 3, "n_classes": 4, "method": "triplet"}, OptionError, "is for two classes"),
-        ({"n_sources": 2_000, "n_classes": 4}, OptionError, "kept sparse"),
+        ({"n_sources": 2_000, "n_classes": 4}, OptionError, "sparse"),
     ],
 )
 def test_options_are_refused_before_the_first_batch(options, error, message):

@@ -22,7 +22,6 @@ COMMANDS = {
     "inspect": "Show what a file of votes, a model or counts contains.",
     "label": "Turn a file of votes into a file of labels.",
     "report": "Write an HTML page about votes and the labels they give.",
-    "reproduce": "Measure the paper's tables, figures and theorems again.",
     "stream": "Label a stream of votes, under drift, without gold labels.",
 }
 

@@ -1,4 +1,4 @@
-"""Folders of the WRENCH benchmark as votes, known labels and texts."""
+"""Directories of the WRENCH benchmark as votes, gold labels and texts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WrenchSplit:
-    """One split of a WRENCH set.
+    """One split of a WRENCH dataset.
 
     Attributes
     ----------
     votes : Votes of shape (n, m)
         Classes 0..K-1.
     y : integer array of shape (n,)
-        True classes, -1 where unknown.
-    ids : tuple of n texts
-    data : tuple of n dicts
-        What the items are, as the file has it.
+        True classes, -1 for unknown ones.
+    ids : tuple of n str
+    data : tuple of n dict
+        The content of the items, as in the file.
     """
 
     votes: Votes
@@ -45,10 +45,8 @@ class WrenchSplit:
         """The text of every item."""
         for key, content in zip(self.ids, self.data, strict=True):
             if not isinstance(content.get("text"), str):
-                found = ", ".join(map(repr, content)) or "nothing"
-                raise VotesError(
-                    f"item {told(key)} has no text; its data holds {found}, see the attribute data"
-                )
+                keys = ", ".join(map(repr, content)) or "nothing"
+                raise VotesError(f"Item {told(key)} has no text; its `data` contains {keys}.")
         return [content["text"] for content in self.data]
 
     def __len__(self) -> int:
@@ -57,13 +55,14 @@ class WrenchSplit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wrench:
-    """A WRENCH set.
+    """A WRENCH dataset.
 
     Attributes
     ----------
-    splits : mapping from "train", "valid" and "test", as far as there are files, to WrenchSplit
-    class_names : tuple of K texts
-        The name of each class; its number where the folder has no ``label.json``.
+    splits : mapping of str to WrenchSplit
+        Those of "train", "valid" and "test" that have a file.
+    class_names : tuple of K str
+        The name of each class; its number if there is no ``label.json``.
     """
 
     splits: Mapping[str, WrenchSplit]
@@ -71,7 +70,7 @@ class Wrench:
 
     def __getitem__(self, split: str) -> WrenchSplit:
         if split not in self.splits:
-            raise VotesError(f"there is no split {told(split)}; there are {', '.join(self.splits)}")
+            raise VotesError(f"`split` must be one of {', '.join(self.splits)}; got {told(split)}.")
         return self.splits[split]
 
     @property
@@ -88,12 +87,16 @@ class Wrench:
 
 
 def load_wrench(folder: str | os.PathLike[str]) -> Wrench:
-    """Read a folder of the WRENCH benchmark: train.json, valid.json, test.json and label.json.
+    """Read a directory of the WRENCH benchmark: train.json, valid.json, test.json and label.json.
 
     Parameters
     ----------
-    folder : path
-        Splits without a file are left out; without ``label.json`` classes are those that occur.
+    folder : path-like
+        Splits without a file are left out. Without ``label.json`` the classes are those that occur.
+
+    Returns
+    -------
+    Wrench
 
     Examples
     --------
@@ -114,12 +117,12 @@ def load_wrench(folder: str | os.PathLike[str]) -> Wrench:
     found = {split: read_items(path) for split, path in files.items() if path.is_file()}
     if not found:
         raise VoteFileError(
-            f"{str(home)!r} holds none of train.json, valid.json and test.json, so it is no folder of WRENCH"
+            "The directory contains none of train.json, valid.json and test.json.", path=str(home)
         )
     widths = {split: items.weak_labels.shape[1] for split, items in found.items()}
     if len(set(widths.values())) > 1:
         shown = ", ".join(f"{width} in {split}" for split, width in widths.items())
-        raise VoteFileError(f"the splits have different numbers of weak labels: {shown}")
+        raise VoteFileError(f"The splits have different numbers of weak labels: {shown}.", path=str(home))
     label_file = home / "label.json"
     n_classes = 1 + max(int(max(items.weak_labels.max(), items.labels.max())) for items in found.values())
     names = (
@@ -129,7 +132,8 @@ def load_wrench(folder: str | os.PathLike[str]) -> Wrench:
     )
     if n_classes > len(names):
         raise VoteFileError(
-            f"class {n_classes - 1} occurs, and label.json names {len(names)} classes, counted from 0"
+            f"label.json names {len(names)} classes, counted from 0, but class {n_classes - 1} occurs.",
+            path=str(home),
         )
     splits = {split: _split(items, len(names)) for split, items in found.items()}
     return Wrench(MappingProxyType(splits), names)

@@ -1,11 +1,11 @@
 """Votes on a cluster: Dask (extra ``[dask]``) and Spark (extra ``[spark]``).
 
-``fs.Moments.of``, ``fit``, ``predict`` and ``predict_proba`` take Dask arrays, Dask dataframes, lists of
-delayed chunks and Spark dataframes as they are. :func:`votes` is for saying more: which columns are votes,
-which classes there are, which columns stay beside the labels. :func:`apply` is ``fs.apply`` there.
+``fs.Moments.of``, ``fit``, ``predict`` and ``predict_proba`` accept Dask arrays, Dask dataframes, lists of
+delayed chunks and Spark dataframes. :func:`votes` selects the columns of votes, the classes, and columns to
+keep next to the labels. :func:`apply` applies labeling functions to dataframes.
 """
 
-from flyingsquid.distributed.application import apply
-from flyingsquid.distributed.rounds import DistributedVotes, votes
+from flyingsquid.distributed.distributed_votes import DistributedVotes, votes
+from flyingsquid.distributed.transforms import apply
 
 __all__ = ["DistributedVotes", "apply", "votes"]

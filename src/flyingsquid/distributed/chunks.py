@@ -1,4 +1,4 @@
-"""What is done with one chunk of votes, and how two results become one: pure functions, run on workers."""
+"""Functions that run on workers: read a chunk of votes, count it, and merge two results."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from flyingsquid.votes.encode import Convention, encode, plain_number, undo_text
 from flyingsquid.votes.frames import is_frame
 from flyingsquid.votes.reading import is_empty
 
-PICK = "Columns that are no votes are left out by flyingsquid.distributed.votes(frame, columns=[...])"
-# A column with more different values holds no votes: codes of classes are small integers.
-_MOST_LABELS = np.iinfo(np.int16).max
+COLUMNS_HINT = "Select the columns of votes with flyingsquid.distributed.votes(frame, columns=[...])"
+# A column with more different values does not contain votes: codes of classes are small integers.
+_MAX_LABELS = np.iinfo(np.int16).max
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How a chunk is read: the same everywhere, so that columns and classes agree.
+    """Reader of chunks, the same on every worker, so that columns and classes agree.
 
     Attributes
     ----------
     columns : tuple of column names, or None for all columns of a chunk
-    classes : tuple of K labels
-    tasks : (D, s) where chunks are arrays (n, D, s)
+    classes : tuple of K labels or None
+    tasks : (D, s) if chunks are arrays of shape (n, D, s), otherwise None
     """
 
     columns: tuple[Any, ...] | None
@@ -50,7 +50,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The different labels of chunks, column by column, or the classes that chunks of ``Votes`` declare."""
+    """Distinct labels of each column, or the classes that chunks of ``Votes`` declare."""
 
     names: tuple[str, ...]
     values: tuple[frozenset[Any], ...]
@@ -64,11 +64,11 @@ class Labels:
         require_same("sources", set(other.names), set(self.names))
         theirs = dict(zip(other.names, other.values, strict=True))
         both = ((name, mine | theirs[name]) for name, mine in zip(self.names, self.values, strict=True))
-        return Labels(self.names, tuple(_few(labels, f"column {name!r}") for name, labels in both))
+        return Labels(self.names, tuple(_require_few(labels, f"Column {name!r}") for name, labels in both))
 
 
 def find_labels(chunk: Any, reader: Reader) -> Labels:
-    """The different labels of a chunk; of integers only the lowest and the highest, which say it all."""
+    """Return the distinct labels of a chunk; for integers the smallest and the largest are enough."""
     if isinstance(chunk, Votes):
         return Labels((), (), chunk.classes)
     if not isinstance(chunk, np.ndarray) and is_frame(chunk):
@@ -77,14 +77,14 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
         columns = by_name if reader.columns is None else reader.columns
         absent = [name for name in columns if name not in by_name]
         if absent:
-            raise VotesError(f"no column {told(absent[0])}; there are {', '.join(map(str, by_name))}")
+            raise VotesError(f"There is no column {told(absent[0])} among {', '.join(map(str, by_name))}.")
         found = tuple(_of_series(by_name[name]) for name in columns)
         for name, labels in zip(columns, found, strict=True):
             _require_classes(labels, f"source {str(name)!r}", by_name[name].to_list)
         return Labels(tuple(map(str, columns)), found)
     array = undo_text_coercion(chunk, np.asanyarray(chunk))
     if array.ndim < 2 or not array.size:
-        raise VotesError(f"votes have shape {array.shape}; one row an item and one column a source, (n, m)")
+        raise VotesError(f"Votes must have the shape (items, sources); got {array.shape}.")
     table = array.reshape(len(array), -1)
     names = tuple(f"source {j}" for j in range(table.shape[1]))
     found = tuple(_of_array(column, name) for name, column in zip(names, table.T, strict=True))
@@ -94,7 +94,7 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
 
 
 def _require_classes(labels: frozenset[Any], name: str, cells: Callable[[], list[Any]]) -> None:
-    """Refuse numbers that are no classes while their row is known; what depends on other parts waits."""
+    """Raise an error for numbers that cannot be classes, while their row is known."""
     numbers = [v for v in labels if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if all((isinstance(v, int) or v.is_integer()) and v >= ABSTAIN for v in numbers):
         return
@@ -103,14 +103,14 @@ def _require_classes(labels: frozenset[Any], name: str, cells: Callable[[], list
     try:
         encode(column, Convention.declared(None), lambda row, _: f"row {row}, {name}")
     except VotesError as error:
-        raise VotesError(f"{error}. {PICK}, which also takes classes=") from None
+        raise VotesError(f"{error} {COLUMNS_HINT}, which also accepts `classes`.") from None
 
 
 def _of_series(series: Any) -> frozenset[Any]:
     if series.dtype.is_integer():
         ends = (series.min(), series.max())
     else:
-        ends = _few(series.unique().to_list(), f"column {series.name!r}")
+        ends = _require_few(series.unique().to_list(), f"Column {series.name!r}")
     return frozenset(plain_number(v) for v in ends if not is_null(v))
 
 
@@ -122,27 +122,26 @@ def _of_array(column: NDArray[Any], name: str) -> frozenset[Any]:
     if column.dtype.kind in "iu":
         return frozenset((int(column.min()), int(column.max())))
     values = column.tolist() if column.dtype.kind == "O" else np.unique(column).tolist()
-    return frozenset(_few({plain_number(v) for v in values if not is_null(v)}, name))
+    return frozenset(_require_few({plain_number(v) for v in values if not is_null(v)}, name))
 
 
-def _few(values: Any, where: str) -> Any:
-    if len(values) > _MOST_LABELS:
+def _require_few(values: Any, where: str) -> Any:
+    if len(values) > _MAX_LABELS:
         raise VotesError(
-            f"{where} holds more than {_MOST_LABELS:,} different values, so these are no votes. {PICK}"
+            f"{where} has more than {_MAX_LABELS:,} distinct values, which cannot be votes. {COLUMNS_HINT}."
         )
     return values
 
 
 def gather(chunk: Any, reader: Reader, graph: DependencyGraph | None, rows: bool) -> Gathered:
-    """Counts of a chunk, with its distinct rows or without."""
+    """Return the counts of a chunk, with its distinct rows if ``rows``."""
     return Gathered.of(reader(chunk), graph, rows=rows)
 
 
 def attempt(task: Callable[[Any], Any], chunk: Any, where: str) -> Any:
-    """The result of a chunk; None of no rows. An error about the votes is a result too.
+    """Return the result of a task, or its error if the votes cannot be read; None for an empty chunk.
 
-    Engines run a failed task again and wrap its error; votes that cannot be read stay so, and their error
-    should arrive as it was raised.
+    Engines would run a failed task again and wrap its error.
     """
     if is_empty(chunk):
         return None
@@ -153,7 +152,7 @@ def attempt(task: Callable[[Any], Any], chunk: Any, where: str) -> Any:
 
 
 def merge(first: Any, second: Any) -> Any:
-    """Two results as one: nothing adds nothing, the first error stands, everything else is added."""
+    """Return the sum of two results, or the first error; None is an empty result."""
     if first is None or isinstance(second, FlyingSquidError):
         return first if isinstance(first, FlyingSquidError) else second
     if second is None or isinstance(first, FlyingSquidError):

@@ -1,12 +1,12 @@
-"""The interface of the authors' 2020 research code, on today's label model.
+"""The interface of the authors' 2020 research code, for scripts that were written for it.
 
-Change the import line and keep the script::
+Change the import line of the script::
 
     from flyingsquid.legacy import LabelModel, FSLoss
 
-Votes are -1, 0 (no vote) and +1 here. It translates, and estimates nothing of its own; the guide
-``docs/guides/migrating.md`` says which numbers change, and why. ``FSLoss`` needs the extra ``[torch]``, and
-is imported when it is asked for.
+Votes are -1, 0 (no vote) and +1. Both classes translate their arguments to those of
+``flyingsquid.LabelModel``; ``docs/guides/migrating.md`` describes which numbers change, and why. ``FSLoss``
+needs the extra ``[torch]`` and is imported on first use.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ __all__ = ["FSLoss", "LabelModel"]
 def __getattr__(name: str) -> Any:
     if name != "FSLoss":
         raise AttributeError(f"module {told(__name__)} has no attribute {told(name)}")
-    import_module("flyingsquid.torch")  # says how to get PyTorch where it is missing
+    import_module("flyingsquid.torch")  # its error names PyTorch if it is missing
     return import_module("flyingsquid.legacy.loss").FSLoss

@@ -1,4 +1,4 @@
-"""The label model of the 2020 code, by its arguments."""
+"""The label model with the interface of the 2020 code."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.exceptions import NotFittedError, NotIdentifiableError, OptionError
-from flyingsquid.legacy.enumeration import joint_posterior
-from flyingsquid.legacy.reading import (
-    MOST_ENUMERATED,
+from flyingsquid.fits import PosteriorParameters
+from flyingsquid.inference.junction_tree import plan
+from flyingsquid.legacy.arguments import (
+    MAX_ENUMERATED_TASKS,
     Edges,
+    SignRecovery,
+    SolveMethod,
+    options_for,
     read_balance,
     read_graph,
     read_triplets,
     read_votes,
 )
-from flyingsquid.legacy.translation import SignRecovery, SolveMethod, options_for
 from flyingsquid.models import LabelModel as NewLabelModel
 from flyingsquid.votes import Votes
+from flyingsquid.votes.codes import Codes
 
 _LOGGER = logging.getLogger("flyingsquid")
-_IN_OTHER_WORDS = (
-    "In flyingsquid.legacy, method= is solve_method=, source edges are lambda_edges=, and signs= is "
-    "sign_recovery=, where 'fully_independent' stands for signs='average'"
+_RENAMED_NOTE = (
+    "In flyingsquid.legacy, `method` is `solve_method`, source edges are `lambda_edges`, and `signs` is "
+    "`sign_recovery`, with 'fully_independent' for signs='average'."
 )
+# Cells of the joint table of all combinations that are computed at once, 32 MB.
+_CHUNK_CELLS = 1 << 22
 
 
 class LabelModel:
@@ -39,29 +45,29 @@ class LabelModel:
     Parameters
     ----------
     m : int
-        The number of sources, counted over all tasks.
-    v : int
-        The number of tasks: the frames of a clip, for one.
-    y_edges : list of (task, task)
-        Tasks that depend on each other.
-    lambda_y_edges : list of (source, task)
-        The task that each source votes on. Empty: all on task 0, for ``v=1`` only.
-    lambda_edges : list of (source, source)
-        Sources that depend on each other.
-    allow_abstentions : bool
-        False refuses votes that hold a 0.
-    triplets : list of triplets, for ``solve_method="triplet"`` or ``"triplet_mean"``
-        Three positions each, or the 2020 code's own names: ``"lambda_4"``, ``("lambda_4", "Y_0")`` or
-        ``(("lambda_4", "Y_0"), ("0",))``. Each is solved for its three sources; a source in several gets the
-        mean.
-    triplet_seed : int or None, for ``solve_method="triplet"`` without ``triplets``
-        Triplets are drawn with it. None takes the best triplet of each source instead. No seed gives the
-        triplets that the 2020 code drew; pass those.
+        The number of sources of all tasks together.
+    v : int, default=1
+        The number of tasks, such as the frames of a clip.
+    y_edges : list of (task, task), default=()
+        Pairs of dependent tasks.
+    lambda_y_edges : list of (source, task), default=()
+        The task that each source votes on. It may be empty for ``v=1``.
+    lambda_edges : list of (source, source), default=()
+        Pairs of dependent sources.
+    allow_abstentions : bool, default=True
+        Whether votes may be 0.
+    triplets : list of triplets or None, default=None
+        For ``solve_method="triplet"`` and ``"triplet_mean"``: three positions each, or names as in the 2020
+        code: ``"lambda_4"``, ``("lambda_4", "Y_0")`` or ``(("lambda_4", "Y_0"), ("0",))``. Each triplet is
+        solved for its three sources; the estimate of a source in several triplets is their mean.
+    triplet_seed : int or None, default=0
+        Seed of the random triplets of ``solve_method="triplet"`` without ``triplets``. None uses the best
+        triplet of each source. No seed gives the random triplets of the 2020 code; pass them as ``triplets``.
 
     Attributes
     ----------
     model_ : flyingsquid.LabelModel
-        The fitted model, with all that this interface does not show: ``summary``, ``explain``, ``save``.
+        The fitted model, which also has ``summary``, ``explain``, ``save`` and more.
 
     Examples
     --------
@@ -109,86 +115,91 @@ class LabelModel:
         sign_recovery: SignRecovery = "all_positive",
         verbose: bool = False,
     ) -> None:
-        """Judge the sources.
+        """Estimate the accuracies of the sources.
 
         Parameters
         ----------
-        L_train : array of shape (n, m), entries -1, 0, +1
-        class_balance : array of shape (2^v,), optional
-            P(Y) of all combinations, in the order of :meth:`enumerate_ys`. Of several tasks, 0 stands for one
-            in a million. None: both classes equally frequent on every task; how tasks depend on each other is
-            learned from the votes.
-        Y_dev : array of shape (any number, v), entries -1, +1, optional
-            Known labels, of any items, which say the class balance: shares of them and of two items spread
-            evenly over all combinations. Of more than 12 tasks, the balance of each.
-        flip_negative, clamp : bool
-            With either, a table that noise carries below 0 is brought back to probabilities, in the one way
-            that keeps vote rates and class balance. With neither, such a table is an error.
-        solve_method : "triplet_mean", "triplet_median", "triplet" or "independencies"
-            "independencies" needs a lopsided class balance, and no triplets.
-        sign_recovery : "all_positive" or "fully_independent"
-            The first takes every source to be better than random. The second finds those that are worse, and
-            takes the sources to be better on average. "independencies" finds signs by itself, and
-            "all_positive" then refuses a source that is clearly worse than random.
-        verbose : bool
-            Whether to log what is done, at level INFO of the logger ``flyingsquid``.
+        L_train : array-like of shape (n, m)
+            Votes: -1, 0 (no vote) and +1.
+        class_balance : array-like of shape (2^v,) or None, default=None
+            P(Y) of all combinations, in the order of :meth:`enumerate_ys`; for several tasks, 0 is replaced
+            by 1e-6. None is a uniform balance for every task; the dependence of tasks is estimated.
+        Y_dev : array-like of shape (items, v) or None, default=None
+            Gold labels of any items, -1 and +1. The class balance is their shares, with two uniform items
+            added; for more than 12 tasks, the shares of each task.
+        flip_negative : bool, default=True
+            With this or ``clamp``, tables that noise makes negative are projected to probabilities with the
+            same vote rates and class balance. With neither, a negative table is an error.
+        clamp : bool, default=True
+            See ``flip_negative``.
+        solve_method : {"triplet_mean", "triplet_median", "triplet", "independencies"}, \
+                default="triplet_mean"
+            "independencies" needs an imbalanced class balance, and no triplets.
+        sign_recovery : {"all_positive", "fully_independent"}, default="all_positive"
+            "all_positive" assumes that every source is better than random, "fully_independent" that sources
+            are better than random on average. "independencies" estimates signs, and with "all_positive"
+            raises an error if a source is clearly worse than random.
+        verbose : bool, default=False
+            Whether to log at level INFO of the logger ``flyingsquid``.
         """
         votes = self._read(L_train, "L_train")
         balance = read_balance(class_balance, Y_dev, self.v)
         repair = bool(flip_negative or clamp)
         if not repair and self._graph.source_edges:
             raise OptionError(
-                "flip_negative=False with clamp=False is for sources without lambda_edges: joint tables of "
-                "dependent sources are always brought back to probabilities. Leave clamp=True"
+                "flip_negative=False with clamp=False is not supported with `lambda_edges`: joint tables of "
+                "dependent sources are always projected to probabilities. Use clamp=True."
             )
         options = options_for(self._graph, solve_method, sign_recovery, self.triplets, self.triplet_seed)
         model = NewLabelModel(class_balance=balance, **options)
-        _log(verbose, "judging %d sources on %d items by %s", self.m, votes.n_items, solve_method)
+        _log(verbose, "Estimating %d sources on %d items by %s", self.m, votes.n_items, solve_method)
         try:
             model.fit(votes)
         except (NotIdentifiableError, OptionError) as error:
-            error.add_note(_IN_OTHER_WORDS)
+            error.add_note(_RENAMED_NOTE)
             raise
         if not repair:
             _require_probabilities(model)
         if solve_method == "independencies" and sign_recovery == "all_positive":
             _require_better_than_random(model)
-        _log(verbose, "P(vote = truth): %s", np.round(model.coverage_ * model.accuracies_, 3).tolist())
+        _log(verbose, "P(vote is right): %s", np.round(model.coverage_ * model.accuracies_, 3).tolist())
         self.model_ = model
 
     def predict(self, L: ArrayLike, verbose: bool = True) -> NDArray[np.int64]:
-        """The most probable labels of all tasks together, shape (n, v), -1 and +1; ties are -1.
+        """Return the most probable combination of labels, shape (n, v), -1 and +1; ties are -1.
 
-        Linear in v. ``verbose`` logs at level INFO of the logger ``flyingsquid``.
+        The time is linear in v. ``verbose`` logs at level INFO of the logger ``flyingsquid``.
         """
         votes = self._read_fitted(L, verbose)
-        # Of one task (n,), and its ties go to the first class, -1.
+        # For one task the shape is (n,), and ties are the first class, -1.
         return np.asarray(self.model_.predict(votes, joint=True), np.int64).reshape(votes.n_items, self.v)
 
     def predict_proba(self, L_matrix: ArrayLike, verbose: bool = True) -> NDArray[np.float64]:
-        """P(Y | votes) of all combinations in the order of :meth:`enumerate_ys`, shape (n, 2^v).
+        """Return P(Y | votes) of all combinations in the order of :meth:`enumerate_ys`, shape (n, 2^v).
 
-        For v up to 20. ``verbose`` logs at level INFO of the logger ``flyingsquid``.
+        v may be up to 20. ``verbose`` logs at level INFO of the logger ``flyingsquid``.
         """
         self._require_few_tasks("predict_proba")
         votes = self._read_fitted(L_matrix, verbose)
-        return joint_posterior(votes.codes, self.model_.fit_.parameters())
+        return _joint_posterior(votes.codes, self.model_.fit_.parameters())
 
     def predict_proba_marginalized(self, L: ArrayLike, verbose: bool = False) -> NDArray[np.float64]:
-        """P(Y_d = +1 | votes), flat: all v tasks of the first item, then those of the next, shape (n·v,).
+        """Return P(Y_d = +1 | votes), shape (n·v,): all v tasks of the first item, then of the next.
 
-        Linear in v. ``verbose`` logs at level INFO of the logger ``flyingsquid``.
+        The time is linear in v. ``verbose`` logs at level INFO of the logger ``flyingsquid``.
         """
         votes = self._read_fitted(L, verbose)
         return np.ascontiguousarray(self.model_.predict_proba(votes)[..., 1]).ravel()
 
     def estimated_accuracies(self) -> list[float]:
-        """P(vote = truth) of every source; an abstain is not right."""
+        """Return P(vote is right) of every source; an abstain is not right."""
         self._require_fitted()
         return [float(right) for right in self.model_.coverage_ * self.model_.accuracies_]
 
     def enumerate_ys(self) -> list[list[int]]:
-        """All combinations of -1 and +1, sorted; the columns of :meth:`predict_proba`. For v up to 20.
+        """Return all combinations of -1 and +1 in sorted order, the columns of :meth:`predict_proba`.
+
+        v may be up to 20.
 
         >>> LabelModel(6, 2, [(0, 1)], [(i, i // 3) for i in range(6)]).enumerate_ys()
         [[-1, -1], [-1, 1], [1, -1], [1, 1]]
@@ -204,28 +215,28 @@ class LabelModel:
     def _read_fitted(self, L: ArrayLike, verbose: bool) -> Votes:
         self._require_fitted()
         votes = self._read(L, "L")
-        _log(verbose, "labelling %d items", votes.n_items)
+        _log(verbose, "Labeling %d items", votes.n_items)
         return votes
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "model_"):
-            raise NotFittedError("this LabelModel is not fitted yet; call fit first")
+            raise NotFittedError("This LabelModel is not fitted. Call `fit` first.")
 
     def _require_few_tasks(self, method: str) -> None:
-        if self.v > MOST_ENUMERATED:
+        if self.v > MAX_ENUMERATED_TASKS:
             raise OptionError(
-                f"{method} lists all 2^{self.v} combinations of {self.v} tasks; it does for up to "
-                f"{MOST_ENUMERATED}. predict and predict_proba_marginalized take any number of tasks"
+                f"{method} enumerates all 2^{self.v} combinations; at most {MAX_ENUMERATED_TASKS} tasks are "
+                "supported. Use predict or predict_proba_marginalized."
             )
 
 
-def _log(verbose: bool, text: str, *values: object) -> None:
+def _log(verbose: bool, message: str, *values: object) -> None:
     if verbose:
-        _LOGGER.info(text, *values)
+        _LOGGER.info(message, *values)
 
 
 def _require_probabilities(model: NewLabelModel) -> None:
-    """Refuse a fit in which P(vote, truth) = (P(vote) ± (E[Y] P(votes) ± E[λY])/2)/2 falls below 0."""
+    """Raise an error if P(vote, Y) = (P(vote) ± (E[Y] P(votes) ± E[λY])/2)/2 is negative for a source."""
     graph = model.graph_
     balance = model.class_balance_.reshape(graph.n_tasks, 2)[list(graph.source_task)]
     expected, coverage = balance[:, 1] - balance[:, 0], model.coverage_
@@ -236,8 +247,8 @@ def _require_probabilities(model: NewLabelModel) -> None:
     if below.any():
         source = int(np.flatnonzero(below)[0])
         raise NotIdentifiableError(
-            f"vote rates and accuracy of source {source} do not fit the class balance: a probability "
-            "would be below 0. Pass the true class_balance, or clamp=True"
+            f"Vote rates and accuracy of source {source} contradict the class balance: a probability is "
+            "below 0. Pass the true `class_balance`, or clamp=True."
         )
 
 
@@ -246,7 +257,40 @@ def _require_better_than_random(model: NewLabelModel) -> None:
     if worse.any():
         i = int(np.flatnonzero(worse)[0])
         raise NotIdentifiableError(
-            f"source {i} is right in {model.accuracies_[i]:.0%} of its votes, and "
-            "sign_recovery='all_positive' says that every source is better than random; pass "
-            "sign_recovery='fully_independent'"
+            f"Source {i} is right in {model.accuracies_[i]:.0%} of its votes, but "
+            "sign_recovery='all_positive' assumes that every source is better than random. Pass "
+            "sign_recovery='fully_independent'."
         )
+
+
+def _joint_posterior(codes: Codes, parameters: PosteriorParameters) -> NDArray[np.float64]:
+    """Return P(Y_0, Y_1, ... | votes), shape (n, 2^D), in the order of ``enumerate_ys``."""
+    evidence = parameters.emissions.evidence(codes)
+    n, n_tasks, _ = evidence.shape
+    log_prior = _log_prior(parameters, n_tasks)
+    result = np.empty((n, 2**n_tasks))
+    rows = max(1, _CHUNK_CELLS >> n_tasks)
+    for start in range(0, n, rows):
+        part = evidence[start : start + rows]
+        score = np.broadcast_to(log_prior, (len(part), *log_prior.shape)).copy()
+        for task in range(n_tasks):
+            score += part[:, task].reshape(len(part), *_axes((task,), n_tasks))
+        flat = score.reshape(len(part), -1)
+        flat -= flat.max(axis=1, keepdims=True)
+        np.exp(flat, out=flat)
+        result[start : start + rows] = flat / flat.sum(axis=1, keepdims=True)
+    return result
+
+
+def _log_prior(parameters: PosteriorParameters, n_tasks: int) -> NDArray[np.float64]:
+    """Return log P(Y_0, Y_1, ...), shape (2,) * D: the sum over cliques given their separators."""
+    total = np.zeros((2,) * n_tasks)
+    steps = plan(parameters.tree, parameters.clique_tables)
+    for clique, step in zip(parameters.tree.cliques, steps, strict=True):
+        table = step.log_table[..., 0].transpose(np.argsort(clique))
+        total = total + table.reshape(_axes(clique, n_tasks))
+    return np.asarray(total)
+
+
+def _axes(tasks: tuple[int, ...], n_tasks: int) -> tuple[int, ...]:
+    return tuple(2 if task in tasks else 1 for task in range(n_tasks))

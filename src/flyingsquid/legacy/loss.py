@@ -1,4 +1,4 @@
-"""The loss of the 2020 code, by its arguments. Needs the extra ``[torch]``."""
+"""The loss with the interface of the 2020 code; needs the extra ``[torch]``."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ from torch import Tensor, nn
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.legacy.reading import Edges, read_balance, read_graph, read_triplets
-from flyingsquid.legacy.translation import options_for
+from flyingsquid.legacy.arguments import Edges, options_for, read_balance, read_graph, read_triplets
 from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy
-from flyingsquid.torch.reading import read_whole
+from flyingsquid.torch.label_model_loss import read_integer
 from flyingsquid.torch.soft_cross_entropy import require_logits
 
 
 class FSLoss(nn.Module):
     """The 2020 interface to :class:`flyingsquid.torch.LabelModelLoss`.
 
-    ``loss(predictions, weak_labels)`` keeps the votes of the latest items, judges the sources by them, labels
-    the batch and returns binary cross entropy, averaged over items and tasks. In evaluation mode it learns
-    nothing.
+    ``loss(predictions, weak_labels)`` keeps the votes of the latest items, estimates the sources from them,
+    labels the batch and returns binary cross entropy, averaged over items and tasks. In evaluation mode the
+    estimates do not change.
 
     Parameters
     ----------
-    m, v, task_deps, lf_task_deps, lf_deps : as ``m, v, y_edges, lambda_y_edges, lambda_edges`` in
-        :class:`flyingsquid.legacy.LabelModel`
-    Y_dev, cb : known labels, or the class balance; as ``Y_dev, class_balance`` in its ``fit``
-    allow_abstentions : bool
-        False refuses votes that hold a 0.
-    device : where the votes are counted and the labels are made
-    buffer_capacity : int
-        The sources are judged by the latest so many items. Until the buffer is full, or has 100 items, labels
-        are shares of votes.
-    update_frequency : int
-        The sources are judged anew after so many items; between, labels are made by what is known.
-    clamp_vals : bool
+    m, v, task_deps, lf_task_deps, lf_deps
+        As ``m, v, y_edges, lambda_y_edges, lambda_edges`` of :class:`flyingsquid.legacy.LabelModel`.
+    Y_dev, cb
+        As ``Y_dev, class_balance`` of its ``fit``.
+    allow_abstentions : bool, default=True
+        Whether votes may be 0.
+    device : torch.device or str, default="cpu"
+        Where votes are counted and labels are computed.
+    buffer_capacity : int, default=100
+        Number of latest items that the sources are estimated from. Labels are vote shares until the buffer is
+        full or has 100 items.
+    update_frequency : int, default=10
+        Number of items after which the sources are estimated again.
+    clamp_vals : bool, default=False
         Whether labels are 0 or 1 instead of probabilities.
-    triplets : list of triplets, optional
-        Judge the sources by the mean of these instead of all.
-    pos_weight : number or tensor of one number, optional
-        What an error on the positive class costs, as in ``torch.nn.BCEWithLogitsLoss``.
+    triplets : list of triplets or None, default=None
+        Triplets to take the mean over; None uses all.
+    pos_weight : float, tensor of one number or None, default=None
+        Weight of the errors on the positive class, as in ``torch.nn.BCEWithLogitsLoss``.
 
     Examples
     --------
@@ -79,8 +80,8 @@ class FSLoss(nn.Module):
         graph = read_graph(m, v, task_deps, lf_task_deps, lf_deps)
         self.m, self.v = graph.n_sources, graph.n_tasks
         self.allow_abstentions, self.clamp_vals, self.device = allow_abstentions, clamp_vals, device
-        self.buffer_capacity = read_whole("buffer_capacity", buffer_capacity, 1)
-        self.update_frequency = read_whole("update_frequency", update_frequency, 1)
+        self.buffer_capacity = read_integer("buffer_capacity", buffer_capacity, 1)
+        self.update_frequency = read_integer("update_frequency", update_frequency, 1)
         chosen = read_triplets(triplets, self.m)
         options = options_for(graph, "triplet_mean", "all_positive", chosen, None)
         self.sources = LabelModelLoss(
@@ -90,7 +91,7 @@ class FSLoss(nn.Module):
             **options,
         )
         self.criterion = SoftCrossEntropy(_class_weights(pos_weight))
-        # Votes that the sources are not yet judged by; in state_dict, so that nothing is lost.
+        # Votes that are not counted yet; buffers, so that state_dict contains them.
         self.register_buffer("waiting", torch.zeros((self.buffer_capacity, self.m), dtype=torch.int8))
         self.register_buffer("n_waiting", torch.zeros(1, dtype=torch.int64))
         self.register_buffer("n_since_update", torch.zeros(1, dtype=torch.int64))
@@ -99,24 +100,26 @@ class FSLoss(nn.Module):
     def forward(
         self, predictions: Tensor, weak_labels: Tensor, update_frequency: int | None = None
     ) -> Tensor:
-        """Learn the batch (in training mode), label it, and return the loss.
+        """Count the batch (in training mode), label it, and return the loss.
 
         Parameters
         ----------
-        predictions : tensor of shape (b, v), the log odds of +1
-        weak_labels : tensor of shape (b, m), or (b, v, m/v), entries -1, 0, +1
-        update_frequency : int, optional
-            For this call.
+        predictions : tensor of shape (b, v)
+            Log odds of +1.
+        weak_labels : tensor of shape (b, m) or (b, v, m/v)
+            Votes: -1, 0 (no vote) and +1.
+        update_frequency : int or None, default=None
+            Value for this call.
         """
         votes = self._read(weak_labels)
         tasks = () if self.v == 1 else (self.v,)
-        # Before anything is learned: who mends the shape and tries again should not count the batch twice.
-        require_logits(predictions.shape, (len(votes), *tasks, 2))
+        # Checked before anything is counted, so that a second call with correct shapes counts the batch once.
+        require_logits(predictions.shape, (len(votes), *tasks, 2), "predictions")
         if self.training:
             every = self.update_frequency
             if update_frequency is not None:
-                every = read_whole("update_frequency", update_frequency, 1)
-            self._learn(votes, every)
+                every = read_integer("update_frequency", update_frequency, 1)
+            self._count(votes, every)
         labels = self.sources.soft_labels(votes)
         if self.clamp_vals:
             positive = (labels[..., 1] >= 0.5).to(labels.dtype)
@@ -129,8 +132,8 @@ class FSLoss(nn.Module):
         return self.sources.label_model
 
     @torch.no_grad()
-    def _learn(self, votes: Tensor, every: int) -> None:
-        """Keep the votes; judge the sources by all that is kept, where it is time."""
+    def _count(self, votes: Tensor, every: int) -> None:
+        """Keep the votes, and count all kept votes if ``every`` items have come since the last time."""
         kept = torch.cat([self.waiting[: int(self.n_waiting)], votes.to(torch.int8)])[-self.buffer_capacity :]
         self.n_since_update += len(votes)
         if int(self.n_since_update) >= every:
@@ -141,20 +144,21 @@ class FSLoss(nn.Module):
         self.n_waiting.fill_(len(kept))
 
     def _read(self, weak_labels: Tensor) -> Tensor:
-        """Votes of shape (b, m) as classes: 0, 1, and -1 for none."""
+        """Return votes of shape (b, m) as classes: 0 and 1, with -1 for no vote."""
         if weak_labels.ndim < 2 or weak_labels[:1].numel() not in (0, self.m):
-            raise VotesError(f"weak_labels have shape {tuple(weak_labels.shape)}; (b, {self.m}) is needed")
+            raise VotesError(
+                f"`weak_labels` must have the shape (b, {self.m}); got {tuple(weak_labels.shape)}."
+            )
         signed = weak_labels.to(self.waiting.device).reshape(len(weak_labels), self.m)
         wrong = (signed != 0) & (signed != 1) & (signed != -1)
         if not self.allow_abstentions:
             wrong |= signed == 0
         if wrong.any():
             row, source = wrong.nonzero()[0].tolist()
-            allowed = (
-                "-1, 0 and +1 are" if self.allow_abstentions else "allow_abstentions=False, so -1 and +1 are"
-            )
+            allowed = "-1, 0 or +1" if self.allow_abstentions else "-1 or +1 with allow_abstentions=False"
             raise VotesError(
-                f"weak_labels[{row}, {source}] is {told(signed[row, source].item())}; {allowed} votes"
+                f"`weak_labels` must be {allowed}; got {told(signed[row, source].item())} in row {row}, "
+                f"source {source}."
             )
         return torch.where(signed == 0, -1, (signed.long() + 1) // 2)
 
@@ -164,5 +168,7 @@ def _class_weights(pos_weight: Any) -> Tensor | None:
         return None
     weight = torch.as_tensor(pos_weight, dtype=torch.float32).reshape(-1)
     if len(weight) != 1 or not bool(weight > 0):
-        raise OptionError(f"pos_weight={told(pos_weight)}; one number above 0 is needed")
+        raise OptionError(
+            f"`pos_weight` must be one number > 0; got {told(pos_weight)}.", parameter="pos_weight"
+        )
     return torch.cat([torch.ones_like(weight), weight])

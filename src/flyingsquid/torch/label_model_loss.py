@@ -1,4 +1,4 @@
-"""The loss that learns the label sources while the end model trains."""
+"""Loss that estimates the label sources while the end model trains."""
 
 from __future__ import annotations
 
@@ -11,58 +11,77 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from flyingsquid.exceptions import IncompatibleError, SourceWarning
+from flyingsquid._values import told
+from flyingsquid.exceptions import (
+    GraphError,
+    IncompatibleError,
+    OptionError,
+    SourceWarning,
+    VotesError,
+)
 from flyingsquid.graph import DependencyGraph
+from flyingsquid.graph.edges import components
 from flyingsquid.models.label_model import Method
 from flyingsquid.moments import Moments
+from flyingsquid.moments.limits import are_pairs_sparse
 from flyingsquid.moments.plan import CountPlan
-from flyingsquid.torch.counting import count_shapes, count_votes, moments_of_counts
+from flyingsquid.torch.counting import (
+    count_shapes,
+    count_votes,
+    gather_over_processes,
+    moments_of_counts,
+    sum_over_processes,
+)
 from flyingsquid.torch.posterior import float_dtype, posterior, vote_shares
-from flyingsquid.torch.processes import gathered, summed
-from flyingsquid.torch.reading import joined_sources, read_graph, read_votes, read_whole, require_dense
 from flyingsquid.torch.soft_cross_entropy import Reduction, SoftCrossEntropy, require_logits
 from flyingsquid.torch.solver import LossSolver, Solved
 
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
 
 class LabelModelLoss(nn.Module):
-    """Cross entropy against labels from votes, whose sources are learned in the same loop.
+    """Cross entropy against labels from votes, whose sources are estimated in the same loop.
 
     In training mode ``loss_fn(logits, votes)`` adds the votes to its counts, fits the label model to them,
-    labels the batch and returns the loss. In evaluation mode it labels by what it has learned so far, and
-    learns nothing. The gradient reaches the logits only.
+    labels the batch and returns the loss. In evaluation mode it labels with the current label model and does
+    not change it. Only the logits receive gradients.
 
     Parameters
     ----------
     n_sources : int
-        The number m of sources, counted over all tasks.
-    n_classes : int
+        The number m of sources of all tasks together.
+    n_classes : int, default=2
         The number K of classes, 0 to K - 1.
-    graph : DependencyGraph, optional
-        Which sources depend on each other, and which tasks. With more than two classes: tasks without edges.
-    window : int, optional
-        Learn from the latest so many items only, of all processes together. None: from all.
-    class_balance : as in ``LabelModel``, but for "estimate"
-    method, signs, temper : as in ``LabelModel``
-        Methods that work from counts. ``"auto"`` is ``"weighted"``, which takes any votes, unless a graph or
-        another option asks for a closed form; see ``LabelModel``.
-    weight : tensor of shape (K,), optional
-    reduction : "mean", "sum" or "none"
-        Both as in :class:`SoftCrossEntropy`.
-    drop_uncovered : bool
-        Whether items without votes have no part in the loss. They always count for the label model. Of
-        several tasks, one has no part where neither it nor any task joined to it has votes.
-    warm_up : int
-        Before so many items are counted, and while counts do not determine the sources, labels are smoothed
-        vote shares: every class's share of the votes, with one vote added that is split by the balance.
+    graph : DependencyGraph or None, default=None
+        Dependent sources and tasks. With more than two classes, edges are not supported.
+    window : int or None, default=None
+        Number of latest items, of all processes together, to estimate the sources from. None uses all items.
+    class_balance : "uniform", array-like or None, default=None
+        As in ``LabelModel``; "estimate" is not supported.
+    method : str or Solver, default="auto"
+        As in ``LabelModel``, for methods that need counts only. ``"auto"`` is ``"weighted"`` unless a graph
+        or another option needs a closed form.
+    signs, temper
+        As in ``LabelModel``.
+    weight : tensor of shape (K,) or None, default=None
+        As in :class:`SoftCrossEntropy`.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        As in :class:`SoftCrossEntropy`.
+    drop_uncovered : bool, default=True
+        Whether to leave items without votes out of the loss. The label model always counts them. A task is
+        left out if neither it nor any task connected to it has votes.
+    warm_up : int, default=100
+        Until this many items are counted, and while the counts do not determine the sources, labels are
+        smoothed vote shares: the share of each class, with one vote added that is split by the class balance.
     process_group : optional
-        Of ``torch.distributed``, where it is in use. Every process must then see equally many batches.
+        Group of ``torch.distributed``, if it is in use. All processes must see the same number of batches.
 
     Notes
     -----
     A batch of b items costs one product of the one-hot votes, O(b K² m²), on the device; one copy of the
     counts, 8 K² m² bytes, to the host; one fit there, about 1.5 ms for 10 sources and two classes; and the
-    labels, O(b K² m), on the device. Votes do not leave the device. Counts are int64 buffers: ``state_dict``
-    has all that was learned.
+    labels, O(b K² m), on the device. Votes do not leave the device. Counts are int64 buffers, so
+    ``state_dict`` contains the complete state.
 
     Examples
     --------
@@ -97,47 +116,46 @@ class LabelModelLoss(nn.Module):
         process_group: Any = None,
     ) -> None:
         super().__init__()
-        self.n_sources = read_whole("n_sources", n_sources, 1)
-        self.n_classes = read_whole("n_classes", n_classes, 2)
-        self.window = None if window is None else read_whole("window", window, 1)
-        self.warm_up = read_whole("warm_up", warm_up, 0)
-        self.graph = read_graph(graph, self.n_sources)
+        self.n_sources = read_integer("n_sources", n_sources, 1)
+        self.n_classes = read_integer("n_classes", n_classes, 2)
+        self.window = None if window is None else read_integer("window", window, 1)
+        self.warm_up = read_integer("warm_up", warm_up, 0)
+        self.graph = _read_graph(graph, self.n_sources)
         self.drop_uncovered = drop_uncovered
         self.process_group = process_group
         self.soft_cross_entropy = SoftCrossEntropy(weight, reduction=reduction)
         self._plan = CountPlan.of(self.graph)
-        require_dense(self._plan, self.n_classes)
+        _require_dense_counts(self._plan, self.n_classes)
         self._solver = LossSolver(self.n_classes, self.graph, class_balance, method, signs, temper)
         self._prior = self._solver.prior()
         self._solver.check()
         self._tasks = tuple(self.graph.sources_of(task) for task in range(self.graph.n_tasks))
-        self._parts = joined_sources(self.graph)
+        self._connected = _connected_sources(self.graph)
         self._solved: tuple[NDArray[np.int64], Solved] | None = None
         self._has_warned = False
         self._count_names = self._register_counts()
 
     def forward(self, logits: Tensor, votes: Tensor, item_weight: Tensor | None = None) -> Tensor:
-        """Learn the batch (in training mode), label it, and return the loss.
+        """Count the batch (in training mode), label it, and return the loss.
 
         Parameters
         ----------
-        logits : tensor
-            (b, K); for two classes also (b,) or (b, 1), the log odds of class 1. For D > 1 tasks (b, D, K),
-            or (b, D) for two classes.
+        logits : tensor of shape (b, K), or (b, D, K) for D > 1 tasks
+            For two classes also (b,), (b, 1) or (b, D), the log odds of class 1.
         votes : integer tensor of shape (b, m), or (b, D, s) for D tasks with s sources each
-            0 to K - 1; -1 where a source does not vote.
-        item_weight : tensor of shape (b,), optional
-            How much each item counts in the loss. The label model counts every item once.
+            0 to K - 1; -1 for no vote.
+        item_weight : tensor of shape (b,) or None, default=None
+            Weight of each item in the loss. The label model counts every item once.
         """
         if logits.shape[:1] != votes.shape[:1]:
             raise IncompatibleError(
-                f"logits have shape {tuple(logits.shape)}, and votes {tuple(votes.shape)}; one row an item "
-                "in both"
+                "`logits` and `votes` must have one row per item; got the shapes "
+                f"{tuple(logits.shape)} and {tuple(votes.shape)}."
             )
         tasks = () if len(self._tasks) == 1 else (len(self._tasks),)
-        # Before anything is counted: who mends the logits and tries again should not count the batch twice.
+        # Checked before anything is counted, so that a second call with correct logits counts the batch once.
         require_logits(logits.shape, (len(logits), *tasks, self.n_classes))
-        labels, covered = self._learn_and_label(votes)
+        labels, covered = self._count_and_label(votes)
         if self.drop_uncovered:
             covered = covered.to(labels.dtype)
             item_weight = covered if item_weight is None else _product(covered, item_weight)
@@ -146,31 +164,31 @@ class LabelModelLoss(nn.Module):
     @torch.compiler.disable
     @torch.no_grad()
     def update(self, votes: Tensor) -> None:
-        """Add votes to the counts, without a loss and in either mode; over all processes."""
+        """Add votes to the counts of all processes, in training and in evaluation mode."""
         self._update(self._read(votes))
 
     @torch.compiler.disable
     @torch.no_grad()
     def soft_labels(self, votes: Tensor) -> Tensor:
-        """P(Y = k | votes) by what was learned so far, shape (b, K), or (b, D, K) for D > 1 tasks."""
+        """Return P(Y = k | votes) by the current label model, shape (b, K), or (b, D, K) for D > 1 tasks."""
         return self._label(self._read(votes))
 
     @property
     def moments(self) -> Moments:
-        """The counts, equal to ``Moments.of`` the same votes."""
+        """The counts, equal to ``Moments.of`` of the same votes."""
         return moments_of_counts(self._counts_on_host(), self._plan, self.n_classes)
 
     @property
     def label_model(self) -> Any:
         """The fitted ``LabelModel``; None while labels are vote shares.
 
-        Where there are several tasks of more than two classes: a tuple, one for each.
+        For several tasks of more than two classes, a tuple with one model per task.
         """
         models = self._solve().models
         return (models[0] if len(models) == 1 else models) or None
 
     def reset(self) -> None:
-        """Forget all votes."""
+        """Remove all votes from the counts."""
         for name in self._count_names:
             getattr(self, name).zero_()
         if self.window is not None:
@@ -178,13 +196,13 @@ class LabelModelLoss(nn.Module):
             self.next_row.zero_()
 
     def extra_repr(self) -> str:
-        """How the module prints."""
+        """Return what the module prints."""
         return f"{self.n_sources} sources, {self.n_classes} classes, window={self.window}"
 
     # ------------------------------------------------------------------ counts
 
     def _register_counts(self) -> tuple[str, ...]:
-        """One int64 buffer a table: shapes that differ are refused by ``load_state_dict``."""
+        """Register one int64 buffer per table, so that ``load_state_dict`` checks the shapes."""
         n_sets = len(self._plan.pair_sets)
         names = ["n_items", *(f"pairs_{i}" for i in range(n_sets))]
         names += [f"unit_{i}" for i in range(len(self._plan.units))]
@@ -199,15 +217,17 @@ class LabelModelLoss(nn.Module):
 
     def _update(self, votes: Tensor) -> None:
         if self.window is None:
-            change = summed(count_votes(votes, self._plan, self.n_classes), self.process_group)
+            change = sum_over_processes(count_votes(votes, self._plan, self.n_classes), self.process_group)
         else:
-            change = self._roll(gathered(votes.to(self.recent.dtype), self.process_group), self.window)
+            change = self._roll(
+                gather_over_processes(votes.to(self.recent.dtype), self.process_group), self.window
+            )
         tables = [getattr(self, name) for name in self._count_names]
         for table, part in zip(tables, change.split([t.numel() for t in tables]), strict=True):
             table.add_(part.reshape(table.shape))
 
     def _roll(self, rows: Tensor, window: int) -> Tensor:
-        """Put rows into the window; what that adds to the counts, less what it pushes out."""
+        """Put rows into the window and return the change of the counts."""
         rows = rows[-window:]
         at = (int(self.next_row) + torch.arange(len(rows), device=rows.device)) % window
         leaving = self.recent[at[at < int(self.n_items)]]  # rows fill the window from 0 on
@@ -225,13 +245,13 @@ class LabelModelLoss(nn.Module):
 
     @torch.compiler.disable
     @torch.no_grad()
-    def _learn_and_label(self, votes: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels as in :meth:`soft_labels`, and which of them rest on votes, shape (b,) or (b, D)."""
+    def _count_and_label(self, votes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return labels as in :meth:`soft_labels`, and whether there are votes for them, (b,) or (b, D)."""
         read = self._read(votes)
         if self.training:
             self._update(read)
-        covered = torch.stack([(read[:, at] >= 0).any(dim=1) for at in self._parts], dim=1)
-        return self._label(read), covered[:, 0] if len(self._parts) == 1 else covered
+        covered = torch.stack([(read[:, at] >= 0).any(dim=1) for at in self._connected], dim=1)
+        return self._label(read), covered[:, 0] if len(self._connected) == 1 else covered
 
     def _label(self, votes: Tensor) -> Tensor:
         found = self._solve().parameters
@@ -243,7 +263,7 @@ class LabelModelLoss(nn.Module):
         return labels[:, 0] if len(self._tasks) == 1 else labels
 
     def _solve(self) -> Solved:
-        """The fit of the counts; kept until they change, wherever they were changed."""
+        """Return the fit of the counts, which is cached until the counts change."""
         counts = self._counts_on_host()
         if self._solved is None or not np.array_equal(self._solved[0], counts):
             enough = self.warm_up if self.window is None else min(self.warm_up, self.window)
@@ -265,10 +285,62 @@ class LabelModelLoss(nn.Module):
             )
 
     def _read(self, votes: Tensor) -> Tensor:
-        return read_votes(votes, self.graph, self.n_classes)
+        """Return votes of shape (b, m); -1 for no vote."""
+        graph = self.graph
+        shapes: list[tuple[int, ...]] = [(graph.n_sources,)]
+        if graph.n_tasks > 1 and graph.stacked_shape is not None:
+            shapes.append(graph.stacked_shape)
+        if tuple(votes.shape[1:]) not in shapes:
+            allowed = " or ".join(str(("b", *shape)).replace("'", "") for shape in shapes)
+            raise VotesError(f"`votes` must have the shape {allowed}; got {tuple(votes.shape)}.")
+        if votes.dtype not in _INTEGERS:
+            raise VotesError(f"`votes` must be integers, with -1 for no vote; got {votes.dtype}.")
+        votes = votes.reshape(len(votes), graph.n_sources)
+        if votes.dtype == torch.uint8:  # it cannot be compared with -1
+            votes = votes.short()
+        wrong = (votes < -1) | (votes >= self.n_classes)
+        if wrong.any():
+            row, source = wrong.nonzero()[0].tolist()
+            raise VotesError(
+                f"`votes` must be from 0 to {self.n_classes - 1}, or -1 for no vote; got "
+                f"{int(votes[row, source])} in row {row}, source {source}."
+            )
+        return votes
+
+
+def read_integer(name: str, value: Any, least: int) -> int:
+    """Return an integer option that is at least ``least``."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value.__index__()) < least:
+        raise OptionError(f"`{name}` must be an integer >= {least}; got {told(value)}.", parameter=name)
+    return int(value.__index__())
+
+
+def _read_graph(graph: Any, n_sources: int) -> DependencyGraph:
+    if graph is None:
+        return DependencyGraph(n_sources)
+    if not isinstance(graph, DependencyGraph):
+        raise OptionError(f"`graph` must be a DependencyGraph or None; got {told(graph)}.", parameter="graph")
+    if graph.n_sources != n_sources:
+        raise GraphError(f"`graph` must have n_sources={n_sources} sources; got {graph.n_sources}.")
+    return graph
+
+
+def _require_dense_counts(plan: CountPlan, n_classes: int) -> None:
+    if are_pairs_sparse(plan.largest_set, n_classes):
+        raise OptionError(
+            f"Counts of {plan.largest_set:,} sources x {n_classes:,} classes are sparse, and a loss supports "
+            "only dense counts. Label with LabelModel and train with SoftCrossEntropy."
+        )
+
+
+def _connected_sources(graph: DependencyGraph) -> list[list[int]]:
+    """Return for each task the sources on it and on all tasks that it is connected to."""
+    part = components(graph.task_edges, graph.n_tasks)
+    part_of_source = part[list(graph.source_task)]
+    return [np.flatnonzero(part_of_source == part[task]).tolist() for task in range(graph.n_tasks)]
 
 
 def _product(covered: Tensor, item_weight: Tensor) -> Tensor:
-    """Weights of items, 0 where nothing is known of them."""
+    """Return weights of items, with 0 for items without votes."""
     wide = item_weight.to(covered.dtype)
     return covered * wide.reshape(*wide.shape, *([1] * (covered.ndim - wide.ndim)))

@@ -1,4 +1,4 @@
-"""P(Y | votes) in torch operations, on the device of the votes, as ``LabelModel.predict_proba`` has it."""
+"""P(Y | votes) in torch operations on the device of the votes, equal to ``LabelModel.predict_proba``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from flyingsquid.torch.counting import full_precision, unit_numbers
 
 @torch.no_grad()
 def posterior(votes: Tensor, parameters: PosteriorParameters) -> Tensor:
-    """P(Y_d = k | votes), shape (b, D, K), in float64 where the device has it.
+    """Return P(Y_d = k | votes), shape (b, D, K), in float64 if the device supports it.
 
-    ``votes`` has shape (b, m), integers, -1 for no vote.
+    ``votes`` are integers of shape (b, m), with -1 for no vote.
     """
     with full_precision(votes.device):
         if parameters.weighted is not None:
@@ -26,7 +26,7 @@ def posterior(votes: Tensor, parameters: PosteriorParameters) -> Tensor:
         labels = _sum_product(parameters.temper * own, plan(parameters.tree, parameters.clique_tables))
         if parameters.temper == 1:
             return labels
-        # The evidence of other tasks is tempered, one's own is not.
+        # Evidence from other tasks is tempered, evidence on the task itself is not.
         full = labels * torch.exp((1 - parameters.temper) * own)
         total = full.sum(dim=-1, keepdim=True)
         return torch.where(total > 0, full / total, (own == 0).to(full.dtype))
@@ -48,9 +48,10 @@ def _weighted(votes: Tensor, opinion: Opinion) -> Tensor:
 
 
 def vote_shares(votes: Tensor, tasks: tuple[tuple[int, ...], ...], prior: Tensor) -> Tensor:
-    """Each class's share of the votes on a task, one vote added that is split by the prior, (b, D, K).
+    """Return vote shares, shape (b, D, K), with one vote added per task that is split by the prior.
 
-    ``prior`` has shape (D, K). Nobody votes: the prior. One vote of two classes: 3 to 1 in its favour.
+    ``prior`` has shape (D, K). The result is the prior without votes, and 3 to 1 after one vote between two
+    classes with a uniform prior.
     """
     classes = torch.arange(prior.shape[1], device=votes.device)
     shares = []
@@ -61,34 +62,34 @@ def vote_shares(votes: Tensor, tasks: tuple[tuple[int, ...], ...], prior: Tensor
 
 
 def float_dtype(device: torch.device) -> torch.dtype:
-    """The widest type of a device."""
+    """Return the widest floating-point type of a device."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def _evidence(votes: Tensor, emissions: Emissions) -> Tensor:
-    """log P(votes on task d | Y_d = k), shape (b, D, K)."""
+    """Return log P(votes on task d | Y_d = k), shape (b, D, K)."""
     dtype, device = float_dtype(votes.device), votes.device
     tables = torch.as_tensor(emissions.log_tables, dtype=dtype, device=device)
-    silent = tables[:, :, -1]
+    missing = tables[:, :, -1]
     n_classes = tables.shape[1]
     owner = {source: task for task, sources in enumerate(emissions.tasks) for source in sources}
     by_task = []
     for sources in emissions.tasks:
         at = list(sources)
         columns = votes if len(at) == votes.shape[1] else votes[:, at]
-        found = silent[at].sum(dim=0).expand(len(votes), n_classes)
+        found = missing[at].sum(dim=0).expand(len(votes), n_classes)
         for vote in range(n_classes):
-            found = found + (columns == vote).to(dtype) @ (tables[at, :, vote] - silent[at])
+            found = found + (columns == vote).to(dtype) @ (tables[at, :, vote] - missing[at])
         by_task.append(found)
     for sources, table in emissions.units:
         numbers = unit_numbers(votes[:, list(sources)], n_classes)
-        said = torch.as_tensor(table, dtype=dtype, device=device).T[numbers]
-        by_task[owner[sources[0]]] = by_task[owner[sources[0]]] + said
+        unit_evidence = torch.as_tensor(table, dtype=dtype, device=device).T[numbers]
+        by_task[owner[sources[0]]] = by_task[owner[sources[0]]] + unit_evidence
     return torch.stack(by_task, dim=1)
 
 
 def _sum_product(evidence: Tensor, steps: list[Step]) -> Tensor:
-    """As ``flyingsquid.inference.sum_product``: messages to the roots and back. Evidence of at most 0."""
+    """Pass messages to the roots and back, as ``flyingsquid.inference.sum_product``; evidence is <= 0."""
     scaled = evidence.movedim(0, -1)  # (D, K, items)
     scores = [_score(step, scaled) for step in steps]
     for number in reversed(range(len(steps))):
@@ -124,5 +125,5 @@ def _score(step: Step, scaled: Tensor) -> Tensor:
 
 
 def _over(reduce: object, values: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Reduce over some axes, which stay with length 1; torch takes no axes to mean all of them."""
+    """Reduce over some axes and keep them with length 1; for torch an empty list means all axes."""
     return reduce(values, dim=axes, keepdim=True) if axes else values  # type: ignore[operator]

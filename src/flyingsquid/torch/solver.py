@@ -1,4 +1,4 @@
-"""From counts to what labels a batch: the label model, fitted on the host."""
+"""The label model behind a loss: fitted to counts on the host."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ from flyingsquid.solvers import FitData, check_solver, get_solver
 from flyingsquid.solvers.base import Use
 from flyingsquid.votes import Votes
 
-# Rows of made-up votes on which options are tried.
+# Items of random votes on which options are checked.
 _TRIAL_ROWS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """What counts determine.
+    """Label models fitted to counts.
 
     Attributes
     ----------
     models : tuple of LabelModel
-        One, or one a task where tasks of many classes are fitted apart; empty where counts do not suffice.
-    parameters : PosteriorParameters, or None
-    reason : text
-        Why the counts do not suffice, where they do not.
+        One, or one per task if tasks of more than two classes are fitted separately; empty if the counts do
+        not determine the sources.
+    parameters : PosteriorParameters or None
+    reason : str
+        Why the counts do not determine the sources.
     """
 
     models: tuple[LabelModel, ...]
@@ -46,16 +47,16 @@ class Solved:
 
 @dataclass(frozen=True, slots=True)
 class LossSolver:
-    """Options of the label model behind a loss, and how it is fitted to counts.
+    """Options of the label model behind a loss.
 
     Attributes
     ----------
     n_classes : int
     graph : DependencyGraph
-        Of all sources; trivial for one task of independent sources.
-    class_balance : as ``LabelModel`` takes it, without "estimate"
+        Graph of all sources; trivial for one task of independent sources.
+    class_balance : as in ``LabelModel``, without "estimate"
     method : str or Solver
-    signs, temper : as ``LabelModel`` takes them
+    signs, temper : as in ``LabelModel``
     """
 
     n_classes: int
@@ -66,31 +67,31 @@ class LossSolver:
     temper: Any
 
     def check(self) -> None:
-        """Refuse now what would otherwise be refused in the middle of an epoch."""
+        """Raise the errors of invalid options now instead of in the middle of an epoch."""
         if is_one_of(self.class_balance, ("estimate",)):
             raise OptionError(
-                'class_balance="estimate" needs triples of votes, and a loss keeps counts of pairs; pass '
-                "class_balance_ of a LabelModel that was fitted on whole data."
+                'class_balance="estimate" needs triples of votes, and a loss keeps counts of pairs. Pass '
+                "`class_balance_` of a LabelModel that was fitted to all votes."
             )
         joined = self.graph.task_edges or self.graph.source_edges
         if self.n_classes > 2 and joined:
             raise GraphError(
                 f"A graph with edges and {self.n_classes} classes needs the votes themselves, and a loss "
-                "keeps counts of pairs. Leave the edges out; or label with LabelModel(graph).fit(votes), and "
+                "keeps counts of pairs. Remove the edges, or label with LabelModel(graph).fit(votes) and "
                 "train with SoftCrossEntropy."
             )
-        is_apart = self.graph.is_trivial or (self.n_classes > 2 and self.graph.n_tasks > 1)
-        check_options(self.method, None if is_apart else self.graph, self.temper)
+        is_separate = self.graph.is_trivial or (self.n_classes > 2 and self.graph.n_tasks > 1)
+        check_options(self.method, None if is_separate else self.graph, self.temper)
         rng = np.random.default_rng(0)
         codes = rng.integers(-1, self.n_classes, (_TRIAL_ROWS, self.graph.n_sources))
-        made_up = Votes.from_classes(codes, classes=tuple(range(self.n_classes)))
-        self.solve(Moments.of(made_up, self.graph))
+        trial = Votes.from_classes(codes, classes=tuple(range(self.n_classes)))
+        self.solve(Moments.of(trial, self.graph))
 
     def prior(self) -> NDArray[np.float64]:
         """Return P(Y = k) of each task, uniform if it was not given, shape (D, K)."""
         given = resolve_task_balance(self.class_balance, tuple(range(self.n_classes)), self.graph.n_tasks)
-        even = np.full(self.n_classes, 1 / self.n_classes)
-        return np.stack([each if isinstance(each, np.ndarray) else even for each in given.tasks])
+        uniform = np.full(self.n_classes, 1 / self.n_classes)
+        return np.stack([each if isinstance(each, np.ndarray) else uniform for each in given.tasks])
 
     def solve(self, moments: Moments) -> Solved:
         """Fit the counts, if they suffice."""
@@ -118,7 +119,7 @@ class LossSolver:
         )
 
     def _solve_tasks(self, moments: Moments) -> Solved:
-        """Fit tasks of more than two classes that nothing joins, one by one."""
+        """Fit unconnected tasks of more than two classes one by one."""
         tasks = tuple(self.graph.sources_of(task) for task in range(self.graph.n_tasks))
         balance = resolve_task_balance(self.class_balance, moments.classes, len(tasks))
         models: list[LabelModel] = []
@@ -126,7 +127,7 @@ class LossSolver:
         log_tables = np.empty((self.graph.n_sources, self.n_classes, self.n_classes + 1))
         for task, sources in enumerate(tasks):
             part = moments.select(sources)
-            # Tables of all tasks are put together, so weights alone do not do.
+            # The tables of all tasks are combined, so weights alone are not enough.
             fit = self._fit(part, balance.tasks[task], "tables")
             found = fit.parameters()
             log_tables[list(sources)] = found.emissions.log_tables

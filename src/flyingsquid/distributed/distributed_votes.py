@@ -1,0 +1,182 @@
+"""Votes that stay on a cluster, and the rounds of map and reduce over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+
+from flyingsquid._registry import reader_of
+from flyingsquid._values import listed, told
+from flyingsquid.distributed import chunks
+from flyingsquid.distributed.transforms import Labeling, Transform
+from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments import Gathered, Moments
+from flyingsquid.votes.codes import Label, require_same
+from flyingsquid.votes.encode import Convention, encode
+
+
+class Parts(Protocol):
+    """Interface of an engine, implemented in ``dask.py`` and ``spark.py``."""
+
+    columns: tuple[Any, ...] | None
+    """Names of the columns, known in advance; None for chunks without names."""
+
+    def reduce(self, task: Callable[[Any], Any], columns: tuple[Any, ...] | None) -> Any:
+        """Apply a task to every chunk, add the results in a tree, and return the sum."""
+
+    def label(self, labeling: Labeling) -> Any:
+        """Return labels on the cluster, lazily."""
+
+    def transform(self, transform: Transform) -> Any:
+        """Return a transformed dataframe on the cluster, lazily."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DistributedVotes:
+    """Votes on a cluster, as returned by :func:`votes`. Nothing is computed until counts are needed.
+
+    Attributes
+    ----------
+    parts : Parts
+        The chunks and their engine.
+    columns : tuple of column names, or None if chunks have none
+        The sources, in order.
+    classes : tuple of K labels, or None to find them in a round over the votes
+    keep : tuple of column names
+        Columns to keep next to the labels of ``predict`` and ``predict_proba``.
+    """
+
+    parts: Parts
+    columns: tuple[Any, ...] | None = None
+    classes: tuple[Label, ...] | None = None
+    keep: tuple[Any, ...] = ()
+
+    def __repr__(self) -> str:
+        sources = "sources without names" if self.columns is None else f"{len(self.columns)} sources"
+        return (
+            f"DistributedVotes({type(self.parts).__name__}, {sources}, classes {self.classes or 'unknown'})"
+        )
+
+    def with_classes(self, classes: tuple[Label, ...] | None = None) -> DistributedVotes:
+        """Return the same votes with known classes: given, declared, or found in a round over the votes."""
+        if classes is not None and self.classes is not None and len(classes) != len(self.classes):
+            raise OptionError(
+                f"`n_classes` must match the classes {listed(self.classes)}; got {len(classes)}.",
+                parameter="n_classes",
+            )
+        known = self.classes or classes
+        return replace(self, classes=self._find_classes() if known is None else known)
+
+    def gather(self, graph: DependencyGraph | None = None, rows: bool = True) -> Gathered:
+        """Return counts and, while they are few, the distinct rows; unknown classes take one more round."""
+        known = self.with_classes()
+        tasks = None if graph is None else graph.stacked_shape
+        reader = chunks.Reader(known.columns, known.classes, tasks)
+        total: Gathered = known._round(partial(chunks.gather, reader=reader, graph=graph, rows=rows))
+        return total
+
+    def moments(self, graph: DependencyGraph | None = None) -> Moments:
+        """Return the counts, the same integers as on one machine."""
+        return self.gather(graph, rows=False).moments
+
+    def label(self, estimator: Any, method: str, options: dict[str, Any]) -> Any:
+        """Return the labels of ``estimator.predict`` or ``predict_proba`` on the cluster, lazily."""
+        if (
+            self.columns is not None
+        ):  # checked here, because an error on a worker would be wrapped by the engine
+            theirs = set(estimator.vote_schema_.names or map(str, self.columns))
+            try:
+                require_same("sources", set(map(str, self.columns)), theirs)
+            except IncompatibleError as error:
+                raise IncompatibleError(f"{error} {chunks.COLUMNS_HINT}.") from error
+        return self.parts.label(Labeling.by(estimator, method, options, self.columns, self.keep))
+
+    def _find_classes(self) -> tuple[Label, ...]:
+        found: chunks.Labels = self._round(partial(chunks.find_labels, reader=chunks.Reader(self.columns)))
+        if found.declared is not None:
+            return found.declared
+        labels = [sorted(values, key=repr) for values in found.values]
+        if not all(isinstance(label, bool) for column in labels for label in column):
+            labels = [[int(v) if isinstance(v, bool) else v for v in column] for column in labels]
+        table = np.full((max(1, *map(len, labels)), len(labels)), None, object)
+        for j, column in enumerate(labels):
+            table[: len(column), j] = column
+        try:
+            return encode(table, Convention.declared(None), lambda _, j: f"column {found.names[j]!r}")[1]
+        except VotesError as error:
+            raise VotesError(f"{error} {chunks.COLUMNS_HINT}, which also accepts `classes`.") from error
+
+    def _round(self, task: Callable[[Any], Any]) -> Any:
+        total = self.parts.reduce(task, self.columns)
+        if total is None:
+            raise VotesError("Votes are empty: no partition has any rows.")
+        if isinstance(total, FlyingSquidError):
+            raise total
+        return total
+
+
+def votes(
+    frame: Any,
+    *,
+    columns: Sequence[Any] | None = None,
+    classes: Sequence[Label] | None = None,
+    keep: Sequence[Any] = (),
+) -> DistributedVotes:
+    """Select the votes of a dataframe on a cluster. Pass the result wherever votes are accepted.
+
+    Parameters
+    ----------
+    frame : Dask array or dataframe, list of dask.delayed chunks, or Spark dataframe
+        One row per item and one column per source. A chunk is ``Votes``, or anything that
+        ``Votes.from_classes`` or ``Votes.from_frame`` accepts. Null, NaN and -1 are no vote.
+    columns : sequence of column names or None, default=None
+        The sources; None is all columns that are not in ``keep``.
+    classes : sequence of K labels or None, default=None
+        None finds them in a round over the votes: 0 to the largest for integers, the sorted labels for
+        strings.
+    keep : sequence of column names, default=()
+        Columns to keep next to the labels, such as identifiers.
+
+    Returns
+    -------
+    DistributedVotes
+    """
+    home = reader_of(frame)
+    if home is None:
+        raise OptionError(
+            "`frame` must be a Dask array or dataframe, a list of dask.delayed chunks or a Spark dataframe; "
+            f"got {type(frame).__name__}. Use fs.Votes for votes in memory.",
+            parameter="frame",
+        )
+    parts: Parts = import_module(home).parts_of(frame)
+    present = parts.columns
+    if present is None:
+        if keep:
+            raise OptionError(
+                "`keep` needs a dataframe with named columns; these chunks have none.", parameter="keep"
+            )
+        chosen = None if columns is None else _read_names("columns", columns)
+    else:
+        kept = _read_names("keep", keep)
+        chosen = (
+            tuple(c for c in present if c not in kept) if columns is None else _read_names("columns", columns)
+        )
+        for name in (*chosen, *kept):
+            if name not in present:
+                raise VotesError(f"There is no column {told(name)} among {', '.join(map(str, present))}.")
+        if not chosen:
+            raise VotesError("There must be at least one column of votes; got none.")
+    known = Convention.declared(classes).classes
+    return DistributedVotes(parts, chosen, known, tuple(keep))
+
+
+def _read_names(option: str, names: Any) -> tuple[Any, ...]:
+    if isinstance(names, str):
+        raise OptionError(f"`{option}` must be a list of column names; got {told(names)}.", parameter=option)
+    return tuple(names)

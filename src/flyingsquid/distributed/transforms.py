@@ -1,0 +1,214 @@
+"""Transforms of dataframes on a cluster: votes to labels by a model, items to votes by functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._registry import reader_of
+from flyingsquid._values import listed, told
+from flyingsquid.distributed.chunks import Reader
+from flyingsquid.exceptions import LabelingError, OptionError
+from flyingsquid.labeling.chunks import OnError, check_on_error, label_chunk, read_classes
+from flyingsquid.labeling.functions import LabelingFunction, read_functions
+from flyingsquid.votes import ABSTAIN, Votes
+from flyingsquid.votes.codes import Label
+
+
+class Transform(Protocol):
+    """Function that an engine applies to every chunk of a dataframe. It is sent to the workers."""
+
+    @property
+    def columns(self) -> tuple[Any, ...] | None:
+        """Columns to read; None for all."""
+
+    @property
+    def keep(self) -> tuple[Any, ...]:
+        """Columns to keep before the new ones."""
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Types of the new columns, as in pandas: float64, float32, int64, boolean or string."""
+
+    def as_columns(self, chunk: Any) -> dict[str, NDArray[Any]]:
+        """Return the new columns of a chunk of n rows, each of shape (n,), with None for missing values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labeling:
+    """Labels by a fitted model.
+
+    Attributes
+    ----------
+    estimator : a fitted model without its counts
+    method : {"predict_proba", "predict"}
+    options : options of that method
+    columns, keep, types : as in :class:`Transform`
+        New columns are ``p_spam`` for a probability and ``label`` for a label; for task 3 of several,
+        ``p_3_spam`` and ``label_3``.
+    example : array of shape (0, ...)
+        Labels of zero items, with the shape and type of all labels.
+    """
+
+    estimator: Any
+    method: str
+    options: dict[str, Any]
+    columns: tuple[Any, ...] | None
+    keep: tuple[Any, ...]
+    types: dict[str, str]
+    example: NDArray[Any]
+
+    @classmethod
+    def by(
+        cls,
+        estimator: Any,
+        method: str,
+        options: dict[str, Any],
+        columns: tuple[Any, ...] | None,
+        keep: tuple[Any, ...],
+    ) -> Labeling:
+        """Return the labeling of a fitted model, without the counts that labels do not need."""
+        if options.get("tie_break") == "random":
+            raise OptionError(
+                "tie_break='random' is not supported on a cluster, where a task may run twice. Use 'first' "
+                "or 'abstain'.",
+                parameter="tie_break",
+            )
+        slim = estimator.for_labeling()
+        schema = slim.vote_schema_
+        missing = np.full((1, len(schema.source_names)), -1, np.int8)
+        example = getattr(slim, method)(Votes(missing, schema.classes, schema.names), **options)[:0]
+        column_type = _type_of_labels(schema.classes) if method == "predict" else example.dtype.name
+        names = _column_names(method, slim.classes_, example.shape[1:])
+        types = dict.fromkeys(names, column_type)
+        if len(types) < len(names):
+            raise OptionError(f"Classes must have different names as columns; got {listed(schema.classes)}.")
+        _require_new_names(types, keep)
+        return cls(slim, method, options, columns, keep, types, example)
+
+    def __call__(self, chunk: Any) -> NDArray[Any]:
+        """Return labels of a chunk of n items, shape (n, K), (n, D, K), (n,) or (n, D)."""
+        if not len(chunk):
+            return self.example
+        schema = self.estimator.vote_schema_
+        read = Reader(self.columns, schema.classes, schema.tasks)
+        labels: NDArray[Any] = getattr(self.estimator, self.method)(read(chunk), **self.options)
+        return labels
+
+    def as_columns(self, chunk: Any) -> dict[str, NDArray[Any]]:
+        """Return labels of a chunk of n items, each column of shape (n,)."""
+        flat = self(chunk).reshape(len(chunk), len(self.types))
+        return dict(zip(self.types, flat.T, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """Votes of labeling functions; ``columns``, ``keep`` and ``types`` as in :class:`Transform`."""
+
+    functions: tuple[LabelingFunction, ...]
+    on_error: OnError
+    classes: tuple[Label, ...] | None
+    columns: tuple[Any, ...] | None
+    keep: tuple[Any, ...]
+    types: dict[str, str]
+
+    def as_columns(self, chunk: Any) -> dict[str, NDArray[Any]]:
+        """Return votes on a chunk of n items, (n,) each; no vote is -1 for integers and None otherwise."""
+        labeled = label_chunk(self.functions, chunk, on_error=self.on_error)
+        if self.classes is None:
+            for name, column in labeled.columns.items():
+                if column.kind not in (None, "int"):
+                    raise LabelingError(
+                        f"Function {told(name)} returned {told(column.values[0])}. On a cluster, `classes` "
+                        "must be given if they are not integers."
+                    )
+        labeled.infer_classes(self.classes)  # raises an error for a vote outside of them
+        missing, dtype = (ABSTAIN, np.int64) if "int64" in self.types.values() else (None, object)
+        # No vote has a negative index, which reads from the end of the table.
+        return {
+            name: np.array([*column.values, *[missing] * 4], dtype)[column.index]
+            for name, column in labeled.columns.items()
+        }
+
+
+def apply(
+    lfs: Iterable[Any],
+    frame: Any,
+    *,
+    classes: Sequence[Label] | None = None,
+    on_error: OnError = "raise",
+    keep: Sequence[Any] = (),
+) -> Any:
+    """Apply labeling functions to every row of a Dask or Spark dataframe, lazily.
+
+    Parameters
+    ----------
+    lfs : list of m labeling functions
+        The functions and their resources are sent to every worker once. A vectorized function gets one part
+        of the dataframe at a time: a pandas table from Dask, a pyarrow table from Spark.
+    frame : Dask or Spark dataframe
+    classes : sequence of K labels or None, default=None
+        Required if the functions return strings or booleans, because the columns need a type in advance.
+    on_error : {"raise", "abstain"}, default="raise"
+        Whether an error of a function fails the job or is a missing vote.
+    keep : sequence of column names, default=()
+        Columns to keep before the votes, such as identifiers.
+
+    Returns
+    -------
+    dataframe of the same engine
+        The kept columns, then one column of votes per function; no vote is -1 for integers, and null for
+        strings and booleans.
+    """
+    home = reader_of(frame)
+    parts = None if home is None else import_module(home).parts_of(frame)
+    if parts is None or parts.columns is None:
+        raise OptionError(
+            f"`frame` must be a Dask or Spark dataframe; got {type(frame).__name__}. Use fs.apply for data "
+            "in memory.",
+            parameter="frame",
+        )
+    functions, known = read_functions(lfs), read_classes(classes)
+    check_on_error(on_error)
+    absent = [name for name in keep if name not in parts.columns]
+    if absent:
+        raise OptionError(
+            f"`keep` must be columns of `frame` ({listed(parts.columns)}); got {told(absent[0])}.",
+            parameter="keep",
+        )
+    column_type = "int64" if known is None else _type_of_labels(known)
+    types = {function.name: column_type for function in functions}
+    _require_new_names(types, tuple(keep))
+    return parts.transform(Application(functions, on_error, known, None, tuple(keep), types))
+
+
+def _type_of_labels(classes: tuple[Label, ...]) -> str:
+    """Return the type of a column of class labels."""
+    for kind, name in ((bool, "boolean"), (int, "int64"), (str, "string")):
+        if all(type(label) is kind for label in classes):
+            return name
+    raise OptionError(
+        f"Labels in a dataframe must be all strings, all integers or all booleans; got {listed(classes)}. "
+        "Use predict_proba."
+    )
+
+
+def _require_new_names(types: dict[str, str], keep: tuple[Any, ...]) -> None:
+    taken = set(types) & set(map(str, keep))
+    if taken:
+        raise OptionError(
+            f"`keep` must not contain the name of a new column; got {told(min(taken))}.", parameter="keep"
+        )
+
+
+def _column_names(method: str, classes: NDArray[Any], tail: tuple[int, ...]) -> tuple[str, ...]:
+    if method == "predict":
+        return ("label",) if not tail else tuple(f"label_{task}" for task in range(tail[0]))
+    if len(tail) == 1:
+        return tuple(f"p_{label}" for label in classes)
+    return tuple(f"p_{task}_{label}" for task in range(tail[0]) for label in classes)
