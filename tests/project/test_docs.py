@@ -40,18 +40,30 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
         namespace.update(case.globs)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8")):
-        if not target.startswith("http"):
-            assert (page.parent / target).exists(), f"{name(page)} links to {target}"
+def test_links_lead_somewhere():
+    dead = [
+        f"{name(page)}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8"))
+        if not target.startswith("http") and not (page.parent / target).exists()
+    ]
+    assert not dead
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if "::test_" in p.read_text("utf-8")], ids=name)
-def test_tests_named_in_a_design_page_exist(page):
-    for file, test in re.findall(r"`(test_\w+\.py)::(test_\w+)`", page.read_text("utf-8")):
-        found = [path.read_text("utf-8") for path in (ROOT / "tests").rglob(file)]
-        assert any(f"def {test}(" in text for text in found), f"{file}::{test}"
+def test_tests_named_in_a_page_exist():
+    defined = {
+        (path.name, test)
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for test in re.findall(r"def (test_\w+)\(", path.read_text("utf-8"))
+    }
+    missing = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        files = re.findall(r"`((?:tests|benchmarks)/[\w/]+\.py)", text)
+        missing += [f"{name(page)}: {file}" for file in files if not (ROOT / file).exists()]
+        named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", text)
+        missing += [f"{name(page)}: {file}::{test}" for file, test in named if (file, test) not in defined]
+    assert not missing
 
 
 def test_make_help_lists_every_target():

@@ -25,19 +25,24 @@ def run(code: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", INSTALLED)
-def test_a_namespace_loads_on_first_use(name):
+def test_namespaces_load_on_first_use():
     code = f"""
 import sys, flyingsquid as fs
-print("flyingsquid.{name}" in sys.modules, fs.{name}.__name__, "{name}" in dir(fs))
+print([name for name in {INSTALLED} if f"flyingsquid.{{name}}" in sys.modules])
+print([name for name in {INSTALLED} if getattr(fs, name).__name__ != f"flyingsquid.{{name}}"])
+print([name for name in {INSTALLED} if name not in dir(fs)])
 """
-    assert run(code).split() == ["False", f"flyingsquid.{name}", "True"]
+    assert run(code).split() == ["[]", "[]", "[]"]
 
 
-@pytest.mark.parametrize("name", INSTALLED)
-def test_public_names_of_a_namespace_exist(name):
-    namespace = import_module(f"flyingsquid.{name}")
-    assert all(hasattr(namespace, member) for member in namespace.__all__)
+def test_public_names_exist():
+    missing = [
+        f"{name}.{member}"
+        for name in INSTALLED
+        for member in import_module(f"flyingsquid.{name}").__all__
+        if not hasattr(import_module(f"flyingsquid.{name}"), member)
+    ]
+    assert not missing
 
 
 def test_a_missing_extra_is_named():
