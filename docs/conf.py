@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
+import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +69,72 @@ def relink(app: Any, path: Path, parent: str, content: list[str]) -> None:
     content[0] = re.sub(r"\]\((?!https?:)([^)#\s]+)", from_here, content[0])
 
 
+# The public names, from reference/public_names.toml: "fs.LabelModel", each with what it is for.
+PUBLIC = tomllib.loads((DOCS / "reference" / "public_names.toml").read_text("utf-8"))
+NAMES = {name for section in PUBLIC["names"].values() for name in section}
+
+
+def resolve(name: str) -> Any:
+    """Return what a name such as "fs.analysis.find" stands for."""
+    found: Any = flyingsquid
+    for part in name.split(".")[1:]:
+        found = getattr(found, part) if hasattr(found, part) else import_module(f"{found.__name__}.{part}")
+    return found
+
+
+def directive(name: str) -> str:
+    """Return the autodoc directive of a public name."""
+    found, path = resolve(name), name.replace("fs.", "flyingsquid.", 1)
+    if inspect.ismodule(found):
+        return f".. automodule:: {path}\n   :no-members:\n"
+    if inspect.isclass(found):
+        kind = "autoexception" if issubclass(found, BaseException) else "autoclass"
+        members = PUBLIC["members"].get(name)
+        return f".. {kind}:: {path}\n" + (f"   :members: {', '.join(members)}\n" if members else "")
+    if callable(found):
+        return f".. autofunction:: {path}\n"
+    return f".. autodata:: {path}\n   :no-value:\n"
+
+
+def origin(name: str) -> str:
+    """Return the public name whose section describes a returned type."""
+    while name not in NAMES:
+        name = PUBLIC["returned"].get(name) or name.rpartition(".")[0]
+    return name
+
+
+def describe_section(title: str) -> str:
+    """Return a table of the names of a section, and their descriptions."""
+    names = PUBLIC["names"][title]
+    table = [f"| {{py:obj}}`{n} <flyingsquid{n[2:]}>` | {reason} |" for n, reason in names.items()]
+    homes = {name.rpartition(".")[0] for name in names}
+    described = [] if len(homes) > 1 or "fs" in homes else [*homes]
+    for name in names:
+        described += [name, *(one for one in PUBLIC["returned"] if origin(one) == name)]
+    blocks = "\n".join(directive(name) for name in described)
+    return "\n".join(["| name | purpose |", "|---|---|", *table, "", "```{eval-rst}", blocks + "```"])
+
+
+def describe_namespaces() -> str:
+    """Return a table of the namespaces and their public names."""
+    members: dict[str, list[str]] = {}
+    for name in sorted(NAMES - {"fs.exceptions"}):
+        home, _, last = name.rpartition(".")
+        members.setdefault(home.replace("fs", "flyingsquid", 1), []).append(f"`{last}`")
+    rows = [f"| `{home}` | {len(names)} | {', '.join(names)} |" for home, names in sorted(members.items())]
+    return "\n".join(["| namespace | | names |", "|---|--:|---|", *rows])
+
+
+def fill_in_names(app: object, docname: str, source: list[str]) -> None:
+    """Replace the blocks ```{public-names} Section``` and ```{public-namespaces}``` of a page."""
+    text = re.sub(
+        r"^```\{public-names\} (.*)\n```$", lambda m: describe_section(m[1]), source[0], flags=re.MULTILINE
+    )
+    source[0] = text.replace("```{public-namespaces}\n```", describe_namespaces())
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    app.connect("source-read", fill_in_names)
     app.connect("include-read", relink)
     app.connect("autodoc-skip-member", skip)

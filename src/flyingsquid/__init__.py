@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from flyingsquid import analysis as analysis
     from flyingsquid import datasets as datasets
     from flyingsquid import distributed as distributed
+    from flyingsquid import fits as fits
     from flyingsquid import formats as formats
     from flyingsquid import judges as judges
     from flyingsquid import labeling as labeling
     from flyingsquid import legacy as legacy
-    from flyingsquid import models as models
     from flyingsquid import plot as plot
     from flyingsquid import solvers as solvers
     from flyingsquid import theory as theory
@@ -83,11 +83,11 @@ _NAMESPACES = (
     "analysis",
     "datasets",
     "distributed",
+    "fits",
     "formats",
     "judges",
     "labeling",
     "legacy",
-    "models",
     "plot",
     "solvers",
     "theory",
