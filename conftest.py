@@ -3,6 +3,6 @@
 from importlib.util import find_spec
 
 # Doctests are looked for in every module, and looking imports it.
-_NEED_TORCH = ["src/flyingsquid/torch", "src/flyingsquid/legacy/loss.py", "tests/torch_process.py"]
+_NEED_TORCH = ["src/flyingsquid/torch", "src/flyingsquid/legacy/loss.py", "tests/support/torch_process.py"]
 collect_ignore = [] if find_spec("torch") else _NEED_TORCH
 collect_ignore += [] if find_spec("numba") else ["src/flyingsquid/kernels/compiled.py"]

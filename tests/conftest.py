@@ -1,12 +1,17 @@
-"""For all tests: none fails because the machine is busy, or because they run in the background."""
+"""Settings of all tests: Hypothesis profiles, and interrupts.
+
+No test fails because the machine is busy, so the profiles set no deadline. The profile "quick"
+(``--hypothesis-profile=quick``, as ``make test-quick`` passes it) draws a tenth of the examples.
+"""
 
 import signal
 
 from hypothesis import settings
 
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("full", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=10)
+settings.load_profile("full")
 
-# A job in the background starts with interrupts ignored, and so do the processes that it starts.
+# A background job starts with interrupts ignored, and so do the processes that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -12,13 +12,14 @@ import flyingsquid as fs
 from flyingsquid.analysis import agreement, dependence_given_truth
 from flyingsquid.analysis.agreement import effective_sources
 from flyingsquid.exceptions import OptionError, VotesError
+from tests.support.strategies import examples
 
 codes = st.integers(2, 40).flatmap(
     lambda n: st.lists(st.lists(st.integers(-1, 2), min_size=4, max_size=4), min_size=n, max_size=n)
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(codes)
 def test_agreement_equals_its_definition_dense_and_sparse(rows):
     array = np.array(rows, np.int8)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.analysis import calibration
 from flyingsquid.analysis.calibration import calibrate
 from flyingsquid.exceptions import OptionError
+from tests.support.strategies import examples
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60), st.integers(1, 12))
 def test_calibration_counts_every_item(pairs, bins):
     p, happened = np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])

@@ -6,13 +6,14 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid.analysis.summarize import GoldTally, count_overlaps
 from flyingsquid.exceptions import FlyingSquidError, OptionError, VotesError
+from tests.support.strategies import examples
 
 matrices = st.integers(1, 30).flatmap(
     lambda n: st.integers(2, 6).flatmap(
@@ -49,7 +50,7 @@ def test_a_hand_worked_example():
     assert "refused" not in table
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(matrices)
 def test_overlaps_and_conflicts_equal_their_definition(rows):
     votes = votes_of(rows)
@@ -64,7 +65,7 @@ def test_overlaps_and_conflicts_equal_their_definition(rows):
         assert conflicts[j] == against.sum()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(matrices, st.randoms())
 def test_sparse_votes_have_the_same_summary(rows, random):
     votes = votes_of(rows)

@@ -7,12 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.analysis import compare_with_majority
 from flyingsquid.cli.labeling import Labeler, clip_length, clips
+from tests.support.strategies import examples
 
 
 def flat(comparison) -> list[float]:
@@ -28,7 +29,7 @@ def sample():
     return fs.datasets.simulate(6_000, [0.9, 0.8, 0.7, 0.6], coverage=0.7, random_state=0)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(cuts=st.lists(st.integers(0, 6_000), max_size=5), known=st.sampled_from([0.0, 0.1, 1.0]))
 def test_parts_add_up(sample, cuts, known):
     model = fs.LabelModel().fit(sample.votes)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.cli.main import main
 from flyingsquid.cli.stream_lines import Known, Rules, read_block, write_block
+from tests.support.strategies import examples
 
 NAMES = list("abcde")
 CODES = np.asarray(
@@ -211,7 +212,7 @@ json_values = st.recursive(
 
 
 @given(values=st.lists(json_values | st.just("{"), max_size=12), data=st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_every_line_is_an_item_or_reported(values, data):
     """Whatever comes, each line is labelled, reported or blank, and nothing else is raised."""
     add = data.draw(st.booleans())

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
@@ -15,7 +15,7 @@ from flyingsquid.estimation.conditional import fit_conditional, fit_rank_one, or
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
 from flyingsquid.exceptions import NotIdentifiableError
 from tests.oracle.star import AnyStar
-from tests.support.strategies import vote_matrices
+from tests.support.strategies import examples, vote_matrices
 
 METHODS = ["covariance", "quadratic"]
 
@@ -133,7 +133,7 @@ def test_order_of_sources_and_names_of_classes_decide_nothing(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(votes=vote_matrices(n_sources=5, most_items=20), data=st.data())
 def test_any_votes_give_probabilities_or_a_refusal(method, votes, data):
     gold = data.draw(st.lists(st.integers(-1, 1), min_size=len(votes), max_size=len(votes)))

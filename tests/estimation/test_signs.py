@@ -13,6 +13,7 @@ from flyingsquid.estimation import triplets
 from flyingsquid.estimation.signs import relative_signs, standard_error_of_sum
 from flyingsquid.estimation.sources import SignedMoments, comparable_pairs, flag_sources
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from tests.support.errors import mentions
 from tests.support.strategies import draw
 
 MIXED = np.array([0.9, 0.2, 0.8, 0.3, 0.75, 0.7, 0.25, 0.8])
@@ -39,7 +40,7 @@ def test_an_anchor_overrides_the_average():
 
 def test_balanced_signs_raise_and_an_anchor_settles_them():
     sample = draw([0.8, 0.8, 0.7, 0.2, 0.2, 0.3])
-    with pytest.raises(NotIdentifiableError, match=r"signs of 6 sources .*signs=\{'source 0': \+1\}"):
+    with pytest.raises(NotIdentifiableError, match=mentions("6 sources", "signs={'source 0': +1}")):
         fs.LabelModel(method="triplet").fit(sample.votes)
     model = fs.LabelModel(signs={0: 1}).fit(sample.votes)
     np.testing.assert_array_equal(model.accuracies_ > 0.5, [True] * 3 + [False] * 3)

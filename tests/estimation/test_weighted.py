@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -15,6 +15,7 @@ from flyingsquid.estimation.weighted import rows_of, vote_weights
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from tests.support.strategies import examples
 
 
 def panel(rng, n, accuracies, *, n_classes=2, coverage=1.0, balance=None):
@@ -49,14 +50,14 @@ small_votes = hnp.arrays(
 
 
 class TestLaws:
-    @settings(max_examples=60)
+    @examples(60)
     @given(votes=small_votes, method=st.sampled_from(["auto", "weighted", "anchored_em"]))
     def test_any_votes_are_labelled(self, votes, method):
         probabilities = labels(votes, 3, method=method)
         assert np.isfinite(probabilities).all()
         np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(votes=small_votes, seed=st.integers(0, 99), method=st.sampled_from(["weighted", "anchored_em"]))
     def test_order_of_items_and_sources_does_not_matter(self, votes, seed, method):
         rng = np.random.default_rng(seed)
@@ -65,7 +66,7 @@ class TestLaws:
         shuffled = labels(votes[rows][:, columns], 3, method=method)
         np.testing.assert_allclose(shuffled, straight[rows], atol=1e-9)
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(
         votes=small_votes,
         order=st.permutations([0, 1, 2]),
@@ -77,7 +78,7 @@ class TestLaws:
             labels(renamed, 3, method=method)[:, order], labels(votes, 3, method=method), atol=1e-9
         )
 
-    @settings(max_examples=30)
+    @examples(30)
     @given(votes=small_votes, method=st.sampled_from(["weighted", "anchored_em"]))
     def test_a_weight_of_two_is_the_item_twice(self, votes, method):
         weights = np.arange(len(votes)) % 2 + 1

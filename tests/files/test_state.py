@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -21,6 +21,7 @@ from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import State, decode_labels, encode_labels, files, read_state, write_state
 from flyingsquid.io.state import MAX_HEADER
 from tests.support.model_files import assert_same, example_bytes, example_state, json_values, texts
+from tests.support.strategies import examples
 
 DTYPES = ["?", "i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8"]
 
@@ -45,7 +46,6 @@ def folder(tmp_path_factory):
 
 
 @given(states)
-@settings(deadline=None)
 def test_states_come_back_to_the_bit(folder, state):
     write_state(folder / "state", state)
     back = read_state(folder / "state")
@@ -77,7 +77,7 @@ def test_a_reader_may_write_into_what_it_read(folder):
 
 
 @given(states)
-@settings(deadline=None, max_examples=25)
+@examples(25)
 def test_equal_states_give_equal_files(folder, state):
     write_state(folder / "first", state)
     turned = State(
@@ -133,7 +133,6 @@ labels = st.text() | st.integers() | st.booleans() | st.floats(allow_nan=False, 
 
 @given(st.lists(labels, max_size=6).map(tuple))
 @example((True, 1, 1.0, "1", False, 0, -0.0, "True"))
-@settings(deadline=None)
 def test_labels_come_back_with_their_types(folder, classes):
     write_state(folder / "labels", State("X", {"classes": encode_labels(classes)}, {}))
     back = decode_labels(read_state(folder / "labels").meta["classes"])

@@ -13,13 +13,14 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.io import State, files, read_state
 from flyingsquid.io.state import FORMAT_VERSION
 from tests.support.model_files import assert_same, example_bytes, json_values, same_json
+from tests.support.strategies import examples
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def damages(draw):
 
 
 @given(damages())
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_damaged_files_are_refused(folder, damage):
     content = example_bytes(folder)
     damaged = damage(content)
@@ -80,7 +81,6 @@ def test_damaged_files_are_refused(folder, damage):
 
 
 @given(st.binary(max_size=300), st.booleans())
-@settings(deadline=None)
 def test_files_of_noise_are_refused(folder, noise, disguised):
     refused(folder / "noise", files.SIGNATURE + noise if disguised else noise)
 
@@ -227,7 +227,7 @@ def test_hostile_headers_are_refused(folder, header, message):
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_edited_headers_are_refused_or_read_as_edited(folder, data):
     """Any field, also of the array, becomes any JSON, in an archive that is otherwise valid."""
     header = fields()

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -23,6 +23,7 @@ from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.formats import LabelWriter, open_votes, write_votes
 from flyingsquid.io import files
 from flyingsquid.votes import Votes
+from tests.support.strategies import examples
 
 HAS_PYARROW = find_spec("pyarrow") is not None
 COLUMNAR = ["v.parquet", "v.arrow", "v.csv.zst"] if HAS_PYARROW else []
@@ -64,7 +65,7 @@ def tables(draw):
 
 
 @pytest.mark.parametrize("name", ["v.csv", "v.tsv", "v.jsonl", "v.npz", "v.csv.gz", *COLUMNAR])
-@settings(max_examples=25)
+@examples(25)
 @given(table=tables())
 def test_round_trip(tmp_path_factory, name, table):
     codes, ids, gold, names, classes = table
@@ -95,7 +96,7 @@ def test_classes_that_nobody_votes_for_are_kept_where_there_is_a_place(tmp_path,
 @pytest.mark.parametrize(
     "name", ["l.csv", "l.jsonl", "l.npz", *(["l.parquet", "l.arrow"] if HAS_PYARROW else [])]
 )
-@settings(max_examples=15)
+@examples(15)
 @given(codes=arrays(np.int8, (6, 5), elements=st.integers(-2, 1)))
 def test_sparse_votes_come_back_sparse(tmp_path_factory, name, codes):
     path = tmp_path_factory.mktemp("sparse") / name

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flyingsquid.inference.sequences import Blocks, forward_backward, viterbi
@@ -92,7 +92,6 @@ def test_long_sequences_equal_a_plain_loop(lengths, block):
         start += n
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(1, 13), st.integers(0, 2**32 - 1))
 def test_blocks_change_nothing(lengths, block, seed):
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -17,6 +17,7 @@ from flyingsquid.kernels import dispatch, kernels_for, n_threads
 from flyingsquid.kernels.dispatch import binary_labels, histogram, look_up, pair_counts
 from flyingsquid.moments import counting
 from flyingsquid.votes.patterns import n_patterns, packed_chunks
+from tests.support.strategies import examples
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def one_hot_pairs(codes, n_classes):
 
 
 @pytest.mark.extra
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(codes_and_classes())
 def test_common_bits_are_pairs_of_votes(drawn):
     pytest.importorskip("numba")
@@ -56,7 +57,7 @@ def test_common_bits_are_pairs_of_votes(drawn):
 
 
 @pytest.mark.extra
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(codes_and_classes(most_sources=6))
 def test_patterns_are_numbered_as_numpy_numbers_them(drawn):
     pytest.importorskip("numba")
@@ -73,7 +74,7 @@ def test_patterns_are_numbered_as_numpy_numbers_them(drawn):
 
 
 @pytest.mark.extra
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     arrays(np.int8, st.tuples(st.integers(1, 100), st.integers(1, 70)), elements=st.integers(-4, 1)),
     st.floats(-3, 3),

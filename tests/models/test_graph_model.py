@@ -18,6 +18,7 @@ from flyingsquid.io import State, write_state
 from flyingsquid.moments import ConfusionTables
 from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
+from tests.support.errors import mentions
 from tests.support.strategies import graph_of
 
 Edges = list[tuple[int, int]]
@@ -792,7 +793,7 @@ def test_the_likelihood_is_a_distribution_whatever_the_balance():
 def test_three_dependent_sources_need_more_than_a_hair_of_imbalance_for_the_linear_system():
     sample = fs.datasets.simulate(4_000, [0.85, 0.75, 0.7, 0.65, 0.85, 0.75], coverage=0.7, random_state=2)
     graph = fs.DependencyGraph(6, source_edges=[(0, 1), (1, 2), (0, 2)])
-    with pytest.raises(NotIdentifiableError, match=r"E\[Y\] = 0\.002 .* too close to 0 at 4,000 items"):
+    with pytest.raises(NotIdentifiableError, match=mentions("0.002", "4,000")):
         fs.LabelModel(graph, method=LINEAR, class_balance=[0.499, 0.501]).fit(sample.votes)
 
 

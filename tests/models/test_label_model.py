@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -26,7 +26,8 @@ from flyingsquid.exceptions import (
     VotesError,
 )
 from tests.oracle.star import Star
-from tests.support.strategies import fittable_votes, vote_matrices
+from tests.support.errors import mentions
+from tests.support.strategies import examples, fittable_votes, vote_matrices
 
 TRIPLET_METHODS = ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best")]
 UNSCREENED = fs.solvers.Triplet(screen=0)
@@ -86,7 +87,7 @@ def test_given_triplets_by_name_or_position():
 # ---------------------------------------------------------------------- laws
 
 seeds = st.integers(0, 200)
-lawful = settings(max_examples=30, deadline=None)
+lawful = examples(30)
 
 
 def fit(votes, **options) -> fs.LabelModel:
@@ -149,7 +150,7 @@ def test_duplicated_data_gives_the_same_point_estimates(aggregate, seed, copies)
 def test_a_source_that_never_votes_changes_nothing(method, seed, at):
     votes = fittable_votes(seed)
     padded = np.insert(votes, at, -1, axis=1)
-    with pytest.warns(SourceWarning, match=f"always abstain and are ignored: source {at}"):
+    with pytest.warns(SourceWarning, match=mentions("abstain", f"source {at}")):
         with_silent = fit(padded, method=method)
     np.testing.assert_allclose(
         with_silent.predict_proba(padded), fit(votes, method=method).predict_proba(votes), atol=1e-12
@@ -194,7 +195,7 @@ def same(a, b) -> bool:
 
 
 @pytest.mark.parametrize("method", [*TRIPLET_METHODS, "marginal"])
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(votes=vote_matrices(), seed=st.integers(0, 99))
 def test_laws_hold_on_any_votes_answer_for_answer_and_refusal_for_refusal(method, votes, seed):
     options = {"method": method, "class_balance": [0.3, 0.7]}
@@ -271,7 +272,7 @@ def test_a_source_may_abstain_later_that_never_did_in_training():
 def test_identical_columns_are_flagged_and_do_not_lift_each_other():
     sample = fs.datasets.simulate(5_000, [0.7, 0.8, 0.65, 0.75], random_state=0)
     votes = np.column_stack([sample.votes.codes, sample.votes.codes[:, 0]])
-    with pytest.warns(SourceWarning, match=r"vote alike on every item.*source 0, source 4"):
+    with pytest.warns(SourceWarning, match="source 0, source 4"):
         model = fit(votes)
     assert model.diagnostics_.identical == (("source 0", "source 4"),)
     np.testing.assert_allclose(model.accuracies_[[0, 4]], 0.7, atol=0.03)
@@ -355,7 +356,7 @@ def test_two_good_sources_and_noise_are_refused_not_averaged():
 
 def test_votes_that_do_not_fit_the_balance_are_pointed_out():
     sample = fs.datasets.simulate(5_000, [0.95, 0.9, 0.9, 0.85], class_balance=[0.9, 0.1], random_state=0)
-    with pytest.warns(SourceWarning, match=r"do not fit the class balance.*Pass class_balance="):
+    with pytest.warns(SourceWarning, match="class_balance"):
         fit(sample.votes)
     assert fit(sample.votes, class_balance=[0.9, 0.1]).score(sample.votes, sample.y) > 0.97
 
@@ -479,13 +480,13 @@ def test_class_balance_that_cannot_be_used():
         with pytest.raises(OptionError, match="needs the votes"):
             model.partial_fit(GOOD)
         assert "estimated from votes" in model.fit(GOOD).diagnostics_.class_balance
-    with pytest.raises(OptionError, match="class_balance='guess' is unknown; pass 'uniform', 'estimate'"):
+    with pytest.raises(OptionError, match=mentions("class_balance", "'guess'", "'uniform'", "'estimate'")):
         fs.LabelModel(method="triplet", class_balance="guess").fit(GOOD)
 
 
 def test_predict_refuses_other_sources():
     model = fit(fs.Votes.from_classes(GOOD, names=list("abcde")))
-    with pytest.raises(IncompatibleError, match=r"4 sources; the model was fitted with 5 \(a, b"):
+    with pytest.raises(IncompatibleError, match=mentions("4 sources", 5, "a, b")):
         model.predict(GOOD[:, :4])
     with pytest.raises(IncompatibleError, match="unexpected 'z'; missing 'e'"):
         model.predict(fs.Votes.from_classes(GOOD, names=list("abcdz")))
@@ -621,7 +622,7 @@ def test_score_counts_items_whose_truth_is_known():
         model.score(sample.votes, np.full(300, -1))
     with pytest.raises(VotesError, match="one label for each of 300"):
         model.score(sample.votes, sample.y[:5])
-    with pytest.raises(VotesError, match=r"y\[0\]: the vote 7 is outside the classes"):
+    with pytest.raises(VotesError, match=mentions("y[0]", 7)):
         model.score(sample.votes, np.full(300, 7))
     for weights in (np.zeros(300), np.ones(5), np.full(300, np.nan), "heavy"):
         with pytest.raises(VotesError, match="sample_weight"):

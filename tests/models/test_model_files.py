@@ -7,14 +7,14 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.exceptions import ModelFileError, NotFittedError, SourceWarning
 from flyingsquid.io import State, read_state, write_state
 from tests.support.model_files import with_odd_array
-from tests.support.strategies import fittable_votes
+from tests.support.strategies import examples, fittable_votes
 
 VOTES = fs.Votes.from_classes(fittable_votes(0), names=list("abcde"))
 OPTIONS = [
@@ -111,7 +111,7 @@ def saved(tmp_path_factory):
     return path
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data())
 def test_two_hundred_corruptions_give_the_documented_error(saved, data):
     whole = saved.read_bytes()
@@ -216,7 +216,7 @@ def test_diagnostics_of_strangers_are_refused(saved, tmp_path):
 
 def test_a_kind_that_is_not_known_is_refused(tmp_path):
     write_state(tmp_path / "odd.fsq", State("Crystal", {}, {}))
-    with pytest.raises(ModelFileError, match="'Crystal', which this version does not know"):
+    with pytest.raises(ModelFileError, match="'Crystal'"):
         fs.load(tmp_path / "odd.fsq")
 
 

@@ -23,6 +23,7 @@ from flyingsquid.exceptions import (
     VotesError,
 )
 from flyingsquid.io import State, read_state, write_state
+from tests.support.errors import mentions
 from tests.support.strategies import fittable_votes
 
 CUBE = np.stack([fittable_votes(seed) for seed in range(3)], axis=2)  # (400, 5, 3)
@@ -112,7 +113,7 @@ def test_tables_of_votes_and_truths():
     assert model.score(frames, truth.astype(bool)) == 1
     with pytest.raises(IncompatibleError, match="labels of y differ"):
         model.score(frames, truth[["art"]])
-    with pytest.raises(VotesError, match="y has 3 rows; one for each of 400"):
+    with pytest.raises(VotesError, match=mentions("y", 3, 400)):
         model.score(frames, truth[:3])
 
 
@@ -138,13 +139,13 @@ def test_every_label_may_have_its_own_model():
     assert model.models_["sports"].class_balance_.tolist() == [0.52, 0.48]
     assert isinstance(model.models_["politics"], fs.MajorityVote)
     np.testing.assert_array_equal(model.models_["art"].accuracies_, alone(2).accuracies_)
-    with pytest.raises(IncompatibleError, match=r"labels differ: .*absent 'art'"):
+    with pytest.raises(IncompatibleError, match=mentions("labels", "'art'")):
         fs.MultiLabelModel({"sports": None, "politics": None}).fit(BY_LABEL)
 
 
 def test_a_label_that_cannot_be_fitted_is_named():
     votes = {**BY_LABEL, "chess": NOBODY}
-    with pytest.raises(NotIdentifiableError, match="label 'chess': no source votes on any of the 400 items"):
+    with pytest.raises(NotIdentifiableError, match=mentions("label 'chess'", 400)):
         fs.MultiLabelModel().fit(votes)
 
 
@@ -181,13 +182,13 @@ def test_gold_and_weights_reach_every_label():
         np.testing.assert_array_equal(model.models_["politics"].accuracies_, expected.accuracies_)
     unaided = fs.LabelModel().fit(CUBE[:, :, 0], sample_weight=weights)
     np.testing.assert_array_equal(model.models_["sports"].accuracies_, unaided.accuracies_)
-    with pytest.raises(OptionError, match="label 'sports': MajorityVote takes no gold="):
+    with pytest.raises(OptionError, match=mentions("label 'sports'", "MajorityVote", "gold")):
         fs.MultiLabelModel(fs.MajorityVote()).fit(BY_LABEL, gold={"sports": gold[:, 1]})
 
 
 def test_one_warning_names_the_labels():
     padded = np.concatenate([CUBE, np.full((400, 1, 3), -1)], axis=1)
-    with pytest.warns(SourceWarning, match=r"label 0: .*source 5.* \(2 more .*: 1, 2\)") as caught:
+    with pytest.warns(SourceWarning, match=mentions("label 0", "source 5", "1, 2")) as caught:
         model = fs.MultiLabelModel().fit(padded)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -209,15 +210,15 @@ def test_score_is_the_share_of_known_entries():
     assert model.score(CUBE, {"sports": truth[:, 0]}) == 0
     weights = np.r_[0, np.ones(399)]
     assert model.score(CUBE, truth, sample_weight=weights) == 1
-    with pytest.raises(VotesError, match="sample_weight is 0 on every item with a known"):
+    with pytest.raises(VotesError, match="sample_weight"):
         model.score(CUBE, {"sports": truth[:, 0]}, sample_weight=weights)
     with pytest.raises(VotesError, match="no known value"):
         model.score(CUBE, np.full((400, 3), -1))
-    with pytest.raises(VotesError, match="y names the label 'chess'; there are 'sports'"):
+    with pytest.raises(VotesError, match=mentions("y", "'chess'", "'sports'")):
         model.score(CUBE, {"chess": [1] * 400})
-    with pytest.raises(VotesError, match=r"y has shape \(400, 2\)"):
+    with pytest.raises(VotesError, match=mentions("`y`", "(400, 2)")):
         model.score(CUBE, answers[:, :2])
-    with pytest.raises(VotesError, match=r"y\['art'\]\[0\]: the vote 2 is outside"):
+    with pytest.raises(VotesError, match=mentions("y['art'][0]", "vote 2")):
         model.score(CUBE, {"art": [2] * 400})
 
 
@@ -258,19 +259,19 @@ def test_summary_has_a_row_a_label():
 # ---------------------------------------------------------------------- errors
 
 BAD_VOTES = [
-    (CUBE[:, :, 0], VotesError, r"array \(n, m, C\).*these are ndarray, shape \(400, 5\)"),
+    (CUBE[:, :, 0], VotesError, r"\(400, 5\)"),
     (CUBE[:0], VotesError, r"shape \(0, 5, 3\)"),
-    ([[[0]], [[0, 1]]], VotesError, "no array of shape"),
-    (fs.Votes.from_classes(CUBE[:, :, 0]), VotesError, "these are Votes"),
-    ({}, VotesError, "an empty mapping"),
-    ({"a": CUBE[:, :, 0], "b": CUBE[:9, :, 0]}, VotesError, "items for the label 'a' and on 9 for 'b'"),
-    ({"a": [[0, 1], [1, 2]]}, VotesError, "label 'a': row 1, source 1: the vote 2 is outside the classes"),
-    ({"a": fs.Votes.from_classes([["no", "yes"]])}, VotesError, "label 'a': the classes are 'no', 'yes'"),
-    ({"a": [0, 1]}, VotesError, "label 'a': votes have 1 dimension"),
+    ([[[0]], [[0, 1]]], VotesError, "array"),
+    (fs.Votes.from_classes(CUBE[:, :, 0]), VotesError, "Votes"),
+    ({}, VotesError, "empty"),
+    ({"a": CUBE[:, :, 0], "b": CUBE[:9, :, 0]}, VotesError, mentions("'a'", 9, "'b'")),
+    ({"a": [[0, 1], [1, 2]]}, VotesError, mentions("label 'a'", "row 1, source 1", "vote 2")),
+    ({"a": fs.Votes.from_classes([["no", "yes"]])}, VotesError, mentions("label 'a'", "'no', 'yes'")),
+    ({"a": [0, 1]}, VotesError, mentions("label 'a'", "(2,)")),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("votes", "error", "message"), BAD_VOTES, ids=[m for _, _, m in BAD_VOTES])
+@pytest.mark.parametrize(("votes", "error", "message"), BAD_VOTES)
 def test_bad_votes_are_refused_by_label(votes, error, message):
     with pytest.raises(error, match=message):
         fs.MultiLabelModel().fit(votes)
@@ -278,13 +279,11 @@ def test_bad_votes_are_refused_by_label(votes, error, message):
 
 def test_other_labels_and_sources_are_refused():
     model = fs.MultiLabelModel().fit(BY_LABEL)
-    with pytest.raises(
-        IncompatibleError, match="labels differ: not expected 'chess'; expected but absent 'art'"
-    ):
+    with pytest.raises(IncompatibleError, match=mentions("labels", "'chess'", "'art'")):
         model.predict({"sports": CUBE[:, :, 0], "politics": CUBE[:, :, 1], "chess": CUBE[:, :, 2]})
-    with pytest.raises(IncompatibleError, match=r"votes are on 2 labels.*there are 3: 'sports'"):
+    with pytest.raises(IncompatibleError, match=mentions("2 labels", 3, "'sports'")):
         model.predict(CUBE[:, :, :2])
-    with pytest.raises(IncompatibleError, match=r"label 'sports': votes have 4 sources; .*fitted with 5"):
+    with pytest.raises(IncompatibleError, match=mentions("label 'sports'", "4 sources", 5)):
         model.predict(CUBE[:, :4])
 
 
@@ -319,7 +318,7 @@ def test_only_a_fitted_model_answers(tmp_path):
         model.summary,
         lambda: model.save(tmp_path / "m.fsq"),
     ):
-        with pytest.raises(NotFittedError, match="this MultiLabelModel is not fitted yet"):
+        with pytest.raises(NotFittedError, match="MultiLabelModel"):
             call()
     assert not list(tmp_path.iterdir())
 
@@ -374,7 +373,7 @@ def test_other_estimators_are_not_kept(tmp_path):
         warnings.simplefilter("ignore", SourceWarning)
         model = fs.MultiLabelModel(fs.SequenceLabelModel()).fit(CUBE)
     assert model.predict_proba(CUBE).shape == (400, 3)
-    with pytest.raises(ModelFileError, match="label 0 is a SequenceLabelModel"):
+    with pytest.raises(ModelFileError, match=mentions("label 0", "SequenceLabelModel")):
         model.save(tmp_path / "m.fsq")
 
 

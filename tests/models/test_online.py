@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
@@ -19,7 +19,7 @@ from flyingsquid.exceptions import (
     OptionError,
     VotesError,
 )
-from tests.support.strategies import fittable_votes
+from tests.support.strategies import examples, fittable_votes
 
 VOTES = fittable_votes(0, n_items=3_000)
 BEFORE, AFTER = [0.9, 0.85, 0.8, 0.6, 0.6, 0.65, 0.7], [0.6, 0.6, 0.65, 0.9, 0.85, 0.8, 0.7]
@@ -89,7 +89,7 @@ def test_one_item_is_labelled_as_in_a_chunk(options, votes):
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=8), st.booleans())
-@settings(max_examples=25)
+@examples(25)
 def test_counts_do_not_depend_on_how_the_stream_was_cut(sizes, one_by_one):
     online, whole = (
         fs.OnlineLabelModel(window=400),

@@ -13,6 +13,7 @@ import flyingsquid as fs
 from flyingsquid.exceptions import ModelFileError, NotFittedError
 from flyingsquid.io import State, read_state, write_state
 from tests.models.test_online import CHAIN, PAIR, VOTES, many_votes
+from tests.support.strategies import examples
 
 STREAM = fs.datasets.simulate_drift(
     1_200, [0.9, 0.8, 0.7, 0.6, 0.7], [0.6, 0.8, 0.9, 0.7, 0.7], coverage=0.8, random_state=0
@@ -57,7 +58,7 @@ def assert_same(a, b):
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @given(steps=st.lists(step, min_size=1, max_size=9), refresh=st.sampled_from([1, 37, 400]))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_stream_that_is_interrupted_ends_the_same(window, steps, refresh, tmp_path):
     options = {**window, "refresh": refresh, "method": "triplet", "warm_up": 60}
     straight, broken = fs.OnlineLabelModel(**options), fs.OnlineLabelModel(**options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
@@ -12,6 +12,7 @@ from flyingsquid.moments.adaptive import DyadicCounts, agreeing_parts, dispersio
 from flyingsquid.moments.plan import CountPlan
 from flyingsquid.moments.window_layout import Layout
 from flyingsquid.moments.windows import DecayedCounts, RollingCounts
+from tests.support.strategies import examples
 
 GRAPHS = {
     "none": None,
@@ -87,7 +88,7 @@ def test_waiting_rows_are_counted_before_they_are_overwritten():
 
 
 @given(st.integers(0, 99), st.integers(1, 700), chunks, st.sampled_from([0.5, 0.99, 0.999]))
-@settings(max_examples=40)
+@examples(40)
 def test_decayed_counts_weigh_rows_by_their_age(seed, n, sizes, decay):
     codes, window = rows(seed, n), DecayedCounts(layout(), decay)
     for _ in feed(window, codes, sizes, singles=True):
@@ -101,7 +102,7 @@ def test_decayed_counts_weigh_rows_by_their_age(seed, n, sizes, decay):
 
 
 @given(st.integers(0, 99), chunks)
-@settings(max_examples=25)
+@examples(25)
 def test_decayed_counts_do_not_depend_on_chunks_or_on_being_asked(seed, sizes):
     codes = rows(seed, 600)
     one, other = DecayedCounts(layout(), 0.99), DecayedCounts(layout(), 0.99)
@@ -112,7 +113,7 @@ def test_decayed_counts_do_not_depend_on_chunks_or_on_being_asked(seed, sizes):
 
 
 @given(st.integers(1, 3_000), chunks)
-@settings(max_examples=25)
+@examples(25)
 def test_dyadic_parts_add_up_and_are_few(n, sizes):
     codes, window = rows(0, n, least=-1), DyadicCounts(layout(), block=10)
     for _ in feed(window, codes, sizes, singles=True):

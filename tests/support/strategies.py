@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import flyingsquid as fs
+
+
+def examples(number: int) -> settings:
+    """Return settings that draw ``number`` examples; a tenth of them in the profile "quick"."""
+    return settings(max_examples=max(1, number * settings.default.max_examples // 100))
 
 
 def vote_matrices(n_sources: int = 4, most_items: int = 40, n_classes: int = 2, least: int = -1):

@@ -7,13 +7,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid import theory
 from flyingsquid.exceptions import OptionError
 from flyingsquid.theory import label_model
+from tests.support.strategies import examples
 
 sizes = st.integers(1, 10**7)
 sources = st.integers(3, 60)
@@ -177,7 +178,7 @@ def test_the_constant_of_theorem_5():
 
 
 @given(models)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_floor_is_the_smallest_eigenvalue_of_the_statistics(model):
     parameters, _, positive = model
     outcomes, probabilities = joint(parameters, positive)
@@ -187,7 +188,7 @@ def test_the_floor_is_the_smallest_eigenvalue_of_the_statistics(model):
 
 
 @given(models)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_two_models_are_as_close_as_the_bounds_say(model):
     """Lemma D^μ and Theorem 3, exactly: all distributions are listed."""
     ours, theirs, positive = model
@@ -205,7 +206,7 @@ def test_two_models_are_as_close_as_the_bounds_say(model):
 
 
 @given(st.integers(1, 4), st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_drift_and_the_rarest_event_by_listing_all(m, seed):
     rng = np.random.default_rng(seed)
     accuracies, coverage = rng.uniform(0.1, 0.9, (4, m)), rng.choice([0.3, 0.8, 1.0], m)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
@@ -15,7 +15,8 @@ from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.moments import Gathered, gather
 from flyingsquid.votes import RowCounts, as_chunks
 from flyingsquid.votes.row_counts import RowTotal, most_rows
-from tests.support.strategies import vote_matrices
+from tests.support.errors import mentions
+from tests.support.strategies import examples, vote_matrices
 
 
 def sample(n=6_000, m=6, n_classes=2, seed=0):
@@ -38,14 +39,14 @@ def cut(votes, cuts):
 cuts = st.lists(st.integers(0, 40), max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(vote_matrices(), cuts)
 def test_counts_of_chunks_are_the_counts_of_the_whole(votes, places):
     chunks = fs.VoteChunks(cut(votes, places), classes=range(int(max(2, votes.max() + 1))))
     assert fs.Moments.of(chunks) == fs.Moments.of(votes)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(vote_matrices(), cuts, st.integers(1, 30))
 def test_row_counts_do_not_depend_on_where_the_rows_were_cut(votes, places, most):
     whole = fs.Votes.from_classes(votes)
@@ -87,7 +88,7 @@ def test_sparse_rows_are_counted_too():
 def test_rows_that_were_given_up_say_so():
     rows = RowCounts.of(fs.Votes.from_classes(sample(500)), most=3)
     assert repr(rows) == "RowCounts(500 items, more than 3 distinct rows)"
-    with pytest.raises(IncompatibleError, match="more than 3 distinct rows among 500 items"):
+    with pytest.raises(IncompatibleError, match=mentions("3 distinct rows", 500)):
         _ = rows.votes
 
 
@@ -211,7 +212,7 @@ def test_bad_chunks_are_named():
     good = sample(100)
     bad = good.copy()
     bad[3, 2] = 7
-    with pytest.raises(VotesError, match="chunk 1: row 3, source 2: the vote 7 is outside the classes"):
+    with pytest.raises(VotesError, match="chunk 1: row 3, source 2: the vote 7"):
         fs.Moments.of(fs.VoteChunks([good, bad]))
     with pytest.raises(IncompatibleError, match="sources"):
         fs.Moments.of(fs.VoteChunks([good, good[:, :4]]))
@@ -250,9 +251,9 @@ def test_what_needs_votes_in_memory_says_so():
         model.score(chunks, np.zeros(200))
     with pytest.raises(OptionError, match="`gold` is not supported with VoteChunks"):
         fs.LabelModel().fit(chunks, gold=[0] * 200)
-    with pytest.raises(OptionError, match="`sample_weight` is not supported with VoteChunks"):
+    with pytest.raises(OptionError, match=mentions("`sample_weight`", "VoteChunks")):
         fs.LabelModel().fit(chunks, sample_weight=np.ones(200))
-    with pytest.raises(VotesError, match="`sample_weight` is not supported with VoteChunks"):
+    with pytest.raises(VotesError, match=mentions("`sample_weight`", "VoteChunks")):
         fs.Moments.of(chunks, sample_weight=np.ones(200))
     with pytest.raises(OptionError, match="compares groups of items"):
         fs.LabelModel(method="em", class_balance="estimate").fit(fs.VoteChunks([sample(500, n_classes=3)]))
@@ -316,7 +317,7 @@ def test_a_chunk_of_other_sources_is_named():
         with pytest.raises(IncompatibleError, match=message):
             read(uneven)
     model = fs.MajorityVote().fit(votes)
-    with pytest.raises(IncompatibleError, match="chunk 2: votes have 3 sources; the model was fitted with 4"):
+    with pytest.raises(IncompatibleError, match=mentions("chunk 2", "3 sources", 4)):
         list(model.predict_proba(uneven))
     with pytest.raises(VotesError, match="chunk 1: row 0, source 0: the vote 7"):
         list(model.predict(fs.VoteChunks([votes, votes * 7])))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flyingsquid.votes import patterns
+from tests.support.strategies import examples
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_rows_are_numbered_by_definition(data):
     n_classes = data.draw(st.integers(2, 150))

@@ -13,6 +13,7 @@ from scipy.sparse import coo_array, csr_array
 import flyingsquid as fs
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import as_votes
+from tests.support.errors import mentions
 from tests.support.strategies import vote_matrices
 
 # ---------------------------------------------------------------------- from_classes
@@ -119,9 +120,9 @@ def test_a_bad_matrix_is_refused_with_what_where_and_what_to_do(labels, message)
 
 
 def test_a_vote_outside_declared_classes_names_row_source_and_classes():
-    with pytest.raises(VotesError, match=r"row 1, source 'links': the vote 2 is outside .*classes are 0, 1"):
+    with pytest.raises(VotesError, match=mentions("row 1, source 'links'", "vote 2", "0, 1")):
         fs.Votes.from_classes([[0, 1], [2, 0]], classes=[0, 1], names=["links", "short"])
-    with pytest.raises(VotesError, match=r"the vote 'egg' is outside the classes \(1 more likewise"):
+    with pytest.raises(VotesError, match=mentions("'egg'", "1 more")):
         fs.Votes.from_classes([["ham", "egg"], ["egg", "spam"]], classes=["ham", "spam"])
 
 
@@ -355,7 +356,7 @@ def test_sources_are_matched_by_name_and_classes_by_label():
     assert sparse.to_dense().codes.tolist() == [[0, 1]]
     with pytest.raises(IncompatibleError, match="classes differ: unexpected 'a'"):
         votes.matched_to(("b", "c"), None)
-    with pytest.raises(IncompatibleError, match="sources differ: unexpected 'z'; missing 'w'"):
+    with pytest.raises(IncompatibleError, match=mentions("sources", "'z'", "'w'")):
         votes.matched_to(("a", "b"), ("x", "y", "w"))
 
 
@@ -385,7 +386,7 @@ def test_one_item_is_votes_on_one_item(sparse):
 def test_decimals_are_numbers_and_other_types_are_named():
     decimals = np.array([[Decimal(0), Decimal("1.00")], [Decimal(-1), Decimal("NaN")]], object)
     assert fs.Votes.from_classes(decimals).codes.tolist() == [[0, 1], [-1, -1]]
-    with pytest.raises(VotesError, match=r"row 0, source 1: the vote 0\.5 is fractional"):
+    with pytest.raises(VotesError, match=mentions("row 0, source 1", 0.5)):
         fs.Votes.from_classes(np.array([[Decimal(0), Decimal("0.5")]], object))
     days = np.full((2, 2), datetime.date(2020, 1, 1), object)
     with pytest.raises(VotesError, match=r"row 0, source 0: .* of type date"):
