@@ -41,7 +41,7 @@ def test_intervals_of_covariance_cover_the_truth(balance):
     stars = [AnyStar.random(np.random.default_rng(seed), 8) for seed in (3, 5)]
     for star in stars:
         given = star.balance if balance == "given" else None
-        for _ in range(250):
+        for _ in range(120):
             votes = fs.Votes(star.sample(2_000, rng)[0], (0, 1))
             model = fs.LabelModel(method="covariance", class_balance=given).fit(votes)
             inside.append(covers(model, star.accuracies()))

@@ -32,11 +32,9 @@ def votes_of(codes: np.ndarray) -> fs.Votes:
     ("kind", "method", "n"),
     [
         ("any", "em", 1_000),
-        ("any", "em", 4_000),
-        ("any", "decomposition", 1_000),
         ("any", "decomposition", 4_000),
         ("crowd", "em", 1_000),
-        ("crowd", "agreement", 4_000),
+        ("crowd", "agreement", 2_000),
         ("sparse", "em", 1_000),
     ],
 )

@@ -65,7 +65,7 @@ def test_groups_give_the_error_of_a_mean():
         ("crowd", "agreement", 1_000, {}, 100),
         ("any", "em", 1_000, {}, 0),
         ("crowd", "em", 1_000, {"class_balance": "uniform"}, 0),
-        ("any", "decomposition", 4_000, {}, 0),
+        ("any", "decomposition", 2_000, {}, 0),
         ("any", "one_vs_rest", 1_000, {}, 0),
     ],
 )
@@ -73,7 +73,7 @@ def test_intervals_cover_what_the_method_finds(kind, method, n, options, n_known
     rng = np.random.default_rng(0)
     star = ManyStar.random(rng, 6, 4) if kind == "any" else crowd(rng, 8, 3, right=0.65, coverage=0.6)
     found, intervals = [], []
-    for _ in range(60):
+    for _ in range(40):
         codes, y = star.sample(n, rng)
         gold = np.where(np.arange(n) < n_known, y, -1)
         model = fs.LabelModel(method=method, **options).fit(

@@ -127,12 +127,12 @@ def test_false_edges_are_rare(balance, asymmetry):
 
 @pytest.mark.slow
 def test_significance_is_the_rate_of_false_edges():
-    """At a significance of 0.1, 300 independent sets give 30 with an edge, ± 5.2."""
+    """At a significance of 0.1, 150 independent datasets give 15 with an edge, ± 3.7."""
     wrong = [
         bool(found(draw(2_000, np.random.default_rng(seed), asymmetry=0.12)[0], significance=0.1))
-        for seed in range(300)
+        for seed in range(150)
     ]
-    assert 14 <= sum(wrong) <= 46
+    assert 5 <= sum(wrong) <= 26
 
 
 def test_rare_sources_that_meet_by_chance_are_not_joined():
@@ -188,11 +188,11 @@ def test_many_classes_by_reduction(n_classes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_classes", [3, 4, 8])
-def test_many_classes_have_few_false_edges(n_classes):
+@pytest.mark.parametrize(("n_classes", "repeats"), [(3, 40), (8, 15)])
+def test_many_classes_have_few_false_edges(n_classes, repeats):
     """Confusions of every kind, which one class against the rest fits only roughly."""
     options = {"n_classes": n_classes, "dependent": False, "symmetric": False}
-    edges = [found(draw_classes(5_000, np.random.default_rng(seed), **options)) for seed in range(40)]
+    edges = [found(draw_classes(5_000, np.random.default_rng(seed), **options)) for seed in range(repeats)]
     assert sum(map(len, edges)) <= 1
 
 

@@ -17,15 +17,15 @@ from tests.support.strategies import draw
 @pytest.mark.parametrize("method", ["covariance", "triplet"])
 def test_the_test_of_independence_has_its_size(method):
     star, rng, p_values = AnyStar.random(np.random.default_rng(3), 7), np.random.default_rng(0), []
-    for _ in range(300):
+    for _ in range(150):
         votes = fs.Votes(star.sample(2_000, rng)[0], (0, 1))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SourceWarning)
             test = fs.LabelModel(method=method, class_balance=star.balance).fit(votes).diagnostics_.fit_test
         p_values.append(test.p_value)
         assert test.degrees == 21 - 7
-    assert 0.02 <= np.mean(np.array(p_values) < 0.05) <= 0.09
-    assert np.mean(p_values) == pytest.approx(0.5, abs=0.06)
+    assert 0.01 <= np.mean(np.array(p_values) < 0.05) <= 0.1
+    assert np.mean(p_values) == pytest.approx(0.5, abs=0.07)
 
 
 def test_copying_is_noticed_and_costs_effective_sources():
