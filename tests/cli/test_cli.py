@@ -34,6 +34,7 @@ def test_demo_is_the_same_every_time_and_differs_by_seed():
     assert first == again != other
 
 
+@pytest.mark.system
 def test_demo_runs_on_a_terminal_without_unicode():
     command = [sys.executable, "-m", "flyingsquid", "demo"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -61,6 +62,7 @@ def test_a_known_error_is_one_line_and_exit_code_one(monkeypatch):
     assert (result.exit_code, result.output) == (1, "Error: row 3 is wrong\n")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("command", [["-m", "flyingsquid", "--version"]])
 def test_python_m_flyingsquid(command):
     answer = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)

@@ -132,6 +132,7 @@ def test_a_full_disk_leaves_nothing(folder):
     assert "No space left" in refused("convert", "votes.csv", "/dev/full", "--output-format", "csv")
 
 
+@pytest.mark.system
 @LINUX
 def test_a_disk_that_is_full_in_the_middle(folder):
     """A limit on the size of files, as a quota would set it."""

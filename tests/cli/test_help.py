@@ -51,6 +51,7 @@ def folder(samples, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("example", examples())
 def test_examples_run(example, folder):
     if ".parquet" in example and find_spec("pyarrow") is None:
@@ -100,6 +101,7 @@ def test_methods_are_those_of_the_library():
     assert "covariance" in result.output
 
 
+@pytest.mark.system
 def test_help_imports_no_more_than_it_needs():
     code = (
         "import sys; from flyingsquid.cli.main import main\n"
@@ -111,6 +113,7 @@ def test_help_imports_no_more_than_it_needs():
     assert answer.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_a_script_of_the_shell(shell):
     script = CliRunner().invoke(main, ["completion", shell]).output
@@ -119,6 +122,7 @@ def test_completion_is_a_script_of_the_shell(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
+@pytest.mark.system
 def test_completion_completes():
     environment = {
         **os.environ, "_FLYINGSQUID_COMPLETE": "bash_complete", "COMP_WORDS": "flyingsquid label --clas",

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.cli_files import simulate, write_wide
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"), pytest.mark.system]
 LABEL = ["label", "votes.csv", "-o", "labels.csv", "--report", "report.html", "--force", "--quiet"]
 # The process says when it has read its code, so that a random moment falls into the work, not the start.
 CODE = """

@@ -195,6 +195,7 @@ def started(*arguments, **more):
     )  # fmt: skip
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_it_cleanly(number, files, straight):
     """Lines are waited for when the signal comes; the checkpoint is where the files.labels are."""
@@ -214,6 +215,7 @@ def test_signals_end_it_cleanly(number, files, straight):
     assert files.labels.read_text() == straight
 
 
+@pytest.mark.system
 def test_a_closed_pipe_is_no_error(tmp_path):
     votes = tmp_path / "votes"
     votes.write_text(LINES * 20)  # more labels than a pipe holds
@@ -223,6 +225,7 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert (json.loads(first)["id"], code, answer.stderr) == (1, "141", "")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_line_is_answered_at_once_in_blocks_of_one(unbuffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
@@ -253,6 +256,7 @@ for _ in sys.stdin:
 """
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("window", [["--window", "3000"], ["--window", "auto"]], ids=lambda w: w[1])
 def test_killed_at_any_moment_it_writes_the_same(tmp_path, window):
@@ -293,6 +297,7 @@ def test_killed_at_any_moment_it_writes_the_same(tmp_path, window):
     assert len(straight.stdout.splitlines()) == 40_000
 
 
+@pytest.mark.system
 def test_the_model_of_a_checkpoint_can_be_looked_at(files):
     """By ``fs.load`` and ``flyingsquid inspect``; before the first votes there is none."""
     drift = fs.datasets.simulate_drift(3_000, [0.9, 0.85, 0.8, 0.7], [0.4, 0.85, 0.8, 0.7], random_state=0)

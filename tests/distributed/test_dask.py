@@ -21,7 +21,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 from flyingsquid import distributed  # noqa: E402  # after what it needs
 
-pytestmark = pytest.mark.extra
+pytestmark = [pytest.mark.extra, pytest.mark.system]
 
 
 @pytest.fixture(scope="module")

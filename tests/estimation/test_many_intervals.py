@@ -88,6 +88,7 @@ def test_intervals_cover_what_the_method_finds(kind, method, n, options, n_known
     assert 0.88 <= inside[computed].mean() <= 0.995
 
 
+@pytest.mark.slow
 def test_a_consistent_method_covers_the_truth():
     rng, inside = np.random.default_rng(0), []
     star = crowd(rng, 8, 3, right=0.75, coverage=0.8)

@@ -178,6 +178,7 @@ def test_labels_are_as_good_as_with_the_true_graph_on_average(mechanism, method)
     assert np.mean(lost) <= 0.005
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [3, 5])
 def test_many_classes_by_reduction(n_classes):
     for symmetric in (True, False):

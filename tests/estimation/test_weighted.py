@@ -121,6 +121,7 @@ class TestDefault:
         assert ahead["equal"] > -0.01
         assert ahead["unequal"] > (0 if n >= 200 and m > 3 else -0.01)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n", [300, 3_000])
     @pytest.mark.parametrize("spoiler", ["always yes", "a copy", "four copies", "everybody twice", "a coin"])
     def test_a_source_that_adds_nothing_changes_nothing(self, n, spoiler):

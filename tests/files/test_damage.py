@@ -130,6 +130,7 @@ def test_pickles_inside_npz(tmp_path):
     refused(path, "pickle")
 
 
+@pytest.mark.slow
 def test_a_bomb_takes_no_memory(tmp_path):
     """300 MB of names in 300 kB, and 400 MB of votes in 400 kB."""
     path = tmp_path / "v.npz"
@@ -169,6 +170,7 @@ def test_a_line_without_an_end(tmp_path, monkeypatch):
     refused(path, "longer than", line=2)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_columns(tmp_path):
     m = 100_000
     path = tmp_path / "v.csv"
@@ -202,6 +204,7 @@ def test_many_identifiers_are_compared_in_parts(tmp_path, monkeypatch):
     refused(path, "'i7'")
 
 
+@pytest.mark.slow
 def test_a_short_fuzz_run_finds_nothing(tmp_path):
     outcome = fuzz(tmp_path, most=12_000, seed=1)  # half a minute on one core
     assert outcome.findings == []

@@ -370,6 +370,7 @@ def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path, monkeypatc
     np.testing.assert_array_equal(np.concatenate([c.votes.codes for c in file]), matrix)
 
 
+@pytest.mark.system
 def test_standard_input_is_read_more_than_once():
     code = (
         "from flyingsquid.formats import open_votes; f = open_votes('-');"

@@ -318,6 +318,7 @@ def test_a_folder_that_may_not_be_written_to(tmp_path):
         write_labels(tmp_path / "l.csv")
 
 
+@pytest.mark.system
 def test_standard_output_gets_everything_or_nothing():
     code = """
 import sys

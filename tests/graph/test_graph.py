@@ -275,6 +275,7 @@ def test_disconnected_tasks_are_independent():
     assert graph._separated_by(0).tolist() == [2, 3, 0, 0, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_chain_of_ten_thousand_tasks():
     graph = DependencyGraph.chain(10_000, 3, source_edges=[(0, 1)])
     assert (graph._task_tree.width, len(graph._units)) == (1, 10_000)

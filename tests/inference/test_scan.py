@@ -150,6 +150,7 @@ def test_ties_go_to_the_lowest_class(block):
     np.testing.assert_array_equal(path, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [3, None])
 def test_a_tied_path_is_still_a_best_path(block):
     """Evidence on a grid of halves, and moves that cost a whole number of them: ties everywhere."""

@@ -135,6 +135,7 @@ def test_other_files_are_not_written_to(tmp_path):
         count_asks(tmp_path / "no" / "folder.jsonl", ["x"])
 
 
+@pytest.mark.system
 def test_two_runs_do_not_share_a_file(tmp_path):
     path = tmp_path / "a.jsonl"
 

@@ -29,6 +29,8 @@ from tests.support.judge_server import (
     plan,
 )
 
+pytestmark = pytest.mark.system
+
 CELLS = [(judge, item) for judge in JUDGES for item in range(N_ITEMS)]
 PLANS = Counter((judge, plan(judge, item)) for judge, item in CELLS)
 # What one item costs the server in a run that nobody kills; one retry.

@@ -81,6 +81,7 @@ def test_asking_from_within_an_event_loop():
     assert outcomes(asyncio.run(notebook())) == ["good"] * 3
 
 
+@pytest.mark.system
 def test_a_program_ends_though_a_call_does_not():
     code = """
 import time, flyingsquid as fs

@@ -46,6 +46,7 @@ def one_hot_pairs(codes, n_classes):
     return (hot.T @ hot).astype(np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.extra
 @examples(60)
 @given(codes_and_classes())
@@ -168,6 +169,7 @@ def test_arrays_that_cannot_be_written_to(small, tmp_path, m):
     )
 
 
+@pytest.mark.system
 def test_few_votes_and_the_switch_do_not_import_numba():
     code = """
 import os, sys, numpy as np, flyingsquid as fs

@@ -441,6 +441,7 @@ def run_script(source, path, *arguments):
     )  # fmt: skip
 
 
+@pytest.mark.system
 def test_processes_give_the_same_votes_in_order(tmp_path):
     done = run_script(SCRIPT, tmp_path / "script.py", "script.py")
     assert (done.stdout, done.stderr) == ("done\n", "")
@@ -463,6 +464,7 @@ except fs.FlyingSquidError as error:
 """
 
 
+@pytest.mark.system
 def test_functions_of_a_notebook_that_cannot_be_sent_say_what_to_do(tmp_path):
     """A program that is an argument has no file that another process could import, like a notebook."""
     done = run_script("", tmp_path / "none.py", "-c", NOTEBOOK.format(hidden=True))
@@ -471,6 +473,7 @@ def test_functions_of_a_notebook_that_cannot_be_sent_say_what_to_do(tmp_path):
     assert "n_jobs=1" in done.stdout
 
 
+@pytest.mark.system
 @pytest.mark.extra
 def test_functions_of_a_notebook_are_sent_by_cloudpickle(tmp_path):
     pytest.importorskip("cloudpickle")
@@ -497,6 +500,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.system
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupt_ends_the_processes_at_once(tmp_path):
     done = run_script(INTERRUPTED, tmp_path / "script.py", "script.py")

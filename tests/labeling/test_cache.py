@@ -339,6 +339,7 @@ def test_a_recursive_function_has_a_mark():
     assert fingerprint_function(made("def f(x):\n    return f(x - 1) if x else 1"))
 
 
+@pytest.mark.system
 def test_marks_do_not_depend_on_the_run():
     code = (
         "import flyingsquid as fs\n"

@@ -104,6 +104,7 @@ def test_dependent_sources_that_abstain_are_exact(edges, balance):
     assert_exact(label_model, population, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_chain_is_exact_with_its_joint_balance():
     """Where the 2020 code averaged over triplets that cross tasks."""
     population = on_chain()
@@ -127,6 +128,7 @@ def test_a_chain_learns_how_tasks_depend_where_no_balance_is_given():
     assert label_model.predict_proba_marginalized(one)[1] > 0.6
 
 
+@pytest.mark.slow
 def test_hundreds_of_tasks_are_labelled_and_only_enumeration_is_refused():
     v = 300
     graph = fs.DependencyGraph.chain(v, 3)
@@ -186,6 +188,7 @@ def test_signs_are_assumed_or_found(sample):
     np.testing.assert_allclose(assumed[:4], found[:4])
 
 
+@pytest.mark.slow
 def test_known_labels_say_the_balance(sample):
     votes, _ = sample
     dev = np.array([[1]] * 30 + [[-1]] * 10)

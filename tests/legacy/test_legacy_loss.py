@@ -150,6 +150,7 @@ def test_bad_input_is_named(votes):
         criterion(zeros, votes[:10], update_frequency=-1)
 
 
+@pytest.mark.system
 def test_without_torch_the_error_names_the_extra():
     code = """
 from flyingsquid import legacy

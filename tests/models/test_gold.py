@@ -63,7 +63,7 @@ def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, lis
 @pytest.mark.parametrize("balance", ["given", "default"])
 def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
     gains = []
-    for seed in range(50):
+    for seed in range(25):
         rng = np.random.default_rng(seed)
         votes, y, truth = draw(kind, rng)
         gold = some_known(y, 20, rng)
@@ -75,7 +75,7 @@ def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
         gains.append(
             fs.LabelModel(**{"method": "triplet", **options}).fit(votes, gold=gold).score(votes, y) - without
         )
-    assert len(gains) >= 40
+    assert len(gains) >= 20
     assert np.mean(gains) > -0.002
 
 
@@ -196,7 +196,7 @@ def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["triplet", "covariance"])
-@pytest.mark.parametrize("n_gold", [50, 300, 1_000])
+@pytest.mark.parametrize("n_gold", [50, 1_000])
 def test_intervals_with_known_labels_cover_the_truth(method, n_gold):
     rng, truth, inside = np.random.default_rng(0), np.array([0.85, 0.8, 0.75, 0.7, 0.65]), []
     for _ in range(150):

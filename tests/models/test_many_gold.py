@@ -10,6 +10,7 @@ from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError, VotesError
 from tests.models.test_gold import some_known
 from tests.oracle.many import ManyStar, crowd
+from tests.support.errors import mentions
 
 METHODS = ["agreement", "em", "decomposition"]
 
@@ -48,8 +49,7 @@ def test_counts_on_known_items():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["any", "crowd", "weak", "one-class", "lopsided"])
 @pytest.mark.parametrize("balance", ["given", "default"])
-@pytest.mark.parametrize("n_known", [20, 50])
-def test_known_labels_never_hurt_on_average(method, kind, balance, n_known):
+def test_known_labels_never_hurt_on_average(method, kind, balance):
     gains = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -59,7 +59,7 @@ def test_known_labels_never_hurt_on_average(method, kind, balance, n_known):
             without = fs.LabelModel(**options).fit(votes).score(votes, y)
         except NotIdentifiableError:
             continue  # nothing to compare with
-        known = some_known(y, n_known, rng)
+        known = some_known(y, 20, rng)
         gains.append(fs.LabelModel(**options).fit(votes, gold=known).score(votes, y) - without)
     assert np.mean(gains) > -0.003 if gains else method == "decomposition"
 
@@ -144,7 +144,7 @@ def test_gold_of_any_kind_is_read_and_bad_gold_is_located(method):
     np.testing.assert_array_equal(nothing, model.fit(votes).predict_proba(votes))
     with pytest.raises(VotesError, match=r"gold\[3\]: the vote 7 is outside"):
         model.fit(votes, gold=np.where(np.arange(len(y)) == 3, 7, known))
-    with pytest.raises(VotesError, match="gold has 3 labels"):
+    with pytest.raises(VotesError, match=mentions("gold", 3, 2000)):
         model.fit(votes, gold=[1, 0, 1])
 
 

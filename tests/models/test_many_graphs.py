@@ -118,6 +118,7 @@ def test_joint_labels_equal_enumeration(name):
     np.testing.assert_allclose(joint[(np.arange(len(rows)), *at)], best, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_chain_of_five_is_exact():
     """4^15 rows are too many. The fit reads triples inside a task and pairs across an edge, and a coupling of
     tasks that are no neighbours keeps both: given the truths, tasks 0, 2, 4 move together, and 1 and 3."""

@@ -68,6 +68,7 @@ def test_sparse_tables_are_the_same_tables(counts, gold):
     np.testing.assert_allclose(sparse.predict_proba(sparse_codes), whole.predict_proba(votes), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sparse_tables")
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_files_keep_sparse_tables(tmp_path):

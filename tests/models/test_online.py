@@ -433,6 +433,7 @@ def accuracy(model, stream, size=250):
     return np.mean((labels[:, 1] > 0.5) == stream.y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "sudden", "gradual", "periodic"])
 def test_the_window_of_its_own_choice_is_nearly_the_best_one(kind):
     stream = fs.datasets.simulate_drift(
@@ -454,6 +455,7 @@ def test_the_window_shrinks_soon_after_a_sudden_change():
     assert online.window_ <= 2_000
 
 
+@pytest.mark.slow
 def test_changes_of_sources_are_found_and_said():
     stream = fs.datasets.simulate_drift(
         30_000, [0.86, 0.8, 0.75, 0.7, 0.7], [0.61, 0.8, 0.75, 0.7, 0.7], random_state=3
@@ -468,6 +470,7 @@ def test_changes_of_sources_are_found_and_said():
         assert change.after == pytest.approx(0.61, abs=0.03)
 
 
+@pytest.mark.slow
 def test_the_history_is_bounded_and_reaches_back_to_the_beginning():
     online = fs.OnlineLabelModel(window=100, refresh=25)
     votes = np.tile(VOTES, (7, 1))

@@ -20,7 +20,7 @@ STREAM = fs.datasets.simulate_drift(
 ).votes.codes
 WINDOWS = [{"window": 300}, {"window": "auto"}, {"decay": 0.99}]
 step = st.tuples(
-    st.integers(1, 200),  # items
+    st.integers(1, 120),  # items
     st.sampled_from(["update", "rows", "dicts"]),
     st.booleans(),  # save and load afterwards
     st.sampled_from([None, None, (0.3, 0.7), (0.6, 0.4)]),
@@ -56,9 +56,10 @@ def assert_same(a, b):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@given(steps=st.lists(step, min_size=1, max_size=9), refresh=st.sampled_from([1, 37, 400]))
-@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(step, min_size=1, max_size=6), refresh=st.sampled_from([5, 37, 400]))
+@settings(examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_stream_that_is_interrupted_ends_the_same(window, steps, refresh, tmp_path):
     options = {**window, "refresh": refresh, "method": "triplet", "warm_up": 60}
     straight, broken = fs.OnlineLabelModel(**options), fs.OnlineLabelModel(**options)

@@ -405,11 +405,13 @@ def test_label_command_with_many_classes(tmp_path):
     assert len((tmp_path / "labels.csv").read_text().splitlines()) == 201
 
 
+@pytest.mark.slow
 def test_structure_of_many_classes_finds_a_copy():
     learned = fs.learn_structure(many_classes(6_000, 12, 500))
     assert learned.source_edges == ((0, 1),)
 
 
+@pytest.mark.slow
 def test_label_model_learns_structure_of_many_classes():
     votes = many_classes(6_000, 12, 500)
     model = fs.LabelModel("learn", n_classes=500).fit(votes)

@@ -146,6 +146,7 @@ def test_an_adaptive_window_forgets_what_was_before_a_change():
     assert window.n_items <= 2_000
 
 
+@pytest.mark.slow
 def test_votes_that_never_change_are_seldom_forgotten():
     forgotten = 0
     for seed in range(20):

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "flyingsquid"
 LAYERS = {
@@ -136,11 +138,13 @@ def loaded_by(statement: str) -> set[str]:
     return packages - sys.stdlib_module_names - {"flyingsquid"}
 
 
+@pytest.mark.system
 def test_importing_the_package_imports_nothing_else():
     """So it takes less than importing NumPy, on every machine."""
     assert loaded_by("import flyingsquid") == set()
 
 
+@pytest.mark.system
 def test_counting_votes_imports_nothing_optional():
     # scikit-learn imports pandas where it can, and a worker that counts needs neither.
     loaded = loaded_by("import flyingsquid as fs; fs.Moments.of([[0, 1, 1]]); fs.datasets")
@@ -148,6 +152,7 @@ def test_counting_votes_imports_nothing_optional():
     assert not loaded & {*OPTIONAL, "sklearn", "click", "rich"}
 
 
+@pytest.mark.system
 def test_the_package_works_where_nothing_optional_is_installed():
     """Block every optional package, then fit, predict and run the command line."""
     from tests.support.absent import without

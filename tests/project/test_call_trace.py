@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.trace_calls import CALLS, RECORD, Counts, count, find_excesses, trace
 
 MODULE = """\
@@ -30,6 +32,7 @@ def call():
 """
 
 
+@pytest.mark.system
 def test_calls_stay_within_the_recorded_counts():
     # In a process of its own, so that what other tests imported or cached makes no difference.
     command = [sys.executable, "-m", "benchmarks.trace_calls", "--check"]

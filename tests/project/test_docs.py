@@ -21,6 +21,7 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("page", [p for p in PAGES if PYTHON.search(p.read_text("utf-8"))], ids=name)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a page may write files

@@ -13,7 +13,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning"), pytest.mark.system]
 
 
 def test_a_classifier_trained_online_survives_a_change(capsys):

@@ -1,7 +1,11 @@
 """A short run of strange values against every public call; ``python -m tests.fuzz`` is the long one."""
 
+import pytest
+
 from tests.fuzz.api import fuzz_calls
 from tests.fuzz.calls import CALLS
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_short_run_finds_nothing():

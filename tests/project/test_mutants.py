@@ -113,6 +113,7 @@ print(judge(wrong, [], seconds, 60.0))
 """
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants are judged in forked processes")
 def test_a_mutant_is_killed_by_doctests_and_by_tests_and_nothing_dies_without_one():
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}

@@ -23,6 +23,7 @@ def run(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.system
 def test_namespaces_load_on_first_use():
     code = f"""
 import sys, flyingsquid as fs
@@ -33,6 +34,7 @@ print([name for name in {INSTALLED} if name not in dir(fs)])
     assert run(code).split() == ["[]", "[]", "[]"]
 
 
+@pytest.mark.system
 def test_a_missing_extra_is_named():
     code = """
 import sys
@@ -46,6 +48,7 @@ except ModuleNotFoundError as error:
     assert run(code).strip() == "True"
 
 
+@pytest.mark.system
 def test_star_import_loads_names_and_no_namespaces():
     code = """
 from flyingsquid import *

@@ -46,6 +46,7 @@ def about(wheel):
     return lambda name: wheel.read(f"flyingsquid-{flyingsquid.__version__}.dist-info/{name}").decode()
 
 
+@pytest.mark.system
 @pytest.mark.extra
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     source = ROOT / "src"
@@ -58,6 +59,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     assert sum(entry.compress_size for entry in wheel.infolist()) < MOST_BYTES
 
 
+@pytest.mark.system
 @pytest.mark.extra
 def test_the_wheel_says_what_it_is(about):
     facts = Parser().parsestr(about("METADATA"))
@@ -72,6 +74,7 @@ def test_the_wheel_says_what_it_is(about):
     assert "Apache License" in about("licenses/LICENSE")
 
 
+@pytest.mark.system
 @pytest.mark.extra
 def test_the_page_of_the_package_index_leads_nowhere_wrong(about):
     """It has no files beside it: words of links stay, links to files go, all else is the README."""
@@ -85,6 +88,7 @@ def test_the_page_of_the_package_index_leads_nowhere_wrong(about):
     assert set(plain) <= set(page.splitlines())
 
 
+@pytest.mark.system
 @pytest.mark.extra
 def test_the_sdist_holds_what_the_tests_need(dist):
     (path,) = dist.glob("*.tar.gz")
@@ -154,6 +158,7 @@ SEEN = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.slow
 @pytest.mark.extra
 def test_a_users_mypy_sees_types(wheel, tmp_path):

@@ -96,6 +96,7 @@ def _predict(model, votes):
     return model.predict_proba(votes)
 
 
+@pytest.mark.system
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 @pytest.mark.parametrize("way", ["fork", "spawn"])
 def test_a_fitted_model_works_in_other_processes(way):
@@ -258,6 +259,7 @@ print(hashlib.sha256(np.ascontiguousarray(model.moments_.pair_counts).tobytes())
 """
 
 
+@pytest.mark.system
 def test_threads_of_blas_and_of_compiled_loops_change_nothing(tmp_path):
     """Counts to the last integer; labels within 1e-12."""
     answers, marks = [], set()

@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from flyingsquid.cli.main import main
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(p for p in (ROOT / "docs" / "tutorials").glob("*.md") if "```console" in p.read_text("utf-8"))
 STEP = re.compile(

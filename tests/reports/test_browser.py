@@ -14,6 +14,7 @@ from tests.support.report_data import hostile, ordinary
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
+    pytest.mark.system,
     pytest.mark.extra,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here"),
 ]

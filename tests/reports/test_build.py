@@ -195,6 +195,7 @@ def test_many_classes_and_some_gold_labels():
     assert "of 300" in text
 
 
+@pytest.mark.slow
 def test_sparse_crowd_of_hundreds_says_what_is_left_out():
     rng = np.random.default_rng(0)
     n, m = 600, 1_100
@@ -321,6 +322,7 @@ def test_page_is_written_whole_or_not_at_all(tmp_path):
     assert path.read_text("utf-8") == fs.report(votes)
 
 
+@pytest.mark.slow
 def test_a_million_items_stay_below_three_megabytes():
     sample = fs.datasets.simulate(2_000, np.linspace(0.9, 0.6, 10), coverage=0.8, random_state=0)
     codes = np.tile(np.asarray(sample.votes.codes), (500, 1))
@@ -332,6 +334,7 @@ def test_a_million_items_stay_below_three_megabytes():
 # ---------------------------------------------------------------------- real judges
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(FOLDER is None, reason="FLYINGSQUID_DATA is not set")
 def test_the_summary_of_24_judges_is_correct():
     """By gold: the five best and worst judges named, none worse than chance, the most dependent pair."""

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 if not torch.distributed.is_available():
     pytest.skip("this build of torch has no torch.distributed", allow_module_level=True)
 
-pytestmark = pytest.mark.extra
+pytestmark = [pytest.mark.extra, pytest.mark.system]
 PROCESS = Path(__file__).parents[1] / "support" / "torch_process.py"
 
 

@@ -281,6 +281,7 @@ def test_autocast_counts_exactly():
 
 
 # The compiler itself looks at .grad of what it carries over our part, which is not compiled.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_compiled_steps_learn_the_same():
     votes, _ = draw()
@@ -537,6 +538,7 @@ def test_votes_never_leave_their_device():
     assert counts.device.type == "meta"
 
 
+@pytest.mark.system
 def test_without_torch_the_error_names_the_extra():
     code = """
 try:

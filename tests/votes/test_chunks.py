@@ -274,6 +274,7 @@ def test_tables_and_lists_are_no_chunks():
     assert as_chunks(part for part in [sample(10)]) is not None
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_items(tmp_path):
     """Three times the items in a mapped file, about the same peak, in fit and in labels."""
     peaks = []

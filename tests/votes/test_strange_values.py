@@ -206,6 +206,7 @@ def test_what_follows_what_among_very_many_classes():
         fs.SequenceMoments.of(votes)
 
 
+@pytest.mark.slow
 def test_dependence_given_a_few_of_very_many_classes():
     """A table of classes by classes would take 8 GB."""
     few, many = fs.Votes.from_classes(VOTES), fs.Votes.from_classes(VOTES, classes=range(32_767))
