@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import time
 import pytest
 
 from tests.support.cli_files import simulate, write_wide
+from tests.support.launcher import Launcher
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"), pytest.mark.system]
 LABEL = ["label", "votes.csv", "-o", "labels.csv", "--report", "report.html", "--force", "--quiet"]
@@ -50,46 +52,31 @@ def wait(process) -> tuple[int, str]:
     return process.returncode, said
 
 
-def whole_run(folder) -> tuple[float, dict[str, bytes]]:
-    """Seconds of a run, and what it leaves."""
-    process, begun = start(folder), time.monotonic()
-    assert wait(process) == (0, "")
-    took = time.monotonic() - begun
-    return took, {name: (folder / name).read_bytes() for name in ("labels.csv", "report.html")}
-
-
-def kill_at_random(folder, times: int) -> tuple[int, int]:
-    """Kill runs at random moments; how many left the old labels, and how many the new ones."""
-    rng = random.Random(0)
-    took, wanted = whole_run(folder)
-    old = new = 0
-    for _ in range(times):
-        (folder / "labels.csv").write_text(OLD)
-        (folder / "report.html").unlink(missing_ok=True)
-        process = start(folder)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_at_twenty_moments(folder):
+    """The labels are the old ones or the new ones, and each is the case after some of the kills."""
+    rng, launcher = random.Random(0), Launcher(LABEL, cwd=folder)
+    labels, report = folder / "labels.csv", folder / "report.html"
+    launcher.start()
+    begun = time.monotonic()
+    assert launcher.wait() == 0
+    took, new_labels, new_report = time.monotonic() - begun, labels.read_bytes(), report.read_bytes()
+    found = []
+    for _ in range(20):
+        labels.write_text(OLD)
+        report.unlink(missing_ok=True)
+        child = launcher.start()
         time.sleep(rng.uniform(0, 1.1 * took))
-        process.kill()
-        wait(process)
-        labels = (folder / "labels.csv").read_bytes()
-        assert labels in (OLD.encode(), wanted["labels.csv"])
-        if (folder / "report.html").exists():
-            assert (folder / "report.html").read_bytes() == wanted["report.html"]
-        old, new = old + (labels == OLD.encode()), new + (labels != OLD.encode())
-    # What a killed run leaves is hidden, and in nobody's way.
+        with contextlib.suppress(ProcessLookupError):  # it had ended
+            os.kill(child, signal.SIGKILL)
+        launcher.wait()
+        found.append(labels.read_bytes())
+        assert not report.exists() or report.read_bytes() == new_report
+    launcher.close()
+    assert set(found) == {OLD.encode(), new_labels}
+    # What a killed run leaves is hidden.
     left = {name for name in os.listdir(folder) if not name.startswith(".flyingsquid-")}
     assert left <= {"votes.csv", "labels.csv", "report.html"}
-    return old, new
-
-
-def test_killed_at_a_few_moments(folder):
-    kill_at_random(folder, 3)
-
-
-@pytest.mark.slow
-def test_killed_at_thirty_moments(folder):
-    old, new = kill_at_random(folder, 30)
-    assert old
-    assert new
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -19,6 +19,7 @@ import flyingsquid as fs
 from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, write_checkpoint
 from flyingsquid.cli.stream_lines import Known
 from tests.cli.test_stream import CODES, LINES, OPTIONS, lines_of, run
+from tests.support.launcher import Launcher
 
 COMMAND = [sys.executable, "-m", "flyingsquid", "stream"]
 
@@ -239,23 +240,6 @@ def test_a_line_is_answered_at_once_in_blocks_of_one(unbuffered):
     assert process.returncode == 0
 
 
-# The command in a fork, so that twenty lives do not import everything twenty times.
-FORKS = """
-import os, sys
-from flyingsquid.cli.main import main
-arguments = sys.argv[1:]
-for _ in sys.stdin:
-    child = os.fork()
-    if not child:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)
-        main(arguments, standalone_mode=True)
-        os._exit(9)
-    print(child, flush=True)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
-
-
 @pytest.mark.system
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("window", [["--window", "3000"], ["--window", "auto"]], ids=lambda w: w[1])
@@ -264,35 +248,25 @@ def test_killed_at_any_moment_it_writes_the_same(tmp_path, window):
     rng = np.random.default_rng(7)
     votes, labels, checkpoint = tmp_path / "votes", tmp_path / "labels", tmp_path / "checkpoint"
     drift = fs.datasets.simulate_drift(
-        40_000, [0.9] * 3 + [0.6] * 2, [0.6] * 5, coverage=0.8, random_state=rng
+        16_000, [0.9] * 3 + [0.6] * 2, [0.6] * 5, coverage=0.8, random_state=rng
     )
     votes.write_text(lines_of(np.asarray(drift.votes.codes)))
     options = [*window, "--method", "triplet", "--block", "50", "--every", "500"]
     straight = run(*options[:-2], votes)
     command = ["stream", *options, str(votes), "-o", str(labels), "--checkpoint", str(checkpoint)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    launcher = subprocess.Popen(
-        [sys.executable, "-c", FORKS, *command],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
-
-    def live():
-        launcher.stdin.write("go\n")
-        launcher.stdin.flush()
-        return int(launcher.stdout.readline())
-
+    launcher = Launcher(command)
     # Where the kills come: after some share of the labels has been written, and a moment more.
     shares = np.sort(rng.uniform(0, 0.9, 10))
     for share in shares:
-        child = live()
+        child = launcher.start()
         while not labels.exists() or labels.stat().st_size < share * len(straight.stdout):
             time.sleep(0.001)
         time.sleep(rng.uniform(0, 0.005))
         os.kill(child, signal.SIGKILL)
-        assert os.waitstatus_to_exitcode(int(launcher.stdout.readline())) == -signal.SIGKILL
-    live()
-    assert os.waitstatus_to_exitcode(int(launcher.stdout.readline())) == 0
-    launcher.communicate()
+        assert launcher.wait() == -signal.SIGKILL
+    launcher.start()
+    assert launcher.wait() == 0
+    launcher.close()
     assert labels.read_text() == straight.stdout
     assert len(straight.stdout.splitlines()) == 40_000
 

@@ -63,7 +63,7 @@ def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, lis
 @pytest.mark.parametrize("balance", ["given", "default"])
 def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
     gains = []
-    for seed in range(25):
+    for seed in range(50):
         rng = np.random.default_rng(seed)
         votes, y, truth = draw(kind, rng)
         gold = some_known(y, 20, rng)
@@ -75,7 +75,7 @@ def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
         gains.append(
             fs.LabelModel(**{"method": "triplet", **options}).fit(votes, gold=gold).score(votes, y) - without
         )
-    assert len(gains) >= 20
+    assert len(gains) >= 40
     assert np.mean(gains) > -0.002
 
 
