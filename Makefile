@@ -36,7 +36,7 @@ test test-quick coverage: export OMP_NUM_THREADS := 1
 
 test-quick: venv ## Run the fast tests of every package, in about a minute on two cores
 	$(BIN)/python -m pytest -n logical --dist worksteal -m 'not slow and not system' --hypothesis-profile=quick \
-		--ignore=tests/distributed
+		--ignore=tests/distributed --ignore=tests/benchmarks
 
 test: venv ## Run the whole test suite, one worker per core
 	$(BIN)/python -m pytest -n logical --dist loadfile

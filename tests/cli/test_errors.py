@@ -73,6 +73,7 @@ def test_bad_files_are_refused_in_one_line(command, case, tmp_path, monkeypatch)
     assert name in line
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_columns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_csv(tmp_path / "v.csv", [f"c{j}" for j in range(100_000)], [["x", "y"] * 50_000] * 2)

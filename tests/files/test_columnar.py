@@ -141,6 +141,7 @@ def test_damage_is_one_line(tmp_path):
         assert str(tmp_path / name) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path):
     """Ten times the rows, the same peak."""
     peaks = []

@@ -255,6 +255,7 @@ def answers(model: Any, votes: fs.Votes, y: np.ndarray) -> dict[str, Any]:
 METHODS = ["auto", "weighted", "anchored_em", "agreement", "em", "decomposition", "one_vs_rest"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_label_models_answer_the_same(method, storage, sample, tmp_path):
     def question(votes: fs.Votes, y: np.ndarray) -> Any:
@@ -286,6 +287,7 @@ LABEL_MODELS: dict[str, Question] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LABEL_MODELS)
 def test_ways_to_fit_answer_the_same(name, storage, sample):
     ask(LABEL_MODELS[name], storage, *sample)

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -85,9 +86,14 @@ def package_of(path: Path) -> str:
     return path.relative_to(SRC).parts[0].removesuffix(".py")
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def imports_of(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -189,7 +195,7 @@ def test_models_are_private_to_their_package():
     for path in MODULES:
         if package_of(path) in ("models", "legacy"):
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 private = node.attr.startswith("_") and not node.attr.startswith("__")
                 if private and node.value.id in ("model", "estimator", "label_model", "online", "fitted"):
@@ -203,7 +209,7 @@ def test_one_module_knows_auto():
     for path in MODULES:
         if path.relative_to(SRC).as_posix() == "solvers/auto.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Compare):
                 sides = [node.left, *node.comparators]
                 names = {
@@ -220,7 +226,7 @@ def test_the_library_never_prints():
     wrong = []
     for path in MODULES:
         if package_of(path) != "cli":
-            calls = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)]
+            calls = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Call)]
             lines = [c.lineno for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"]
             wrong += [f"{path.relative_to(SRC)}:{line}" for line in lines]
     assert not wrong
@@ -230,7 +236,7 @@ def test_errors_format_values_with_care():
     """A number of 5,000 digits has no text, and a list of a million labels too much: ``told`` knows both."""
     wrong = []
     for path in MODULES:
-        for error in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for error in ast.walk(tree_of(path)):
             for part in ast.walk(error) if isinstance(error, ast.Raise) else ():
                 is_repr = isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
                 if is_repr and not isinstance(part.value, ast.Call):
@@ -299,7 +305,7 @@ def test_no_decision_depends_on_the_wording_of_a_message():
     wrong = [
         f"{path.relative_to(SRC)}:{line}"
         for path in MODULES
-        for line in inspections_of_messages(ast.parse(path.read_text("utf-8")))
+        for line in inspections_of_messages(tree_of(path))
     ]
     assert not wrong, "decide by a type or an attribute, not by prose"
 
@@ -325,7 +331,7 @@ def test_files_know_nothing_about_the_command_line():
         f"{path.relative_to(SRC)}:{node.lineno}"
         for path in MODULES
         if package_of(path) in ("formats", "io", "exceptions")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if re.search(r"(^|[\s(`'])--[a-z]", node.value)
     ]

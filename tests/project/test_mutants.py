@@ -80,6 +80,7 @@ def test_lines_that_a_test_must_execute():
     assert reach["total += value"] == (11,)
 
 
+@pytest.mark.slow
 def test_a_sample_is_the_same_again_and_compiles():
     drawn = sample(20, seed=3)
     assert drawn == sample(20, seed=3)

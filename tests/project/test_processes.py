@@ -302,6 +302,7 @@ def _grown(n_fits: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_hundreds_of_fits_leave_nothing_behind():
     assert _grown(200) < 100_000  # 500 bytes a fit would be one array of each
 

@@ -189,6 +189,7 @@ def test_fifty_classes(method):
     assert (sound(model, votes).argmax(axis=1) == y).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_a_million_sources_that_never_vote():
     """An error in words, or an answer; in little memory and time."""
     silent = fs.Votes.from_sparse(csr_array((3, 1_000_000), dtype=np.int8), classes=[0, 1])
