@@ -51,6 +51,7 @@ def resumed(files, *more):
     return run(files.votes, *keep, *(more or OPTIONS), text="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [0, 1, 100, 101, 1_233])
 @pytest.mark.parametrize("window", [OPTIONS, ["--window", "auto", "--refresh", "70"], ["--decay", "0.99"]])
 def test_more_lines_may_be_appended(files, cut, window):

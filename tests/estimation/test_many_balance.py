@@ -50,6 +50,7 @@ def test_estimates_are_near_the_truth_by_their_own_error(kind, method, n):
     assert np.mean(np.array(distances) <= 3) > 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["agreement", "em", "decomposition"])
 def test_the_model_uses_it_and_says_so(method):
     rng = np.random.default_rng(0)

@@ -135,6 +135,7 @@ def test_significance_is_the_rate_of_false_edges():
     assert 5 <= sum(wrong) <= 26
 
 
+@pytest.mark.slow
 def test_rare_sources_that_meet_by_chance_are_not_joined():
     """Two coincidences where a tenth is expected are 6 standard errors by the normal law, and no evidence."""
     for seed in range(10):

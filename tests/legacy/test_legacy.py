@@ -113,6 +113,7 @@ def test_a_chain_is_exact_with_its_joint_balance():
     assert_exact(label_model, population)
 
 
+@pytest.mark.slow
 def test_a_chain_learns_how_tasks_depend_where_no_balance_is_given():
     """An even balance says nothing of pairs; the 2020 code took tasks to be independent then."""
     stay = np.array([[3, 1], [1, 3]])
@@ -300,6 +301,7 @@ def test_what_is_logged_when_verbose_and_nothing_is_printed(sample, caplog, caps
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_ties_are_minus_one_and_rows_without_votes_get_the_prior(sample):
     votes, _ = sample
     label_model = fitted(votes)

@@ -159,6 +159,7 @@ def coupled_rows(model: ManyModel, blocks: tuple[tuple[int, ...], ...]) -> tuple
     return np.concatenate(rows), np.concatenate(weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["shared", "by task", "joint", "estimate"])
 def test_the_class_balance_may_be_given(given):
     model, graph = model_of("chain, three a task")
@@ -227,6 +228,7 @@ def fitted(frames):
     return fs.LabelModel(graph).fit(sample.votes)
 
 
+@pytest.mark.slow
 def test_a_chain_beats_its_frames_one_by_one(frames, fitted):
     graph, sample = frames
     together = fitted.score(sample.votes, sample.y)
@@ -403,6 +405,7 @@ def test_one_task_has_the_shapes_of_one_task():
     assert "source 0 & source 1" in str(fitted.explain(codes[0]))
 
 
+@pytest.mark.slow
 def test_errors_that_persist_are_seen_and_tempered():
     rng, n, d = np.random.default_rng(0), 6_000, 5
     truths, votes = np.empty((n, d), int), np.empty((n, d, 4), np.int8)

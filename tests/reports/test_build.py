@@ -120,6 +120,7 @@ def test_table_has_every_source_with_its_numbers(page):
         assert f"{coverage:.1%}" in row
 
 
+@pytest.mark.slow
 def test_same_input_same_bytes():
     given = ordinary()
     assert fs.report(**given, ordered=True) == fs.report(**given, ordered=True)

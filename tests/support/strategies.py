@@ -12,7 +12,7 @@ import flyingsquid as fs
 
 def examples(number: int) -> settings:
     """Return settings that draw ``number`` examples; a tenth of them in the profile "quick"."""
-    return settings(max_examples=max(1, number * settings.default.max_examples // 100))
+    return settings(max_examples=max(1, number * settings().max_examples // 100))
 
 
 def vote_matrices(n_sources: int = 4, most_items: int = 40, n_classes: int = 2, least: int = -1):

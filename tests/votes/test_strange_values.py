@@ -94,7 +94,7 @@ def test_an_array_is_no_method_of_a_stream():
 
 def test_a_number_is_no_list_of_anything():
     number = np.array(3)
-    with pytest.raises(OptionError, match="no list of labeling functions"):
+    with pytest.raises(OptionError, match="`lfs`"):
         fs.apply(number, [{"a": 1}])
     with pytest.raises(fs.FlyingSquidError):
         fs.apply([len], [{"a": 1}], classes=number)
