@@ -587,7 +587,7 @@ def test_the_simulator_draws_what_it_says():
         cast = codes[:, i] >= 0
         assert cast.mean() == pytest.approx(0.6, abs=0.01)
         assert np.mean(codes[cast, i] == truth[cast, i]) == pytest.approx(accuracy, abs=0.01)
-    with pytest.raises(OptionError, match="no correlation below 0"):
+    with pytest.raises(OptionError, match="`correlation`"):
         fs.datasets.simulate_graph(10, graph, 0.7, n_classes=3, correlation=-0.2, random_state=0)
 
 
