@@ -20,7 +20,7 @@ from rich.table import Table
 
 import flyingsquid as fs
 from benchmarks.harness import alternate, machine, ratio, save
-from flyingsquid.formats import LabelWriter, open_votes
+from flyingsquid.files import LabelWriter, open_votes
 
 FILES, GROUP, REPEATS = 10, 1_000_000, 2
 ACCURACIES = [0.9, 0.85, 0.8, 0.75, 0.75, 0.7, 0.7, 0.65, 0.65, 0.6]

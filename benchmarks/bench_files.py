@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness import alternate, machine, ratio, save
-from flyingsquid.formats import LabelWriter, open_votes
+from flyingsquid.files import LabelWriter, open_votes
 
 SOURCES, GOAL, REPEATS, BLOCK = 10, 2.5, 3, 1_000_000
 KINDS = ("int8, -1", "int64, null", "text")

@@ -15,8 +15,7 @@ from typing import Any
 SOURCE = Path(__file__).parents[1] / "src" / "flyingsquid"
 CORE = (
     "votes",
-    "io",
-    "formats",
+    "files",
     "graph",
     "moments",
     "kernels",

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from flyingsquid import analysis as analysis
     from flyingsquid import datasets as datasets
     from flyingsquid import distributed as distributed
+    from flyingsquid import files as files
     from flyingsquid import fits as fits
-    from flyingsquid import formats as formats
     from flyingsquid import judges as judges
     from flyingsquid import labeling as labeling
     from flyingsquid import legacy as legacy
@@ -84,7 +84,7 @@ _NAMESPACES = (
     "datasets",
     "distributed",
     "fits",
-    "formats",
+    "files",
     "judges",
     "labeling",
     "legacy",

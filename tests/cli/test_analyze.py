@@ -15,7 +15,7 @@ from flyingsquid.cli.console import Console, describe
 from flyingsquid.cli.files import LoadedVotes
 from flyingsquid.cli.report import records_of
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
-from flyingsquid.formats import open_votes
+from flyingsquid.files import open_votes
 from tests.support.cli_files import NAMES, make_samples, run, write_csv
 
 

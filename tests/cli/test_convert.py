@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flyingsquid.formats import open_votes
+from flyingsquid.files import open_votes
 from tests.support.cli_files import NAMES, make_samples, run
 
 COLUMNAR = [pytest.param(name, marks=pytest.mark.extra) for name in ("parquet", "arrow")]

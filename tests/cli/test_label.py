@@ -15,7 +15,7 @@ import flyingsquid as fs
 from flyingsquid.cli import files
 from flyingsquid.cli.main import main
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats import open_votes, vote_files
+from flyingsquid.files import open_votes, vote_files
 from tests.support.cli_files import NAMES, make_samples, simulate, texts, write_csv, write_wide
 
 
@@ -315,7 +315,7 @@ def test_formats_that_cannot_be_written_are_found_out_first(folder, monkeypatch)
     def absent(*_words):
         raise VoteFileError("parquet requires pyarrow")
 
-    monkeypatch.setattr("flyingsquid.formats.labels.need_pyarrow", absent)
+    monkeypatch.setattr("flyingsquid.files.labels.need_pyarrow", absent)
     assert label("votes.csv", "-o", "a.parquet", code=1).output == "Error: parquet requires pyarrow\n"
 
 

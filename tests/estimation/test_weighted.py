@@ -318,7 +318,7 @@ class TestParts:
             np.testing.assert_array_equal(loaded.log_likelihood(votes), model.log_likelihood(votes))
 
     def test_a_file_with_impossible_numbers_is_refused(self, tmp_path):
-        from flyingsquid.io import read_state, write_state
+        from flyingsquid.files.state import read_state, write_state
 
         votes, _ = panel(np.random.default_rng(0), 100, [0.8] * 4)
         fs.LabelModel(method="anchored_em").fit(votes).save(tmp_path / "model.fsq")

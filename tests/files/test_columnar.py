@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats import open_votes
+from flyingsquid.files import open_votes
 
 pytestmark = pytest.mark.extra
 pa = pytest.importorskip("pyarrow")

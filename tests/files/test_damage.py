@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats import open_votes, write_votes
+from flyingsquid.files import open_votes, write_votes
 from flyingsquid.votes import Votes
 from tests.fuzz.run import fuzz
 
@@ -162,7 +162,7 @@ def test_votes_in_npz_are_unpacked_a_chunk_at_a_time(tmp_path):
 
 
 def test_a_line_without_an_end(tmp_path, monkeypatch):
-    from flyingsquid.formats import inputs
+    from flyingsquid.files import inputs
 
     monkeypatch.setattr(inputs, "LONGEST_LINE", 1 << 21)
     path = tmp_path / "v.csv"
@@ -193,7 +193,7 @@ def test_equal_hashes_are_no_duplicates(tmp_path):
 
 
 def test_many_identifiers_are_compared_in_parts(tmp_path, monkeypatch):
-    from flyingsquid.formats import ids
+    from flyingsquid.files import ids
 
     monkeypatch.setattr(ids, "_BUCKET", 100)
     path = tmp_path / "v.csv"

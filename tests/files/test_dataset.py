@@ -7,7 +7,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats import open_votes
+from flyingsquid.files import open_votes
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

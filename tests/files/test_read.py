@@ -14,7 +14,7 @@ import pytest
 from scipy.sparse import csr_array, save_npz
 
 from flyingsquid.exceptions import OptionError, VoteFileError
-from flyingsquid.formats import open_votes, write_votes
+from flyingsquid.files import open_votes, write_votes
 from flyingsquid.votes import Votes
 
 
@@ -358,7 +358,7 @@ def test_chunks_have_the_same_classes_and_can_be_read_again(tmp_path, name, rows
 
 
 def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path, monkeypatch):
-    from flyingsquid.formats import spool
+    from flyingsquid.files import spool
 
     monkeypatch.setattr(spool, "_IN_MEMORY", 100)
     rng = np.random.default_rng(0)
@@ -373,7 +373,7 @@ def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path, monkeypatc
 @pytest.mark.system
 def test_standard_input_is_read_more_than_once():
     code = (
-        "from flyingsquid.formats import open_votes; f = open_votes('-');"
+        "from flyingsquid.files import open_votes; f = open_votes('-');"
         "print(f.format, [sum(c.votes.n_items for c in f) for _ in range(2)], f.path)"
     )
     content = b'{"a":0,"b":1}\n{"a":1,"b":1}\n'

@@ -9,8 +9,8 @@ import pytest
 from scipy.sparse import csr_array, save_npz
 
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats import open_votes
-from flyingsquid.formats.text_tables import read_records
+from flyingsquid.files import open_votes
+from flyingsquid.files.text_tables import read_records
 
 ITEMS = [{"id": 1, "text": "Buy now"}, {"id": 2, "text": "Hello"}]
 MATRIX = np.array([[0, 1, -1], [1, 1, 0]])

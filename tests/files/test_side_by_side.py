@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats import LabelWriter, open_votes
-from flyingsquid.formats.arrow import Behind, ahead
+from flyingsquid.files import LabelWriter, open_votes
+from flyingsquid.files.arrow import Behind, ahead
 
 
 @pytest.fixture(params=["1", "3"])

@@ -18,8 +18,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from flyingsquid import __version__
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.io import State, decode_labels, encode_labels, files, read_state, write_state
-from flyingsquid.io.state import MAX_HEADER
+from flyingsquid.files import archive
+from flyingsquid.files import state as state_module
+from flyingsquid.files.state import MAX_HEADER, State, decode_labels, encode_labels, read_state, write_state
 from tests.support.model_files import assert_same, example_bytes, example_state, json_values, texts
 from tests.support.strategies import examples
 
@@ -112,13 +113,13 @@ def test_other_programs_can_read_the_archive(folder):
 @pytest.mark.skipif(os.name != "posix", reason="files of holes")
 def test_sizes_beyond_32_bits(tmp_path):
     """Only the records are written; the six gigabytes between them are a hole."""
-    large, last = files.Entry("arrays/x", 6 * 2**30, 0), files.Entry("arrays/y", 0, 0)
-    offset = files.head_size(large.name) + large.size
+    large, last = archive.Entry("arrays/x", 6 * 2**30, 0), archive.Entry("arrays/y", 0, 0)
+    offset = archive.head_size(large.name) + large.size
     with open(tmp_path / "large", "wb") as file:
-        file.write(files.entry_head(large))
+        file.write(archive.entry_head(large))
         file.seek(offset)
-        file.write(files.entry_head(last) + files.directory([large, last]))
-    assert (tmp_path / "large").stat().st_size == files.archive_size(
+        file.write(archive.entry_head(last) + archive.directory([large, last]))
+    assert (tmp_path / "large").stat().st_size == archive.archive_size(
         [(large.name, large.size), (last.name, 0)]
     )
     with zipfile.ZipFile(tmp_path / "large") as file:
@@ -250,7 +251,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch, step, error
     def fail(*args):
         raise error
 
-    monkeypatch.setattr(files if hasattr(files, step) else os, step, fail)
+    monkeypatch.setattr(state_module if hasattr(state_module, step) else os, step, fail)
     with pytest.raises(type(error)):
         write_state(path, example_state())
     assert [p.read_bytes() for p in tmp_path.iterdir()] == ([] if before is None else [before])
@@ -268,7 +269,7 @@ def test_a_full_disk_in_the_middle_of_the_arrays(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         return array.reshape(-1).view(np.uint8).data
 
-    monkeypatch.setattr(files, "_bytes_of", bytes_of)
+    monkeypatch.setattr(state_module, "_bytes_of", bytes_of)
     with pytest.raises(OSError, match="No space left"):
         write_state(path, example_state())
     assert [p.name for p in tmp_path.iterdir()] == ["model"]

@@ -17,8 +17,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.io import State, files, read_state
-from flyingsquid.io.state import FORMAT_VERSION
+from flyingsquid.files import archive, state
+from flyingsquid.files.state import FORMAT_VERSION, State, read_state
 from tests.support.model_files import assert_same, example_bytes, json_values, same_json
 from tests.support.strategies import examples
 
@@ -82,7 +82,7 @@ def test_damaged_files_are_refused(folder, damage):
 
 @given(st.binary(max_size=300), st.booleans())
 def test_files_of_noise_are_refused(folder, noise, disguised):
-    refused(folder / "noise", files.SIGNATURE + noise if disguised else noise)
+    refused(folder / "noise", archive.SIGNATURE + noise if disguised else noise)
 
 
 def repacked(content: bytes, method: int) -> bytes:
@@ -114,9 +114,9 @@ def test_other_files_are_refused(folder):
 
 def packed(*entries: tuple[str, bytes]) -> bytes:
     """An archive as the library packs it, with right checksums, whatever the entries say."""
-    known = [files.Entry(name, len(data), crc32(data)) for name, data in entries]
-    parts = [files.entry_head(e) + data for e, (_, data) in zip(known, entries, strict=True)]
-    return b"".join(parts) + files.directory(known)
+    known = [archive.Entry(name, len(data), crc32(data)) for name, data in entries]
+    parts = [archive.entry_head(e) + data for e, (_, data) in zip(known, entries, strict=True)]
+    return b"".join(parts) + archive.directory(known)
 
 
 def fields(**changes: object) -> dict[str, Any]:
@@ -295,7 +295,7 @@ def peak_of_refusal(path, content: bytes) -> int:
 def test_declared_bytes_are_not_allocated(folder):
     declared = with_array(shape=[125 * 10**12], bytes=10**15)
     assert peak_of_refusal(folder / "huge", lying(declared)) < 1_000_000
-    head = files.entry_head(files.Entry("header.json", 10**15, 0))
+    head = archive.entry_head(archive.Entry("header.json", 10**15, 0))
     assert peak_of_refusal(folder / "huge", head + GOOD) < 1_000_000
     consistent = packed(("header.json", dumped(declared))) + bytes(10_000)
     assert peak_of_refusal(folder / "huge", consistent) < 1_000_000
@@ -303,7 +303,7 @@ def test_declared_bytes_are_not_allocated(folder):
 
 def test_a_header_as_large_as_a_file_of_holes_is_not_read(tmp_path):
     path = tmp_path / "holes"
-    path.write_bytes(files.entry_head(files.Entry("header.json", 10**9, 0)))
+    path.write_bytes(archive.entry_head(archive.Entry("header.json", 10**9, 0)))
     os.truncate(path, 2 * 10**9)
     with pytest.raises(ModelFileError, match="too large"):
         read_state(path)
@@ -326,4 +326,4 @@ def test_a_file_that_shrinks_while_it_is_read(folder):
     at = content.index(b"arrays/x") + 8 + 20
     for length in (at - 4, at, at + 8, len(content) - 1):
         with pytest.raises(ModelFileError):
-            files._unpack(io.BytesIO(content[:length]), len(content))
+            state._unpack(io.BytesIO(content[:length]), len(content))

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from flyingsquid.exceptions import OptionError, VoteFileError
-from flyingsquid.formats import LabelWriter, open_votes, write_votes
-from flyingsquid.io import files
+from flyingsquid.files import LabelWriter, open_votes, outputs, write_votes
 from flyingsquid.votes import Votes
 from tests.support.strategies import examples
 
@@ -273,7 +272,7 @@ def test_a_full_disk_at_the_last_moment(tmp_path, monkeypatch, step):
     def fail(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(files.os, step, fail)
+    monkeypatch.setattr(outputs.os, step, fail)
     with pytest.raises(VoteFileError, match="No space left on device") as caught:
         write_labels(tmp_path / "l.csv")
     assert str(caught.value).startswith(str(tmp_path / "l.csv"))
@@ -322,7 +321,7 @@ def test_a_folder_that_may_not_be_written_to(tmp_path):
 def test_standard_output_gets_everything_or_nothing():
     code = """
 import sys
-from flyingsquid.formats import LabelWriter
+from flyingsquid.files import LabelWriter
 try:
     with LabelWriter("-", classes=(0, 1)) as out:
         out.write(["a"], [0], [[1.0, 0.0]], [1])

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, save_npz
 
 import flyingsquid as fs
-from flyingsquid.formats import write_votes
+from flyingsquid.files import write_votes
 from tests.support.strategies import fittable_votes
 
 TOKENS = [

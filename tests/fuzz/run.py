@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import flyingsquid as fs
-from flyingsquid.formats import open_votes
+from flyingsquid.files import open_votes
 from tests.fuzz.files import damaged, example_files
 
 MOST_MEMORY = 5 << 30

@@ -112,7 +112,7 @@ def test_a_damaged_file_is_computed_again_and_mended(tmp_path, damage):
 
 
 def test_a_file_of_something_else_under_the_name_is_replaced(tmp_path):
-    from flyingsquid.io import State, write_state
+    from flyingsquid.files.state import State, write_state
 
     run(tmp_path)
     (file,) = tmp_path.iterdir()

@@ -13,8 +13,8 @@ from sklearn.base import clone
 import flyingsquid as fs
 from flyingsquid.estimation.units import UnitTable, system_matrix
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
+from flyingsquid.files.state import State, write_state
 from flyingsquid.fits.graph import GraphFit
-from flyingsquid.io import State, write_state
 from flyingsquid.moments import ConfusionTables
 from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.graphs import Model, margin, random_model

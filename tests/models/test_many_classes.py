@@ -12,7 +12,7 @@ from sklearn.base import clone
 import flyingsquid as fs
 from flyingsquid.estimation.views import deal
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
-from flyingsquid.io import State, write_state
+from flyingsquid.files.state import State, write_state
 from flyingsquid.moments.files import to_state as counts_to_state
 from flyingsquid.moments.limits import use_limits
 from flyingsquid.moments.pairs import SparsePairs

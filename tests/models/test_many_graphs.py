@@ -19,8 +19,8 @@ from flyingsquid.exceptions import (
     OptionError,
     SourceWarning,
 )
+from flyingsquid.files.state import State, write_state
 from flyingsquid.fits import GraphFit
-from flyingsquid.io import State, write_state
 from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.graphs import margin
 from tests.oracle.many_graphs import ManyModel, random_many

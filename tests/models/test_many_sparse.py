@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid.exceptions import ModelFileError, OptionError
-from flyingsquid.io import State, write_state
+from flyingsquid.files.state import State, write_state
 from flyingsquid.moments import SparseTables
 from flyingsquid.moments.limits import use_limits
 from tests.oracle.many import ManyStar, crowd

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.exceptions import ModelFileError, NotFittedError, SourceWarning
-from flyingsquid.io import State, read_state, write_state
+from flyingsquid.files.state import State, read_state, write_state
 from tests.support.model_files import with_odd_array
 from tests.support.strategies import examples, fittable_votes
 

@@ -22,7 +22,7 @@ from flyingsquid.exceptions import (
     SourceWarning,
     VotesError,
 )
-from flyingsquid.io import State, read_state, write_state
+from flyingsquid.files.state import State, read_state, write_state
 from tests.support.errors import mentions
 from tests.support.strategies import fittable_votes
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.exceptions import ModelFileError, NotFittedError
-from flyingsquid.io import State, read_state, write_state
+from flyingsquid.files.state import State, read_state, write_state
 from tests.models.test_online import CHAIN, PAIR, VOTES, many_votes
 from tests.support.strategies import examples
 

@@ -20,7 +20,7 @@ from flyingsquid.exceptions import (
     SourceWarning,
     VotesError,
 )
-from flyingsquid.io import State, read_state, write_state
+from flyingsquid.files.state import State, read_state, write_state
 from tests.oracle.star import AnyStar, Star
 from tests.support.model_files import with_odd_array
 

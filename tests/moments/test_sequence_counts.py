@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
-from flyingsquid.io import State, read_state, write_state
+from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.moments import SequenceMoments, sequences
 from flyingsquid.votes.arguments import read_lengths, starts_of
 from tests.support.strategies import vote_matrices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from flyingsquid.io import State, write_state
+from flyingsquid.files.state import State, write_state
 
 texts = st.text(max_size=8)  # hypothesis leaves out what UTF-8 cannot encode
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts

@@ -14,7 +14,7 @@ from flyingsquid.cli.fitting import load_model, method_option, model_option
 from flyingsquid.cli.label import describe_comparison, describe_votes
 from flyingsquid.cli.report import MOST_ITEMS, fit_or_explain
 from flyingsquid.exceptions import OptionError
-from flyingsquid.formats import VoteFile
+from flyingsquid.files import VoteFile
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison, Table

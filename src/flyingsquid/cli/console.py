@@ -14,7 +14,7 @@ from flyingsquid.exceptions import FlyingSquidError, Note
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Table
-    from flyingsquid.formats import VoteFile
+    from flyingsquid.files import VoteFile
 
 # Longer tables are cut; --json and the report show everything.
 _MOST_ROWS = 60

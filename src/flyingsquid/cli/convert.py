@@ -8,7 +8,7 @@ import click
 
 from flyingsquid.cli.console import Console
 from flyingsquid.cli.files import VOTES, check_outputs, open_file, reading_options
-from flyingsquid.formats import FORMATS, format_of_name, write_votes
+from flyingsquid.files import FORMATS, format_of_name, write_votes
 
 
 # fmt: off

@@ -12,8 +12,8 @@ import click
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
-from flyingsquid.formats import FORMATS, VoteChunk, VoteFile, open_votes
-from flyingsquid.formats.vote_files import join_chunks
+from flyingsquid.files import FORMATS, VoteChunk, VoteFile, open_votes
+from flyingsquid.files.vote_files import join_chunks
 
 FILE = click.Path(dir_okay=False)
 VOTES = click.Path(exists=True, allow_dash=True)

@@ -66,7 +66,7 @@ def _inspect_votes(path: str, options: dict[str, Any], console: Console) -> dict
 
 
 def _inspect_model(path: str, console: Console) -> dict[str, Any]:
-    from flyingsquid.io import encode_labels
+    from flyingsquid.files.state import encode_labels
     from flyingsquid.models import load
 
     found: Any = load(path)

@@ -20,8 +20,8 @@ from flyingsquid.cli.fitting import (
     read_graph,
 )
 from flyingsquid.exceptions import OptionError
-from flyingsquid.formats import LABEL_FORMATS, LabelWriter, VoteFile, label_format
-from flyingsquid.io import encode_labels
+from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile, label_format
+from flyingsquid.files.state import encode_labels
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison

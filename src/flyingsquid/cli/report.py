@@ -11,7 +11,7 @@ from flyingsquid.cli.console import Console
 from flyingsquid.cli.files import FILE, VOTES, LoadedVotes, check_outputs, open_file, reading_options
 from flyingsquid.cli.fitting import fit_model, load_model, method_option, model_option
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VoteFileError
-from flyingsquid.formats import VoteChunk
+from flyingsquid.files import VoteChunk
 
 # Larger files are sampled evenly where all items are needed in memory.
 MOST_ITEMS = 1_000_000
@@ -131,7 +131,7 @@ def records_of(chunk: VoteChunk, path: str, votes: LoadedVotes, step: int = 1) -
 
     ``step`` is 2 if the chunk contains every second item of the file of votes, and so on.
     """
-    from flyingsquid.formats.text_tables import read_records
+    from flyingsquid.files.text_tables import read_records
 
     records, item = read_records(path), votes.file.item_name
     ids = [str(each) for each in chunk.ids]

@@ -8,7 +8,7 @@ from typing import Any
 from flyingsquid._values import told
 from flyingsquid.cli.stream_lines import Known
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.io import State, decode_labels, encode_labels, read_state, write_state
+from flyingsquid.files.state import State, decode_labels, encode_labels, read_state, write_state
 from flyingsquid.models import OnlineLabelModel
 from flyingsquid.models.files import CHECKPOINT, stream_from_checkpoint, stream_to_state
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.state import State
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.files import (
@@ -23,7 +24,6 @@ from flyingsquid.fits.files import (
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference import Emissions, Opinion
-from flyingsquid.io import State
 from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes.codes import Codes, Label
 

@@ -12,8 +12,8 @@ from flyingsquid._values import told
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.state import State
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.io import State
 from flyingsquid.moments import Moments, VotesByClass
 from flyingsquid.moments.files import cut_tables
 

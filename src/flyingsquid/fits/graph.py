@@ -14,6 +14,7 @@ from flyingsquid._values import told
 from flyingsquid.estimation.drawing import draw_items
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.state import State
 from flyingsquid.fits.base import DOUBLE, Array, Fit, PosteriorParameters, read_common
 from flyingsquid.fits.diagnostics import (
     PERSISTENT,
@@ -27,7 +28,6 @@ from flyingsquid.fits.explanation import Explanation, explain_on_graph
 from flyingsquid.fits.files import flatten_tables, read_array, read_task_tables, read_units
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import Emissions, max_product, sum_product, vote_shares, with_own_evidence
-from flyingsquid.io import State
 from flyingsquid.moments import Moments
 from flyingsquid.moments.confusion import LEAST_PROBABILITY
 from flyingsquid.votes.codes import Codes

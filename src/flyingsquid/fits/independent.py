@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimation.tables import vote_weights
 from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
     DOUBLE,
     Array,
@@ -31,7 +32,6 @@ from flyingsquid.inference import (
     class_posterior,
     vote_shares,
 )
-from flyingsquid.io import State
 from flyingsquid.moments import ConfusionTables, Moments, VoteLogs
 from flyingsquid.votes.codes import Codes
 

@@ -13,6 +13,7 @@ from flyingsquid.estimation.independence import FitTest, independence_of
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
 from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
     DOUBLE,
     Array,
@@ -27,7 +28,6 @@ from flyingsquid.fits.files import read_array
 from flyingsquid.fits.independent import SINGLE_TASK, gain_on_drawn_items
 from flyingsquid.inference import Emissions, Opinion, opinion_posterior
 from flyingsquid.inference.weighted import EVEN_VOTE, hot_posterior
-from flyingsquid.io import State
 from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes.codes import Codes, OneHot
 

@@ -25,7 +25,7 @@ import numpy as np
 from flyingsquid._values import told
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError, OptionError
-from flyingsquid.io import State, read_state, write_state
+from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.labeling.columns import Column
 from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.items import Record, is_sliceable, open_table

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 
 from flyingsquid._values import listed, told
 from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits import Fit, GraphFit, IndependentFit, WeightedFit
-from flyingsquid.io import State, decode_labels, encode_labels
 from flyingsquid.moments import Moments
 from flyingsquid.moments.files import KIND as MOMENTS
 from flyingsquid.moments.files import to_state as moments_to_state

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.io import State, read_state, write_state
+from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.models._base import VoteReader
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote

@@ -22,6 +22,7 @@ from flyingsquid.exceptions import (
     NotIdentifiableError,
     OptionError,
 )
+from flyingsquid.files.state import State
 from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
@@ -29,7 +30,6 @@ from flyingsquid.fits.summary import summarize_sources
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import TieBreak
 from flyingsquid.inference.posterior import as_label_array
-from flyingsquid.io import State
 from flyingsquid.models import validation
 from flyingsquid.models._base import DOUBLE, BatchEstimator, InMemory, VoteSchema
 from flyingsquid.models._state import fit_from_state, fit_to_state, options_from_meta, options_to_meta

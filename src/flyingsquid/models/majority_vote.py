@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
 from flyingsquid.exceptions import ModelFileError, OptionError, VotesError
+from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.explanation import VoteCount, count_item
 from flyingsquid.fits.summary import summarize_tally
 from flyingsquid.inference import vote_shares
-from flyingsquid.io import State, decode_labels, encode_labels
 from flyingsquid.models._base import DOUBLE, BatchEstimator, VoteSchema
 from flyingsquid.models.validation import require_moments
 from flyingsquid.moments import Moments

@@ -23,10 +23,10 @@ from flyingsquid.exceptions import (
     OptionError,
     VotesError,
 )
+from flyingsquid.files.state import State, decode_labels, encode_labels, write_state
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import TieBreak, decide
 from flyingsquid.inference.posterior import as_label_array
-from flyingsquid.io import State, decode_labels, encode_labels, write_state
 from flyingsquid.models._base import _NotFittedError, read_tie_generator
 from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
 from flyingsquid.models._state import nested, options_from_meta, options_to_meta, unnested

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._table import Table
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
+from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.io import State, decode_labels, encode_labels
 from flyingsquid.models import _stream, validation
 from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema, _NotFittedError
 from flyingsquid.models._state import (

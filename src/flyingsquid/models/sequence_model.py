@@ -28,12 +28,12 @@ from flyingsquid.exceptions import (
     OptionError,
     VotesError,
 )
+from flyingsquid.files.state import State
 from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.diagnostics import Verdict
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import TieBreak, decide, forward_backward, viterbi, with_own_evidence
-from flyingsquid.io import State
 from flyingsquid.models import validation
 from flyingsquid.models._base import VoteReader, VoteSchema, read_tie_generator
 from flyingsquid.models._state import (

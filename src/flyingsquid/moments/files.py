@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.exceptions import GraphError, ModelFileError
+from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.io import State, decode_labels, encode_labels
 from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
 from flyingsquid.moments.plan import CountPlan
 

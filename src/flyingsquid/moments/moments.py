@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import listed
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
+from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.io import State, read_state, write_state
 from flyingsquid.moments import files
 from flyingsquid.moments.class_counts import VotesByClass
 from flyingsquid.moments.counting import count_missing, count_tables

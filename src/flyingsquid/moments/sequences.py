@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, vstack
 
 from flyingsquid._values import listed
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
-from flyingsquid.io import State, read_state, write_state
+from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.moments import files
 from flyingsquid.moments.limits import check_sequence_size
 from flyingsquid.moments.moments import Moments

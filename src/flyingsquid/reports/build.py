@@ -11,7 +11,7 @@ import numpy as np
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import OptionError
-from flyingsquid.io import replacing
+from flyingsquid.files.outputs import open_atomic
 from flyingsquid.reports.items import items_section
 from flyingsquid.reports.labels import comparison_section, influence_section, labels_section
 from flyingsquid.reports.overview import method_section, summary_section
@@ -93,7 +93,7 @@ def report(
     text = render_page(title, _facts(study), [section(study) for section in _SECTIONS])
     if path is None or target is None:
         return text
-    with replacing(target) as file:
+    with open_atomic(target) as file:
         file.write(text.encode())
     return os.fspath(path)
 

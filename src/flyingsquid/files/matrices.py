@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
-from flyingsquid.formats.ids import DistinctIds
+from flyingsquid.files.coding import UNKNOWN, Coding, Survey
+from flyingsquid.files.ids import DistinctIds
 from flyingsquid.votes.codes import ABSTAIN, REASONS, Label
 
 Rows: TypeAlias = Callable[[int], Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]]

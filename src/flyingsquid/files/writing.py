@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
-from flyingsquid.formats.arrays import MARK
-from flyingsquid.formats.arrow import META, ColumnarFile, LabelColumns, id_column
-from flyingsquid.formats.columns import Form
-from flyingsquid.formats.inputs import FORMATS, StrPath, need_pyarrow
-from flyingsquid.formats.outputs import csv_writer, label_text, list_of_ids, output, output_format, text_file
-from flyingsquid.formats.vote_files import VoteChunk, VoteFile
-from flyingsquid.formats.wrench import GOLD, WEAK
-from flyingsquid.io import encode_labels
+from flyingsquid.files.arrays import MARK
+from flyingsquid.files.arrow import META, ColumnarFile, LabelColumns, id_column
+from flyingsquid.files.columns import Form
+from flyingsquid.files.inputs import FORMATS, StrPath, need_pyarrow
+from flyingsquid.files.outputs import csv_writer, label_text, list_of_ids, output, output_format, text_file
+from flyingsquid.files.state import encode_labels
+from flyingsquid.files.vote_files import VoteChunk, VoteFile
+from flyingsquid.files.wrench import GOLD, WEAK
 from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import Label, is_sparse, stack_codes, stated_cells
 

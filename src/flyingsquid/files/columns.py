@@ -70,7 +70,7 @@ class ColumnSpec:
         gold: str | None,
         long: Iterable[str] | None,
     ) -> ColumnSpec:
-        """Check the options of :func:`~flyingsquid.formats.open_votes`."""
+        """Check the options of :func:`~flyingsquid.files.open_votes`."""
         if form not in (None, "wide", "long"):
             raise OptionError(f'`form` must be "wide" or "long"; got {told(form)}.', parameter="form")
         if item is True:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import listed, told
 from flyingsquid.exceptions import Hint, ModelFileError, VoteFileError, VotesError
-from flyingsquid.formats.coding import Coding, Survey
-from flyingsquid.formats.columns import ColumnSpec, Roles
-from flyingsquid.formats.inputs import one_line
-from flyingsquid.formats.matrices import MatrixVotes
-from flyingsquid.io import decode_labels
+from flyingsquid.files.coding import Coding, Survey
+from flyingsquid.files.columns import ColumnSpec, Roles
+from flyingsquid.files.inputs import one_line
+from flyingsquid.files.matrices import MatrixVotes
+from flyingsquid.files.state import decode_labels
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import MOST_CLASSES, Label, sparse_codes
 

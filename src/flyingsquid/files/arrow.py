@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.formats.coding import Coding
-from flyingsquid.formats.inputs import need_pyarrow
-from flyingsquid.formats.matrices import encoded, is_plain
-from flyingsquid.formats.outputs import arrow_sink
+from flyingsquid.files.coding import Coding
+from flyingsquid.files.inputs import need_pyarrow
+from flyingsquid.files.matrices import encoded, is_plain
+from flyingsquid.files.outputs import arrow_sink
 from flyingsquid.kernels import n_threads
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import ABSTAIN, Label

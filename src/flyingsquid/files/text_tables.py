@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import Hint, Note, VoteFileError
-from flyingsquid.formats.coding import MISSING_TEXTS
-from flyingsquid.formats.inputs import (
+from flyingsquid.files.coding import MISSING_TEXTS
+from flyingsquid.files.inputs import (
     Input,
     StrPath,
     detect_format,
@@ -25,7 +25,7 @@ from flyingsquid.formats.inputs import (
     open_input,
     text_blocks,
 )
-from flyingsquid.formats.outputs import DELIMITERS
+from flyingsquid.files.outputs import DELIMITERS
 
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 # Cells of a block. Larger blocks keep so many objects alive that garbage collection dominates.

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import Hint, ModelFileError, VoteFileError
-from flyingsquid.formats.arrow import META, ArrowCoder, ahead
-from flyingsquid.formats.coding import UNKNOWN, Coding, Survey
-from flyingsquid.formats.columns import (
+from flyingsquid.files.arrow import META, ArrowCoder, ahead
+from flyingsquid.files.coding import UNKNOWN, Coding, Survey
+from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_DISTINCT,
     ColumnSpec,
@@ -23,10 +23,10 @@ from flyingsquid.formats.columns import (
     free_text_error,
     require_unique_names,
 )
-from flyingsquid.formats.ids import DistinctIds, missing_id_error
-from flyingsquid.formats.inputs import located, need_pyarrow, one_line, parquet_parts
-from flyingsquid.formats.long_form import LongVotes
-from flyingsquid.io import decode_labels
+from flyingsquid.files.ids import DistinctIds, missing_id_error
+from flyingsquid.files.inputs import located, need_pyarrow, one_line, parquet_parts
+from flyingsquid.files.long_form import LongVotes
+from flyingsquid.files.state import decode_labels
 from flyingsquid.votes.codes import Label
 
 _FIRST_ROWS = 1000

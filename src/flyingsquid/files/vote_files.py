@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import Note, OptionError, VoteFileError
-from flyingsquid.formats.arrays import read_npy, read_npz
-from flyingsquid.formats.coding import Coding, ParseOptions, Survey, build_coding
-from flyingsquid.formats.columnar import read_columnar
-from flyingsquid.formats.columns import ColumnSpec, Form, Roles
-from flyingsquid.formats.inputs import Input, StrPath, detect_format, located, open_input
-from flyingsquid.formats.spool import read_table
-from flyingsquid.formats.text_tables import DelimitedTable, JsonTable, read_json
-from flyingsquid.formats.wrench import is_wrench, read_directory, read_wrench
+from flyingsquid.files.arrays import read_npy, read_npz
+from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
+from flyingsquid.files.columnar import read_columnar
+from flyingsquid.files.columns import ColumnSpec, Form, Roles
+from flyingsquid.files.inputs import Input, StrPath, detect_format, located, open_input
+from flyingsquid.files.spool import read_table
+from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
+from flyingsquid.files.wrench import is_wrench, read_directory, read_wrench
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Codes, Label, is_sparse, shown_names, stack_codes
 
@@ -82,7 +82,7 @@ class VoteFile:
     path : str
         Name of the file in messages.
     format : str
-        One of :data:`flyingsquid.formats.FORMATS`.
+        One of :data:`flyingsquid.files.FORMATS`.
     form : "wide" or "long"
     classes : tuple of K labels
     names : tuple of m str, or None where sources have only positions

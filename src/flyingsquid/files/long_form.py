@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import Hint, VoteFileError
-from flyingsquid.formats.coding import UNKNOWN, Coding, Numbering, Survey
+from flyingsquid.files.coding import UNKNOWN, Coding, Numbering, Survey
 from flyingsquid.votes import REASONS, Votes
 
 

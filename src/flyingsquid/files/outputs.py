@@ -5,9 +5,12 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import errno
 import gzip
 import os
+import secrets
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from flyingsquid.exceptions import Hint, VoteFileError
-from flyingsquid.formats.inputs import (
+from flyingsquid.files.inputs import (
     BLOCK,
     StrPath,
     check_format,
@@ -26,10 +29,53 @@ from flyingsquid.formats.inputs import (
     located,
     need_pyarrow,
 )
-from flyingsquid.io import replacing
 
 BINARY = ("npy", "npz", "parquet", "arrow")
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+
+@contextlib.contextmanager
+def open_atomic(target: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """Open a file that replaces ``target`` if the block succeeds, and is removed otherwise.
+
+    It is written under another name in the same directory, synced to disk and renamed, so that a crash at any
+    moment leaves either the old or the complete new file. Without ``overwrite`` an existing file is an error
+    (FileExistsError), at the start and again at the end.
+    """
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
+    _check_free(target, overwrite)
+    temporary = target.with_name(f".flyingsquid-{secrets.token_hex(8)}.tmp")
+    file = open(temporary, "xb")  # noqa: SIM115  # closed below, before it is renamed
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _check_free(target, overwrite)
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        os.replace(temporary, target)
+    except BaseException:  # also for an interrupt
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    _sync_directory(target.parent)
+
+
+def _check_free(target: Path, overwrite: bool) -> None:
+    if not overwrite and os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the new name survive a power failure, on systems that allow directories to be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextlib.contextmanager
@@ -44,7 +90,7 @@ def output(path: StrPath, *, overwrite: bool) -> Iterator[BinaryIO]:
             file: Any = stack.enter_context(_at_the_end(shown))
         else:
             # A symbolic link stays; its target is replaced.
-            file = stack.enter_context(replacing(Path(os.path.realpath(shown)), overwrite=overwrite))
+            file = stack.enter_context(open_atomic(Path(os.path.realpath(shown)), overwrite=overwrite))
         compression = compression_of_name(shown)
         if compression == "gzip":
             file = stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))  # the same bytes every time

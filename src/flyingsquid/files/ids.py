@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import Hint, VoteFileError
-from flyingsquid.formats.inputs import temporary_file
+from flyingsquid.files.inputs import temporary_file
 
 # Hashes that are sorted at a time: 32 MB.
 _BUCKET = 1 << 22

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import listed, told
 from flyingsquid.exceptions import Hint, Note, VoteFileError
-from flyingsquid.formats.coding import UNKNOWN, Coding, Numbering, Survey
-from flyingsquid.formats.columns import (
+from flyingsquid.files.coding import UNKNOWN, Coding, Numbering, Survey
+from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     GOLD_NAMES,
     ITEM_NAMES,
@@ -24,10 +24,10 @@ from flyingsquid.formats.columns import (
     assign_roles,
     free_text_error,
 )
-from flyingsquid.formats.ids import DistinctIds, require_ids
-from flyingsquid.formats.inputs import temporary_file
-from flyingsquid.formats.long_form import LongVotes
-from flyingsquid.formats.text_tables import Block, DelimitedTable, JsonTable
+from flyingsquid.files.ids import DistinctIds, require_ids
+from flyingsquid.files.inputs import temporary_file
+from flyingsquid.files.long_form import LongVotes
+from flyingsquid.files.text_tables import Block, DelimitedTable, JsonTable
 from flyingsquid.votes.codes import ABSTAIN
 
 # Bytes that a spool keeps in memory before it moves to disk.

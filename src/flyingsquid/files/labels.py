@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
-from flyingsquid.formats.inputs import StrPath, located, need_pyarrow
-from flyingsquid.formats.outputs import csv_writer, label_text, list_of_ids, output, output_format, text_file
-from flyingsquid.io import encode_labels
+from flyingsquid.files.inputs import StrPath, located, need_pyarrow
+from flyingsquid.files.outputs import csv_writer, label_text, list_of_ids, output, output_format, text_file
+from flyingsquid.files.state import encode_labels
 from flyingsquid.votes.codes import Label
 
 LABEL_FORMATS = ("csv", "tsv", "jsonl", "npz", "parquet", "arrow")
@@ -89,7 +89,7 @@ class LabelWriter:
         Parameters
         ----------
         ids : sequence of n identifiers
-            As in :class:`~flyingsquid.formats.VoteChunk`.
+            As in :class:`~flyingsquid.files.VoteChunk`.
         labels : integer array of shape (n,)
             Codes 0..K-1, or -1 for no label.
         probabilities : array of shape (n, K)
@@ -212,7 +212,7 @@ class _Columnar:
     """parquet and arrow, encoded on a thread while the next items are labeled."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        from flyingsquid.formats.arrow import Behind, LabelColumns  # noqa: PLC0415  # only where it is used
+        from flyingsquid.files.arrow import Behind, LabelColumns  # noqa: PLC0415  # only where it is used
 
         self._file, self._out = file, out
         self._labels = LabelColumns(out.classes)
@@ -220,7 +220,7 @@ class _Columnar:
         self._behind = Behind()
 
     def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
-        from flyingsquid.formats.arrow import ColumnarFile, id_column  # noqa: PLC0415  # only where it is used
+        from flyingsquid.files.arrow import ColumnarFile, id_column  # noqa: PLC0415  # only where it is used
 
         pyarrow = need_pyarrow(f"Writing {self._out.format}")
         # Copies, since the caller may fill the same arrays again while these are encoded.

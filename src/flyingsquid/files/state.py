@@ -1,4 +1,4 @@
-"""Plain states of values, arrays and JSON, and their header in a file.
+"""States: the arrays and JSON values of models and counts, written to files and read back.
 
 A file can store a :class:`State` only if reading gives back exactly the same types and values; everything
 else is rejected before anything is written.
@@ -6,14 +6,19 @@ else is rejected before anything is written.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import math
+import os
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +26,9 @@ from numpy.typing import NDArray
 from flyingsquid._values import told
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.archive import Entry, archive_size, directory, entry_head, head_size, read_head
+from flyingsquid.files.inputs import StrPath
+from flyingsquid.files.outputs import open_atomic
 
 Json: TypeAlias = Any
 """str, int, bool, None, finite float, list of these, dict of these by str."""
@@ -38,6 +46,7 @@ MAX_DEPTH = 64
 MAX_DIMENSIONS = 32  # the most that every supported NumPy has
 # Far above any label or count; below the length at which Python refuses to read a number.
 MAX_INT_BITS = 1024
+HEADER = "header.json"
 FORMAT = "flyingsquid state"
 FORMAT_VERSION = 1
 # Names of 100,000 sources fit; hostile JSON takes about 40 times its size in memory, 300 MB here.
@@ -57,7 +66,7 @@ _MAX_NAME = 100
 class State:
     """The content of a value without its class.
 
-    :func:`~flyingsquid.io.write_state` checks it, and rejects a state that could not be read back exactly.
+    :func:`write_state` checks it, and rejects a state that could not be read back exactly.
 
     Attributes
     ----------
@@ -74,6 +83,161 @@ class State:
     kind: str
     meta: dict[str, Json]
     arrays: dict[str, NDArray[Any]]
+
+
+def write_state(path: StrPath, state: State) -> None:
+    """Write a state to ``path``, replacing an existing file.
+
+    The same state gives the same bytes. A failure leaves an existing file as it was.
+
+    Raises
+    ------
+    ModelFileError
+        If a file could not give the state back exactly.
+    OSError
+        If the file cannot be written.
+    """
+    _require_path(path)
+    with _located(path):
+        check_state(state)
+        data = encode_header(header_of(state))
+        _require_regular(path)
+    with open_atomic(Path(os.path.realpath(path))) as file:
+        _pack(file, data, state)
+
+
+def read_state(path: StrPath) -> State:
+    """Read a state that :func:`write_state` wrote. Arrays are new, writeable, and equal to the last bit.
+
+    Memory use is bounded by the size of the file, nothing is unpacked to disk, and nothing in the file is
+    executed.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, truncated, not a FlyingSquid file, or of a newer format.
+    OSError
+        If the file does not exist or cannot be read.
+    """
+    _require_path(path)
+    with _located(path):
+        _require_regular(path)  # before opening, which would wait for ever on a pipe
+        with open(path, "rb") as file:
+            return _unpack(file, os.fstat(file.fileno()).st_size)
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def _pack(file: BinaryIO, header: bytes, state: State) -> None:
+    entries = [Entry(HEADER, len(header), crc32(header))]
+    file.write(entry_head(entries[0]) + header)
+    for spec in header_of(state).arrays:
+        data = _bytes_of(np.asarray(state.arrays[spec.name], dtype=spec.dtype, order="C"))
+        entry = Entry(spec.entry, spec.nbytes, crc32(data))
+        file.write(entry_head(entry))
+        file.write(data)
+        entries.append(entry)
+    file.write(directory(entries))
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def _unpack(file: BinaryIO, size: int) -> State:
+    header, entry = _read_header(file, size)
+    declared = archive_size([(HEADER, entry.size), *((spec.entry, spec.nbytes) for spec in header.arrays)])
+    # Before anything is allocated: entries are stored uncompressed, so the sizes must add up.
+    if size != declared:
+        what = "truncated" if size < declared else "damaged"
+        raise ModelFileError(
+            f"The file is {what}: its header declares {declared:,} bytes and it has {size:,}."
+        )
+    entries, arrays = [entry], {}
+    for spec in header.arrays:
+        head = file.read(head_size(spec.entry))
+        arrays[spec.name] = array = _read_array(file, spec)
+        entries.append(Entry(spec.entry, spec.nbytes, crc32(_bytes_of(array))))
+        if head != entry_head(entries[-1]):
+            raise ModelFileError(
+                f"The file is damaged: the checksum of array {told(spec.name)} does not match."
+            )
+        check_bits(spec.name, array)
+    if file.read() != directory(entries):
+        raise ModelFileError("The file is damaged: its directory of entries does not match.")
+    return State(header.kind, header.meta, arrays)
+
+
+def _read_header(file: BinaryIO, size: int) -> tuple[Header, Entry]:
+    entry = read_head(HEADER, file.read(head_size(HEADER)))
+    if entry is None:
+        raise ModelFileError(
+            "This is not a FlyingSquid file; it has another format, is damaged, or was repacked by another "
+            "program."
+        )
+    if entry.size > min(MAX_HEADER, size):
+        raise ModelFileError(
+            f"The file is truncated or damaged: {HEADER} declares {entry.size:,} bytes, which is too large."
+        )
+    data = file.read(entry.size)
+    if (len(data), crc32(data)) != (entry.size, entry.crc):
+        raise ModelFileError(f"The file is damaged: the checksum of {HEADER} does not match.")
+    return decode_header(data), entry
+
+
+def _read_array(file: BinaryIO, spec: ArraySpec) -> NDArray[Any]:
+    try:
+        array = np.empty(spec.shape, spec.dtype)
+    except MemoryError as error:
+        raise ModelFileError(
+            f"Out of memory while reading array {told(spec.name)} of {spec.nbytes:,} bytes."
+        ) from error
+    if file.readinto(_bytes_of(array)) != spec.nbytes:  # type: ignore[attr-defined]  # BinaryIO lacks it
+        raise ModelFileError(f"The file is truncated within array {told(spec.name)}.")
+    return array
+
+
+# ---------------------------------------------------------------------- both
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    """Return the memory of a C-contiguous array, shape (nbytes,), shared."""
+    # By way of NumPy, because a memoryview without elements cannot be cast.
+    return array.reshape(-1).view(np.uint8).data
+
+
+@contextlib.contextmanager
+def _located(path: StrPath) -> Iterator[None]:
+    """Add the path to errors."""
+    try:
+        yield
+    except ModelFileError as error:
+        error.path = os.fspath(path)
+        raise
+
+
+def _require_path(path: Any) -> None:
+    """Raise ModelFileError if this cannot be the path of a file."""
+    try:
+        named = os.fsencode(path)
+    except (TypeError, UnicodeError) as error:
+        raise ModelFileError(
+            f"`path` must be a str or os.PathLike; got {type(path).__name__}: {error}."
+        ) from error
+    if b"\0" in named:
+        raise ModelFileError("`path` must not contain NUL characters.")
+
+
+def _require_regular(path: StrPath) -> None:
+    """Reject devices and pipes. Missing files and directories are left to the system's errors."""
+    if not os.path.exists(os.fspath(path)) or os.path.isfile(path):
+        return
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise ModelFileError("The path must be a regular file; it is a device or a pipe.")
+
+
+# ---------------------------------------------------------------------- checks
 
 
 def check_state(state: State) -> None:

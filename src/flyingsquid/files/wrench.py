@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import Hint, Note, VoteFileError
-from flyingsquid.formats.columns import ColumnSpec, Roles
-from flyingsquid.formats.inputs import located, open_input
-from flyingsquid.formats.matrices import MatrixVotes
-from flyingsquid.formats.text_tables import read_json
+from flyingsquid.files.columns import ColumnSpec, Roles
+from flyingsquid.files.inputs import located, open_input
+from flyingsquid.files.matrices import MatrixVotes
+from flyingsquid.files.text_tables import read_json
 from flyingsquid.votes.codes import Label
 
 WEAK, GOLD = "weak_labels", "label"

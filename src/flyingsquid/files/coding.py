@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import is_null, listed, told
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
-from flyingsquid.formats.columns import CHOOSE_SOURCES
+from flyingsquid.files.columns import CHOOSE_SOURCES
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "abstain", "abstained"})
@@ -59,7 +59,7 @@ class ParseOptions:
         signed: bool,
         reasons: Mapping[Any, str] | None,
     ) -> ParseOptions:
-        """Check the options of :func:`~flyingsquid.formats.open_votes`."""
+        """Check the options of :func:`~flyingsquid.files.open_votes`."""
         if isinstance(abstain, (str, int, float)):
             abstain = (abstain,)
         texts = frozenset(str(classify(value)[1]) for value in abstain or ())
