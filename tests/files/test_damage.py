@@ -13,6 +13,8 @@ import pytest
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import open_votes, write_votes
+from flyingsquid.files.columns import DistinctIds
+from flyingsquid.files.inputs import open_input, text_blocks
 from flyingsquid.votes import Votes
 from tests.fuzz.run import fuzz
 
@@ -161,13 +163,12 @@ def test_votes_in_npz_are_unpacked_a_chunk_at_a_time(tmp_path):
     tracemalloc.stop()
 
 
-def test_a_line_without_an_end(tmp_path, monkeypatch):
-    from flyingsquid.files import inputs
-
-    monkeypatch.setattr(inputs, "LONGEST_LINE", 1 << 21)
+def test_a_line_without_an_end(tmp_path):
     path = tmp_path / "v.csv"
     path.write_bytes(b"a,b\n" + b"x" * (1 << 23))
-    refused(path, "longer than", line=2)
+    with pytest.raises(VoteFileError) as caught:
+        list(text_blocks(open_input(path), longest_line=1 << 21))
+    assert caught.value.line == 2
 
 
 @pytest.mark.slow
@@ -192,16 +193,14 @@ def test_equal_hashes_are_no_duplicates(tmp_path):
     assert list(open_votes(path).read().ids) == [-1, -2]
 
 
-def test_many_identifiers_are_compared_in_parts(tmp_path, monkeypatch):
-    from flyingsquid.files import ids
-
-    monkeypatch.setattr(ids, "_BUCKET", 100)
-    path = tmp_path / "v.csv"
-    rows = [f"i{k},{k % 2},0" for k in range(1_000)]
-    path.write_text("id,a,b\n" + "\n".join(rows))
-    assert open_votes(path).n_items == 1_000
-    path.write_text("id,a,b\n" + "\n".join([*rows, "i7,0,0"]))
-    refused(path, "'i7'")
+def test_many_identifiers_are_compared_in_parts():
+    ids = [f"i{k}" for k in range(1_000)]
+    distinct = DistinctIds(bucket=100)
+    distinct.add(ids)
+    distinct.require_distinct(lambda: [ids])
+    distinct.add(["i7"])
+    with pytest.raises(VoteFileError, match="'i7'"):
+        distinct.require_distinct(lambda: [ids, ["i7"]])
 
 
 @pytest.mark.slow

@@ -15,6 +15,11 @@ from scipy.sparse import csr_array, save_npz
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files import open_votes, write_votes
+from flyingsquid.files.coding import ParseOptions, build_coding
+from flyingsquid.files.columns import ColumnSpec
+from flyingsquid.files.inputs import open_input
+from flyingsquid.files.tables import read_table
+from flyingsquid.files.text_tables import DelimitedTable
 from flyingsquid.votes import Votes
 
 
@@ -357,17 +362,18 @@ def test_chunks_have_the_same_classes_and_can_be_read_again(tmp_path, name, rows
         assert [int(i) for c in chunks for i in c.ids] == list(range(50))
 
 
-def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path, monkeypatch):
-    from flyingsquid.files import spool
-
-    monkeypatch.setattr(spool, "_IN_MEMORY", 100)
+def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path):
     rng = np.random.default_rng(0)
     matrix = rng.integers(-1, 2, (70_000, 3))
     body = io.StringIO()
     np.savetxt(body, np.column_stack([np.arange(70_000) + 10, matrix]), "%d", ",")
     (tmp_path / "v.csv").write_text("id,a,b,c\n" + body.getvalue())
-    file = open_votes(tmp_path / "v.csv")
-    np.testing.assert_array_equal(np.concatenate([c.votes.codes for c in file]), matrix)
+    table = DelimitedTable(open_input(tmp_path / "v.csv"), "csv", None)
+    _, spool = read_table(table, ColumnSpec(), "error", in_memory=100)
+    assert spool._file._rolled
+    coding, _ = build_coding(spool.survey(), ParseOptions(), str)
+    chunks = [codes for codes, _, _ in spool.chunks(coding, 10_000)]
+    np.testing.assert_array_equal(np.concatenate(chunks), matrix)
 
 
 @pytest.mark.system

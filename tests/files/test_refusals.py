@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, save_npz
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import open_votes
-from flyingsquid.files.text_tables import read_records
+from flyingsquid.files.vote_files import read_records
 
 ITEMS = [{"id": 1, "text": "Buy now"}, {"id": 2, "text": "Hello"}]
 MATRIX = np.array([[0, 1, -1], [1, 1, 0]])

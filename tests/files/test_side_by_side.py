@@ -9,7 +9,8 @@ import pytest
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import LabelWriter, open_votes
-from flyingsquid.files.arrow import Behind, ahead
+from flyingsquid.files.columnar import ahead
+from flyingsquid.files.labels import Behind
 
 
 @pytest.fixture(params=["1", "3"])

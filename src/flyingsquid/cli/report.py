@@ -131,7 +131,7 @@ def records_of(chunk: VoteChunk, path: str, votes: LoadedVotes, step: int = 1) -
 
     ``step`` is 2 if the chunk contains every second item of the file of votes, and so on.
     """
-    from flyingsquid.files.text_tables import read_records
+    from flyingsquid.files.vote_files import read_records
 
     records, item = read_records(path), votes.file.item_name
     ids = [str(each) for each in chunk.ids]

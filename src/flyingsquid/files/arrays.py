@@ -8,27 +8,27 @@ import lzma
 import struct
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from flyingsquid._values import listed, told
-from flyingsquid.exceptions import Hint, ModelFileError, VoteFileError, VotesError
-from flyingsquid.files.coding import Coding, Survey
-from flyingsquid.files.columns import ColumnSpec, Roles
+from flyingsquid.exceptions import Hint, VoteFileError, VotesError
+from flyingsquid.files.coding import UNKNOWN, Coding, Survey, first_unknown, read_labels, unknown_vote_error
+from flyingsquid.files.columns import MOST_VALUES, ColumnSpec, DistinctIds, Roles
 from flyingsquid.files.inputs import one_line
-from flyingsquid.files.matrices import MatrixVotes
-from flyingsquid.files.state import decode_labels
 from flyingsquid.votes import REASONS
-from flyingsquid.votes.codes import MOST_CLASSES, Label, sparse_codes
+from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, sparse_codes
 
 MARK = "flyingsquid"
 """An array of this name marks files of ``write_votes``: codes may be reasons, and classes have labels."""
+Rows: TypeAlias = Callable[[int], Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]]
+"""Given how many rows to read at a time: votes (n, m), and n identifiers and n gold labels or None."""
 _HELPERS = {MARK, "names", "classes", "ids", "format", "shape", "data", "indices", "indptr"}
 _WHOLE = 1 << 26
 _RATIO = 100
@@ -36,6 +36,99 @@ _DAMAGE = (
     zipfile.BadZipFile, NotImplementedError, RuntimeError, lzma.LZMAError, ValueError, OverflowError,
     struct.error, KeyError, TypeError, SyntaxError,
 )  # fmt: skip
+
+
+class MatrixVotes:
+    """Votes of a file that contains a matrix.
+
+    Parameters
+    ----------
+    rows : callable
+        Reads the file from the start, some rows at a time.
+    shape : (n, m)
+    names : sequence of m str
+        Empty where sources have only positions.
+    labels : tuple of labels, optional
+        The class of each code, if the matrix contains codes.
+    keeps_reasons : bool
+        Whether -2, -3 and -4 are reasons for missing votes.
+    """
+
+    def __init__(
+        self, rows: Rows, shape: tuple[int, int], names: Sequence[str] = (), *, has_ids: bool = False,
+        labels: tuple[Label, ...] | None = None, keeps_reasons: bool = False,
+    ) -> None:  # fmt: skip
+        self._rows, self._labels, self._keeps_reasons = rows, labels, keeps_reasons
+        self.source_names = tuple(names) or None
+        self.n_items, self.n_sources = shape
+        if has_ids:
+            distinct = DistinctIds()
+            for _, ids, _ in rows(1 << 16):
+                distinct.add(ids)
+            distinct.require_distinct(lambda: (ids for _, ids, _ in rows(1 << 16)))
+
+    def survey(self, exact: bool = False) -> Survey:
+        """Return the values that occur; of integers the smallest and the largest, unless ``exact``."""
+        if self._labels is not None:
+            return Survey(self._labels, classes=self._labels)
+        found: dict[Any, None] = {}
+        extremes = False
+        for votes, _, gold in self._rows(1 << 16):
+            for array in (votes, gold):
+                if array is None or not array.size:
+                    continue
+                if array.dtype.kind in "iu" and not exact:
+                    extremes = True
+                    found |= dict.fromkeys([int(array.min()), int(array.max())])
+                else:
+                    found |= dict.fromkeys(np.unique(array).tolist())
+                if len(found) > MOST_VALUES:
+                    raise VoteFileError(
+                        f"The matrix contains more than {MOST_VALUES:,} different values, too many for votes."
+                    )
+        values = list(found)
+        return Survey([min(values), max(values)] if extremes and values else values, extremes_only=extremes)
+
+    def find(self, value: Any) -> str | None:
+        """Describe the first place of a value among the votes; None if it does not occur."""
+        row = 0
+        for votes, _, _ in self._rows(1 << 16):
+            hits = np.argwhere(votes == value)
+            if len(hits):
+                return f"row {row + int(hits[0][0])}, {self._name(int(hits[0][1]))}"
+            row += len(votes)
+        return None
+
+    def _name(self, j: int) -> str:
+        return f"source {self.source_names[j]!r}" if self.source_names else f"source {j}"
+
+    def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
+        """Yield codes (n, m), identifiers and codes of gold labels, ``rows`` at a time."""
+        row = 0
+        for votes, ids, gold in self._rows(rows):
+            codes = self._coded(votes, coding)
+            known = None if gold is None else self._coded(gold[:, None], coding)[:, 0]
+            if at := first_unknown(codes, known, row):
+                raise unknown_vote_error(votes[at].item(), f"row {row + at[0]}, {self._name(at[1])}")
+            yield codes.astype(coding.dtype, copy=False), ids, known
+            row += len(votes)
+
+    def _coded(self, votes: NDArray[Any], coding: Coding) -> NDArray[Any]:
+        if self._labels is not None:
+            return self._recoded(votes, self._labels, coding)
+        return coding.encode(votes)
+
+    def _recoded(self, votes: NDArray[Any], labels: tuple[Label, ...], coding: Coding) -> NDArray[Any]:
+        lowest = -len(REASONS) if self._keeps_reasons else ABSTAIN
+        if votes.dtype.kind not in "iu":
+            raise VoteFileError(f"Codes must be integers; their type is {votes.dtype}.")
+        outside = (votes < lowest) | (votes >= len(labels))
+        missing = list(range(lowest, 0))
+        table = np.array([coding.code_of(label) for label in labels] + missing, np.int16)
+        return np.where(outside, UNKNOWN, table[np.where(outside, 0, votes).astype(np.intp)])
+
+
+# ---------------------------------------------------------------------- npy and npz
 
 
 @contextlib.contextmanager
@@ -115,16 +208,12 @@ def read_npz(path: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, Mat
     chosen = names if keep is None else [names[j] for j in keep]
     shape = (n, len(chosen) or heads[key].shape2[1])
     return roles, MatrixVotes(
-        rows, shape, chosen, has_ids=has_ids, has_gold=spec.gold is not None, labels=labels,
-        keeps_reasons=MARK in small,
-    )  # fmt: skip
+        rows, shape, chosen, has_ids=has_ids, labels=labels, keeps_reasons=MARK in small
+    )
 
 
 class SparseVotes:
     """Votes of a sparse matrix of scipy, in memory: an entry is class + 1, no entry is no vote."""
-
-    has_ids: bool
-    has_gold = False
 
     def __init__(
         self,
@@ -158,7 +247,6 @@ class SparseVotes:
         self.source_names = tuple(names) or None
         self.n_items, self.n_sources = shape
         self._ids = parts.get("ids") if spec.item is not False else None
-        self.has_ids = self._ids is not None
         if self._ids is not None and self._ids.shape != (self.n_items,):
             raise VoteFileError(f"The file has {self._ids.size} identifiers for {self.n_items} items.")
         self._matrix = matrix
@@ -317,12 +405,10 @@ def _texts(array: NDArray[Any]) -> list[str]:
 
 def _labels(array: NDArray[Any]) -> tuple[Label, ...]:
     try:
-        labels = tuple(decode_labels(json.loads(str(array.item()))))
-    except (ValueError, TypeError, ModelFileError, RecursionError) as error:
+        values = json.loads(str(array.item()))
+    except (ValueError, TypeError, RecursionError) as error:
         raise VoteFileError(f"Array 'classes' must be a list of labels: {one_line(error)}.") from error
-    if len(set(labels)) < max(2, len(labels)):
-        raise VoteFileError("Array 'classes' must contain at least two different labels.")
-    return labels
+    return read_labels(values)
 
 
 def _picked(names: list[str], spec: ColumnSpec) -> list[int] | None:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import is_null, listed, told
-from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
+from flyingsquid.exceptions import Hint, ModelFileError, Note, OptionError, VoteFileError
 from flyingsquid.files.columns import CHOOSE_SOURCES
+from flyingsquid.files.state import decode_labels
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "abstain", "abstained"})
@@ -25,6 +26,8 @@ _INTEGER = re.compile(r" *[+-]?[0-9]{1,19}(\.0*)? *")
 _HUGE = re.compile(r" *\+?[0-9]{20,}(\.0*)? *")
 _NUMBER = re.compile(r" *[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _PAIRS = (("no", "yes"), ("n", "y"))
+# Integers in a range of at most this size are encoded by a table.
+_LOOKUP_RANGE = 1 << 16
 _DECLARE_CLASSES = Hint("classes", "to declare the classes")
 Find = Callable[[Any], str]
 """Describe where in the file a value occurs, for a message."""
@@ -175,6 +178,26 @@ class Coding:
         codes = np.fromiter((self.code_of(v) for v in values), np.int16, len(values))
         return np.append(codes, np.int16(ABSTAIN))
 
+    def encode(self, votes: NDArray[Any]) -> NDArray[Any]:
+        """Return the codes of an array of any shape; :data:`UNKNOWN` where a value has no code."""
+        if not votes.size:
+            return np.zeros(votes.shape, np.int16)
+        if votes.dtype.kind in "iu":
+            lowest, highest = int(votes.min()), int(votes.max())
+            if self.is_plain and lowest >= ABSTAIN and highest < len(self.classes):
+                return votes.astype(self.dtype)
+            if highest - lowest < _LOOKUP_RANGE:
+                offset = votes - votes.dtype.type(lowest) if lowest >= 0 else votes.astype(np.int64) - lowest
+                return np.take(self.table(range(lowest, highest + 1)), offset)
+        values, index = np.unique(votes, return_inverse=True)
+        return self.table(values.tolist())[index.reshape(votes.shape)]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether integers are their own codes."""
+        numbers = self.classes == tuple(range(len(self.classes))) and type(self.classes[0]) is int
+        return numbers and self.minus_one and not self.texts
+
 
 class Numbering(dict[Any, int]):
     """Numbers of values in order of appearance; a lookup adds a new value."""
@@ -214,6 +237,38 @@ def classify(value: Any, *, plain_text: bool = False) -> tuple[str, Any]:
     if isinstance(value, float):
         return ("integer", int(value)) if value.is_integer() else ("fraction", value)
     return ("integer" if isinstance(value, int) else "other"), value
+
+
+def first_unknown(codes: NDArray[Any], gold: NDArray[Any] | None, row: int) -> tuple[int, int] | None:
+    """Return the position of the first vote without a code; None if all have one.
+
+    Raises
+    ------
+    VoteFileError
+        If a gold label has no code; ``row`` is the number of the first row.
+    """
+    if codes.size and codes.min() == UNKNOWN:
+        i, j = np.argwhere(codes == UNKNOWN)[0]
+        return int(i), int(j)
+    if gold is not None and gold.size and gold.min() == UNKNOWN:
+        raise VoteFileError(f"A gold label at or after row {row} is not one of the classes.")
+    return None
+
+
+def unknown_vote_error(value: Any, where: str | None) -> VoteFileError:
+    """Return the error for a vote that is neither a class nor "no vote"."""
+    return VoteFileError(f"Unknown vote {told(value)} ({where}).")
+
+
+def read_labels(values: Any) -> tuple[Label, ...]:
+    """Return the classes that a file declares in its metadata."""
+    try:
+        labels = tuple(decode_labels(values))
+    except ModelFileError as error:
+        raise VoteFileError(f"The classes in the metadata cannot be read: {error.message}") from error
+    if len(set(labels)) < max(2, len(labels)):
+        raise VoteFileError("The metadata must contain at least two different classes.")
+    return labels
 
 
 def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Coding, list[Note]]:

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid.exceptions import Hint, ModelFileError, VoteFileError
-from flyingsquid.files.arrow import META, ArrowCoder, ahead
-from flyingsquid.files.coding import UNKNOWN, Coding, Survey
+from flyingsquid.exceptions import Hint, VoteFileError
+from flyingsquid.files.coding import Coding, Survey, first_unknown, read_labels, unknown_vote_error
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_DISTINCT,
+    MOST_VALUES,
     ColumnSpec,
+    DistinctIds,
     Roles,
     assign_roles,
     free_text_error,
+    missing_id_error,
     require_unique_names,
 )
-from flyingsquid.files.ids import DistinctIds, missing_id_error
-from flyingsquid.files.inputs import located, need_pyarrow, one_line, parquet_parts
-from flyingsquid.files.long_form import LongVotes
-from flyingsquid.files.state import decode_labels
-from flyingsquid.votes.codes import Label
+from flyingsquid.files.inputs import located, need_pyarrow, parquet_parts
+from flyingsquid.files.outputs import META
+from flyingsquid.files.tables import LongVotes
+from flyingsquid.kernels import n_threads
+from flyingsquid.votes.codes import ABSTAIN, Label
 
 _FIRST_ROWS = 1000
-_MOST_VALUES = 1 << 16
+_END = object()
+T = TypeVar("T")
 
 
 def read_columnar(
@@ -40,7 +44,7 @@ def read_columnar(
     duplicates: str,  # as in open_votes
 ) -> tuple[Roles, ColumnarVotes | LongVotes]:
     """Read a parquet or arrow file, or a directory of parquet files, in wide or long form."""
-    file = _Batches(path, format)
+    file = Batches(path, format)
     meta = _meta(file.schema)
     if meta.get("form") == "wide" and spec.form is None and spec.long is None:
         spec = _spec_of(meta, spec, file.names)
@@ -51,7 +55,8 @@ def read_columnar(
     head = [_first_values(first, name) for name in file.names]
     roles = assign_roles(file.names, spec, head)
     if roles.form == "wide":
-        return roles, ColumnarVotes(file, roles, _classes(meta), picked=spec.sources is not None)
+        classes = read_labels(meta["classes"]) if "classes" in meta else None
+        return roles, ColumnarVotes(file, roles, classes, picked=spec.sources is not None)
     votes = LongVotes(plain_text=False, has_gold=roles.gold is not None, duplicates=duplicates)
     for batch in file.batches(list(roles.columns), 1 << 16):
         columns = [batch.column(name) for name in (roles.item, roles.source, roles.label)]
@@ -65,7 +70,7 @@ def read_columnar(
     return roles, votes
 
 
-class _Batches:
+class Batches:
     """Record batches of a file, with some of its columns; can be read more than once."""
 
     def __init__(self, path: Path, format: str) -> None:  # as in open_votes
@@ -151,12 +156,11 @@ class ColumnarVotes:
     """Votes of a columnar file in wide form."""
 
     def __init__(
-        self, file: _Batches, roles: Roles, classes: tuple[Label, ...] | None, *, picked: bool
+        self, file: Batches, roles: Roles, classes: tuple[Label, ...] | None, *, picked: bool
     ) -> None:
         self._file, self._roles, self._classes, self._picked = file, roles, classes, picked
         self.source_names, self.n_sources = roles.sources, len(roles.sources)
         self.n_items = file.n_items
-        self.has_ids, self.has_gold = roles.item is not None, roles.gold is not None
         self._surveys: dict[bool, Survey] = {}
         if roles.item is not None:
             self._require_ids(roles.item)
@@ -241,7 +245,7 @@ class ColumnarVotes:
         for batch in self._file.batches(columns, 1 << 16):
             for name in columns:
                 seen[name] |= dict.fromkeys(pc.unique(batch.column(name)).to_pylist())
-                if len(seen[name]) > _MOST_VALUES:
+                if len(seen[name]) > MOST_VALUES:
                     raise free_text_error(name, len(seen[name]), self.n_items)
         for name, values in seen.items():
             many = len(values) > MOST_DISTINCT and len(values) > self.n_items / 2
@@ -284,14 +288,10 @@ class ColumnarVotes:
             gold = None
             if gold_name is not None:
                 gold = coder.codes(batch.column(gold_name)).astype(coding.dtype)
-            if codes.size and codes.min() == UNKNOWN:
-                i, j = (int(x) for x in np.argwhere(codes == UNKNOWN)[0])
-                bad = batch.column(self.source_names[j])[i].as_py()
-                raise VoteFileError(
-                    f"Unknown vote {told(bad)} (row {row + i}, source {told(self.source_names[j])})."
-                )
-            if gold is not None and gold.size and gold.min() == UNKNOWN:
-                raise VoteFileError(f"A gold label at or after row {row} is not one of the classes.")
+            if at := first_unknown(codes, gold, row):
+                name = self.source_names[at[1]]
+                bad = batch.column(name)[at[0]].as_py()
+                raise unknown_vote_error(bad, f"row {row + at[0]}, source {told(name)}")
             yield codes, None if item is None else _plain_ids(batch.column(item)), gold
             row += batch.num_rows
 
@@ -352,13 +352,104 @@ def _meta(schema: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _classes(meta: dict[str, Any]) -> tuple[Label, ...] | None:
-    if "classes" not in meta:
-        return None
-    try:
-        labels = tuple(decode_labels(meta["classes"]))
-    except ModelFileError as error:
-        raise VoteFileError(f"The classes in the metadata cannot be read: {one_line(error)}.") from error
-    if len(set(labels)) < max(2, len(labels)):
-        raise VoteFileError("The metadata must contain at least two different classes.")
-    return labels
+# ---------------------------------------------------------------------- codes
+
+
+class ArrowCoder:
+    """Encode pyarrow arrays; lookup tables for values of one byte are kept."""
+
+    def __init__(self, coding: Coding) -> None:
+        self._coding = coding
+        self._types = need_pyarrow("Reading columns").types
+        self._tables: dict[str, NDArray[Any]] = {}
+
+    def codes(self, array: Any) -> NDArray[Any]:
+        """Encode an array of shape (n,); ``coding.UNKNOWN`` where a value has no code."""
+        types, kind = self._types, array.type
+        if types.is_null(kind):
+            return np.full(len(array), ABSTAIN, np.int16)
+        if types.is_integer(kind):
+            return self._integers(array)
+        if types.is_boolean(kind):
+            array = array.cast("int8").fill_null(2)
+            return np.take(self._coding.table([False, True]), np.asarray(array))
+        if types.is_floating(kind):
+            return self._floats(array)
+        if not types.is_dictionary(kind):
+            array = array.dictionary_encode()
+        table = self._coding.table(array.dictionary.to_pylist()).astype(self._coding.dtype)
+        indices = array.indices
+        # The code of "nothing" is last in the table, at index -1.
+        index = np.asarray(indices.cast("int32").fill_null(-1) if indices.null_count else indices)
+        try:
+            return np.take(table, index)
+        except IndexError as error:
+            raise VoteFileError("The file is damaged: an index points outside its dictionary.") from error
+
+    def _integers(self, array: Any) -> NDArray[Any]:
+        nulls = None
+        if array.null_count and array.type.bit_width == 8 and array.buffers()[0] is not None:
+            # Directly from memory, because this dominates the time of a large file. Nulls get a code too,
+            # which is replaced below.
+            bits, bytes_ = (np.frombuffer(part, np.uint8) for part in array.buffers())
+            here = slice(array.offset, array.offset + len(array))
+            values = bytes_[here].view(str(array.type))
+            valid = np.unpackbits(bits, count=here.stop, bitorder="little")[here]
+        else:
+            valid = None
+            nulls = np.asarray(array.is_null()) if array.null_count else None
+            values = np.asarray(array.fill_null(0) if nulls is not None else array)
+        if values.dtype.itemsize == 1:
+            codes = self._octets(values)
+            if valid is not None:
+                # All bits set is -1, "no vote".
+                codes = codes | (valid.view(np.int8) - np.int8(1))
+        else:
+            codes = self._coding.encode(values)
+        if nulls is not None:
+            codes = np.where(nulls, codes.dtype.type(ABSTAIN), codes)
+        return codes
+
+    def _octets(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Encode values of one byte; return the same array if each value is its own code."""
+        kind = values.dtype.str
+        if kind not in self._tables:
+            every = np.arange(256, dtype=np.uint8).view(values.dtype).tolist()
+            self._tables[kind] = self._coding.table(every)[:-1].astype(self._coding.dtype)
+        table = self._tables[kind]
+        if table.dtype == values.dtype and len(values):
+            within = np.arange(int(values.min()), int(values.max()) + 1)
+            if (table[within] == within).all():
+                return values
+        return np.take(table, values.view(np.uint8))
+
+    def _floats(self, array: Any) -> NDArray[Any]:
+        values = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        missing = np.isnan(values)
+        known = np.where(missing, 0.0, values)
+        if self._coding.is_plain and (np.abs(known) < 1 << 15).all() and (known == np.rint(known)).all():
+            codes = self._coding.encode(known.astype(np.int64))
+        else:
+            codes = self._coding.encode(values)
+        codes[missing] = ABSTAIN
+        return codes
+
+
+def ahead(parts: Iterator[T]) -> Iterator[T]:
+    """Yield the same parts, each prepared on a thread while the previous one is used.
+
+    pyarrow decodes without the interpreter lock, so this gains a core. With one thread, everything happens in
+    turn.
+
+    >>> list(ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    if n_threads() == 1:
+        yield from parts
+        return
+    # Leaving the block, at the end or early, waits for the part that is being prepared.
+    with ThreadPoolExecutor(1, "flyingsquid-ahead") as pool:
+        upcoming: Future[Any] = pool.submit(next, parts, _END)
+        while (part := upcoming.result()) is not _END:
+            upcoming = pool.submit(next, parts, _END)
+            yield part

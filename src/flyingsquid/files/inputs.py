@@ -30,7 +30,6 @@ FORMATS = ("csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wre
 ``parquet``: a file, or a directory of files."""
 
 BLOCK = 1 << 20
-LONGEST_LINE = 1 << 26
 _ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv",
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json",
@@ -229,8 +228,8 @@ def check_format(declared: str | None) -> None:
 # ---------------------------------------------------------------------- text
 
 
-def text_blocks(source: Input) -> Iterator[str]:
-    """Yield the text of a file in blocks of whole lines. The text must be UTF-8 without NUL bytes."""
+def text_blocks(source: Input, longest_line: int = 1 << 26) -> Iterator[str]:
+    """Yield the text of a file in blocks of complete lines. The text must be UTF-8 without NUL bytes."""
     line, offset, rest = 1, 0, b""
     with source.open() as file:
         while True:
@@ -242,9 +241,9 @@ def text_blocks(source: Input) -> Iterator[str]:
             data = rest + read
             end = data.rfind(b"\n") + 1 if read else len(data)
             block, rest = data[:end], data[end:]
-            if len(rest) > LONGEST_LINE:
+            if len(rest) > longest_line:
                 raise VoteFileError(
-                    f"The line is longer than {LONGEST_LINE:,} bytes; this is not a text file.", line=line
+                    f"The line is longer than {longest_line:,} bytes; this is not a text file.", line=line
                 )
             if block:
                 yield _decode(block, line, offset)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -12,8 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._values import told
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.inputs import StrPath, located, need_pyarrow
-from flyingsquid.files.outputs import csv_writer, label_text, list_of_ids, output, output_format, text_file
+from flyingsquid.files.outputs import (
+    ColumnarFile,
+    LabelColumns,
+    csv_writer,
+    id_array,
+    id_column,
+    label_text,
+    list_of_ids,
+    output,
+    output_format,
+    text_file,
+)
 from flyingsquid.files.state import encode_labels
+from flyingsquid.kernels import n_threads
 from flyingsquid.votes.codes import Label
 
 LABEL_FORMATS = ("csv", "tsv", "jsonl", "npz", "parquet", "arrow")
@@ -192,14 +206,13 @@ class _Arrays:
 
     def close(self) -> None:
         ids = [identity for part in self._parts for identity in part[0]]
-        integers = all(type(identity) is int and abs(identity) < 1 << 62 for identity in ids)
         arrays: dict[str, Any] = {
             name: np.concatenate([part[j] for part in self._parts]) if self._parts else np.empty(0)
             for j, name in enumerate(("labels", "probabilities", "n_votes"), start=1)
         }
         np.savez_compressed(
             self._file,
-            ids=np.array(ids, np.int64) if integers else np.array([str(identity) for identity in ids]),
+            ids=id_array(ids),
             classes=np.array(json.dumps(encode_labels(self._classes))),
             **arrays,
         )
@@ -212,16 +225,12 @@ class _Columnar:
     """parquet and arrow, encoded on a thread while the next items are labeled."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        from flyingsquid.files.arrow import Behind, LabelColumns  # noqa: PLC0415  # only where it is used
-
         self._file, self._out = file, out
         self._labels = LabelColumns(out.classes)
         self._sink: Any = None
         self._behind = Behind()
 
     def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
-        from flyingsquid.files.arrow import ColumnarFile, id_column  # noqa: PLC0415  # only where it is used
-
         pyarrow = need_pyarrow(f"Writing {self._out.format}")
         # Copies, since the caller may fill the same arrays again while these are encoded.
         columns = [
@@ -268,3 +277,47 @@ _SINKS: dict[str, Any] = {
     "csv": _Delimited, "tsv": _Delimited, "jsonl": _JsonLines, "npz": _Arrays,
     "parquet": _Columnar, "arrow": _Columnar,
 }  # fmt: skip
+
+
+class Behind:
+    """Run calls in order on a thread, at most one of them waiting.
+
+    An error of a call is raised by the next call, or by :meth:`finish`.
+
+    >>> written = []
+    >>> behind = Behind()
+    >>> for part in "abc":
+    ...     behind.call(written.append, part)
+    >>> behind.finish()
+    >>> written
+    ['a', 'b', 'c']
+    """
+
+    def __init__(self) -> None:
+        self._pool = None if n_threads() == 1 else ThreadPoolExecutor(1, "flyingsquid-behind")
+        self._last: Future[Any] | None = None
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call a function when the previous call has ended; its arguments must not change until then."""
+        if self._pool is None:
+            function(*arguments)
+            return
+        self._wait()
+        self._last = self._pool.submit(function, *arguments)
+
+    def finish(self) -> None:
+        """Wait for the last call, and raise its error."""
+        try:
+            self._wait()
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        """Wait for the last call, and ignore its error."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _wait(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()

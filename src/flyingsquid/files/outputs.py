@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyingsquid.exceptions import Hint, VoteFileError
 from flyingsquid.files.inputs import (
@@ -29,7 +30,10 @@ from flyingsquid.files.inputs import (
     located,
     need_pyarrow,
 )
+from flyingsquid.votes.codes import REASONS, Label
 
+META = b"flyingsquid"
+"""The key of our metadata in the schema of a columnar file."""
 BINARY = ("npy", "npz", "parquet", "arrow")
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -197,3 +201,92 @@ def list_of_ids(ids: Any) -> list[Any]:
     if hasattr(ids, "to_pylist"):
         return list(ids.to_pylist())
     return list(np.asarray(ids, None if isinstance(ids, np.ndarray) else object).tolist())
+
+
+def id_array(ids: list[Any]) -> NDArray[Any]:
+    """Return item identifiers as an array of integers or strings for npz."""
+    if all(type(value) is int and abs(value) < 1 << 62 for value in ids):
+        return np.array(ids, np.int64)
+    return text_array(ids, "item")
+
+
+def text_array(values: list[Any], what: str) -> NDArray[Any]:
+    """Return names as an array of strings for npz."""
+    texts = [str(value) for value in values]
+    longest = max(map(len, texts), default=0)
+    if any(text.endswith("\0") for text in texts):
+        raise VoteFileError(f"npz cannot store a name that ends with a NUL character (of an {what}).")
+    if longest * len(texts) > 1 << 28:
+        raise VoteFileError(
+            f"npz cannot store a name of {longest:,} characters (of an {what}); write parquet."
+        )
+    return np.array(texts, f"U{max(1, longest)}")
+
+
+# ---------------------------------------------------------------------- columns
+
+
+class LabelColumns:
+    """Decode codes to columns of labels: integers and booleans as they are, strings as dictionaries."""
+
+    def __init__(self, classes: tuple[Label, ...]) -> None:
+        self._pyarrow = need_pyarrow("Writing columns")
+        self._classes = classes
+        self._texts = all(isinstance(label, str) for label in classes)
+        if self._texts:
+            reasons = [f"!{reason}" for reason in REASONS[1:]]
+            self._dictionary = self._pyarrow.array([*classes, *reasons], "string")
+        else:
+            whole = all(type(label) is int for label in classes)
+            table = np.array(classes)
+            self._table = table.astype(np.min_scalar_type(-int(np.abs(table).max()) - 1)) if whole else table
+            self._are_codes = whole and np.array_equal(table, np.arange(len(table)))
+
+    def column(self, codes: NDArray[Any]) -> Any:
+        """Return a column of labels, null where there is none."""
+        if not self._texts:
+            missing = codes < 0
+            known = np.maximum(codes, 0)
+            labels = known.astype(self._table.dtype) if self._are_codes else np.take(self._table, known)
+            return self._pyarrow.array(labels, mask=missing if missing.any() else None)
+        k = len(self._classes)
+        small = np.int8 if k < 120 else np.int16
+        # Reasons follow the classes in the dictionary: -2 at K, -3 at K + 1, ...
+        index = np.where(codes < -1, k - 2 - codes.astype(np.int64), codes).astype(small)
+        indices = self._pyarrow.array(index, mask=codes == -1)
+        return self._pyarrow.DictionaryArray.from_arrays(indices, self._dictionary)
+
+
+def id_column(ids: Any) -> Any:
+    """Return identifiers as a column."""
+    pyarrow = need_pyarrow("Writing columns")
+    if isinstance(ids, pyarrow.Array):
+        return ids
+    values = list(ids) if not isinstance(ids, np.ndarray) else ids
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        values = values.tolist()
+    return pyarrow.array(values)
+
+
+class ColumnarFile:
+    """Write tables of one schema to a file, each as a row group or record batch."""
+
+    def __init__(self, file: BinaryIO, format: str, schema: Any, **options: Any) -> None:
+        self._pyarrow = need_pyarrow(f"Writing {format}")
+        self._sink = arrow_sink(file)
+        if format == "parquet":
+            from pyarrow.parquet import ParquetWriter  # noqa: PLC0415  # an extra
+
+            self._writer = ParquetWriter(self._sink, schema, **options)
+        else:
+            self._writer = self._pyarrow.ipc.new_file(self._sink, schema)
+        self.schema = schema
+
+    def write(self, columns: list[Any]) -> None:
+        """Append rows."""
+        batch = self._pyarrow.RecordBatch.from_arrays(columns, schema=self.schema)
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        self._writer.close()

@@ -9,7 +9,7 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from flyingsquid._values import told
@@ -17,12 +17,7 @@ from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.coding import MISSING_TEXTS
 from flyingsquid.files.inputs import (
     Input,
-    StrPath,
-    detect_format,
-    located,
-    need_pyarrow,
     one_line,
-    open_input,
     text_blocks,
 )
 from flyingsquid.files.outputs import DELIMITERS
@@ -32,7 +27,6 @@ Columns: TypeAlias = Mapping[str, Sequence[Any]]
 _CELLS = 1 << 14
 _VOTES = "votes"
 _PLAIN = (str, int, float, bool, type(None))
-_TEXT_ENDINGS = (".txt", ".txt.gz", ".txt.zst")
 
 
 class Block(NamedTuple):
@@ -304,61 +298,3 @@ def read_json(source: Input) -> Any:
         raise VoteFileError(str(error)) from error
     except ValueError as error:
         raise VoteFileError(f"The file is not JSON, or truncated: {one_line(error)}.") from error
-
-
-# ---------------------------------------------------------------------- records
-
-
-def read_records(path: StrPath) -> list[Any]:
-    """Read the items themselves: one mapping per row, or one string per line of a ``.txt`` file.
-
-    The format is csv, tsv, JSON lines, a JSON list, parquet or arrow.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "texts.csv"
-    >>> _ = path.write_text("id,text\\n7,Buy now\\n")
-    >>> read_records(path)
-    [{'id': '7', 'text': 'Buy now'}]
-    """
-    source = open_input(path)
-    with located(source.shown):
-        if source.shown.lower().endswith(_TEXT_ENDINGS):
-            return [line for text in text_blocks(source) for line in text.splitlines()]
-        return list(_records(source))
-
-
-def _records(source: Input) -> Iterable[dict[str, Any]]:
-    found = detect_format(source)
-    if found in ("parquet", "arrow"):
-        yield from _arrow_table(source, found).to_pylist()
-    elif found in ("csv", "tsv"):
-        for block in DelimitedTable(source, found, header=True).row_blocks():
-            names = list(block.columns)
-            yield from (
-                dict(zip(names, row, strict=True)) for row in zip(*block.columns.values(), strict=True)
-            )
-    elif found in ("json", "jsonl"):
-        records = read_json(source) if found == "json" else None
-        if found == "json" and not isinstance(records, list):
-            raise VoteFileError("The items must be a list of records, one per item.")
-        for number, record in JsonTable(records, source).records():
-            if not isinstance(record, dict):
-                raise VoteFileError(f"Item {number} must be an object with names; got {told(record)}.")
-            yield record
-    else:
-        raise VoteFileError(f"Items must be csv, tsv, jsonl, json, parquet, arrow or txt; got {found}.")
-
-
-def _arrow_table(source: Input, found: str) -> Any:
-    pyarrow = need_pyarrow(f"Reading {found}")
-    if found == "parquet":
-        from pyarrow.parquet import read_table  # noqa: PLC0415  # an extra
-
-        return read_table(source.path)
-    with pyarrow.memory_map(str(source.path)) as file:
-        if bytes(file.read(6)) == b"ARROW1":
-            return pyarrow.ipc.open_file(file).read_all()
-        file.seek(0)
-        return pyarrow.ipc.open_stream(file).read_all()

@@ -13,10 +13,10 @@ from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import Note, OptionError, VoteFileError
 from flyingsquid.files.arrays import read_npy, read_npz
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
-from flyingsquid.files.columnar import read_columnar
+from flyingsquid.files.columnar import Batches, read_columnar
 from flyingsquid.files.columns import ColumnSpec, Form, Roles
-from flyingsquid.files.inputs import Input, StrPath, detect_format, located, open_input
-from flyingsquid.files.spool import read_table
+from flyingsquid.files.inputs import Input, StrPath, detect_format, located, open_input, text_blocks
+from flyingsquid.files.tables import read_table
 from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
 from flyingsquid.files.wrench import is_wrench, read_directory, read_wrench
 from flyingsquid.votes import ABSTAIN, Votes
@@ -24,6 +24,7 @@ from flyingsquid.votes.codes import Codes, Label, is_sparse, shown_names, stack_
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
+_TEXT_ENDINGS = (".txt", ".txt.gz", ".txt.zst")
 _DUPLICATES = ("error", "first", "last", "majority")
 
 
@@ -36,10 +37,6 @@ class Source(Protocol):
     def n_sources(self) -> int: ...
     @property
     def n_items(self) -> int: ...
-    @property
-    def has_ids(self) -> bool: ...
-    @property
-    def has_gold(self) -> bool: ...
     def survey(self, exact: bool = False) -> Survey: ...
     def find(self, value: Any) -> str | None: ...
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[Codes, Any, NDArray[Any] | None]]: ...
@@ -120,7 +117,7 @@ class VoteFile:
             start = 0
             for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
                 n = codes.shape[0]
-                items = _as_array(ids) if ids is not None and is_sparse(codes) else None
+                items = ids if is_sparse(codes) else None
                 votes = Votes(codes, self.classes, self.names, items)
                 yield VoteChunk(votes, np.arange(start, start + n) if ids is None else ids, gold)
                 start += n
@@ -298,14 +295,6 @@ def _short(label: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _as_array(ids: Any) -> NDArray[Any]:
-    if isinstance(ids, np.ndarray):
-        return ids
-    array = np.empty(len(ids), object)
-    array[:] = ids
-    return array
-
-
 def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
     """Join several chunks of a file into one."""
     first = chunks[0].votes
@@ -316,3 +305,50 @@ def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
     if chunks[0].gold_codes is not None:
         gold = np.concatenate([c.gold_codes for c in chunks if c.gold_codes is not None])
     return VoteChunk(Votes(codes, first.classes, first.names, items), np.concatenate(ids), gold)
+
+
+# ---------------------------------------------------------------------- items
+
+
+def read_records(path: StrPath) -> list[Any]:
+    """Read the items themselves: one mapping per row, or one string per line of a ``.txt`` file.
+
+    The format is csv, tsv, JSON lines, a JSON list, parquet or arrow.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "texts.csv"
+    >>> _ = path.write_text("id,text\\n7,Buy now\\n")
+    >>> read_records(path)
+    [{'id': '7', 'text': 'Buy now'}]
+    """
+    source = open_input(path)
+    with located(source.shown):
+        if source.shown.lower().endswith(_TEXT_ENDINGS):
+            return [line for text in text_blocks(source) for line in text.splitlines()]
+        return list(_records(source))
+
+
+def _records(source: Input) -> Iterable[dict[str, Any]]:
+    found = detect_format(source)
+    if found in ("parquet", "arrow"):
+        batches = Batches(source.path, found)
+        for batch in batches.batches(batches.names, 1 << 16):
+            yield from batch.to_pylist()
+    elif found in ("csv", "tsv"):
+        for block in DelimitedTable(source, found, header=True).row_blocks():
+            names = list(block.columns)
+            yield from (
+                dict(zip(names, row, strict=True)) for row in zip(*block.columns.values(), strict=True)
+            )
+    elif found in ("json", "jsonl"):
+        records = read_json(source) if found == "json" else None
+        if found == "json" and not isinstance(records, list):
+            raise VoteFileError("The items must be a list of records, one per item.")
+        for number, record in JsonTable(records, source).records():
+            if not isinstance(record, dict):
+                raise VoteFileError(f"Item {number} must be an object with names; got {told(record)}.")
+            yield record
+    else:
+        raise VoteFileError(f"Items must be csv, tsv, jsonl, json, parquet, arrow or txt; got {found}.")

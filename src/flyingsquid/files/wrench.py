@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import told
 from flyingsquid.exceptions import Hint, Note, VoteFileError
+from flyingsquid.files.arrays import MatrixVotes
 from flyingsquid.files.columns import ColumnSpec, Roles
 from flyingsquid.files.inputs import located, open_input
-from flyingsquid.files.matrices import MatrixVotes
 from flyingsquid.files.text_tables import read_json
-from flyingsquid.votes.codes import Label
+from flyingsquid.votes.codes import MOST_CLASSES, Label
 
 WEAK, GOLD = "weak_labels", "label"
 _UNKNOWN = -1
-_MOST_CLASSES = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +102,7 @@ def _require_class(value: Any, where: str) -> None:
             f"Lists of labels are not supported ({where}). For sequences of tokens, pass the votes with one "
             "row per token to SequenceLabelModel."
         )
-    if type(value) is not int or not _UNKNOWN <= value < _MOST_CLASSES:
+    if type(value) is not int or not _UNKNOWN <= value < MOST_CLASSES:
         raise VoteFileError(f"Labels must be integers >= 0, or -1 for none; got {told(value)} ({where}).")
 
 
@@ -166,6 +165,6 @@ def read_wrench(
     if not spec.gold and any(GOLD in entry for entry in document.values()):
         notes = (Note("Gold labels are not read.", (Hint("gold", "to use them", GOLD),)),)
     n, m = votes.shape
-    source = MatrixVotes(rows, (n, m), has_gold=gold is not None, labels=classes)
-    source.has_ids = ids is not None  # not checked again: keys of one object are unique
-    return Roles("wide", None if ids is None else "id", gold=spec.gold, notes=notes), source
+    # Identifiers need no check: keys of one object are unique.
+    roles = Roles("wide", None if ids is None else "id", gold=spec.gold, notes=notes)
+    return roles, MatrixVotes(rows, (n, m), labels=classes)

@@ -16,10 +16,22 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._values import is_null, told
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import MARK
-from flyingsquid.files.arrow import META, ColumnarFile, LabelColumns, id_column
 from flyingsquid.files.columns import Form
 from flyingsquid.files.inputs import FORMATS, StrPath, need_pyarrow
-from flyingsquid.files.outputs import csv_writer, label_text, list_of_ids, output, output_format, text_file
+from flyingsquid.files.outputs import (
+    META,
+    ColumnarFile,
+    LabelColumns,
+    csv_writer,
+    id_array,
+    id_column,
+    label_text,
+    list_of_ids,
+    output,
+    output_format,
+    text_array,
+    text_file,
+)
 from flyingsquid.files.state import encode_labels
 from flyingsquid.files.vote_files import VoteChunk, VoteFile
 from flyingsquid.files.wrench import GOLD, WEAK
@@ -320,26 +332,13 @@ class _ArrayWriter(_Writer):
         else:
             arrays["L"] = np.concatenate(self._codes)
         if self._layout.names is not None:
-            arrays["names"] = _text_array(list(self._layout.names), "source")
+            arrays["names"] = text_array(list(self._layout.names), "source")
         arrays["classes"] = np.array(json.dumps(encode_labels(self._layout.classes)))
         if self._layout.has_ids:
-            integers = all(type(i) is int and abs(i) < 1 << 62 for i in self._ids)
-            arrays["ids"] = np.array(self._ids, np.int64) if integers else _text_array(self._ids, "item")
+            arrays["ids"] = id_array(self._ids)
         if self._gold:
             arrays["Y"] = np.concatenate(self._gold)
         np.savez_compressed(self._file, **arrays)
-
-
-def _text_array(values: list[Any], what: str) -> NDArray[Any]:
-    texts = [str(value) for value in values]
-    longest = max(map(len, texts), default=0)
-    if any(text.endswith("\0") for text in texts):
-        raise VoteFileError(f"npz cannot store a name that ends with a NUL character (of an {what}).")
-    if longest * len(texts) > 1 << 28:
-        raise VoteFileError(
-            f"npz cannot store a name of {longest:,} characters (of an {what}); write parquet."
-        )
-    return np.array(texts, f"U{max(1, longest)}")
 
 
 # ---------------------------------------------------------------------- columns

@@ -1,4 +1,4 @@
-"""Votes of text tables: parsed once, kept as small integers in memory or in a temporary file."""
+"""Votes of tables: wide form, one row per item, as a spool of small integers; long form, one row per vote."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed, told
+from flyingsquid._values import is_null, listed, told
 from flyingsquid.exceptions import Hint, Note, VoteFileError
-from flyingsquid.files.coding import UNKNOWN, Coding, Numbering, Survey
+from flyingsquid.files.coding import UNKNOWN, Coding, Numbering, Survey, unknown_vote_error
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     GOLD_NAMES,
     ITEM_NAMES,
     MOST_DISTINCT,
+    MOST_VALUES,
     ColumnSpec,
+    DistinctIds,
     Roles,
     assign_roles,
     free_text_error,
+    require_ids,
 )
-from flyingsquid.files.ids import DistinctIds, require_ids
 from flyingsquid.files.inputs import temporary_file
-from flyingsquid.files.long_form import LongVotes
 from flyingsquid.files.text_tables import Block, DelimitedTable, JsonTable
+from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import ABSTAIN
-
-# Bytes that a spool keeps in memory before it moves to disk.
-_IN_MEMORY = 1 << 26
-_MOST_VALUES = (1 << 16) - 2
 
 
 def read_table(
-    table: DelimitedTable | JsonTable, spec: ColumnSpec, duplicates: str
+    table: DelimitedTable | JsonTable, spec: ColumnSpec, duplicates: str, *, in_memory: int = 1 << 26
 ) -> tuple[Roles, Spool | LongVotes]:
-    """Read all of a table once, in wide or long form."""
+    """Read all of a table once, in wide or long form.
+
+    Votes in wide form that take more than ``in_memory`` bytes are kept in a temporary file.
+    """
     roles: Roles | None = None
     votes: Spool | LongVotes | None = None
     for block in table.row_blocks():
@@ -48,7 +49,12 @@ def read_table(
             if roles.form == "long":
                 votes = LongVotes(plain_text=table.plain_text, has_gold=has_gold, duplicates=duplicates)
             else:
-                votes = Spool(plain_text=table.plain_text, has_ids=roles.item is not None, has_gold=has_gold)
+                votes = Spool(
+                    plain_text=table.plain_text,
+                    has_ids=roles.item is not None,
+                    has_gold=has_gold,
+                    in_memory=in_memory,
+                )
         if isinstance(votes, LongVotes):
             _add_long(votes, block, roles)
         else:
@@ -157,9 +163,17 @@ class _Part:
 
 
 class Spool:
-    """Votes of a text table in wide form. Up to 64 MB are kept in memory, more on disk.
+    """Votes of a text table in wide form, as small integers.
 
     Columns may be added while it grows; earlier rows abstain there.
+
+    Parameters
+    ----------
+    plain_text : bool
+        Whether strings may stand for numbers.
+    has_ids, has_gold : bool
+    in_memory : int
+        Bytes that are kept in memory before the votes move to a temporary file.
 
     Attributes
     ----------
@@ -170,12 +184,12 @@ class Spool:
     source_names: tuple[str, ...] | None = None
     n_sources = 0
 
-    def __init__(self, *, plain_text: bool, has_ids: bool, has_gold: bool) -> None:
+    def __init__(self, *, plain_text: bool, has_ids: bool, has_gold: bool, in_memory: int) -> None:
         self.n_items = 0
         self.has_ids, self.has_gold, self.plain_text = has_ids, has_gold, plain_text
         self._columns: tuple[str, ...] = ()
         self._numbers = Numbering()
-        self._file = temporary_file(self, _IN_MEMORY)
+        self._file = temporary_file(self, in_memory)
         self._parts: list[_Part] = []
         self._ids = DistinctIds() if has_ids else None
         self._end = 0
@@ -191,10 +205,10 @@ class Spool:
             self._ids.add(ids)
         matrix = np.empty((rows, len(every)), np.uint16)
         for j, (name, column) in enumerate(zip([*columns, "gold labels"], every, strict=False)):
-            matrix[:, j] = np.minimum(self._numbers.of(column), _MOST_VALUES + 1)
-            if len(self._numbers) > _MOST_VALUES:
+            matrix[:, j] = np.minimum(self._numbers.of(column), MOST_VALUES + 1)
+            if len(self._numbers) > MOST_VALUES:
                 raise VoteFileError(
-                    f"The vote columns contain more than {_MOST_VALUES:,} different values, up to column "
+                    f"The vote columns contain more than {MOST_VALUES:,} different values, up to column "
                     f"{told(name)}.",
                     hints=[CHOOSE_SOURCES],
                 )
@@ -284,5 +298,127 @@ class Spool:
         codes = np.take(table, numbers)
         if codes.size and codes.min() == UNKNOWN:
             value = list(self._numbers)[int(numbers[codes == UNKNOWN].flat[0])]
-            raise VoteFileError(f"Unknown vote {told(value)} ({self.find(value)}).")
+            raise unknown_vote_error(value, self.find(value))
         return codes
+
+
+# ---------------------------------------------------------------------- long form
+
+
+class LongVotes:
+    """Votes in long form; items and sources are numbered in order of appearance.
+
+    About 16 bytes per vote and the identifiers stay in memory, because the votes on an item may be anywhere
+    in the file.
+
+    Attributes
+    ----------
+    source_names : tuple of str
+    n_sources, n_items : int
+    """
+
+    source_names: tuple[str, ...] = ()
+    n_sources = n_items = 0
+
+    def __init__(self, *, plain_text: bool, has_gold: bool, duplicates: str) -> None:
+        self._plain_text, self._has_gold, self._duplicates = plain_text, has_gold, duplicates
+        self._items, self._sources, self._values = Numbering(), Numbering(), Numbering()
+        self._parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+        self._gold: dict[int, Any] = {}
+        self._votes: tuple[Coding, Votes] | None = None
+
+    def add(
+        self, items: Sequence[Any], sources: Sequence[Any], labels: Sequence[Any], gold: Sequence[Any] | None
+    ) -> None:
+        """Append votes, one per entry."""
+        row, column, value = self._items.of(items), self._sources.of(sources), self._values.of(labels)
+        for what, numbering in (("item", self._items), ("source", self._sources)):
+            if "" in numbering or any(is_null(v) for v in (numbering if None in numbering else ())):
+                raise VoteFileError(f"Every vote must have a {what}; one is blank.")
+        if len(self._values) > MOST_VALUES:
+            raise VoteFileError(
+                f"The label column contains more than {MOST_VALUES:,} different values.",
+                hints=[Hint("long", "to name the item, source and label columns")],
+            )
+        self._parts.append((row.astype(np.int32), column.astype(np.int32), value.astype(np.int32)))
+        for at, label in zip(row.tolist(), gold, strict=True) if gold is not None else ():
+            if not is_null(label) and label != "" and self._gold.setdefault(at, label) != label:
+                raise VoteFileError(
+                    f"Item {told(list(self._items)[at])} must have one gold label; got "
+                    f"{told(self._gold[at])} and {told(label)}."
+                )
+
+    def finish(self) -> None:
+        """Set the sources and items once all votes are added."""
+        self.source_names = tuple(str(name) for name in self._sources)
+        self.n_sources, self.n_items = len(self._sources), len(self._items)
+        if len(set(self.source_names)) < self.n_sources:
+            raise VoteFileError("Source names must be unique; one occurs both as a number and as a string.")
+        rows, columns, values = (np.concatenate(p) for p in zip(*self._parts, strict=True))
+        self._parts = [(rows, columns, values)]
+
+    def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
+        """Return all values that occur."""
+        return Survey(list({**self._values, **dict.fromkeys(self._gold.values(), 0)}), self._plain_text)
+
+    def find(self, value: Any) -> str | None:
+        """Describe the first place of a value among the votes; None if it does not occur."""
+        rows, columns, values = self._parts[0]
+        hits = np.flatnonzero(values == self._values.get(value, -1))
+        if not len(hits):
+            return None
+        at = int(hits[0])
+        return f"item {list(self._items)[rows[at]]!r}, source {self.source_names[columns[at]]!r}"
+
+    def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[Any, Any, NDArray[Any] | None]]:
+        """Yield sparse codes (n, m), identifiers and codes of gold labels, ``rows`` at a time."""
+        if self._votes is None or self._votes[0] is not coding:
+            self._votes = (coding, self._build(coding))
+        votes = self._votes[1]
+        gold = np.full(votes.n_items, -1, coding.dtype)
+        for row, label in self._gold.items():
+            gold[row] = coding.code_of(label)
+        for at in range(0, votes.n_items, rows):
+            part = votes[at : at + rows]
+            yield part.codes, part.items, gold[at : at + rows] if self._has_gold else None
+
+    def _build(self, coding: Coding) -> Votes:
+        rows, columns, values = self._parts[0]
+        codes = coding.table(list(self._values))[values]
+        if codes.size and codes.min() == UNKNOWN:
+            bad = list(self._values)[int(values[codes == UNKNOWN][0])]
+            raise unknown_vote_error(bad, self.find(bad))
+        if self._duplicates == "error":
+            self._require_one_vote(rows, columns)
+        n_classes = len(coding.classes)
+        numbers = Votes.from_long(
+            rows, columns, codes, self._duplicates,  # type: ignore[arg-type]  # checked by from_long
+            classes=range(n_classes), names=range(self.n_sources),
+            reasons={-1 - r: reason for r, reason in enumerate(REASONS) if r},
+        )  # fmt: skip
+        return Votes(numbers.codes, coding.classes, self.source_names, _as_array(list(self._items)))
+
+    def _require_one_vote(self, rows: NDArray[Any], columns: NDArray[Any]) -> None:
+        cells = rows.astype(np.int64) * self.n_sources + columns
+        cells.sort()
+        repeated = np.flatnonzero(cells[1:] == cells[:-1])
+        if len(repeated):
+            row, column = divmod(int(cells[repeated[0]]), self.n_sources)
+            raise VoteFileError(
+                f"A source must vote at most once per item; {told(self.source_names[column])} votes more "
+                f"than once on item {told(list(self._items)[row])} ({len(repeated):,} repeated votes in "
+                "all).",
+                hints=[Hint("duplicates", "to keep the 'first', 'last' or 'majority' vote")],
+            )
+
+
+def _as_array(values: list[Any]) -> NDArray[Any]:
+    """Return identifiers as an array of integers or objects."""
+    if all(type(v) is int for v in values):
+        try:
+            return np.array(values, np.int64)
+        except OverflowError:
+            pass
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
