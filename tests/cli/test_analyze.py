@@ -12,7 +12,8 @@ import flyingsquid as fs
 from flyingsquid.analysis import findings
 from flyingsquid.cli.analyze import analyze
 from flyingsquid.cli.console import Console, describe
-from flyingsquid.cli.files import LoadedVotes
+from flyingsquid.cli.labeling import LoadedVotes
+from flyingsquid.cli.options import Limits
 from flyingsquid.cli.report import records_of
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.files import open_votes
@@ -51,9 +52,8 @@ def test_analyze_by_a_kept_model_and_without_any(folder):
     assert "4 items, 1 source, classes 0/1" in run("analyze", "one.npy")
 
 
-def test_analyze_looks_at_a_part_of_a_large_file(folder, monkeypatch):
-    monkeypatch.setattr("flyingsquid.cli.analyze.MOST_ITEMS", 100)
-    assert "A sample of 100 items" in run("analyze", "votes.csv")
+def test_analyze_looks_at_a_part_of_a_large_file(folder):
+    assert "A sample of 100 items" in run("analyze", "votes.csv", limits=Limits(sampled_items=100))
 
 
 def test_a_report_shows_the_items(folder):

@@ -15,8 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from flyingsquid.cli.fitting import MethodName
 from flyingsquid.cli.main import COMMANDS, main
+from flyingsquid.cli.options import MethodName
 from flyingsquid.cli.reference import reference
 from flyingsquid.solvers import solver_names
 from tests.support.cli_files import make_samples

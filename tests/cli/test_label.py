@@ -12,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 import flyingsquid as fs
-from flyingsquid.cli import files
+from flyingsquid.cli.labeling import LoadedVotes
 from flyingsquid.cli.main import main
+from flyingsquid.cli.options import Limits
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.files import open_votes, vote_files
+from flyingsquid.files import open_votes
 from tests.support.cli_files import NAMES, make_samples, simulate, texts, write_csv, write_wide
 
 
@@ -33,14 +34,14 @@ def folder(samples, tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*words: object, code: int = 0):
-    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+def run(*words: object, code: int = 0, limits: Limits | None = None):
+    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False, obj=limits)
     assert result.exit_code == code, result.output
     return result
 
 
-def label(*words: object, code: int = 0):
-    return run("label", *words, code=code)
+def label(*words: object, code: int = 0, limits: Limits | None = None):
+    return run("label", *words, code=code, limits=limits)
 
 
 def rows_of(path) -> list[dict[str, str]]:
@@ -69,23 +70,15 @@ def test_labels_are_those_of_the_library(folder):
     assert re.search(r"labels\.csv: 300 labels \(ham: \d+, spam: \d+\)", said)
 
 
-def test_chunks_give_the_labels_of_memory(folder, monkeypatch):
+def test_chunks_give_the_labels_of_memory(folder):
     label("votes.csv", "-o", "whole.csv")
-    monkeypatch.setattr(files, "WHOLE_CELLS", 0)
-    monkeypatch.setattr(vote_files, "_CHUNK_ROWS", 7)
-    opened = open_votes
-
-    def in_small_chunks(*words, **options):
-        return opened(*words, **options, chunk_rows=7)
-
-    monkeypatch.setattr(files, "open_votes", in_small_chunks)
-    said = label("votes.csv", "-o", "chunks.csv").output
+    limits = Limits(whole_cells=0, chunk_rows=7)
+    said = label("votes.csv", "-o", "chunks.csv", limits=limits).output
     assert "distinct rows" in said
     np.testing.assert_allclose(probabilities("chunks.csv"), probabilities("whole.csv"), atol=1e-12)
     assert [r["label"] for r in rows_of("chunks.csv")] == [r["label"] for r in rows_of("whole.csv")]
-    with_gold = label("judged.csv", "-o", "gold.csv", "--gold", "truth", "--report", "r.html").output
-    monkeypatch.undo()
-    os.chdir(folder)
+    words = ("judged.csv", "-o", "gold.csv", "--gold", "truth", "--report", "r.html")
+    with_gold = label(*words, limits=limits).output
     again = label("judged.csv", "-o", "gold2.csv", "--gold", "truth").output
     compared = [line for line in with_gold.splitlines() if line.startswith(("model ", "majority vote "))]
     assert len(compared) == 2
@@ -267,23 +260,22 @@ def test_many_classes(folder):
     assert list(rows_of("labels.csv")[0])[2:6] == [f"p_class {k}" for k in range(4)]
 
 
-def test_a_report_of_a_large_file_is_about_a_part(folder, monkeypatch):
-    monkeypatch.setattr("flyingsquid.cli.report.MOST_ITEMS", 100)
-    said = label("votes.csv", "-o", "labels.csv", "--report", "report.html").output
+def test_a_report_of_a_large_file_is_about_a_part(folder):
+    words = ("votes.csv", "-o", "labels.csv", "--report", "report.html")
+    said = label(*words, limits=Limits(sampled_items=100)).output
     assert "report.html: report of a sample of 100 items" in said
     assert "100 items" in (folder / "report.html").read_text("utf-8")
 
 
 def test_what_was_left_out_for_want_of_memory_is_said(folder, monkeypatch):
-    monkeypatch.setattr(files, "WHOLE_CELLS", 0)
     monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
-    said = label("votes.csv", "-o", "labels.csv").output
+    limits = Limits(whole_cells=0)
+    said = label("votes.csv", "-o", "labels.csv", limits=limits).output
     assert "from counts, because there are more than 5 distinct rows" in said
     rows = [[i, *row, ""] for i, row in enumerate([["x", "y", "x"], ["y", "y", "x"]] * 20)]
     write_csv(folder / "none.csv", ["id", "a", "b", "c", "truth"], rows)
-    assert (
-        "Column truth contains no gold labels" in label("none.csv", "-o", "b.csv", "--gold", "truth").output
-    )
+    words = ("none.csv", "-o", "b.csv", "--gold", "truth")
+    assert "Column truth contains no gold labels" in label(*words, limits=limits).output
 
 
 def test_a_graph_is_learned_from_chunks_too(folder, monkeypatch):
@@ -294,18 +286,18 @@ def test_a_graph_is_learned_from_chunks_too(folder, monkeypatch):
         folder / "copies.csv", ["id", *NAMES, "copy"], [[i, *row] for i, row in enumerate(texts(codes))]
     )
     label("copies.csv", "-o", "whole.csv", "--graph", "learn", "--model", "whole.fsq")
-    monkeypatch.setattr(files, "WHOLE_CELLS", 0)
     monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
-    label("copies.csv", "-o", "chunks.csv", "--graph", "learn", "--model", "chunks.fsq")
+    words = ("copies.csv", "-o", "chunks.csv", "--graph", "learn", "--model", "chunks.fsq")
+    label(*words, limits=Limits(whole_cells=0))
     whole, chunks = fs.load("whole.fsq"), fs.load("chunks.fsq")
     assert whole.graph_.source_edges == chunks.graph_.source_edges != ()
     assert whole.moments_ == chunks.moments_
 
 
-def test_a_report_of_many_clips_is_about_some(folder, monkeypatch):
-    monkeypatch.setattr("flyingsquid.cli.report.MOST_ITEMS", 60)
+def test_a_report_of_many_clips_is_about_some(folder):
+    limits = Limits(sampled_items=60)
     words = ("frames.csv", "-o", "a.csv", "--graph", "chain:6", "--report", "r.html", "--model", "c.fsq")
-    assert "of row 4 of clips of 6, 10 of them" in label(*words).output
+    assert "of row 4 of clips of 6, 10 of them" in label(*words, limits=limits).output
     assert "of row 4" in run("report", "frames.csv", "-o", "s.html", "--with-model", "c.fsq").output
     words = ("report", "frames.csv", "-o", "t.html", "--with-model", "c.fsq", "--data", "texts.csv")
     assert "models of clips" in run(*words, code=1).output
@@ -319,11 +311,10 @@ def test_formats_that_cannot_be_written_are_found_out_first(folder, monkeypatch)
     assert label("votes.csv", "-o", "a.parquet", code=1).output == "Error: parquet requires pyarrow\n"
 
 
-def test_what_needs_all_votes_says_so_where_they_are_too_many(folder, monkeypatch):
-    monkeypatch.setattr(files, "WHOLE_CELLS", 10)
-    monkeypatch.setattr(files, "MOST_CELLS", 100)
+def test_what_needs_all_votes_says_so_where_they_are_too_many(folder):
     words = ("judged.csv", "-o", "labels.csv", "--gold", "truth", "--learn-from-gold")
-    assert "--learn-from-gold needs all votes in memory" in label(*words, code=1).output
+    limits = Limits(whole_cells=10, most_cells=100)
+    assert "--learn-from-gold needs all votes in memory" in label(*words, code=1, limits=limits).output
     assert not (folder / "labels.csv").exists()
 
 
@@ -341,12 +332,9 @@ def test_texts_agree_with_codes():
 
 @pytest.mark.parametrize("most", [1, 7, 299, 300, 1000])
 @pytest.mark.parametrize("whole", [True, False])
-def test_items_are_spread_evenly(folder, monkeypatch, most, whole):
-    if not whole:
-        monkeypatch.setattr(files, "WHOLE_CELLS", 0)
-        monkeypatch.setattr(vote_files, "_CHUNK_ROWS", 11)
-    found = files.LoadedVotes.load(open_votes("votes.csv", chunk_rows=11))
-    chunk, step = found.sample(most)
+def test_items_are_spread_evenly(folder, most, whole):
+    limits = Limits(whole_cells=1 << 24 if whole else 0, sampled_items=most)
+    chunk, step = LoadedVotes.load(open_votes("votes.csv", chunk_rows=11), limits=limits).sample()
     assert [str(each) for each in chunk.ids] == [f"m{i}" for i in range(0, 300, step)]
     assert chunk.votes.n_items <= most
     assert chunk.votes.n_items == -(-300 // step)

@@ -131,19 +131,19 @@ def test_new_sources_and_classes_join_or_are_refused():
 # ---------------------------------------------------------------------- lines that are wrong
 
 BAD = [
-    ("{", "no JSON"),
-    ("nonsense", "no JSON"),
-    ("null", "null; an object or a list"),
-    ("7", "7; an object or a list"),
-    ('{"a": NaN}', "NaN is no JSON"),
-    ('{"a": 0.5}', "source 'a' says 0.5; a vote is a text, a whole number"),
-    ('{"a": {"x": 1}}', "a vote is a text"),
-    ('{"a": 2}', "the classes are 0, 1"),
-    ('{"z": 1}', "source 'z' is not known; the stream has 'a', 'b', 'c'"),
-    ("[1, 0, 1, 1, 1]", "the sources of this stream have names"),
-    ('{"votes": []}', "the sources of this stream have names"),
-    ("[" * 100_000, "nested too deeply|no JSON"),
-    ("1" * 5_000, "no JSON"),
+    ("{", "JSON"),
+    ("nonsense", "JSON"),
+    ("null", "null"),
+    ("7", "got 7"),
+    ('{"a": NaN}', "NaN"),
+    ('{"a": 0.5}', "source 'a' has 0.5"),
+    ('{"a": {"x": 1}}', "source 'a'"),
+    ('{"a": 2}', "class 2 .*0, 1.*--new-classes add"),
+    ('{"z": 1}', "source 'z'.*'a', 'b', 'c'.*--new-sources add"),
+    ("[1, 0, 1, 1, 1]", "got a list"),
+    ('{"votes": []}', "got a list"),
+    ("[" * 100_000, "nested too deeply|JSON"),
+    ("1" * 5_000, "JSON"),
 ]
 
 
@@ -168,13 +168,13 @@ def test_what_is_no_utf_8_and_a_byte_order_mark():
     result = RUNNER.invoke(main, ["stream"], input=b"\xef\xbb\xbf[1, 0]\n")
     assert result.exit_code == 0
     result = RUNNER.invoke(main, ["stream"], input=b'["\xff", 0]\n')
-    assert (result.exit_code, "line 1: no UTF-8" in result.stderr) == (1, True)
+    assert (result.exit_code, "line 1: The line is not UTF-8" in result.stderr) == (1, True)
 
 
 def test_lists_of_another_length_are_refused():
     result = run(text="[1, 0]\n[1]\n")
-    assert (result.exit_code, "line 2: 1 votes; the stream has 2 sources" in result.stderr) == (1, True)
-    assert "votes with names" in run(text='[1, 0]\n{"a": 1}\n').stderr
+    assert (result.exit_code, "line 2: The list must contain" in result.stderr) == (1, True)
+    assert "line 2: " in run(text='[1, 0]\n{"a": 1}\n').stderr
 
 
 def test_one_class_is_not_enough_to_know_all():
@@ -194,7 +194,7 @@ def test_a_line_that_is_refused_leaves_nothing_behind():
 
 def test_a_line_without_votes_before_any_source_is_known():
     result = run("--on-error", "skip", "--block", 1, text='{}\n{"a": 1, "b": 0}\n{}\n')
-    assert "line 1 skipped: no votes, and no source is known yet" in result.stderr
+    assert re.search("line 1 skipped: .*--sources", result.stderr)
     assert [line["id"] for line in parsed(result.stdout)] == [2, 3]
     assert len(parsed(run("--sources", "a,b", text="{}\n").stdout)) == 1
 
@@ -214,7 +214,7 @@ json_values = st.recursive(
 @given(values=st.lists(json_values | st.just("{"), max_size=12), data=st.data())
 @examples(150)
 def test_every_line_is_an_item_or_reported(values, data):
-    """Whatever comes, each line is labelled, reported or blank, and nothing else is raised."""
+    """Each line is labeled, reported or blank, and nothing else is raised."""
     add = data.draw(st.booleans())
     lines = [json.dumps(value).encode() + b"\n" for value in values]
     known = data.draw(st.sampled_from([Known(None, None, (0, 1)), Known(("a", "b"), 2, (0, 1, "x"))]))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, write_checkpoint
+from flyingsquid.cli.stream import Checkpoint, Position, write_checkpoint
 from flyingsquid.cli.stream_lines import Known
 from tests.cli.test_stream import CODES, LINES, OPTIONS, lines_of, run
 from tests.support.launcher import Launcher
@@ -140,7 +140,7 @@ def test_sources_and_classes_that_joined_are_kept(files):
 def test_changed_input_is_refused(files):
     resumed(files)
     before = files.labels.read_bytes()
-    for text, words in ((LINES.replace("1", "0", 1), "differs within"), (LINES[:500], "is shorter than")):
+    for text, words in ((LINES.replace("1", "0", 1), "differs from"), (LINES[:500], "is shorter than")):
         files.votes.write_text(text)
         result = resumed(files)
         assert (result.exit_code, words in result.stderr) == (1, True)
@@ -158,7 +158,7 @@ def test_other_options_are_refused(files):
     ):
         result = resumed(files, "--method", "triplet", "--window", "300", *other)
         assert result.exit_code == 1
-        assert f"was written with {other[0]} " in result.stderr
+        assert f"written with {other[0]} " in result.stderr
     assert "--output set" in run(files.votes, "--checkpoint", files.checkpoint, *OPTIONS).stderr
 
 
@@ -167,7 +167,7 @@ def test_an_output_that_lost_its_labels_is_refused(files):
     files.labels.write_text("short")
     assert "labels.jsonl has 5 bytes" in resumed(files).stderr
     files.labels.unlink()
-    assert "labels.jsonl is not there" in resumed(files).stderr
+    assert "labels.jsonl does not exist" in resumed(files).stderr
 
 
 def test_a_damaged_checkpoint_is_refused(files):
@@ -184,7 +184,7 @@ def test_a_damaged_checkpoint_is_refused(files):
         assert result.stderr.count("\n") == 1
         assert files.labels.read_bytes() == before
     fs.LabelModel().fit(CODES).save(files.checkpoint)
-    assert "no checkpoint of a stream" in resumed(files).stderr
+    assert "it contains a LabelModel" in resumed(files).stderr
 
 
 # ---------------------------------------------------------------------- processes
@@ -212,7 +212,8 @@ def test_signals_end_it_cleanly(number, files, straight):
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert errors.decode() == f"stopped by {number.name} after line 500; {files.checkpoint} says so\n"
+    assert f"{number.name} after line 500" in errors.decode()
+    assert str(files.checkpoint) in errors.decode()
     assert run(*keep).exit_code == 0
     assert files.labels.read_text() == straight
 

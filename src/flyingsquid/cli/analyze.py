@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flyingsquid.cli.console import Console
-from flyingsquid.cli.files import VOTES, LoadedVotes, open_file, reading_options
-from flyingsquid.cli.fitting import load_model, method_option, model_option
-from flyingsquid.cli.label import describe_comparison, describe_votes
-from flyingsquid.cli.report import MOST_ITEMS, fit_or_explain
+from flyingsquid.cli.console import Console, describe_comparison, describe_votes
+from flyingsquid.cli.options import VOTES, method_option, model_option, open_file, reading_options
 from flyingsquid.exceptions import OptionError
-from flyingsquid.files import VoteFile
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison, Table
+    from flyingsquid.cli.labeling import LoadedVotes
+    from flyingsquid.files import VoteFile
 
 
 # fmt: off
@@ -43,6 +41,8 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
       flyingsquid analyze judged.csv --gold truth
       flyingsquid analyze crowd.csv --long task,worker,answer --json
     """
+    from flyingsquid.cli.labeling import LoadedVotes, fit_or_explain, load_model
+
     console = Console(as_json)
     model = load_model(options["with_model"])
     with console.waiting(f"reading {votes}"):
@@ -101,7 +101,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
 
     if clip_length(model) > 1 or is_sequence_model(model):
         raise OptionError("--with-model must be a model of single rows; leave it out to analyze the votes.")
-    chunk, step = loaded.sample(MOST_ITEMS)
+    chunk, step = loaded.sample()
     votes, gold = chunk.votes, chunk.gold
     pairs = None
     if most_pairs and votes.n_sources <= MOST_SOURCES:

@@ -1,19 +1,23 @@
-"""Messages, tables and progress of commands, and errors in terms of their options."""
+"""The terminal: messages, tables, progress, errors in terms of options, and signals."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from flyingsquid.exceptions import FlyingSquidError, Note
 
 if TYPE_CHECKING:
-    from flyingsquid.analysis import Table
+    from flyingsquid.analysis import Comparison, Table
     from flyingsquid.files import VoteFile
 
 # Longer tables are cut; --json and the report show everything.
@@ -27,6 +31,7 @@ _OPTION_NAMES = {
     ("form", "wide"): "wide",
     ("item", False): "no_item",
 }
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 T = TypeVar("T")
 
 
@@ -128,3 +133,74 @@ def _flag(parameter: str, value: Any, command: click.Command | None) -> str:
     if value is None:
         return flag
     return f"{flag} {','.join(map(str, value)) if isinstance(value, list) else value}"
+
+
+def describe_votes(file: VoteFile) -> dict[str, Any]:
+    """Return how a file was understood as JSON values."""
+    from flyingsquid.files.state import encode_labels
+
+    command = click.get_current_context().command
+    return {
+        "path": file.path,
+        "format": file.format,
+        "form": file.form,
+        "items": file.n_items,
+        "sources": list(file.source_names),
+        "classes": encode_labels(file.classes),
+        "item": file.item_name,
+        "gold": file.gold_name,
+        "description": file.describe(),
+        "notes": [describe(note, command) for note in file.notes],
+    }
+
+
+def describe_comparison(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON values."""
+    values = {
+        name: getattr(comparison, name)
+        for name in ("n_items", "coverage", "ties", "differ", "n_gold", "gain", "gain_interval")
+    }
+    for side in ("model", "majority"):
+        scores = getattr(comparison, side)
+        values[side] = scores and {name: getattr(scores, name) for name in ("accuracy", "f1", "log_loss")}
+    return values | {"sentence": comparison.sentence()}
+
+
+# ---------------------------------------------------------------------- signals and pipes
+
+
+class StoppedBySignalError(BaseException):
+    """A signal asked to stop. Not an Exception, so that no code treats it as a failure and continues."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@contextmanager
+def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle SIGINT and SIGTERM with ``handler`` inside the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python delivers signals to the main thread only
+        return
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)
+
+
+def raise_stopped(number: int, _frame: FrameType | None) -> None:
+    """Handle a signal by raising :class:`StoppedBySignalError`, so that temporary files are removed."""
+    # A second signal during the cleanup must not interrupt it.
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise StoppedBySignalError(number)
+
+
+def leave_closed_pipe(ctx: click.Context) -> NoReturn:
+    """Exit without a message after writing to a pipe that nobody reads."""
+    # Python would complain when it flushes standard output at exit, so that is redirected.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    ctx.exit(128 + 13)  # SIGPIPE, by its number: Windows has no such signal

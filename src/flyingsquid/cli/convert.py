@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.files import VOTES, check_outputs, open_file, reading_options
+from flyingsquid.cli.options import VOTES, check_outputs, open_file, reading_options
 from flyingsquid.files import FORMATS, format_of_name, write_votes
 
 

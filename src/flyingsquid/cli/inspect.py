@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from flyingsquid.cli.console import Console
-from flyingsquid.cli.files import VOTES, open_file, reading_options
-from flyingsquid.cli.label import describe_votes
+from flyingsquid.cli.console import Console, describe_votes
+from flyingsquid.cli.options import VOTES, open_file, reading_options
 
 
 # fmt: off

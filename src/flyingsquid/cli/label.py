@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from flyingsquid.cli.console import Console, describe
-from flyingsquid.cli.files import FILE, VOTES, LoadedVotes, check_outputs, open_file, reading_options
-from flyingsquid.cli.fitting import (
+from flyingsquid.cli.console import Console, describe_comparison, describe_votes
+from flyingsquid.cli.options import (
+    FILE,
+    VOTES,
+    check_outputs,
     clip_length_of,
-    fit_model,
-    load_model,
     method_option,
     model_option,
+    open_file,
     read_balance,
     read_graph,
+    reading_options,
 )
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile, label_format
-from flyingsquid.files.state import encode_labels
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison
-    from flyingsquid.cli.labeling import Labeler
+    from flyingsquid.cli.labeling import Labeler, LoadedVotes
 
 
 # fmt: off
@@ -81,6 +82,8 @@ def label(votes: str, output: str, **options: Any) -> None:
     outputs = {"--output": output, "--report": options["report_path"], "--model": options["model_path"]}
     check_outputs([votes, options["with_model"]], outputs, overwrite=options["force"])
     label_format(output, options["output_format"])  # fails before the work starts
+    from flyingsquid.cli.labeling import LoadedVotes, fit_model, load_model
+
     console = Console(options["quiet"] or options["as_json"], output == "-")
     model = load_model(options["with_model"])
     with console.waiting(f"reading {votes}"):
@@ -237,32 +240,3 @@ def _result(
         "comparison": describe_comparison(comparison),
         "learned_from_gold": options["learn_from_gold"],
     }
-
-
-def describe_votes(file: VoteFile) -> dict[str, Any]:
-    """Return how a file was understood as JSON values."""
-    command = click.get_current_context().command
-    return {
-        "path": file.path,
-        "format": file.format,
-        "form": file.form,
-        "items": file.n_items,
-        "sources": list(file.source_names),
-        "classes": encode_labels(file.classes),
-        "item": file.item_name,
-        "gold": file.gold_name,
-        "description": file.describe(),
-        "notes": [describe(note, command) for note in file.notes],
-    }
-
-
-def describe_comparison(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as JSON values."""
-    values = {
-        name: getattr(comparison, name)
-        for name in ("n_items", "coverage", "ties", "differ", "n_gold", "gain", "gain_interval")
-    }
-    for side in ("model", "majority"):
-        scores = getattr(comparison, side)
-        values[side] = scores and {name: getattr(scores, name) for name in ("accuracy", "f1", "log_loss")}
-    return values | {"sentence": comparison.sentence()}

@@ -1,20 +1,220 @@
-"""Label items in parts, and compare with majority vote on the way."""
+"""Load votes, fit or load a model, label the items in chunks, and compare with majority vote on the way."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.analysis.comparison import RunningComparison
+from flyingsquid.cli.console import Console
+from flyingsquid.cli.options import Chain, Limits, clip_length_of
+from flyingsquid.exceptions import GraphError, ModelFileError, NotIdentifiableError, OptionError
+from flyingsquid.files import VoteChunk, VoteFile
+from flyingsquid.files.vote_files import join_chunks
+from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import TieBreak, decide, vote_shares
-from flyingsquid.votes import Votes
+from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
+from flyingsquid.solvers import get_solver
+from flyingsquid.votes import VoteChunks, Votes
 from flyingsquid.votes.patterns import distinct_codes, is_repetitive
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
+# Chunks of a columnar file are kept up to this size, so that they are decoded only once.
+_KEPT_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedVotes:
+    """Votes of a file: in memory if they are small, otherwise read in chunks.
+
+    Attributes
+    ----------
+    file : VoteFile
+    whole : VoteChunk, or None if the file is read in chunks
+    limits : Limits
+    """
+
+    file: VoteFile
+    whole: VoteChunk | None
+    limits: Limits
+    _kept: list[VoteChunk] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, file: VoteFile, *, needed_by: str = "", limits: Limits | None = None) -> LoadedVotes:
+        """Read a small file whole, and also a larger one if ``needed_by`` names work that needs that.
+
+        Raises
+        ------
+        OptionError
+            If the work needs all votes in memory, and they are too many.
+        """
+        limits, cells = limits or Limits.current(), file.n_items * file.n_sources
+        most = limits.most_cells if needed_by else limits.whole_cells
+        # Votes in long form are in memory already, without the cells that abstain.
+        if file.form == "long" or cells <= max(most, limits.whole_cells):
+            return cls(file, file.read(), limits)
+        if needed_by:
+            raise OptionError(
+                f"{needed_by} needs all votes in memory, and {file.n_items:,} items x {file.n_sources:,} "
+                f"sources are too many (at most {limits.most_cells:,} cells). Use a part of the file.",
+                path=file.path,
+            )
+        return cls(file, None, limits)
+
+    def chunks(self, multiple: int = 1) -> Iterator[VoteChunk]:
+        """Yield all items in chunks; the size of chunks of votes in memory is a multiple of ``multiple``."""
+        if self.whole is None:
+            yield from self._columnar_chunks() if self.file.format in ("parquet", "arrow") else self.file
+            return
+        votes, ids, gold = self.whole.votes, self.whole.ids, self.whole.gold_codes
+        # Probabilities of very many classes take more memory than the votes.
+        rows = max(1, min(self.file.chunk_rows, (1 << 22) // len(self.file.classes)))
+        rows = -(-rows // multiple) * multiple
+        if rows >= votes.n_items:
+            yield self.whole
+            return
+        for start in range(0, votes.n_items, rows):
+            part = slice(start, start + rows)
+            yield VoteChunk(votes[part], ids[part], None if gold is None else gold[part])
+
+    def _columnar_chunks(self) -> Iterator[VoteChunk]:
+        """Yield the chunks of a columnar file, and keep them if all of them fit into memory."""
+        if self._kept:
+            yield from self._kept
+            return
+        kept: list[VoteChunk] = []
+        free = _KEPT_BYTES
+        for chunk in self.file:
+            free -= chunk.ids.nbytes + np.asarray(chunk.votes.codes).nbytes
+            kept = [*kept, chunk] if free >= 0 else []
+            yield chunk
+        self._kept.extend(kept)
+
+    def sample(self) -> tuple[VoteChunk, int]:
+        """Return an even sample of the items in one chunk, every ``step``-th of the file, and the step.
+
+        With very many sources the items are fewer, so that they fit into memory.
+        """
+        most = self.limits.sampled_items
+        if self.whole is None:
+            most = max(1, min(most, self.limits.most_cells // self.file.n_sources))
+        step = -(-self.file.n_items // most)
+        if step <= 1:
+            return (self.file.read() if self.whole is None else self.whole), 1
+        kept, start = [], 0
+        for chunk in self.chunks():
+            at = slice(-start % step, None, step)
+            gold = None if chunk.gold_codes is None else chunk.gold_codes[at]
+            if chunk.votes[at].n_items:
+                kept.append(VoteChunk(chunk.votes[at], chunk.ids[at], gold))
+            start += chunk.votes.n_items
+        return join_chunks(kept), step
+
+
+# ---------------------------------------------------------------------- models
+
+
+def load_model(path: str | None) -> Any:
+    """Load a model that labels rows; None without a path."""
+    if path is None:
+        return None
+    found = load(path)
+    if not isinstance(found, (LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel)):
+        raise ModelFileError(
+            f"The file must contain a model that labels rows; it contains a {type(found).__name__}.",
+            path=path,
+        )
+    graph = getattr(found, "graph_", None)
+    if graph is not None and graph.n_tasks > 1 and graph.stacked_shape is None:
+        raise ModelFileError("The tasks of the model must have the same number of sources.", path=path)
+    return found
+
+
+def fit_model(
+    votes: LoadedVotes,
+    console: Console,
+    *,
+    method: str,
+    graph: Any = None,
+    class_balance: Any = None,
+    learn_from_gold: bool = False,
+) -> tuple[Any, tuple[str, ...]]:
+    """Fit a label model, and return it with the warnings of the fit."""
+    file, whole, length = votes.file, votes.whole, clip_length_of(graph)
+    if length > 1:
+        graph = _graph_of_clips(graph, file.n_sources)
+    if isinstance(class_balance, dict):
+        class_balance = _balance_in_order(class_balance, file.classes)
+    model = LabelModel(graph, method=method, class_balance=class_balance)  # type: ignore[arg-type]  # a name
+    gold = whole.gold if learn_from_gold and whole is not None else None
+    data: Any
+    if whole is None:
+        # A function, because learning a graph takes a second pass.
+        data = VoteChunks(
+            lambda: console.progress(
+                votes.chunks(), "counting", file.n_items, lambda chunk: chunk.votes.n_items
+            ),
+            classes=file.classes,
+        )
+    elif length > 1:
+        data = clips(whole.votes, length, whole_only=True)
+        gold = None if gold is None else gold[: data.n_items * length].reshape(-1, length)
+    else:
+        data = whole.votes
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(data, gold=gold)
+        _ = model.diagnostics_
+    warned = dict.fromkeys(str(each.message) for each in caught)
+    if model.rows_used_ == "none" and get_solver(method).requires.rows == "optional":
+        warned["Only counts of votes were used, because there are too many different rows to keep."] = None
+    return model, tuple(warned)
+
+
+def _graph_of_clips(graph: Chain | DependencyGraph, n_sources: int) -> DependencyGraph:
+    if isinstance(graph, Chain):
+        return DependencyGraph.chain(graph.length, n_sources)
+    if graph.stacked_shape != (graph.n_tasks, n_sources):
+        raise GraphError(
+            f"A graph of {graph.n_tasks} tasks must have {graph.n_tasks} x {n_sources} sources, those of the "
+            f"file once per task; it has {graph.n_sources}."
+        )
+    return graph
+
+
+def _balance_in_order(balance: dict[str, float], classes: tuple[Any, ...]) -> list[float]:
+    named = {str(label): label for label in classes}
+    if set(balance) != set(named):
+        raise OptionError(
+            f"The names must be the classes {', '.join(named)}; got {', '.join(balance)}.",
+            parameter="class_balance",
+        )
+    return [balance[name] for name in named]
+
+
+def fit_or_explain(votes: LoadedVotes, console: Console, method: str) -> Any:
+    """Fit a model; or print why the votes do not determine one, and return None."""
+    try:
+        model, warned = fit_model(votes, console, method=method)
+    except NotIdentifiableError as error:
+        source = click.get_current_context().get_parameter_source("method")
+        if source == click.core.ParameterSource.COMMANDLINE:
+            raise
+        console.note(f"No model was fitted: {error}")
+        return None
+    for warning in warned:
+        console.note(warning)
+    return model
+
+
+# ---------------------------------------------------------------------- labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)

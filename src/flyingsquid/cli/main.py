@@ -6,10 +6,16 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from flyingsquid._version import __version__
-from flyingsquid.cli.console import describe
-from flyingsquid.cli.stopping import StoppedBySignalError, handling_signals, leave_closed_pipe, raise_stopped
+from flyingsquid.cli.console import (
+    StoppedBySignalError,
+    describe,
+    handling_signals,
+    leave_closed_pipe,
+    raise_stopped,
+)
 from flyingsquid.exceptions import FlyingSquidError, OptionError
 
 # Commands are imported when they run, because their imports take seconds.
@@ -41,7 +47,7 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        return getattr(import_module(f"flyingsquid.cli.{cmd_name}"), cmd_name)
+        return self.commands.get(cmd_name) or getattr(import_module(f"flyingsquid.cli.{cmd_name}"), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -66,13 +72,9 @@ class _Group(click.Group):
     def _as_message(self, error: Exception, ctx: click.Context) -> click.ClickException:
         """Return the error as one line."""
         if isinstance(error, FlyingSquidError):
-            command = self.get_command(ctx, ctx.invoked_subcommand or "")
-            kind = (
-                click.UsageError
-                if isinstance(error, OptionError) and error.parameter
-                else click.ClickException
-            )
-            return kind(describe(error, command))
+            text = describe(error, self.get_command(ctx, ctx.invoked_subcommand or ""))
+            wrong_usage = isinstance(error, OptionError) and error.parameter
+            return click.UsageError(text) if wrong_usage else click.ClickException(text)
         if isinstance(error, MemoryError):
             return click.ClickException("Out of memory.")
         if isinstance(error, OSError):
@@ -96,3 +98,29 @@ def main(debug: bool) -> None:  # read by _Group.invoke
       flyingsquid analyze votes.csv
       flyingsquid demo
     """
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a script that completes commands and options in your shell.
+
+    \b
+    Put its output where your shell looks for it:
+      bash   flyingsquid completion bash >> ~/.bashrc
+      zsh    flyingsquid completion zsh >> ~/.zshrc
+      fish   flyingsquid completion fish > ~/.config/fish/completions/flyingsquid.fish
+
+    \b
+    Examples:
+      flyingsquid completion bash
+      flyingsquid completion zsh
+      flyingsquid completion fish
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.ClickException(f"This version of click does not support {shell}.")
+    made = kind(ctx.find_root().command, {}, "flyingsquid", "_FLYINGSQUID_COMPLETE")
+    # Not made.source(): it asks the shell of this machine for its version first.
+    click.echo(made.source_template % made.source_vars())

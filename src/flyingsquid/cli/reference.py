@@ -1,4 +1,4 @@
-"""The page docs/reference/cli.md, from the commands: ``python -m flyingsquid.cli.reference``."""
+"""Generate docs/reference/cli.md from the commands: ``python -m flyingsquid.cli.reference``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import textwrap
 
 import click
 
-from flyingsquid.cli.files import READING_OPTIONS
-from flyingsquid.cli.fitting import MethodName
 from flyingsquid.cli.main import COMMANDS, main
+from flyingsquid.cli.options import MethodName, reading_options
 
 _KINDS = {"integer range": "N", "float range": "X"}
 _OPENING = """# The command line
@@ -28,27 +27,26 @@ labels](formats.md).
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the page."""
     ctx = click.Context(main, info_name="flyingsquid")
     parts = [_OPENING]
+    shared = _options(click.command("shared")(reading_options(lambda: None)))
     for name in COMMANDS:
         command = main.get_command(ctx, name)
         if command is not None:
-            parts.append(_section(name, command))
-    shared = [p for p in _shared(ctx) if p.name in READING_OPTIONS]
+            parts.append(_section(name, command, {option.name for option in shared}))
     parts.append("\n".join(["## Options of reading", "", *_table(shared)]))
     return "\n".join(parts)
 
 
-def _shared(ctx: click.Context) -> list[click.Option]:
-    command = main.get_command(ctx, "label")
-    return [p for p in command.params if isinstance(p, click.Option)] if command is not None else []
+def _options(command: click.Command) -> list[click.Option]:
+    return [p for p in command.params if isinstance(p, click.Option)]
 
 
-def _section(name: str, command: click.Command) -> str:
+def _section(name: str, command: click.Command, shared: set[str | None]) -> str:
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
-    options = [p for p in command.params if isinstance(p, click.Option)]
-    own = [p for p in options if name == "stream" or p.name not in READING_OPTIONS]
+    options = _options(command)
+    own = [p for p in options if name == "stream" or p.name not in shared]
     words = " ".join(
         (a.name or "").upper() if a.required else f"[{(a.name or '').upper()}]" for a in arguments
     )
@@ -70,7 +68,7 @@ def _table(options: list[click.Option]) -> list[str]:
 
 
 def _text(help_text: str) -> list[str]:
-    """Paragraphs as they are; what is set off by a mark of click becomes a block of code."""
+    """Return the lines of a help text; paragraphs that click does not wrap become blocks of code."""
     lines: list[str] = []
     for paragraph in inspect.cleandoc(help_text).split("\n\n"):
         if not paragraph.startswith("\b"):
@@ -84,12 +82,12 @@ def _text(help_text: str) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """Options in the text as code."""
+    """Format the options in a text as code."""
     return re.sub(r"(?<![\w`-])(--[a-z][a-z-]*(?: [A-Za-z]+:[A-Z])?)", r"`\1`", text)
 
 
 def _kind(option: click.Option) -> str:
-    """What stands for the value of an option."""
+    """Return the placeholder for the value of an option."""
     if option.metavar:
         return option.metavar
     if isinstance(option.type, click.Choice):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flyingsquid._values import told
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.files import FILE, VOTES, LoadedVotes, check_outputs, open_file, reading_options
-from flyingsquid.cli.fitting import fit_model, load_model, method_option, model_option
-from flyingsquid.exceptions import NotIdentifiableError, OptionError, VoteFileError
-from flyingsquid.files import VoteChunk
+from flyingsquid.cli.options import (
+    FILE,
+    VOTES,
+    check_outputs,
+    method_option,
+    model_option,
+    open_file,
+    reading_options,
+)
+from flyingsquid.exceptions import OptionError, VoteFileError
 
-# Larger files are sampled evenly where all items are needed in memory.
-MOST_ITEMS = 1_000_000
+if TYPE_CHECKING:
+    from flyingsquid.cli.labeling import LoadedVotes
+    from flyingsquid.files import VoteChunk
 
 
 # fmt: off
@@ -46,7 +53,7 @@ def report(votes: str, output: str, **options: Any) -> None:
     """
     check_outputs([votes, options["with_model"], options["data_path"]], {"--output": output},
                   overwrite=options["force"])
-    from flyingsquid.cli.labeling import clip_length
+    from flyingsquid.cli.labeling import LoadedVotes, clip_length, fit_or_explain, load_model
 
     console = Console(options["quiet"])
     model = load_model(options["with_model"])
@@ -62,22 +69,6 @@ def report(votes: str, output: str, **options: Any) -> None:
                             ordered=options["ordered"])
     console.say(f"{output}: report{part}")
 # fmt: on
-
-
-def fit_or_explain(votes: LoadedVotes, console: Console, method: str) -> Any:
-    """Fit a model; or print why the votes do not determine one, and return None."""
-
-    try:
-        model, warned = fit_model(votes, console, method=method)
-    except NotIdentifiableError as error:
-        source = click.get_current_context().get_parameter_source("method")
-        if source == click.core.ParameterSource.COMMANDLINE:
-            raise
-        console.note(f"No model was fitted: {error}")
-        return None
-    for warning in warned:
-        console.note(warning)
-    return model
 
 
 def write_report(
@@ -100,7 +91,7 @@ def write_report(
         task, records = length // 2, None
         part = f" of row {task + 1} of clips of {length}{part}"
     else:
-        chunk, step = votes.sample(MOST_ITEMS)
+        chunk, step = votes.sample()
         read, gold, task = chunk.votes, chunk.gold, None
         records = None if data is None else records_of(chunk, data, votes, step)
         part = "" if step == 1 else f" of a sample of {read.n_items:,} items"
@@ -119,7 +110,7 @@ def _sampled_clips(votes: LoadedVotes, length: int) -> tuple[Any, Any, str]:
     read, gold = clips(votes.whole.votes, length, whole_only=True), votes.whole.gold
     if gold is not None:
         gold = gold[: read.n_items * length].reshape(-1, length)
-    step = -(-read.n_items * length // MOST_ITEMS)
+    step = -(-read.n_items * length // votes.limits.sampled_items)
     if step <= 1:
         return read, gold, ""
     part = slice(None, None, step)

@@ -1,35 +1,41 @@
-"""``flyingsquid stream``: lines of votes in, lines of labels out, for as long as they come."""
+"""``flyingsquid stream``: lines of votes in, lines of labels out, with checkpoints."""
 
 from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from types import FrameType
+from typing import Any, BinaryIO, TypeVar
+from zlib import crc32
 
 import click
 
 from flyingsquid._values import told
-from flyingsquid.cli.files import FILE, read_list
-from flyingsquid.cli.fitting import method_option
-from flyingsquid.cli.stopping import StoppedBySignalError, leave_closed_pipe
-from flyingsquid.cli.stream_checkpoint import Checkpoint, Position, read_checkpoint
-from flyingsquid.cli.stream_lines import Known, Rules
-from flyingsquid.cli.stream_loop import Signals, Stream, open_output, skip_input
-from flyingsquid.exceptions import FlyingSquidError, OptionError
+from flyingsquid.cli.console import StoppedBySignalError, describe, handling_signals, leave_closed_pipe
+from flyingsquid.cli.options import FILE, check_outputs, method_option, read_list
+from flyingsquid.cli.stream_lines import Block, Known, Rules, read_block, write_block
+from flyingsquid.exceptions import FlyingSquidError, ModelFileError, OptionError
+from flyingsquid.files.state import State, decode_labels, encode_labels, read_state, write_state
 from flyingsquid.models import OnlineLabelModel
+from flyingsquid.models.files import CHECKPOINT, stream_from_checkpoint, stream_to_state
 from flyingsquid.models.validation import read_classes
 from flyingsquid.votes.codes import Label
 
 _EVERY = 10_000
+_CHUNK = 1 << 20
 _CHOICE = click.Choice(["error", "add"])
+T = TypeVar("T")
 
 
 def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> int | str:
     if value == "auto":
         return value
     if not (value.isascii() and value.isdigit() and int(value) > 0):
-        raise click.BadParameter(f"{told(value)} is no number of items, 1 or more, and not auto")
+        raise click.BadParameter(f"must be an integer >= 1 or auto; got {told(value)}.")
     return int(value)
 
 
@@ -38,7 +44,7 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
 @click.argument("votes", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @click.option("-o", "--output", type=FILE, help="Write labels to this file instead of standard output.")
 @click.option("--window", callback=_read_window, default="10000", show_default=True, metavar="N|auto",
-              help="How many of the latest items count.")
+              help="How many of the latest items are used.")
 @click.option("--decay", type=click.FloatRange(0, 1, min_open=True, max_open=True),
               help="Instead of a window: an item of age t weighs DECAY^t.")
 @click.option("--classes", callback=read_list, metavar="A,B,...",
@@ -51,21 +57,21 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
 @click.option("--refresh", type=click.IntRange(1),
               help="Items between two estimates. Default: a quarter of the window, or 1,000.")
 @click.option("--block", type=click.IntRange(1), default=100, show_default=True,
-              help="Lines that are learned, then labelled, together. 1 answers every line at once.")
+              help="Lines that are learned, then labeled, together. 1 answers every line at once.")
 @click.option("--id", "id_field", default="id", show_default=True, metavar="FIELD",
               help="The field of a line that identifies its item.")
 @click.option("--new-sources", type=_CHOICE, default="error", show_default=True,
-              help="What to do with a source that was not there before.")
+              help="What to do with a source that did not occur before.")
 @click.option("--new-classes", type=_CHOICE, default="error", show_default=True,
-              help="What to do with a class that was not there before.")
+              help="What to do with a class that did not occur before.")
 @click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
               help="What to do with a line that cannot be read.")
 @click.option("--checkpoint", type=FILE, metavar="PATH",
-              help="Go on from this file if it is there, and keep it up to date.")
+              help="Resume from this file if it exists, and keep it up to date.")
 @click.option("--every", type=click.IntRange(1), metavar="N",
               help="Lines between two checkpoints. Default: 10,000.")
-@click.option("--continued", is_flag=True, help="The input begins where the checkpoint is, not at its start.")
-@click.option("--position", is_flag=True, help="Show where the checkpoint is, and exit.")
+@click.option("--continued", is_flag=True, help="The input begins after the lines of the checkpoint.")
+@click.option("--position", is_flag=True, help="Print the position of the checkpoint, and exit.")
 @click.pass_context
 def stream(
     ctx: click.Context,
@@ -83,26 +89,26 @@ def stream(
 ) -> None:
     """Label a stream of votes, under drift, without gold labels.
 
-    VOTES is a file of JSON lines, or - for standard input (the default). A line is an object of
-    votes by source, {"links": "spam", "short": null}, with or without a field that identifies the
-    item; or such an object or a list in a field "votes", {"id": 7, "votes": ["spam", null]}, whose
-    other fields are passed over; or a list of votes. null and -1 abstain, and so does a source that
-    is missing from an object. For every line, in order, one line is written:
+    VOTES is a file of JSON lines, or - for standard input (the default). A line is an object with one
+    vote per source, {"links": "spam", "short": null}, and perhaps a field that identifies the item; or an
+    object with a field "votes" that contains such an object or a list, {"id": 7, "votes": ["spam", null]},
+    whose other fields are ignored; or a list of votes. null and -1 abstain, and so does a source that is
+    missing from an object. For every line, in order, one line is written:
 
     \b
       {"id": 7, "label": "spam", "probabilities": {"ham": 0.03, "spam": 0.97}}
 
-    The id is that of the line, or else its number. Lines are learned, then labelled, in blocks of
-    --block lines, so that labels depend on the lines and not on when they came; a block waits until
-    it is full or the input ends.
+    The id is that of the line, or its number. Lines are learned, then labeled, in blocks of --block lines, so
+    that labels depend on the lines and not on the time of their arrival; a block waits until it is full or
+    the input ends.
 
-    With --checkpoint and --output, a run that was killed and is started again with the same input and
-    options writes what an uninterrupted run writes, nothing lost or doubled: labels after the last
-    checkpoint are cut off and written again. Standard output cannot be cut, so there labels after the
-    last checkpoint come twice. More lines may have been appended meanwhile.
+    With --checkpoint and --output, a run that was killed and is started again with the same input and options
+    writes the same as an uninterrupted run: labels after the last checkpoint are removed and written again.
+    Standard output cannot be truncated, so there the labels after the last checkpoint come twice. More lines
+    may have been appended in the meantime.
 
-    Exit codes: 0 done, 1 an error, said in one line, 2 wrong usage, 130 SIGINT and 143 SIGTERM (a
-    checkpoint was written; lines of an unfinished block have no label yet), 141 standard output was closed.
+    Exit codes: 0 success, 1 an error, described in one line, 2 wrong usage, 130 SIGINT and 143 SIGTERM (a
+    checkpoint was written; lines of an incomplete block have no label yet), 141 standard output was closed.
 
     \b
     Examples:
@@ -110,11 +116,14 @@ def stream(
       tail -f votes.jsonl | flyingsquid stream --block 1 --sources links,short --classes ham,spam
     """
     if checkpoint is None and (position or continued or every is not None):
-        raise click.UsageError("--every, --position and --continued need --checkpoint.")
+        raise click.UsageError("--every, --position and --continued require --checkpoint.")
     if position and checkpoint is not None:
-        _show_position(checkpoint)
+        at = read_checkpoint(checkpoint).position
+        click.echo(f'{{"lines": {at.lines}, "bytes": {at.bytes}, "written": {at.written}}}')
         return
-    _require_different_files(votes, output, checkpoint)
+    check_outputs([votes], {"--output": output, "--checkpoint": checkpoint}, overwrite=True)
+    if output is not None and os.path.exists(output) and not os.path.isfile(output):
+        raise click.UsageError(f"--output must be a regular file; got {output}. Use standard output instead.")
     model = _new_model(options)
     start = _new_start(options, model, block=block, id_field=id_field, is_file=output is not None)
     is_resumed = False
@@ -131,48 +140,41 @@ def stream(
         checkpoint,
         every or _EVERY,
     )
-    _run(ctx, run, votes, output, is_resumed=is_resumed, is_continued=continued)
-# fmt: on
-
-
-def _run(
-    ctx: click.Context, run: Stream, votes: str, output: str | None, *, is_resumed: bool, is_continued: bool
-) -> None:
     signals = Signals()
     with ExitStack() as stack:
         stack.enter_context(signals.caught())
         try:
-            source = _open_input(votes, stack)
-            if is_resumed and not is_continued:
+            source = sys.stdin.buffer if votes == "-" else stack.enter_context(open(votes, "rb"))
+            if is_resumed and not continued:
                 signals.wait_for(lambda: skip_input(source, run.position))
             target: BinaryIO = sys.stdout.buffer
             if output is not None:
                 target = stack.enter_context(open_output(output, run.position.written, is_resumed))
-            end = run.run(source, target, signals, is_file=output is not None)
+            end = run.run(source, target, signals)
         except StoppedBySignalError as stop:
-            at = f"after line {run.position.lines:,}"
-            kept = f"; {run.checkpoint} says so" if run.checkpoint else ""
-            click.echo(f"stopped by {stop} {at}{kept}", err=True)
+            kept = f"; the checkpoint is {checkpoint}" if checkpoint else ""
+            click.echo(f"Stopped by {stop} after line {run.position.lines:,}{kept}.", err=True)
             ctx.exit(128 + stop.number)
         except BrokenPipeError:
             leave_closed_pipe(ctx)
     if end.skipped:
         click.echo(f"{end.skipped:,} of {end.lines:,} lines skipped", err=True)
+# fmt: on
 
 
 def _new_model(options: dict[str, Any]) -> OnlineLabelModel:
-    """A model by the options of the command; what it refuses is wrong usage."""
+    """Return a model as the options say. What it rejects is wrong usage."""
     try:
         balance = None if options["class_balance"] is None else [float(p) for p in options["class_balance"]]
     except ValueError as error:
-        raise click.UsageError(f"--class-balance: {error}; numbers between commas are needed") from error
+        raise click.UsageError("--class-balance must be numbers separated by commas.") from error
     model = OnlineLabelModel(
         options["window"],
         decay=options["decay"],
         method=options["method"],
         class_balance=balance,
         refresh=options["refresh"],
-        classes=_read_classes(options["classes"]),
+        classes=_parse_classes(options["classes"]),
         new_sources=options["new_sources"],
         new_classes=options["new_classes"],
     )
@@ -180,24 +182,12 @@ def _new_model(options: dict[str, Any]) -> OnlineLabelModel:
         model.check_options()
         model.classes = read_classes(model.classes, None)
     except FlyingSquidError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(describe(error, click.get_current_context().command)) from error
     return model
 
 
-def _new_start(
-    options: dict[str, Any], model: OnlineLabelModel, *, block: int, id_field: str, is_file: bool
-) -> Checkpoint:
-    """A stream that has not begun."""
-    names = None if options["sources"] is None else tuple(options["sources"])
-    if names is not None and len(set(names)) != len(names):
-        raise click.UsageError("--sources names a source twice.")
-    classes = None if model.classes is None else tuple(model.classes)
-    known = Known(names, None if names is None else len(names), classes)
-    return Checkpoint({**options, "block": block, "id": id_field, "output": is_file}, Position(), known, None)
-
-
-def _read_classes(parts: list[str] | None) -> tuple[Label, ...] | None:
-    """Classes as a user lists them: numbers where all are numbers, else texts."""
+def _parse_classes(parts: list[str] | None) -> tuple[Label, ...] | None:
+    """Return classes as a user lists them: integers if all of them are, otherwise strings."""
     if parts is None:
         return None
     try:
@@ -207,16 +197,29 @@ def _read_classes(parts: list[str] | None) -> tuple[Label, ...] | None:
     return tuple(range(numbers[0])) if len(numbers) == 1 else tuple(numbers)
 
 
+def _new_start(
+    options: dict[str, Any], model: OnlineLabelModel, *, block: int, id_field: str, is_file: bool
+) -> Checkpoint:
+    """Return the start of a new stream."""
+    names = None if options["sources"] is None else tuple(options["sources"])
+    if names is not None and len(set(names)) != len(names):
+        raise click.UsageError("--sources must name different sources.")
+    classes = None if model.classes is None else tuple(model.classes)
+    known = Known(names, None if names is None else len(names), classes)
+    return Checkpoint({**options, "block": block, "id": id_field, "output": is_file}, Position(), known, None)
+
+
 def _resume(path: str, options: dict[str, Any]) -> Checkpoint:
-    """The checkpoint at ``path``, refused where its options are not those of this call."""
+    """Read the checkpoint at ``path``, which must have been written with the same options."""
     found = read_checkpoint(path)
     for name in sorted(found.options.keys() | options.keys()):
         before, now = found.options.get(name), options.get(name)
         if before != now:
             option = "--" + name.replace("_", "-")
             raise OptionError(
-                f"{path} was written with {option} {_shown(before)}, and this call has {_shown(now)}; "
-                "give the same options, or another checkpoint"
+                f"The checkpoint was written with {option} {_shown(before)}; got {_shown(now)}. Use the same "
+                "options, or another checkpoint.",
+                path=path,
             )
     return found
 
@@ -227,21 +230,237 @@ def _shown(value: Any) -> str:
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
-def _show_position(checkpoint: str) -> None:
-    at = read_checkpoint(checkpoint).position
-    click.echo(f'{{"lines": {at.lines}, "bytes": {at.bytes}, "written": {at.written}}}')
+# ---------------------------------------------------------------------- checkpoints
 
 
-def _open_input(votes: str, stack: ExitStack) -> BinaryIO:
-    return sys.stdin.buffer if votes == "-" else stack.enter_context(open(votes, "rb"))
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a stream has come, always between two blocks.
+
+    Attributes
+    ----------
+    lines, bytes : int
+        What was read.
+    checksum : int
+        CRC-32 of these bytes.
+    skipped : int
+        Lines that could not be read.
+    written : int
+        Bytes of labels.
+    """
+
+    lines: int = 0
+    bytes: int = 0
+    checksum: int = 0
+    skipped: int = 0
+    written: int = 0
 
 
-def _require_different_files(*paths: str | None) -> None:
-    """Refuse to write over what is read, and labels into a device that cannot be cut."""
-    there = [path for path in paths if path is not None and path != "-"]
-    seen = {os.path.realpath(path) for path in there}
-    if len(seen) != len(there):
-        raise click.UsageError("VOTES, --output and --checkpoint must be different files.")
-    output = paths[1]
-    if output is not None and os.path.exists(output) and not os.path.isfile(output):
-        raise click.UsageError(f"--output {output} is no regular file; use standard output for that.")
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Everything that is needed to resume.
+
+    Attributes
+    ----------
+    options : dict of JSON values
+        The options of the command that determine the labels.
+    position : Position
+    known : Known
+    model : OnlineLabelModel, or None before the first votes
+    """
+
+    options: dict[str, Any]
+    position: Position
+    known: Known
+    model: OnlineLabelModel | None
+
+
+def write_checkpoint(path: str, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint atomically."""
+    state = None if checkpoint.model is None else stream_to_state(checkpoint.model)
+    known = checkpoint.known
+    meta = {
+        "options": checkpoint.options,
+        "position": asdict(checkpoint.position),
+        "names": None if known.names is None else list(known.names),
+        "width": known.width,
+        "classes": None if known.classes is None else encode_labels(known.classes),
+        "model": None if state is None else state.meta,
+    }
+    write_state(path, State(CHECKPOINT, meta, {} if state is None else state.arrays))
+
+
+def read_checkpoint(path: str) -> Checkpoint:
+    """Read a file that :func:`write_checkpoint` wrote."""
+    state = read_state(path)
+    if state.kind != CHECKPOINT:
+        raise ModelFileError(
+            f"The file must contain a checkpoint of a stream; it contains a {state.kind}.", path=path
+        )
+    meta = state.meta
+    try:
+        position = Position(**meta["position"])
+        if any(type(value) is not int or value < 0 for value in asdict(position).values()):
+            raise ModelFileError("the position must consist of integers >= 0")
+        names = None if meta["names"] is None else tuple(meta["names"])
+        classes = None if meta["classes"] is None else decode_labels(meta["classes"])
+        known = Known(names, meta["width"], classes)
+        return Checkpoint(dict(meta["options"]), position, known, stream_from_checkpoint(state))
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise ModelFileError(f"The checkpoint is damaged: {error}.", path=path) from error
+
+
+# ---------------------------------------------------------------------- the loop
+
+
+class Signals:
+    """SIGINT and SIGTERM, handled between blocks or while waiting for lines, and never within a block."""
+
+    def __init__(self) -> None:
+        self._number, self._waiting = 0, False
+
+    def caught(self) -> AbstractContextManager[None]:
+        """Handle both signals inside a ``with`` block."""
+        return handling_signals(self._on)
+
+    def wait_for(self, call: Callable[[], T]) -> T:
+        """Return the result of a call that may block; raise StoppedBySignalError if a signal comes first."""
+        self._waiting = True
+        try:
+            if self._number:
+                raise StoppedBySignalError(self._number)
+            return call()
+        finally:
+            self._waiting = False
+
+    def _on(self, number: int, _frame: FrameType | None) -> None:
+        self._number = number
+        if self._waiting:
+            raise StoppedBySignalError(number)
+
+
+@dataclass(slots=True)
+class Stream:
+    """A running stream. Only :meth:`run` changes it.
+
+    Attributes
+    ----------
+    model, known, position, options : as in :class:`Checkpoint`
+    rules : Rules
+    block : int
+        Number of lines that are learned, then labeled, together.
+    skip_bad : bool
+        Whether lines that cannot be read are skipped.
+    checkpoint : str or None
+        Path of the checkpoint.
+    every : int
+        Number of lines between two checkpoints.
+    """
+
+    model: OnlineLabelModel
+    known: Known
+    position: Position
+    options: dict[str, Any]
+    rules: Rules
+    block: int
+    skip_bad: bool
+    checkpoint: str | None
+    every: int
+    _saved: int = field(init=False)
+
+    def run(self, source: BinaryIO, target: BinaryIO, signals: Signals) -> Position:
+        """Label every line of ``source``; return the position at its end."""
+        self._saved = self.position.lines
+        while True:
+            try:
+                lines = signals.wait_for(lambda: list(islice(source, self.block)))
+            except StoppedBySignalError:
+                self._save(target)
+                raise
+            # The last block would be longer if more lines are appended later, so the position of the
+            # checkpoint stays before it: a run that resumes writes the same as one run over all lines.
+            if len(lines) < self.block or not lines[-1].endswith(b"\n"):
+                self._save(target)
+                return self._label(lines, target) if lines else self.position
+            self.position = self._label(lines, target)
+            if self.position.lines - self._saved >= self.every:
+                self._save(target)
+
+    def _label(self, lines: list[bytes], target: BinaryIO) -> Position:
+        """Learn a block and write its labels; return the position after it."""
+        before = self.position
+        block = read_block(lines, before.lines + 1, self.known, self.rules)
+        self._report_bad_lines(block, target)
+        labels = b""
+        if block.votes is not None:
+            posterior = self.model.update(block.votes)
+            labels = write_block(block.ids, posterior, block.votes.classes)
+        self.known = block.known
+        data = b"".join(lines)
+        _write_all(target, labels)
+        return replace(
+            before,
+            lines=before.lines + len(lines),
+            bytes=before.bytes + len(data),
+            checksum=crc32(data, before.checksum),
+            skipped=before.skipped + len(block.bad),
+            written=before.written + len(labels),
+        )
+
+    def _report_bad_lines(self, block: Block, target: BinaryIO) -> None:
+        """Print the lines that cannot be read; stop at the first one unless they are skipped."""
+        if block.bad and not self.skip_bad:
+            self._save(target)
+            number, reason = block.bad[0]
+            raise click.ClickException(f"line {number:,}: {reason} Use --on-error skip to skip such lines.")
+        for number, reason in block.bad:
+            click.echo(f"line {number:,} skipped: {reason}", err=True)
+
+    def _save(self, target: BinaryIO) -> None:
+        """Write a checkpoint unless the last one is at the same position."""
+        if self.checkpoint is None or self.position.lines == self._saved:
+            return
+        if self.options["output"]:  # labels first: a power failure must not lose labels before the checkpoint
+            os.fsync(target.fileno())
+        model = self.model if self.known.classes is not None and self.model.n_seen_ else None
+        write_checkpoint(self.checkpoint, Checkpoint(self.options, self.position, self.known, model))
+        self._saved = self.position.lines
+
+
+def _write_all(target: BinaryIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:  # without buffering, a signal may interrupt a write
+        left = left[target.write(left) :]
+    target.flush()
+
+
+def skip_input(source: BinaryIO, position: Position) -> None:
+    """Skip the lines before a checkpoint, and require that they are the same."""
+    left, checksum = position.bytes, 0
+    while left:
+        chunk = source.read(min(left, _CHUNK))
+        if not chunk:
+            break
+        left -= len(chunk)
+        checksum = crc32(chunk, checksum)
+    if left or checksum != position.checksum:
+        how = "is shorter than" if left else "differs from"
+        raise click.ClickException(
+            f"The input {how} the {position.lines:,} lines before the checkpoint. Pass the same input from "
+            "its start, or only the lines after the checkpoint with --continued, or remove the checkpoint."
+        )
+
+
+def open_output(path: str, written: int, is_resumed: bool) -> BinaryIO:
+    """Open the file of labels, truncated to the labels before the checkpoint."""
+    if not is_resumed:
+        return open(path, "wb")
+    size = os.path.getsize(path) if os.path.exists(path) else -1
+    if size < written:
+        has = f"has {size:,} bytes" if size >= 0 else "does not exist"
+        raise click.ClickException(
+            f"{path} {has}, but {written:,} bytes were written before the checkpoint; it is not the output "
+            "of this stream."
+        )
+    os.truncate(path, written)
+    return open(path, "ab")

@@ -1,4 +1,4 @@
-"""Lines of JSON to votes, and labels to lines of JSON."""
+"""Parse lines of JSON into votes, and format labels as lines of JSON."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ _dumps = json.JSONEncoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a stream before a block of it is read.
+    """Sources and classes of a stream before a block is read.
 
     Attributes
     ----------
-    names : the sources by name; None where they have none, or before the first votes
-    width : how many sources there are; None before the first votes
-    classes : the classes; None before the first votes
+    names : tuple of str, or None
+        Names of the sources; None if they have none, or before the first votes.
+    width : int or None
+        Number of sources; None before the first votes.
+    classes : tuple of labels, or None before the first votes
     """
 
     names: tuple[str, ...] | None = None
@@ -40,7 +42,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How lines are read: the field that identifies an item, and whether new names may join."""
+    """How lines are read: the field that identifies an item, and whether new names are added."""
 
     id_field: str = "id"
     add_sources: bool = False
@@ -49,14 +51,17 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The votes of some lines.
+    """Votes of some lines.
 
     Attributes
     ----------
-    votes : Votes of shape (n, m), or None where no line had any
-    ids : n values of JSON, a line number where a line has none
-    bad : (line number, what is wrong) for every line that could not be read
-    known : what is known afterwards
+    votes : Votes of shape (n, m), or None if no line has any
+    ids : list of n JSON values
+        The line number if a line has no identifier.
+    bad : list of (line number, reason)
+        The lines that cannot be read.
+    known : Known
+        Sources and classes after this block.
     """
 
     votes: Votes | None
@@ -66,7 +71,7 @@ class Block:
 
 
 def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -> Block:
-    """Read lines, of which the first has the number ``first``. Blank ones are passed over.
+    """Read lines, the first of which has the number ``first``. Blank lines are skipped.
 
     Sources and classes that are not known yet are those of these lines.
     """
@@ -77,22 +82,22 @@ def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -
             found = _parse(line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line)
             if found is None:
                 continue
-            votes, identity = _parts(found, rules.id_field, number)
+            votes, identity = _votes_and_id(found, rules.id_field, number)
             rows.append(reader.row(votes))
             ids.append(identity)
             numbers.append(number)
-        except _WrongLineError as error:
+        except _LineError as error:
             bad.append((number, str(error)))
     if not reader.width:
-        bad += [(number, "no votes, and no source is known yet; --sources names them") for number in numbers]
-        return Block(None, [], sorted(bad), known)
+        reason = "The line contains no votes, and the sources are not known yet. Use --sources to name them."
+        return Block(None, [], sorted([*bad, *((number, reason) for number in numbers)]), known)
     if not rows:
         return Block(None, [], bad, known)
     return Block(reader.votes(rows), ids, bad, reader.known())
 
 
 def write_block(ids: Iterable[Any], posterior: NDArray[np.float64], classes: tuple[Label, ...]) -> bytes:
-    """One line of JSON an item, for ``posterior`` of shape (n, K)."""
+    """Return one line of JSON per item, for ``posterior`` of shape (n, K)."""
     labels = [_dumps(label) for label in classes]
     keys = [_dumps(label if isinstance(label, str) else _dumps(label)) for label in classes]
     shares = ", ".join(key.replace("%", "%%") + ": %r" for key in keys)
@@ -107,49 +112,49 @@ def write_block(ids: Iterable[Any], posterior: NDArray[np.float64], classes: tup
 # ---------------------------------------------------------------------- one line
 
 
-class _WrongLineError(Exception):
-    """A line that is no item; the text says why."""
+class _LineError(Exception):
+    """A line that cannot be read; the message is the reason."""
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
-_decode: Callable[[str], Any] = json.JSONDecoder(parse_constant=_no_constant).decode
+_decode: Callable[[str], Any] = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def _parse(line: bytes) -> Any:
-    """The value of a line; None for a blank one."""
+    """Return the value of a line; None for a blank one."""
     try:
         found = _decode(line.decode())
     except RecursionError as error:
-        raise _WrongLineError("nested too deeply") from error
+        raise _LineError("The JSON is nested too deeply.") from error
     except ValueError as error:
         if line.isspace() or not line:
             return None
-        what = "no UTF-8" if isinstance(error, UnicodeDecodeError) else "no JSON"
-        raise _WrongLineError(f"{what}: {error}") from error
+        what = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
+        raise _LineError(f"The line is not {what}: {error}.") from error
     if found is None:
-        raise _WrongLineError("null; an object or a list of votes is needed")
+        raise _LineError("The line must be an object or a list of votes; got null.")
     return found
 
 
-def _parts(found: Any, id_field: str, number: int) -> tuple[dict[str, Any] | list[Any], Any]:
-    """The votes of a line, and what identifies its item."""
+def _votes_and_id(found: Any, id_field: str, number: int) -> tuple[dict[str, Any] | list[Any], Any]:
+    """Return the votes of a line, and the identifier of its item."""
     if type(found) is dict:
         votes = found.get("votes")
-        # No vote is an object or a list, so a source may still be called "votes".
+        # A vote is never an object or a list, so a source may still be named "votes".
         if type(votes) is dict or type(votes) is list:
             return votes, found.get(id_field, number)
         identity = found.pop(id_field, number)
         return found, identity
     if type(found) is list:
         return found, number
-    raise _WrongLineError(f"{_shown(found)}; an object or a list of votes is needed")
+    raise _LineError(f"The line must be an object or a list of votes; got {_shown(found)}.")
 
 
 class _Reader:
-    """Rows of codes of one block, and the sources and classes that turn up in it."""
+    """Encode the votes of one block, and collect the sources and classes that occur in it."""
 
     def __init__(self, known: Known, rules: Rules) -> None:
         self.names = None if known.names is None else list(known.names)
@@ -161,10 +166,10 @@ class _Reader:
         # None always abstains, and so does -1 unless it is a class.
         self.codes: dict[Any, int] = {ABSTAIN: -1, None: -1}
         self.codes |= {label: code for code, label in enumerate(self.classes)}
-        self._take_names()
+        self._index_names()
 
     def row(self, votes: dict[str, Any] | list[Any]) -> list[int]:
-        """Codes of one item, as many as there are sources by now."""
+        """Return the codes of one item, one per source known so far."""
         codes = self.codes
         try:
             if isinstance(votes, list):
@@ -173,20 +178,21 @@ class _Reader:
             elif len(votes) == self.width and self.pick is not None:
                 return [codes[vote] for vote in self.pick(votes)]
             elif self.names is not None:
-                row, place = [-1] * len(self.names), self.place
+                row, position = [-1] * len(self.names), self.position
                 for name, vote in votes.items():
-                    row[place[name]] = codes[vote]
+                    row[position[name]] = codes[vote]
                 return row
         except (KeyError, TypeError):
-            pass  # a name or a vote that needs a closer look
-        return self._look_closely(votes)
+            pass  # a new or invalid name or vote
+        return self._checked_list(votes) if isinstance(votes, list) else self._checked_dict(votes)
 
     def votes(self, rows: list[list[int]]) -> Votes:
+        """Return the votes of all rows."""
         width, before = self.width or 0, self.classes
-        if any(len(row) != width for row in rows):  # a source turned up on the way
+        if any(len(row) != width for row in rows):  # a source was added after these rows
             rows = [row + [-1] * (width - len(row)) for row in rows]
         if self.undecided:
-            self.classes = list(_classes_of(before))
+            self.classes = list(_infer_classes(before))
         flat = np.array(list(chain.from_iterable(rows)), smallest_dtype(max(len(self.classes), len(before))))
         if self.undecided:
             order = np.array([*(self.classes.index(label) for label in before), -1], flat.dtype)
@@ -195,59 +201,58 @@ class _Reader:
         return Votes(flat.reshape(-1, width), tuple(self.classes), names)
 
     def known(self) -> Known:
+        """Return the sources and classes after this block."""
         names = None if self.names is None else tuple(self.names)
         return Known(names, self.width, tuple(self.classes))
 
-    def _take_names(self) -> None:
-        """Make ready to pick votes by name."""
+    def _index_names(self) -> None:
         self.pick: Callable[[dict[str, Any]], tuple[Any, ...]] | None = None
-        self.place = {name: at for at, name in enumerate(self.names or ())}
+        self.position = {name: at for at, name in enumerate(self.names or ())}
         if self.names is not None and len(self.names) > 1:
             self.pick = itemgetter(*self.names)
 
-    def _look_closely(self, votes: dict[str, Any] | list[Any]) -> list[int]:
-        """The long way: what is new joins, or is refused with its name."""
-        if isinstance(votes, list):
-            if self.names is not None:
-                raise _WrongLineError("a list of votes; the sources of this stream have names")
-            if self.width is not None and len(votes) != self.width:
-                raise _WrongLineError(f"{len(votes)} votes; the stream has {self.width} sources")
-            if not votes:
-                raise _WrongLineError("an empty list; one vote a source is needed")
-            codes = self._codes(dict(enumerate(votes)))
-            self.width = len(votes)
-            return codes
-        return self._named(votes)
-
-    def _named(self, votes: dict[str, Any]) -> list[int]:
-        if self.names is None and self.width is not None:
-            raise _WrongLineError("votes with names; the sources of this stream have none")
-        new = [name for name in votes if name not in self.place]
-        if new and not self.open_sources:
-            raise _WrongLineError(
-                f"source {listed(new)} is not known; the stream has {listed(self.names or ())}. "
-                "--new-sources add takes it in, --id names a field that is no source"
+    def _checked_list(self, votes: list[Any]) -> list[int]:
+        if self.names is not None:
+            raise _LineError("The votes must be an object with names, as in earlier lines; got a list.")
+        if self.width is not None and len(votes) != self.width:
+            raise _LineError(
+                f"The list must contain one vote per source ({self.width}); it contains {len(votes)}."
             )
-        codes = dict(zip(votes, self._codes(votes), strict=True))
+        if not votes:
+            raise _LineError("The list must contain one vote per source; it is empty.")
+        codes = self._checked_codes(dict(enumerate(votes)))
+        self.width = len(votes)
+        return codes
+
+    def _checked_dict(self, votes: dict[str, Any]) -> list[int]:
+        if self.names is None and self.width is not None:
+            raise _LineError("The votes must be a list, as in earlier lines; got an object with names.")
+        new = [name for name in votes if name not in self.position]
+        if new and not self.open_sources:
+            raise _LineError(
+                f"Unknown source {listed(new)}; the sources are {listed(self.names or ())}. Use "
+                "--new-sources add to add it, or --id to name the field of identifiers."
+            )
+        codes = dict(zip(votes, self._checked_codes(votes), strict=True))
         if new:
             self.names = [*(self.names or ()), *new]
             self.width = len(self.names)
-            self._take_names()
+            self._index_names()
         return [codes.get(name, -1) for name in self.names or ()]
 
-    def _codes(self, votes: Mapping[Any, Any]) -> list[int]:
-        # All votes are checked before any class joins: a line that is refused leaves nothing behind.
-        votes = {source: _whole(vote) for source, vote in votes.items()}
+    def _checked_codes(self, votes: Mapping[Any, Any]) -> list[int]:
+        # All votes are checked before a class is added, so that a rejected line changes nothing.
+        votes = {source: _as_integer(vote) for source, vote in votes.items()}
         for source, vote in votes.items():
             if vote is not None and type(vote) not in (str, int, bool):
-                raise _WrongLineError(
-                    f"source {told(source)} says {_shown(vote)}; a vote is a text, a whole number, true, "
-                    "false or null"
+                raise _LineError(
+                    f"Votes must be strings, integers, booleans or null; source {told(source)} has "
+                    f"{_shown(vote)}."
                 )
             if vote not in self.codes and not self.open_classes:
-                raise _WrongLineError(
-                    f"source {told(source)} says {_shown(vote)}; the classes are {listed(self.classes)}. "
-                    "--new-classes add takes it in"
+                raise _LineError(
+                    f"Unknown class {_shown(vote)} (source {told(source)}); the classes are "
+                    f"{listed(self.classes)}. Use --new-classes add to add it."
                 )
         for vote in votes.values():
             if vote not in self.codes:
@@ -256,21 +261,21 @@ class _Reader:
         return [self.codes[vote] for vote in votes.values()]
 
 
-def _whole(vote: Any) -> Any:
-    """1 for 1.0, which a lookup takes for the same."""
+def _as_integer(vote: Any) -> Any:
+    """Return 1 for 1.0, because both are the same key of a dict."""
     return int(vote) if isinstance(vote, float) and vote.is_integer() else vote
 
 
-def _classes_of(found: list[Label]) -> tuple[Label, ...]:
-    """All classes, where the first block showed ``found``: 0..max for numbers, else sorted."""
+def _infer_classes(found: list[Label]) -> tuple[Label, ...]:
+    """Return all classes if ``found`` occur in the first block: 0 to the largest one, or sorted strings."""
     row = np.empty((1, max(1, len(found))), object)
     row[0, : len(found)] = found
     try:
         return Votes.from_classes(row).classes
     except VotesError as error:
-        shown = listed(found) or "none"
         raise VotesError(
-            f"the first votes show the classes {shown}; name all of them by --classes"
+            f"The classes cannot be inferred from the first votes ({listed(found) or 'all abstain'}). Use "
+            "--classes to declare them."
         ) from error
 
 

@@ -1,29 +1,58 @@
-"""Files that commands read and write: shared options, checks, and votes in memory or in chunks."""
+"""Options that commands share, and the checks that come before the work."""
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from flyingsquid._values import told
-from flyingsquid.exceptions import Hint, OptionError, VoteFileError
-from flyingsquid.files import FORMATS, VoteChunk, VoteFile, open_votes
-from flyingsquid.files.vote_files import join_chunks
+from flyingsquid.exceptions import GraphError, Hint, VoteFileError
+from flyingsquid.files import FORMATS, VoteFile, open_votes
+from flyingsquid.graph import DependencyGraph
 
 FILE = click.Path(dir_okay=False)
 VOTES = click.Path(exists=True, allow_dash=True)
-# A file of at most so many cells is read whole, otherwise in chunks.
-WHOLE_CELLS = 1 << 24
-# Work that needs all votes in memory is refused for more cells.
-MOST_CELLS = 1 << 28
-# Chunks of a columnar file are kept up to this size, so that they are decoded only once.
-_KEPT_BYTES = 1 << 28
 Command = TypeVar("Command", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # generic from click 8.2 on
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a command reads at once; the object of the click context if it has one.
+
+    Attributes
+    ----------
+    whole_cells : int
+        A file of at most so many votes is read into memory, a larger one in chunks.
+    most_cells : int
+        Work that needs all votes in memory is refused for more votes.
+    sampled_items : int
+        Analyses and reports use an even sample of at most so many items.
+    chunk_rows : int or None
+        Number of items per chunk; None for the default of ``open_votes``.
+    """
+
+    whole_cells: int = 1 << 24
+    most_cells: int = 1 << 28
+    sampled_items: int = 1_000_000
+    chunk_rows: int | None = None
+
+    @classmethod
+    def current(cls) -> Limits:
+        """Return the limits of the running command."""
+        ctx = click.get_current_context(silent=True)
+        return (ctx and ctx.find_object(cls)) or cls()
+
+
+# ---------------------------------------------------------------------- reading votes
 
 
 def read_list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str] | None:
@@ -37,7 +66,7 @@ def read_list(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 
 # fmt: off
-_OPTIONS = [
+_READING_OPTIONS = [
     click.option("--format", "format_", type=click.Choice(FORMATS), metavar="NAME",
                  help=f"Format of VOTES: {', '.join(FORMATS)}. Default: by name and content."),
     click.option("--long", callback=read_list, metavar="ITEM,SOURCE,LABEL",
@@ -57,31 +86,13 @@ _OPTIONS = [
     click.option("--duplicates", type=click.Choice(["error", "first", "last", "majority"]), default="error",
                  show_default=True, help="In long form, what to do if a source votes twice on an item."),
     click.option("--header/--no-header", default=None,
-    help="Whether the first line of a csv contains names."), click.option("--part", metavar="NAME",
-    help="The array of an npz, or the split of a WRENCH directory."),
+                 help="Whether the first line of a csv contains names."),
+    click.option("--part", metavar="NAME", help="The array of an npz, or the split of a WRENCH directory."),
 ]
 # fmt: on
-# Names of the options above.
-READING_OPTIONS = (
-    "format_",
-    "long",
-    "wide",
-    "item",
-    "no_item",
-    "sources",
-    "ignore",
-    "classes",
-    "abstain",
-    "signed",
-    "duplicates",
-    "header",
-    "part",
-)  # fmt: skip
-
-
 def reading_options(command: Command) -> Command:
     """Add the options of reading votes to a command."""
-    for option in reversed(_OPTIONS):
+    for option in reversed(_READING_OPTIONS):
         command = option(command)
     return command
 
@@ -112,6 +123,7 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
         signed=signed,
         classes=classes,
         duplicates=options["duplicates"],
+        chunk_rows=Limits.current().chunk_rows,
     )
 
 
@@ -153,86 +165,90 @@ def check_outputs(
             raise VoteFileError("Permission denied.", path=path)
 
 
+# ---------------------------------------------------------------------- fitting
+
+
+class MethodName(_Choice):
+    """Name of a method of ``LabelModel``. The names are imported late, because it takes half a second."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click assigns it in __init__
+        """All names."""
+        from flyingsquid.solvers import solver_names
+
+        return solver_names()
+
+
+def method_option(command: Command) -> Command:
+    """Add the option ``--method`` to a command."""
+    return click.option(
+        "--method", type=MethodName(), default="auto", show_default=True, metavar="NAME",
+        help="How accuracies are estimated, as in LabelModel; an unknown name lists all.",
+    )(command)  # fmt: skip
+
+
+def model_option(command: Command) -> Command:
+    """Add the option ``--with-model`` to a command."""
+    return click.option(
+        "--with-model", type=click.Path(exists=True, dir_okay=False), metavar="FILE.fsq",
+        help="A saved model to use. Default: fit one to the votes.",
+    )(command)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
-class LoadedVotes:
-    """Votes of a file: in memory if they are small, otherwise read in chunks.
+class Chain:
+    """``--graph chain:D``: clips of D consecutive rows whose classes depend on the previous row."""
 
-    Attributes
-    ----------
-    file : VoteFile
-    whole : VoteChunk, or None if the file is read in chunks
-    """
+    length: int
 
-    file: VoteFile
-    whole: VoteChunk | None
-    _kept: list[VoteChunk] = field(default_factory=list)
 
-    @classmethod
-    def load(cls, file: VoteFile, *, needed_by: str = "") -> LoadedVotes:
-        """Read a small file whole, and also a larger one if ``needed_by`` names work that needs that.
+def read_graph(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> str | Chain | DependencyGraph | None:
+    """Parse ``learn``, ``chain:D``, or the path of a file that ``DependencyGraph.to_json`` wrote."""
+    if value is None or value == "learn":
+        return value
+    kind, _, length = value.partition(":")
+    if kind == "chain" and length.isascii() and length.isdigit() and len(length) <= 6:
+        if int(length) < 2:
+            raise click.BadParameter(f"the length of a chain must be an integer >= 2; got {length}.")
+        return Chain(int(length))
+    if not os.path.isfile(value):
+        raise click.BadParameter(f"must be 'learn', a chain such as chain:6, or a file; got {told(value)}.")
+    try:
+        with open(value, encoding="utf-8") as file:
+            return DependencyGraph.from_json(file.read())
+    except UnicodeDecodeError as error:
+        raise GraphError(
+            "The file is not UTF-8; write it with DependencyGraph.to_json.", path=value
+        ) from error
+    except GraphError as error:
+        error.path = value
+        raise
 
-        Raises
-        ------
-        OptionError
-            If the work needs all votes in memory, and they are too many.
-        """
-        cells = file.n_items * file.n_sources
-        # Votes in long form are in memory already, without the cells that abstain.
-        if file.form == "long" or cells <= WHOLE_CELLS or (needed_by and cells <= MOST_CELLS):
-            return cls(file, file.read())
-        if needed_by:
-            raise OptionError(
-                f"{needed_by} needs all votes in memory, and {file.n_items:,} items x {file.n_sources:,} "
-                f"sources are too many (at most {MOST_CELLS:,} cells). Use a part of the file.",
-                path=file.path,
-            )
-        return cls(file, None)
 
-    def chunks(self, multiple: int = 1) -> Iterator[VoteChunk]:
-        """Yield all items in chunks; the size of chunks of votes in memory is a multiple of ``multiple``."""
-        if self.whole is None:
-            yield from self._columnar_chunks() if self.file.format in ("parquet", "arrow") else self.file
-            return
-        votes, ids, gold = self.whole.votes, self.whole.ids, self.whole.gold_codes
-        # Probabilities of very many classes take more memory than the votes.
-        rows = max(1, min(self.file.chunk_rows, (1 << 22) // len(self.file.classes)))
-        rows = -(-rows // multiple) * multiple
-        if rows >= votes.n_items:
-            yield self.whole
-            return
-        for start in range(0, votes.n_items, rows):
-            part = slice(start, start + rows)
-            yield VoteChunk(votes[part], ids[part], None if gold is None else gold[part])
+def read_balance(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
+    """Parse ``estimate``, ``uniform``, numbers in the order of the classes, or ``class=number``."""
+    if value is None or value in ("estimate", "uniform"):
+        return value
+    parts = [part.strip() for part in value.split(",")]
+    named = [part.rpartition("=") for part in parts]
+    try:
+        if all(mark for _, mark, _ in named):
+            return {name.strip(): float(number) for name, _, number in named}
+        return [float(part) for part in parts]
+    except ValueError:
+        raise click.BadParameter(
+            "must be 'estimate', 'uniform', or probabilities such as 0.7,0.3 or ham=0.7,spam=0.3; got "
+            f"{told(value)}."
+        ) from None
 
-    def _columnar_chunks(self) -> Iterator[VoteChunk]:
-        """Yield the chunks of a columnar file, and keep them if all of them fit into memory."""
-        if self._kept:
-            yield from self._kept
-            return
-        passing: list[VoteChunk] = []
-        room = _KEPT_BYTES
-        for chunk in self.file:
-            codes: Any = chunk.votes.codes
-            room -= chunk.ids.nbytes + int(codes.nbytes if hasattr(codes, "nbytes") else codes.data.nbytes)
-            passing = [*passing, chunk] if room >= 0 else []
-            yield chunk
-        self._kept.extend(passing)
 
-    def sample(self, most: int) -> tuple[VoteChunk, int]:
-        """Return about ``most`` items in one chunk, every ``step``-th of the file, and the step.
-
-        Of very many sources the items are fewer, so that they fit into memory.
-        """
-        if self.whole is None:
-            most = max(1, min(most, MOST_CELLS // self.file.n_sources))
-        step = -(-self.file.n_items // most)
-        if step <= 1:
-            return (self.file.read() if self.whole is None else self.whole), 1
-        kept, start = [], 0
-        for chunk in self.chunks():
-            at = slice(-start % step, None, step)
-            gold = None if chunk.gold_codes is None else chunk.gold_codes[at]
-            if chunk.votes[at].n_items:
-                kept.append(VoteChunk(chunk.votes[at], chunk.ids[at], gold))
-            start += chunk.votes.n_items
-        return join_chunks(kept), step
+def clip_length_of(graph: Any) -> int:
+    """Return how many consecutive rows a graph, as :func:`read_graph` returns it, covers."""
+    if isinstance(graph, Chain):
+        return graph.length
+    return graph.n_tasks if isinstance(graph, DependencyGraph) else 1
