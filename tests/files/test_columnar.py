@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import tracemalloc
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import open_votes
+from flyingsquid.files.columnar import ahead
 
 pytestmark = pytest.mark.extra
 pa = pytest.importorskip("pyarrow")
@@ -155,3 +157,77 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0] + 1_000_000
+
+
+def test_parts_come_in_order_and_an_error_comes_in_its_place(threads):
+    def parts():
+        yield from range(3)
+        raise VoteFileError("row 7 is damaged")
+
+    reading = ahead(parts())
+    assert [next(reading) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(VoteFileError, match="row 7"):
+        next(reading)
+
+
+def test_whoever_stops_early_leaves_no_thread(threads):
+    before = threading.active_count()
+    parts = ahead(iter(range(100)))
+    assert next(parts) == 0
+    parts.close()
+    assert threading.active_count() == before
+
+
+def test_one_part_is_made_ahead_and_not_more(monkeypatch):
+    monkeypatch.setenv("FLYINGSQUID_THREADS", "2")
+    made, second = [], threading.Event()
+
+    def parts():
+        for number in range(5):
+            made.append(number)
+            if number == 1:
+                second.set()
+            yield number
+
+    reading = ahead(parts())
+    assert next(reading) == 0
+    assert second.wait(10)
+    assert made == [0, 1]
+    reading.close()
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "int64"])
+@pytest.mark.parametrize("classes", [(0, 1), (1, 0), (5, 7), (0, 1, 2)])
+def test_codes_of_whole_numbers_of_any_width(tmp_path, kind, classes):
+    """Also where values are their own codes, which are then not copied."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(-1, len(classes), (500, 4))
+    columns = {
+        f"s{j}": pa.array(
+            [None if code < 0 else classes[code] for code in drawn[:, j].tolist()], pa.type_for_alias(kind)
+        )
+        for j in range(4)
+    }
+    if kind.startswith("int") and 0 in classes:  # -1 is no class, and means no vote
+        columns["s3"] = pa.array([-1 if c < 0 else classes[c] for c in drawn[:, 3].tolist()], kind)
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "v.parquet")
+    votes = open_votes(tmp_path / "v.parquet", item=False, classes=classes).read().votes
+    np.testing.assert_array_equal(votes.to_dense().codes, drawn)
+
+
+@pytest.mark.extra
+def test_a_value_outside_the_classes_is_found_where_values_are_codes(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    votes = np.random.default_rng(0).integers(-1, 2, (400, 3)).astype(np.int8)
+    votes[271, 2] = 9
+    pyarrow.parquet.write_table(
+        pa.table({f"s{j}": votes[:, j] for j in range(3)}), tmp_path / "v.parquet", write_statistics=False
+    )
+    with pytest.raises(VoteFileError, match="9"):
+        open_votes(tmp_path / "v.parquet", item=False, classes=(0, 1)).read()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
-import tracemalloc
-import zipfile
 
 import numpy as np
 import pytest
@@ -17,20 +14,7 @@ from flyingsquid.files.columns import DistinctIds
 from flyingsquid.files.inputs import open_input, text_blocks
 from flyingsquid.votes import Votes
 from tests.fuzz.run import fuzz
-
-
-def refused(path, match: str, *, line: int | None = None, **options) -> VoteFileError:
-    """The error of reading a file: one line that begins with the path, and says where."""
-    with pytest.raises(VoteFileError, match=match) as caught:
-        open_votes(path, **options).read()
-    error = caught.value
-    assert error.path == str(path)
-    assert error.line == line
-    assert str(error).startswith(str(path))
-    assert "\n" not in str(error)
-    assert len(str(error)) < 700
-    return error
-
+from tests.support.vote_files import refused
 
 HUGE = r"64 bits; got 9\d* \(row 1, source 'b'\)"
 
@@ -106,61 +90,6 @@ def test_a_file_that_may_not_be_read(tmp_path):
     path.write_text("a,b\n0,1\n")
     path.chmod(0)
     refused(path, "Permission denied")
-
-
-def test_arrays_that_lie(tmp_path):
-    path = tmp_path / "v.npy"
-    np.save(path, np.array([[{}, 1]], object), allow_pickle=True)
-    refused(path, "pickle")
-    np.save(path, np.zeros((50, 3), np.int8))
-    path.write_bytes(path.read_bytes()[:-5])
-    refused(path, "truncated")
-    for array, match in (
-        (np.zeros(3), "shape"),
-        (np.zeros((0, 3)), "empty"),
-        (np.zeros((2, 2), complex), "type"),
-    ):
-        np.save(path, array)
-        refused(path, match)
-
-
-def test_pickles_inside_npz(tmp_path):
-    path = tmp_path / "v.npz"
-    np.savez(path, L=np.array([[{}, 1]], object))
-    refused(path, "pickle")
-    np.savez(path, L=np.zeros((2, 2), int), names=np.array([{}, 1], object))
-    refused(path, "pickle")
-
-
-@pytest.mark.slow
-def test_a_bomb_takes_no_memory(tmp_path):
-    """300 MB of names in 300 kB, and 400 MB of votes in 400 kB."""
-    path = tmp_path / "v.npz"
-    head = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        head, {"descr": "<U1", "fortran_order": False, "shape": (75_000_000,)}
-    )
-    with (
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("names.npy", "w", force_zip64=True) as file,
-    ):
-        file.write(head.getvalue())
-        for _ in range(300):
-            file.write(bytes(1_000_000))
-    tracemalloc.start()
-    refused(path, "unpacks from")
-    assert tracemalloc.get_traced_memory()[1] < 20_000_000
-    tracemalloc.stop()
-
-
-def test_votes_in_npz_are_unpacked_a_chunk_at_a_time(tmp_path):
-    path = tmp_path / "v.npz"
-    np.savez_compressed(path, L=np.tile(np.array([[0, 1, -1, 1]], np.int64), (1_000_000, 1)))
-    file = open_votes(path, chunk_rows=100_000)
-    tracemalloc.start()
-    assert sum(chunk.votes.n_items for chunk in file) == 1_000_000
-    assert tracemalloc.get_traced_memory()[1] < 20_000_000
-    tracemalloc.stop()
 
 
 def test_a_line_without_an_end(tmp_path):

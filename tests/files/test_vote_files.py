@@ -1,9 +1,8 @@
-"""Files of votes are understood as their users mean them, and what is assumed is said."""
+"""Files of votes of every text format: classes, columns, notes, chunks, and files of items."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -11,36 +10,12 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, save_npz
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files import open_votes, write_votes
-from flyingsquid.files.coding import ParseOptions, build_coding
-from flyingsquid.files.columns import ColumnSpec
-from flyingsquid.files.inputs import open_input
-from flyingsquid.files.tables import read_table
-from flyingsquid.files.text_tables import DelimitedTable
+from flyingsquid.files.vote_files import read_records
 from flyingsquid.votes import Votes
-
-
-@pytest.fixture
-def made(tmp_path):
-    def make(name: str, content: str | bytes):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return make
-
-
-def hinted(file) -> set[tuple[str, object]]:
-    """Parameters, with values, that the notes of a file point to."""
-    return {(hint.parameter, hint.value) for note in file.notes for hint in note.hints}
-
-
-def codes(path, **options):
-    return open_votes(path, **options).read().votes.codes.tolist()
-
+from tests.support.vote_files import codes, hinted
 
 # ---------------------------------------------------------------------- classes
 
@@ -67,14 +42,6 @@ def test_classes_of_a_csv(made, cells, classes):
     assert file.classes == classes
     assert [type(c) for c in file.classes] == [type(c) for c in classes]
     assert all(code == -1 for code in file.read().votes.codes[:, 1])
-
-
-@pytest.mark.parametrize("blank", ["", "NA", "N/A", "nan", "NULL", "None", " ", "abstain", "<NA>"])
-def test_texts_that_mean_no_vote(made, blank):
-    path = made("v.csv", f"a,b\nspam,{blank}\nham,spam\n")
-    assert codes(path) == [[1, -1], [0, 1]]
-    if blank.strip():
-        assert any(f"'{blank}' is read as 'no vote'" in note.summary for note in open_votes(path).notes)
 
 
 def test_a_text_that_means_no_vote_may_be_declared_a_class(made):
@@ -203,39 +170,6 @@ def test_quotes_blank_lines_and_a_byte_order_mark(made):
     assert list(file.read().ids) == ['x "1"', "y"]
 
 
-# ---------------------------------------------------------------------- long form
-
-
-def test_crowd_triples_are_recognised_and_stay_sparse(made):
-    file = open_votes(made("v.csv", "task,worker,label\nt9,ann,1\nt9,bob,0\nt1,bob,1\n"))
-    chunk = file.read()
-    assert (file.form, chunk.votes.is_sparse, list(chunk.ids)) == ("long", True, ["t9", "t1"])
-    assert chunk.votes.to_dense().codes.tolist() == [[1, 0], [-1, 1]]
-    assert file.describe() == "2 items, 2 sources, classes 0/1, no row = abstain, long form"
-
-
-def test_other_names_of_triples_and_the_wide_form_by_force(made):
-    path = made("v.csv", "q,who,said,truth\n1,a,x,x\n1,b,y,x\n2,a,y,\n")
-    file = open_votes(path, long=("q", "who", "said"), gold="truth")
-    assert file.read().gold.tolist() == ["x", None]
-    wide = open_votes(made("w.csv", "task,worker,label\n1,0,1\n2,1,0\n"), form="wide", gold="label")
-    assert wide.source_names == ("worker",)
-    with pytest.raises(VoteFileError) as caught:
-        open_votes(path, form="long")
-    assert [hint.parameter for hint in caught.value.hints] == ["long"]
-
-
-def test_two_votes_of_one_source_on_one_item(made):
-    path = made("v.csv", "task,worker,label\nt,a,1\nt,a,0\nu,a,1\n")
-    with pytest.raises(VoteFileError, match="'a' votes more than once on item 't'"):
-        open_votes(path).read()
-    assert codes_of_sparse(path, duplicates="last") == [[0], [1]]
-
-
-def codes_of_sparse(path, **options):
-    return open_votes(path, **options).read().votes.to_dense().codes.tolist()
-
-
 # ---------------------------------------------------------------------- JSON
 
 
@@ -273,55 +207,7 @@ def test_wrench_in_a_file_and_in_a_folder(made, tmp_path):
     assert list(open_votes(tmp_path / "youtube", part="test").read().ids) == ["9"]
 
 
-# ---------------------------------------------------------------------- arrays
-
-
-def test_arrays_as_snorkel_keeps_them(tmp_path):
-    matrix = np.array([[-1, 0, 2], [1, 1, -1]])
-    np.save(tmp_path / "L.npy", matrix)
-    assert codes(tmp_path / "L.npy") == matrix.tolist()
-    assert open_votes(tmp_path / "L.npy").names is None
-    np.savez(tmp_path / "s.npz", L_train=matrix, L_test=matrix[:1], Y_train=np.array([0, -1]))
-    with pytest.raises(VoteFileError) as caught:
-        open_votes(tmp_path / "s.npz")
-    assert [hint.parameter for hint in caught.value.hints] == ["part"]
-    chunk = open_votes(tmp_path / "s.npz", part="train", gold="Y_train").read()
-    assert (chunk.votes.codes.tolist(), chunk.gold.tolist()) == (matrix.tolist(), [0, None])
-    twice = csr_array((np.array([1, 2]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
-    for bad, match in (
-        (csr_array([[-1, 2]]), "class \\+ 1"),
-        (twice, "at most once"),
-        (csr_array([[99999]]), "class"),
-    ):
-        save_npz(tmp_path / "bad.npz", bad)
-        with pytest.raises(VoteFileError, match=match):
-            open_votes(tmp_path / "bad.npz")
-    save_npz(tmp_path / "sparse.npz", csr_array(matrix + 1))
-    assert open_votes(tmp_path / "sparse.npz").read().votes.to_dense().codes.tolist() == matrix.tolist()
-
-
-@pytest.mark.parametrize("matrix", [
-    np.array([[np.nan, 0.0], [1.0, 1.0]]), np.array([[True, False], [True, True]]),
-    np.array([["", "a"], ["b", "a"]]), np.asfortranarray([[0, 1], [1, -1]]), np.array([[300, 0], [7, -1]]),
-])  # fmt: skip
-@pytest.mark.parametrize("packed", [False, True])
-def test_arrays_of_every_type(tmp_path, matrix, packed):
-    path = tmp_path / ("L.npz" if packed else "L.npy")
-    np.savez_compressed(path, L=matrix) if packed else np.save(path, matrix)
-    file = open_votes(path)
-    expected = np.full(matrix.shape, -1)
-    for k, label in enumerate(file.classes):
-        expected[matrix == label] = k
-    np.testing.assert_array_equal(file.read().votes.codes, expected)
-    assert (expected >= 0).any()
-
-
-def test_texts_of_arrays(tmp_path):
-    np.save(tmp_path / "L.npy", np.array([[-1, 7], [9, 7]]))
-    assert open_votes(tmp_path / "L.npy").classes == (7, 9)
-
-
-# ---------------------------------------------------------------------- recognising, chunks, standard input
+# ---------------------------------------------------------------------- detection, chunks, standard input
 
 
 def test_name_and_content_must_agree(made, tmp_path):
@@ -360,20 +246,6 @@ def test_chunks_have_the_same_classes_and_can_be_read_again(tmp_path, name, rows
         whole = np.concatenate([c.votes.to_dense().codes for c in chunks])
         np.testing.assert_array_equal(whole, votes.codes)
         assert [int(i) for c in chunks for i in c.ids] == list(range(50))
-
-
-def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path):
-    rng = np.random.default_rng(0)
-    matrix = rng.integers(-1, 2, (70_000, 3))
-    body = io.StringIO()
-    np.savetxt(body, np.column_stack([np.arange(70_000) + 10, matrix]), "%d", ",")
-    (tmp_path / "v.csv").write_text("id,a,b,c\n" + body.getvalue())
-    table = DelimitedTable(open_input(tmp_path / "v.csv"), "csv", None)
-    _, spool = read_table(table, ColumnSpec(), "error", in_memory=100)
-    assert spool._file._rolled
-    coding, _ = build_coding(spool.survey(), ParseOptions(), str)
-    chunks = [codes for codes, _, _ in spool.chunks(coding, 10_000)]
-    np.testing.assert_array_equal(np.concatenate(chunks), matrix)
 
 
 @pytest.mark.system
@@ -435,3 +307,65 @@ def test_the_largest_number_of_64_bits_is_a_class_in_every_format(made):
         ("v.jsonl", '{{"a": 0, "b": 1}}\n{{"a": 1, "b": {}}}\n'),
     ):
         assert open_votes(made(name, text.format(2**63 - 1))).classes == (0, 1, 2**63 - 1)
+
+
+@pytest.mark.parametrize("blank", ["", "NA", "N/A", "nan", "NULL", "None", " ", "abstain", "<NA>"])
+def test_texts_that_mean_no_vote(made, blank):
+    path = made("v.csv", f"a,b\nspam,{blank}\nham,spam\n")
+    assert codes(path) == [[1, -1], [0, 1]]
+    if blank.strip():
+        assert any(f"'{blank}' is read as 'no vote'" in note.summary for note in open_votes(path).notes)
+
+
+ITEMS = [{"id": 1, "text": "Buy now"}, {"id": 2, "text": "Hello"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("items.json", json.dumps(ITEMS)),
+        ("items.jsonl", "\n".join(json.dumps(item) for item in ITEMS)),
+    ],
+)
+def test_items_from_json(tmp_path, name, text):
+    (tmp_path / name).write_text(text, "utf-8")
+    assert read_records(tmp_path / name) == ITEMS
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
+def test_items_from_columnar_files(tmp_path, kind):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    table, path = (
+        pyarrow.Table.from_pylist(ITEMS),
+        tmp_path / f"items.{'parquet' if kind == 'parquet' else 'arrow'}",
+    )
+    if kind == "parquet":
+        write_table(table, path)
+    else:
+        writer = pyarrow.ipc.new_file if kind == "file" else pyarrow.ipc.new_stream
+        with writer(str(path), table.schema) as file:
+            file.write_table(table)
+    assert read_records(path) == ITEMS
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("items.json", '{"id": 1}', "list of records"),
+        ("items.json", "[[1, 2]]", "Item 1 must be an object"),
+        ("items.jsonl", '{"id": 1}\n[2]\n', "Item 2 must be an object"),
+    ],
+)
+def test_items_that_are_none(tmp_path, name, text, words):
+    (tmp_path / name).write_text(text, "utf-8")
+    with pytest.raises(VoteFileError, match=words):
+        read_records(tmp_path / name)
+
+
+def test_items_are_not_read_from_arrays(tmp_path):
+    np.save(tmp_path / "items.npy", np.zeros((2, 3)))
+    with pytest.raises(VoteFileError, match="got npy"):
+        read_records(tmp_path / "items.npy")

@@ -1,0 +1,164 @@
+"""npy and npz: types, sparse matrices, parts that do not fit, hostile archives."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, save_npz
+
+from flyingsquid.exceptions import VoteFileError
+from flyingsquid.files import open_votes
+from tests.support.vote_files import codes, refused
+
+MATRIX = np.array([[0, 1, -1], [1, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "words"),
+    [
+        ({"L": MATRIX, "names": np.array(["a", "b"])}, {}, "2 names for 3 sources"),
+        ({"L": MATRIX, "names": np.array([1, 2, 3])}, {}, "'names'"),
+        ({"L": MATRIX}, {"part": "valid"}, "'valid' or 'L_valid'"),
+        ({"a": MATRIX, "b": MATRIX}, {}, "'L', and 2"),
+        ({"L": MATRIX, "ids": np.arange(3)}, {}, "'ids' of 2 entries"),
+        ({"L": MATRIX}, {"gold": "Y"}, "'Y' of 2 entries"),
+        (
+            {"L": MATRIX, "names": np.array(["a", "b", "c"])},
+            {"sources": ["d"]},
+            "'d'; the sources are",
+        ),
+    ],
+)
+def test_archives_whose_parts_do_not_fit(tmp_path, arrays, options, words):
+    np.savez(tmp_path / "v.npz", **arrays)
+    with pytest.raises(VoteFileError, match=words):
+        open_votes(tmp_path / "v.npz", **options).read()
+
+
+def test_sources_of_an_archive_are_picked_by_name(tmp_path):
+    np.savez(tmp_path / "v.npz", L=MATRIX, names=np.array(["a", "b", "c"]))
+    chosen = open_votes(tmp_path / "v.npz", sources=["c", "a"]).read().votes
+    assert (chosen.names, chosen.codes.tolist()) == (("c", "a"), MATRIX[:, [2, 0]].tolist())
+    rest = open_votes(tmp_path / "v.npz", ignore=["b"]).read().votes
+    assert (rest.names, rest.codes.tolist()) == (("a", "c"), MATRIX[:, [0, 2]].tolist())
+
+
+def test_sparse_archives_that_hold_no_votes(tmp_path):
+    path = tmp_path / "v.npz"
+    save_npz(path, csr_array(MATRIX + 1).tocsc())
+    with pytest.raises(VoteFileError, match="csr"):
+        open_votes(path)
+    save_npz(path, csr_array((MATRIX + 1).astype(float)))
+    with pytest.raises(VoteFileError, match="csr"):
+        open_votes(path)
+    save_npz(path, csr_array(-1 - MATRIX))
+    with pytest.raises(VoteFileError, match=r"class \+ 1"):
+        open_votes(path)
+    twice = csr_array((np.array([1, 2]), np.array([0, 0]), np.array([0, 2])), shape=(1, 2))
+    save_npz(path, twice)
+    with pytest.raises(VoteFileError, match="at most once"):
+        open_votes(path)
+
+
+def test_arrays_as_snorkel_keeps_them(tmp_path):
+    matrix = np.array([[-1, 0, 2], [1, 1, -1]])
+    np.save(tmp_path / "L.npy", matrix)
+    assert codes(tmp_path / "L.npy") == matrix.tolist()
+    assert open_votes(tmp_path / "L.npy").names is None
+    np.savez(tmp_path / "s.npz", L_train=matrix, L_test=matrix[:1], Y_train=np.array([0, -1]))
+    with pytest.raises(VoteFileError) as caught:
+        open_votes(tmp_path / "s.npz")
+    assert [hint.parameter for hint in caught.value.hints] == ["part"]
+    chunk = open_votes(tmp_path / "s.npz", part="train", gold="Y_train").read()
+    assert (chunk.votes.codes.tolist(), chunk.gold.tolist()) == (matrix.tolist(), [0, None])
+    twice = csr_array((np.array([1, 2]), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
+    for bad, match in (
+        (csr_array([[-1, 2]]), "class \\+ 1"),
+        (twice, "at most once"),
+        (csr_array([[99999]]), "class"),
+    ):
+        save_npz(tmp_path / "bad.npz", bad)
+        with pytest.raises(VoteFileError, match=match):
+            open_votes(tmp_path / "bad.npz")
+    save_npz(tmp_path / "sparse.npz", csr_array(matrix + 1))
+    assert open_votes(tmp_path / "sparse.npz").read().votes.to_dense().codes.tolist() == matrix.tolist()
+
+
+@pytest.mark.parametrize("matrix", [
+    np.array([[np.nan, 0.0], [1.0, 1.0]]), np.array([[True, False], [True, True]]),
+    np.array([["", "a"], ["b", "a"]]), np.asfortranarray([[0, 1], [1, -1]]), np.array([[300, 0], [7, -1]]),
+])  # fmt: skip
+@pytest.mark.parametrize("packed", [False, True])
+def test_arrays_of_every_type(tmp_path, matrix, packed):
+    path = tmp_path / ("L.npz" if packed else "L.npy")
+    np.savez_compressed(path, L=matrix) if packed else np.save(path, matrix)
+    file = open_votes(path)
+    expected = np.full(matrix.shape, -1)
+    for k, label in enumerate(file.classes):
+        expected[matrix == label] = k
+    np.testing.assert_array_equal(file.read().votes.codes, expected)
+    assert (expected >= 0).any()
+
+
+def test_texts_of_arrays(tmp_path):
+    np.save(tmp_path / "L.npy", np.array([[-1, 7], [9, 7]]))
+    assert open_votes(tmp_path / "L.npy").classes == (7, 9)
+
+
+def test_arrays_that_lie(tmp_path):
+    path = tmp_path / "v.npy"
+    np.save(path, np.array([[{}, 1]], object), allow_pickle=True)
+    refused(path, "pickle")
+    np.save(path, np.zeros((50, 3), np.int8))
+    path.write_bytes(path.read_bytes()[:-5])
+    refused(path, "truncated")
+    for array, match in (
+        (np.zeros(3), "shape"),
+        (np.zeros((0, 3)), "empty"),
+        (np.zeros((2, 2), complex), "type"),
+    ):
+        np.save(path, array)
+        refused(path, match)
+
+
+def test_pickles_inside_npz(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez(path, L=np.array([[{}, 1]], object))
+    refused(path, "pickle")
+    np.savez(path, L=np.zeros((2, 2), int), names=np.array([{}, 1], object))
+    refused(path, "pickle")
+
+
+@pytest.mark.slow
+def test_a_bomb_takes_no_memory(tmp_path):
+    """300 MB of names in 300 kB, and 400 MB of votes in 400 kB."""
+    path = tmp_path / "v.npz"
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<U1", "fortran_order": False, "shape": (75_000_000,)}
+    )
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("names.npy", "w", force_zip64=True) as file,
+    ):
+        file.write(head.getvalue())
+        for _ in range(300):
+            file.write(bytes(1_000_000))
+    tracemalloc.start()
+    refused(path, "unpacks from")
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+
+
+def test_votes_in_npz_are_unpacked_a_chunk_at_a_time(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez_compressed(path, L=np.tile(np.array([[0, 1, -1, 1]], np.int64), (1_000_000, 1)))
+    file = open_votes(path, chunk_rows=100_000)
+    tracemalloc.start()
+    assert sum(chunk.votes.n_items for chunk in file) == 1_000_000
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()

@@ -1,0 +1,115 @@
+"""Files of labels in every format, written on a thread or not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from flyingsquid.exceptions import OptionError
+from flyingsquid.files import LabelWriter
+from flyingsquid.files.labels import Behind
+from tests.support.vote_files import write_labels
+
+
+def test_what_a_call_raises_is_raised_later_and_what_follows_is_not_done(monkeypatch):
+    monkeypatch.setenv("FLYINGSQUID_THREADS", "2")
+    done = []
+
+    def fail():
+        raise OSError("no space left")
+
+    behind = Behind()
+    behind.call(fail)
+    with pytest.raises(OSError, match="no space"):
+        behind.call(done.append, 1)
+    behind.finish()
+    assert done == []
+    last = Behind()
+    last.call(fail)
+    with pytest.raises(OSError, match="no space"):
+        last.finish()
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("name", ["labels.parquet", "labels.arrow"])
+def test_arrays_may_be_filled_again_once_write_returns(threads, tmp_path, name):
+    pytest.importorskip("pyarrow")
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    n = 20_000
+    ids, codes, cast = np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n, np.int32)
+    shares = np.empty((n, 2), np.float32)
+    with LabelWriter(tmp_path / name, classes=(3, 5)) as out:
+        for part in range(6):
+            ids[:], codes[:], cast[:], shares[:] = np.arange(n) + part * n, part % 3 - 1, part, part / 8
+            out.write(ids, codes, shares, cast)
+    read = pyarrow.parquet.read_table if name.endswith("parquet") else pyarrow.feather.read_table
+    table = read(tmp_path / name)
+    of = np.repeat(np.arange(6), n)
+    assert table["id"].to_pylist() == list(range(6 * n))
+    assert table["n_votes"].to_pylist() == of.tolist()
+    assert table["p_5"].to_pylist() == (of / 8).tolist()
+    assert table["label"].to_pylist() == [(None, 3, 5)[part % 3] for part in of]
+
+
+@pytest.mark.extra
+def test_an_error_of_the_caller_leaves_no_file(threads, tmp_path):
+    pytest.importorskip("pyarrow")
+
+    def stop_midway():
+        with LabelWriter(tmp_path / "l.parquet", classes=(0, 1)) as out:
+            out.write(np.arange(9), np.zeros(9, int), np.full((9, 2), 0.5), np.ones(9, int))
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        stop_midway()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_in_every_format_of_the_core(tmp_path):
+    write_labels(tmp_path / "l.csv")
+    assert (tmp_path / "l.csv").read_text().splitlines()[:2] == [
+        "id,label,p_ham,p_spam,n_votes",
+        "i0,ham,0.25,0.75,2",
+    ]
+    write_labels(tmp_path / "l.jsonl", n=1)
+    assert json.loads((tmp_path / "l.jsonl").read_text()) == {
+        "id": "i0", "label": "ham", "probabilities": {"ham": 0.25, "spam": 0.75}, "n_votes": 2,
+    }  # fmt: skip
+    write_labels(tmp_path / "l.npz")
+    with np.load(tmp_path / "l.npz") as found:
+        assert found["ids"].tolist() == ["i0", "i1", "i2"]
+        assert found["labels"].tolist() == [0, 1, 0]
+        assert found["probabilities"].shape == (3, 2)
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("name", ["l.parquet", "l.arrow"])
+def test_columnar_labels(tmp_path, name):
+    pytest.importorskip("pyarrow")
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    write_labels(tmp_path / name)
+    read = pyarrow.parquet.read_table if name == "l.parquet" else pyarrow.feather.read_table
+    assert read(tmp_path / name).to_pydict() == {
+        "id": ["i0", "i1", "i2"], "label": ["ham", "spam", "ham"], "p_ham": [0.25] * 3, "p_spam": [0.75] * 3,
+        "n_votes": [2] * 3,
+    }  # fmt: skip
+
+
+def test_labels_that_do_not_fit(tmp_path):
+    with (
+        pytest.raises(OptionError, match="must"),
+        LabelWriter(tmp_path / "l.csv", classes=(0, 1)) as out,
+    ):
+        out.write(["a"], [0, 1], [[1, 0]], [1])
+    with (
+        pytest.raises(OptionError, match="`labels`"),
+        LabelWriter(tmp_path / "l.csv", classes=(0, 1)) as out,
+    ):
+        out.write(["a"], [2], [[1, 0]], [1])
+    assert not list(tmp_path.iterdir())

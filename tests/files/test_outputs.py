@@ -1,0 +1,138 @@
+"""Files appear complete or not at all."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from flyingsquid.exceptions import VoteFileError
+from flyingsquid.files import LabelWriter, outputs
+from tests.support.vote_files import HAS_PYARROW, write_labels
+
+
+def test_a_file_that_is_there_is_not_replaced_unless_forced(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text("old")
+    path.chmod(0o640)
+    with pytest.raises(VoteFileError, match="`overwrite=True`"):
+        write_labels(path)
+    assert path.read_text() == "old"
+    write_labels(path, overwrite=True)
+    assert path.read_text().startswith("id,label")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert [p.name for p in tmp_path.iterdir()] == ["l.csv"]
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path):
+    path = tmp_path / "l.csv"
+
+    def write():
+        with LabelWriter(path, classes=(0, 1)) as out:
+            out.write(["a"], [0], [[1, 0]], [1])
+            path.write_text("faster")
+
+    with pytest.raises(VoteFileError, match="`overwrite=True`"):
+        write()
+    assert path.read_text() == "faster"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("name", ["l.csv", "l.npz", "l.jsonl.gz", *(["l.parquet"] if HAS_PYARROW else [])])
+def test_an_interrupted_run_leaves_the_old_file(tmp_path, name, error):
+    (tmp_path / name).write_text("old")
+
+    def write():
+        with LabelWriter(tmp_path / name, classes=(0, 1), overwrite=True) as out:
+            out.write(["a"], [0], [[1, 0]], [1])
+            raise error
+
+    with pytest.raises(error):
+        write()
+    assert (tmp_path / name).read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_at_the_last_moment(tmp_path, monkeypatch, step):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(outputs.os, step, fail)
+    with pytest.raises(VoteFileError, match="No space left on device") as caught:
+        write_labels(tmp_path / "l.csv")
+    assert str(caught.value).startswith(str(tmp_path / "l.csv"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", ["l.csv", "l.npz", *(["l.parquet"] if HAS_PYARROW else [])])
+def test_a_limit_of_the_system_on_the_way(tmp_path, name):
+    """The system refuses more than 64 kB in a file, as a full disk would."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.getsignal(signal.SIGXFSZ)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+    rng = np.random.default_rng(0)
+
+    def write():
+        with LabelWriter(tmp_path / name, classes=(0, 1)) as out:
+            for _ in range(20):
+                out.write(np.arange(5000), np.zeros(5000, int), rng.random((5000, 2)), np.zeros(5000, int))
+
+    try:
+        with pytest.raises(VoteFileError, match="File too large"):
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    gc.collect()  # so that the complaint comes here
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device here")
+def test_a_device_that_is_full():
+    with pytest.raises(VoteFileError, match="/dev/full: No space left on device"):
+        write_labels("/dev/full", format="csv")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_to(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(VoteFileError, match="Permission denied"):
+        write_labels(tmp_path / "l.csv")
+
+
+@pytest.mark.system
+def test_standard_output_gets_everything_or_nothing():
+    code = """
+import sys
+from flyingsquid.files import LabelWriter
+try:
+    with LabelWriter("-", classes=(0, 1)) as out:
+        out.write(["a"], [0], [[1.0, 0.0]], [1])
+        if len(sys.argv) > 1:
+            raise RuntimeError
+except RuntimeError:
+    pass
+"""
+    for more, expected in (([], "id,label,p_0,p_1,n_votes\na,0,1.0,0.0,1\n"), (["fail"], "")):
+        answer = subprocess.run(
+            [sys.executable, "-c", code, *more], capture_output=True, text=True, check=True
+        )
+        assert answer.stdout == expected
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    write_labels(tmp_path / "link.csv", overwrite=True)
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("id,label")
