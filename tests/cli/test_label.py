@@ -72,7 +72,7 @@ def test_labels_are_those_of_the_library(folder):
 
 def test_chunks_give_the_labels_of_memory(folder):
     label("votes.csv", "-o", "whole.csv")
-    limits = Limits(whole_cells=0, chunk_rows=7)
+    limits = Limits(loaded_cells=0, chunk_rows=7)
     said = label("votes.csv", "-o", "chunks.csv", limits=limits).output
     assert "distinct rows" in said
     np.testing.assert_allclose(probabilities("chunks.csv"), probabilities("whole.csv"), atol=1e-12)
@@ -269,7 +269,7 @@ def test_a_report_of_a_large_file_is_about_a_part(folder):
 
 def test_what_was_left_out_for_want_of_memory_is_said(folder, monkeypatch):
     monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
-    limits = Limits(whole_cells=0)
+    limits = Limits(loaded_cells=0)
     said = label("votes.csv", "-o", "labels.csv", limits=limits).output
     assert "from counts, because there are more than 5 distinct rows" in said
     rows = [[i, *row, ""] for i, row in enumerate([["x", "y", "x"], ["y", "y", "x"]] * 20)]
@@ -288,7 +288,7 @@ def test_a_graph_is_learned_from_chunks_too(folder, monkeypatch):
     label("copies.csv", "-o", "whole.csv", "--graph", "learn", "--model", "whole.fsq")
     monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
     words = ("copies.csv", "-o", "chunks.csv", "--graph", "learn", "--model", "chunks.fsq")
-    label(*words, limits=Limits(whole_cells=0))
+    label(*words, limits=Limits(loaded_cells=0))
     whole, chunks = fs.load("whole.fsq"), fs.load("chunks.fsq")
     assert whole.graph_.source_edges == chunks.graph_.source_edges != ()
     assert whole.moments_ == chunks.moments_
@@ -313,7 +313,7 @@ def test_formats_that_cannot_be_written_are_found_out_first(folder, monkeypatch)
 
 def test_what_needs_all_votes_says_so_where_they_are_too_many(folder):
     words = ("judged.csv", "-o", "labels.csv", "--gold", "truth", "--learn-from-gold")
-    limits = Limits(whole_cells=10, most_cells=100)
+    limits = Limits(loaded_cells=10, most_cells=100)
     assert "--learn-from-gold needs all votes in memory" in label(*words, code=1, limits=limits).output
     assert not (folder / "labels.csv").exists()
 
@@ -333,7 +333,7 @@ def test_texts_agree_with_codes():
 @pytest.mark.parametrize("most", [1, 7, 299, 300, 1000])
 @pytest.mark.parametrize("whole", [True, False])
 def test_items_are_spread_evenly(folder, most, whole):
-    limits = Limits(whole_cells=1 << 24 if whole else 0, sampled_items=most)
+    limits = Limits(loaded_cells=1 << 24 if whole else 0, sampled_items=most)
     chunk, step = LoadedVotes.load(open_votes("votes.csv", chunk_rows=11), limits=limits).sample()
     assert [str(each) for each in chunk.ids] == [f"m{i}" for i in range(0, 300, step)]
     assert chunk.votes.n_items <= most

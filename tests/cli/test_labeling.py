@@ -82,7 +82,7 @@ def test_clips_hold_every_row(n, length, s):
     assert (np.asarray(filled.codes).reshape(-1, s)[n:] == -1).all()
     assert filled.n_items == -(-n // length)
     if n >= length:
-        assert clips(votes, length, whole_only=True).n_items == n // length
+        assert clips(votes, length, complete_only=True).n_items == n // length
 
 
 def test_clip_length():

@@ -11,7 +11,7 @@ import pytest
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import open_votes
-from flyingsquid.files.columnar import ahead
+from flyingsquid.files.columnar import prefetch
 
 pytestmark = pytest.mark.extra
 pa = pytest.importorskip("pyarrow")
@@ -164,7 +164,7 @@ def test_parts_come_in_order_and_an_error_comes_in_its_place(threads):
         yield from range(3)
         raise VoteFileError("row 7 is damaged")
 
-    reading = ahead(parts())
+    reading = prefetch(parts())
     assert [next(reading) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(VoteFileError, match="row 7"):
         next(reading)
@@ -172,7 +172,7 @@ def test_parts_come_in_order_and_an_error_comes_in_its_place(threads):
 
 def test_whoever_stops_early_leaves_no_thread(threads):
     before = threading.active_count()
-    parts = ahead(iter(range(100)))
+    parts = prefetch(iter(range(100)))
     assert next(parts) == 0
     parts.close()
     assert threading.active_count() == before
@@ -189,7 +189,7 @@ def test_one_part_is_made_ahead_and_not_more(monkeypatch):
                 second.set()
             yield number
 
-    reading = ahead(parts())
+    reading = prefetch(parts())
     assert next(reading) == 0
     assert second.wait(10)
     assert made == [0, 1]

@@ -9,7 +9,7 @@ import pytest
 
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files import LabelWriter
-from flyingsquid.files.labels import Behind
+from flyingsquid.files.labels import BackgroundCalls
 from tests.support.vote_files import write_labels
 
 
@@ -20,13 +20,13 @@ def test_what_a_call_raises_is_raised_later_and_what_follows_is_not_done(monkeyp
     def fail():
         raise OSError("no space left")
 
-    behind = Behind()
-    behind.call(fail)
+    calls = BackgroundCalls()
+    calls.call(fail)
     with pytest.raises(OSError, match="no space"):
-        behind.call(done.append, 1)
-    behind.finish()
+        calls.call(done.append, 1)
+    calls.finish()
     assert done == []
-    last = Behind()
+    last = BackgroundCalls()
     last.call(fail)
     with pytest.raises(OSError, match="no space"):
         last.finish()

@@ -119,14 +119,14 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
 def _print(found: _Findings, console: Console) -> None:
     if found.n_sampled is not None:
         console.note(f"A sample of {found.n_sampled:,} items was analyzed.")
-    console.say()
+    console.echo()
     console.table(found.sources)
     if found.pairs is not None and len(found.pairs):
-        console.say("\nPairs that agree most beyond chance:")
+        console.echo("\nPairs that agree most beyond chance:")
         console.table(found.pairs)
-    console.say("\nWhat stands out:")
+    console.echo("\nWhat stands out:")
     for sentence in found.words:
-        console.say(f"- {sentence}")
+        console.echo(f"- {sentence}")
     if found.comparison is not None and found.comparison.model is not None:
-        console.say()
+        console.echo()
         console.table(replace(found.comparison.table(), footnotes=()))  # they are among the sentences above

@@ -50,7 +50,7 @@ class Console:
     quiet: bool = False
     to_stderr: bool = False
 
-    def say(self, text: object = "") -> None:
+    def echo(self, text: object = "") -> None:
         """Print one message, or a blank line."""
         if self.quiet:
             return
@@ -62,11 +62,11 @@ class Console:
     def note(self, note: Note | str) -> None:
         """Print an assumption or a warning."""
         text = describe(note, click.get_current_context().command) if isinstance(note, Note) else note
-        self.say(f"Note: {' '.join(text.split())}")
+        self.echo(f"Note: {' '.join(text.split())}")
 
     def introduce(self, file: VoteFile) -> None:
         """Print how a file of votes was understood, and what was assumed."""
-        self.say(f"{file.path}: {file.describe()}")
+        self.echo(f"{file.path}: {file.describe()}")
         for note in file.notes:
             self.note(note)
 
@@ -76,7 +76,7 @@ class Console:
         if rest > 0:
             left_out = f"... and {rest:,} more rows; --json shows all of them"
             table = replace(table, rows=table.rows[:_MOST_ROWS], footnotes=(left_out, *table.footnotes))
-        self.say(table)
+        self.echo(table)
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:

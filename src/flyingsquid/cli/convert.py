@@ -47,5 +47,5 @@ def convert(votes: str, output: str, **options: Any) -> None:
     with console.waiting(f"writing {output}"):
         write_votes(output, file, format=options["output_format"], form=form, overwrite=options["force"])
     if output != "-":
-        console.say(f"{output}: written")
+        console.echo(f"{output}: written")
 # fmt: on

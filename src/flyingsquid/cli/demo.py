@@ -23,8 +23,8 @@ _ASCII = ("#", ".", "|")
 def demo(seed: int) -> None:
     """Label real biopsies with seven hand-written rules and no gold labels.
 
-    Fits on one part of the data, shows what was learned about each rule beside the truth that
-    the fit never saw, and compares labels and trained classifiers on the held-out part.
+    Fits on one part of the data, compares the estimated accuracy of each rule with the true one, which the
+    fit never used, and compares labels and trained classifiers on the held-out part.
 
     \b
     Example:
@@ -39,7 +39,7 @@ def demo(seed: int) -> None:
     glyphs = _ASCII if console.options.ascii_only else _BLOCKS
     console.print(
         f"\n[bold]{len(train)}[/] biopsies, [bold]{data.votes.n_sources}[/] hand-written rules that may "
-        f"abstain, [bold]0[/] gold labels. What is each rule worth?\n"
+        f"abstain, [bold]0[/] gold labels. How accurate is each rule?\n"
     )
     console.print(_source_table(model, data, train, glyphs))
     full, _, mark = glyphs
@@ -48,7 +48,7 @@ def demo(seed: int) -> None:
         "[dim]The interval is sampling noise only; rules that depend on each other fall outside.[/]"
     )
     console.print(f"\n[bold]Verdict.[/] {model.diagnostics_.verdict}")
-    console.print(f"\nAnd on [bold]{len(held_out)}[/] biopsies that nothing has seen:\n")
+    console.print(f"\nAnd on [bold]{len(held_out)}[/] held-out biopsies:\n")
     console.print(_result_table(model, data, train, held_out))
     console.print(
         "\nThe estimates come from how the rules agree with each other, in closed form "
@@ -83,7 +83,7 @@ def _source_table(
 
 
 def _bar(estimate: float, truth: float, glyphs: tuple[str, str, str]) -> str:
-    """A bar for the estimate from 50% to 100%, with a mark where the truth is."""
+    """Draw a bar for the estimate from 50% to 100%, with a mark at the true value."""
 
     def cell(value: float) -> int:
         return round(min(max((value - 0.5) * 2, 0), 1) * (_BAR - 1))
@@ -114,7 +114,7 @@ def _result_table(
 def _end_models(
     model: LabelModel, data: BreastCancer, train: NDArray[np.intp], held_out: NDArray[np.intp]
 ) -> tuple[float, float]:
-    """Held-out accuracy of one classifier trained on soft labels, and on gold."""
+    """Return the held-out accuracy of a classifier trained on soft labels, and on gold labels."""
     # Imported here so that `flyingsquid --help` stays quick.
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline

@@ -52,13 +52,13 @@ def _inspect_votes(path: str, options: dict[str, Any], console: Console) -> dict
     with console.waiting(f"reading {path}"):
         file = open_file(path, options)
     shown = ", ".join(file.source_names[:20]) + (", ..." if file.n_sources > 20 else "")
-    console.say(f"{file.path}: {file.describe()}")
-    console.say(f"Format: {file.format}")
+    console.echo(f"{file.path}: {file.describe()}")
+    console.echo(f"Format: {file.format}")
     identified = "row number" if file.item_name is None else f"column {file.item_name!r}"
-    console.say(f"Items: {file.n_items:,}, identified by {identified}")
-    console.say(f"Sources: {shown}")
+    console.echo(f"Items: {file.n_items:,}, identified by {identified}")
+    console.echo(f"Sources: {shown}")
     if file.gold_name:
-        console.say(f"Gold labels: column {file.gold_name!r}")
+        console.echo(f"Gold labels: column {file.gold_name!r}")
     for note in file.notes:
         console.note(note)
     return {"kind": "votes", **describe_votes(file)}
@@ -79,8 +79,8 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     shown = "/".join(map(str, classes[:6])) + ("/..." if len(classes) > 6 else "")
     with zipfile.ZipFile(path) as archive:  # it was read and checked above
         version = json.loads(archive.read("header.json"))["flyingsquid_version"]
-    console.say(f"{path}: {kind}{items}, {len(names):,} sources, classes {shown}")
-    console.say(f"Written by FlyingSquid {version}")
+    console.echo(f"{path}: {kind}{items}, {len(names):,} sources, classes {shown}")
+    console.echo(f"Written by FlyingSquid {version}")
     facts = {
         "kind": kind,
         "path": path,
@@ -102,13 +102,13 @@ def _inspect_sources(found: Any, console: Console) -> dict[str, Any]:
     facts: dict[str, Any] = {"summary": table.to_dict()}
     if diagnostics is not None and hasattr(diagnostics, "method"):
         facts |= {"method": diagnostics.method, "verdict": str(diagnostics.verdict)}
-        console.say(f"Method: {diagnostics.method}")
-        console.say(f"Verdict: {diagnostics.verdict}")
-    console.say()
+        console.echo(f"Method: {diagnostics.method}")
+        console.echo(f"Verdict: {diagnostics.verdict}")
+    console.echo()
     console.table(table)
     if hasattr(found, "changes"):
         facts["changes"] = [str(change) for change in found.changes()]
-        console.say()
+        console.echo()
         for change in facts["changes"] or ["No source has changed."]:
-            console.say(change)
+            console.echo(change)
     return facts

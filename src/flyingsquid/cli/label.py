@@ -107,7 +107,7 @@ def label(votes: str, output: str, **options: Any) -> None:
 
         with console.waiting("writing the report"):
             part = write_report(loaded, model, options["report_path"], title=f"Labels of {file.path}")
-        console.say(f"{options['report_path']}: report{part}")
+        console.echo(f"{options['report_path']}: report{part}")
     if options["as_json"]:
         result = _result(file, model, labeler, comparison, output, options)
         click.echo(json.dumps(result | {"warnings": list(warned)}, indent=1))
@@ -149,7 +149,7 @@ def _write_labels(
     from flyingsquid.cli.labeling import Labeler, clip_length, is_sequence_model
 
     file, classes = votes.file, model.vote_schema_.classes
-    gold = None if votes.whole is None else votes.whole.gold_codes
+    gold = None if votes.loaded is None else votes.loaded.gold_codes
     if gold is not None and not (gold >= 0).any():
         raise OptionError(f"Column {file.gold_name} contains no gold labels.", path=file.path)
     rng = np.random.default_rng(options["seed"]) if options["tie_break"] == "random" else None
@@ -171,16 +171,16 @@ def _write_labels(
 
 
 def _print_model(console: Console, model: Any, options: dict[str, Any]) -> None:
-    console.say()
+    console.echo()
     if options["with_model"]:
-        console.say(f"Model {options['with_model']}:")
+        console.echo(f"Model {options['with_model']}:")
     console.table(model.summary())
-    console.say()
+    console.echo()
     diagnostics = getattr(model, "diagnostics_", None)
     if diagnostics is not None:
         reason = getattr(diagnostics, "reason", "")
-        console.say(f"Method: {diagnostics.method}" + (f" ({reason})" if reason else ""))
-        console.say(f"Verdict: {diagnostics.verdict}")
+        console.echo(f"Method: {diagnostics.method}" + (f" ({reason})" if reason else ""))
+        console.echo(f"Verdict: {diagnostics.verdict}")
 
 
 def _print_labels(
@@ -196,10 +196,10 @@ def _print_labels(
         if options["learn_from_gold"]:
             console.note("The fit used these gold labels, so the scores are too optimistic.")
     else:
-        console.say(comparison.sentence())
+        console.echo(comparison.sentence())
         if options["gold"]:
             console.note(f"Column {options['gold']} contains no gold labels.")
-    console.say()
+    console.echo()
     without = comparison.n_items - comparison.n_covered
     if without:
         items = "1 item has" if without == 1 else f"{without:,} items have"
@@ -209,9 +209,9 @@ def _print_labels(
     if len(counts) > 9:
         counts = [*counts[:8], f"{len(counts) - 8} more classes"]
     target = "standard output" if output == "-" else output
-    console.say(f"{target}: {int(labeler.counts.sum()):,} labels ({', '.join(counts)})")
+    console.echo(f"{target}: {int(labeler.counts.sum()):,} labels ({', '.join(counts)})")
     if options["model_path"]:
-        console.say(f"{options['model_path']}: model; use it with --with-model {options['model_path']}")
+        console.echo(f"{options['model_path']}: model; use it with --with-model {options['model_path']}")
 
 
 def _result(

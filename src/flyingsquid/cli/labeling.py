@@ -37,18 +37,18 @@ class LoadedVotes:
     Attributes
     ----------
     file : VoteFile
-    whole : VoteChunk, or None if the file is read in chunks
+    loaded : VoteChunk, or None if the file is read in chunks
     limits : Limits
     """
 
     file: VoteFile
-    whole: VoteChunk | None
+    loaded: VoteChunk | None
     limits: Limits
     _kept: list[VoteChunk] = field(default_factory=list)
 
     @classmethod
     def load(cls, file: VoteFile, *, needed_by: str = "", limits: Limits | None = None) -> LoadedVotes:
-        """Read a small file whole, and also a larger one if ``needed_by`` names work that needs that.
+        """Load a small file, and also a larger one if ``needed_by`` names work that needs that.
 
         Raises
         ------
@@ -56,9 +56,9 @@ class LoadedVotes:
             If the work needs all votes in memory, and they are too many.
         """
         limits, cells = limits or Limits.current(), file.n_items * file.n_sources
-        most = limits.most_cells if needed_by else limits.whole_cells
+        most = limits.most_cells if needed_by else limits.loaded_cells
         # Votes in long form are in memory already, without the cells that abstain.
-        if file.form == "long" or cells <= max(most, limits.whole_cells):
+        if file.form == "long" or cells <= max(most, limits.loaded_cells):
             return cls(file, file.read(), limits)
         if needed_by:
             raise OptionError(
@@ -70,15 +70,15 @@ class LoadedVotes:
 
     def chunks(self, multiple: int = 1) -> Iterator[VoteChunk]:
         """Yield all items in chunks; the size of chunks of votes in memory is a multiple of ``multiple``."""
-        if self.whole is None:
+        if self.loaded is None:
             yield from self._columnar_chunks() if self.file.format in ("parquet", "arrow") else self.file
             return
-        votes, ids, gold = self.whole.votes, self.whole.ids, self.whole.gold_codes
+        votes, ids, gold = self.loaded.votes, self.loaded.ids, self.loaded.gold_codes
         # Probabilities of very many classes take more memory than the votes.
         rows = max(1, min(self.file.chunk_rows, (1 << 22) // len(self.file.classes)))
         rows = -(-rows // multiple) * multiple
         if rows >= votes.n_items:
-            yield self.whole
+            yield self.loaded
             return
         for start in range(0, votes.n_items, rows):
             part = slice(start, start + rows)
@@ -103,11 +103,11 @@ class LoadedVotes:
         With very many sources the items are fewer, so that they fit into memory.
         """
         most = self.limits.sampled_items
-        if self.whole is None:
+        if self.loaded is None:
             most = max(1, min(most, self.limits.most_cells // self.file.n_sources))
         step = -(-self.file.n_items // most)
         if step <= 1:
-            return (self.file.read() if self.whole is None else self.whole), 1
+            return (self.file.read() if self.loaded is None else self.loaded), 1
         kept, start = [], 0
         for chunk in self.chunks():
             at = slice(-start % step, None, step)
@@ -147,15 +147,15 @@ def fit_model(
     learn_from_gold: bool = False,
 ) -> tuple[Any, tuple[str, ...]]:
     """Fit a label model, and return it with the warnings of the fit."""
-    file, whole, length = votes.file, votes.whole, clip_length_of(graph)
+    file, loaded, length = votes.file, votes.loaded, clip_length_of(graph)
     if length > 1:
         graph = _graph_of_clips(graph, file.n_sources)
     if isinstance(class_balance, dict):
         class_balance = _balance_in_order(class_balance, file.classes)
     model = LabelModel(graph, method=method, class_balance=class_balance)  # type: ignore[arg-type]  # a name
-    gold = whole.gold if learn_from_gold and whole is not None else None
+    gold = loaded.gold if learn_from_gold and loaded is not None else None
     data: Any
-    if whole is None:
+    if loaded is None:
         # A function, because learning a graph takes a second pass.
         data = VoteChunks(
             lambda: console.progress(
@@ -164,10 +164,10 @@ def fit_model(
             classes=file.classes,
         )
     elif length > 1:
-        data = clips(whole.votes, length, whole_only=True)
+        data = clips(loaded.votes, length, complete_only=True)
         gold = None if gold is None else gold[: data.n_items * length].reshape(-1, length)
     else:
-        data = whole.votes
+        data = loaded.votes
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(data, gold=gold)
@@ -324,7 +324,7 @@ def clip_length(model: Any) -> int:
     return 1 if tasks is None else tasks[0]
 
 
-def clips(votes: Votes, length: int, *, whole_only: bool = False) -> Votes:
+def clips(votes: Votes, length: int, *, complete_only: bool = False) -> Votes:
     """Turn votes of s sources on rows into votes of ``length * s`` sources on clips of consecutive rows.
 
     A shorter last clip is filled up with rows without votes, or left out.
@@ -335,7 +335,7 @@ def clips(votes: Votes, length: int, *, whole_only: bool = False) -> Votes:
     """
     codes = np.asarray(votes.to_dense().codes)
     n, s = codes.shape
-    if whole_only:
+    if complete_only:
         codes = codes[: n - n % length]
     else:
         codes = np.concatenate([codes, np.full((-n % length, s), -1, codes.dtype)])

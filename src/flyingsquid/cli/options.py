@@ -30,7 +30,7 @@ class Limits:
 
     Attributes
     ----------
-    whole_cells : int
+    loaded_cells : int
         A file of at most so many votes is read into memory, a larger one in chunks.
     most_cells : int
         Work that needs all votes in memory is refused for more votes.
@@ -40,7 +40,7 @@ class Limits:
         Number of items per chunk; None for the default of ``open_votes``.
     """
 
-    whole_cells: int = 1 << 24
+    loaded_cells: int = 1 << 24
     most_cells: int = 1 << 28
     sampled_items: int = 1_000_000
     chunk_rows: int | None = None
@@ -98,7 +98,7 @@ def reading_options(command: Command) -> Command:
 
 
 def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> VoteFile:
-    """Open a file of votes as the options say; a fitted model knows the classes."""
+    """Open a file of votes with the options of a command; a fitted model determines the classes."""
     if options["no_item"] and options["item"]:
         raise click.UsageError("--item and --no-item exclude each other.")
     if options["wide"] and options["long"]:

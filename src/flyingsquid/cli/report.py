@@ -67,7 +67,7 @@ def report(votes: str, output: str, **options: Any) -> None:
     with console.waiting("writing the report"):
         part = write_report(loaded, model, output, title=title, data=options["data_path"],
                             ordered=options["ordered"])
-    console.say(f"{output}: report{part}")
+    console.echo(f"{output}: report{part}")
 # fmt: on
 
 
@@ -105,9 +105,9 @@ def _sampled_clips(votes: LoadedVotes, length: int) -> tuple[Any, Any, str]:
     """Return clips of votes in memory, their gold labels, and how many they are if not all."""
     from flyingsquid.cli.labeling import clips
 
-    if votes.whole is None:
+    if votes.loaded is None:
         raise OptionError("Clips need all votes in memory; use a part of the file.", path=votes.file.path)
-    read, gold = clips(votes.whole.votes, length, whole_only=True), votes.whole.gold
+    read, gold = clips(votes.loaded.votes, length, complete_only=True), votes.loaded.gold
     if gold is not None:
         gold = gold[: read.n_items * length].reshape(-1, length)
     step = -(-read.n_items * length // votes.limits.sampled_items)

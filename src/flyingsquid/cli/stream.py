@@ -163,7 +163,7 @@ def stream(
 
 
 def _new_model(options: dict[str, Any]) -> OnlineLabelModel:
-    """Return a model as the options say. What it rejects is wrong usage."""
+    """Create a model from the options. Options that it rejects are wrong usage."""
     try:
         balance = None if options["class_balance"] is None else [float(p) for p in options["class_balance"]]
     except ValueError as error:

@@ -354,9 +354,9 @@ def _blocks(archive: zipfile.ZipFile, head: _Head, key: str, rows: int) -> Itera
     if head.dtype.hasobject:
         raise _pickle_error(key)
     if head.fortran and len(head.shape) > 1:
-        whole = _load(archive, head, key)
-        for at in range(0, len(whole), rows):
-            yield np.ascontiguousarray(whole[at : at + rows])
+        array = _load(archive, head, key)
+        for at in range(0, len(array), rows):
+            yield np.ascontiguousarray(array[at : at + rows])
         return
     rest = head.shape[1:]
     width = head.nbytes // max(1, head.shape[0])

@@ -186,8 +186,8 @@ class ColumnarVotes:
             for name in columns:
                 self._require_plain(name)
             types = self._file._pyarrow.types
-            whole = all(types.is_integer(self._file.schema.field(c).type) for c in columns)
-            found = self._extremes(columns) if whole and not exact else None
+            integers = all(types.is_integer(self._file.schema.field(c).type) for c in columns)
+            found = self._extremes(columns) if integers and not exact else None
             if found is None:
                 self._surveys[exact] = Survey(self._distinct(columns), classes=self._classes)
             else:
@@ -274,7 +274,7 @@ class ColumnarVotes:
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
         """Yield codes (n, m), identifiers and codes of gold labels, at most ``rows`` at a time."""
-        return ahead(self._read(coding, rows))
+        return prefetch(self._read(coding, rows))
 
     def _read(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
         coder = ArrowCoder(coding)
@@ -435,20 +435,20 @@ class ArrowCoder:
         return codes
 
 
-def ahead(parts: Iterator[T]) -> Iterator[T]:
+def prefetch(parts: Iterator[T]) -> Iterator[T]:
     """Yield the same parts, each prepared on a thread while the previous one is used.
 
     pyarrow decodes without the interpreter lock, so this gains a core. With one thread, everything happens in
     turn.
 
-    >>> list(ahead(iter("abc")))
+    >>> list(prefetch(iter("abc")))
     ['a', 'b', 'c']
     """
     if n_threads() == 1:
         yield from parts
         return
     # Leaving the block, at the end or early, waits for the part that is being prepared.
-    with ThreadPoolExecutor(1, "flyingsquid-ahead") as pool:
+    with ThreadPoolExecutor(1, "flyingsquid-prefetch") as pool:
         upcoming: Future[Any] = pool.submit(next, parts, _END)
         while (part := upcoming.result()) is not _END:
             upcoming = pool.submit(next, parts, _END)

@@ -228,7 +228,7 @@ class _Columnar:
         self._file, self._out = file, out
         self._labels = LabelColumns(out.classes)
         self._sink: Any = None
-        self._behind = Behind()
+        self._background = BackgroundCalls()
 
     def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
         pyarrow = need_pyarrow(f"Writing {self._out.format}")
@@ -242,7 +242,7 @@ class _Columnar:
             fields = [pyarrow.field(name, c.type) for name, c in zip(self._out.columns, columns, strict=True)]
             options = self._encodings([c.type for c in columns]) if self._out.format == "parquet" else {}
             self._sink = ColumnarFile(self._file, self._out.format, pyarrow.schema(fields), **options)
-        self._behind.call(self._sink.write, columns)
+        self._background.call(self._sink.write, columns)
 
     def _encodings(self, types: list[Any]) -> dict[str, Any]:
         """Choose encodings that are five times as fast as pyarrow's default, and no larger.
@@ -263,14 +263,14 @@ class _Columnar:
         }
 
     def close(self) -> None:
-        self._behind.finish()
+        self._background.finish()
         if self._sink is None:
             raise VoteFileError("No labels were written.")
         self._sink.close()
 
     def drop(self) -> None:
         """Stop writing: the file is about to be removed."""
-        self._behind.drop()
+        self._background.drop()
 
 
 _SINKS: dict[str, Any] = {
@@ -279,22 +279,22 @@ _SINKS: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Behind:
+class BackgroundCalls:
     """Run calls in order on a thread, at most one of them waiting.
 
     An error of a call is raised by the next call, or by :meth:`finish`.
 
     >>> written = []
-    >>> behind = Behind()
+    >>> calls = BackgroundCalls()
     >>> for part in "abc":
-    ...     behind.call(written.append, part)
-    >>> behind.finish()
+    ...     calls.call(written.append, part)
+    >>> calls.finish()
     >>> written
     ['a', 'b', 'c']
     """
 
     def __init__(self) -> None:
-        self._pool = None if n_threads() == 1 else ThreadPoolExecutor(1, "flyingsquid-behind")
+        self._pool = None if n_threads() == 1 else ThreadPoolExecutor(1, "flyingsquid-write")
         self._last: Future[Any] | None = None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> None:

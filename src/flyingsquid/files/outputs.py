@@ -1,4 +1,4 @@
-"""Write files atomically, compressed as their name says."""
+"""Write files atomically, compressed as their names imply."""
 
 from __future__ import annotations
 
@@ -237,10 +237,12 @@ class LabelColumns:
             reasons = [f"!{reason}" for reason in REASONS[1:]]
             self._dictionary = self._pyarrow.array([*classes, *reasons], "string")
         else:
-            whole = all(type(label) is int for label in classes)
             table = np.array(classes)
-            self._table = table.astype(np.min_scalar_type(-int(np.abs(table).max()) - 1)) if whole else table
-            self._are_codes = whole and np.array_equal(table, np.arange(len(table)))
+            integers = all(type(label) is int for label in classes)
+            if integers:
+                table = table.astype(np.min_scalar_type(-int(np.abs(table).max()) - 1))
+            self._table = table
+            self._are_codes = integers and np.array_equal(table, np.arange(len(table)))
 
     def column(self, codes: NDArray[Any]) -> Any:
         """Return a column of labels, null where there is none."""

@@ -64,9 +64,7 @@ def read_table(
     if isinstance(votes, LongVotes):
         votes.finish()
     else:
-        votes.finish(roles.sources, named=table.has_names)
-        if spec.sources is None:
-            votes.require_few_values()
+        votes.finish(roles.sources, named=table.has_names, picked=spec.sources is not None)
     return replace(roles, notes=(*table.notes, *roles.notes)), votes
 
 
@@ -222,17 +220,22 @@ class Spool:
         self._end = after + len(text)
         self.n_items += rows
 
-    def finish(self, columns: tuple[str, ...], *, named: bool) -> None:
-        """Set the sources once all rows are added, and require that identifiers differ."""
+    def finish(self, columns: tuple[str, ...], *, named: bool, picked: bool) -> None:
+        """Set the sources once all rows are added, and check identifiers and values.
+
+        Raises
+        ------
+        VoteFileError
+            If identifiers repeat, or if a column is free text and the user did not pick it as a source.
+        """
         self._columns, self.n_sources = columns, len(columns)
         self.source_names = columns if named else None
         if self._ids is not None:
             self._ids.require_distinct(lambda: (ids for _, ids in self._blocks() if ids is not None))
+        if not picked and len(self._numbers) > MOST_DISTINCT:
+            self._require_few_values()
 
-    def require_few_values(self) -> None:
-        """Raise VoteFileError for a column of free text."""
-        if len(self._numbers) <= MOST_DISTINCT:
-            return
+    def _require_few_values(self) -> None:
         seen: list[set[int]] = [set() for _ in self._columns]
         for matrix, _ in self._blocks():
             for j in range(matrix.shape[1] - self.has_gold):

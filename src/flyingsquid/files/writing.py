@@ -324,9 +324,9 @@ class _ArrayWriter(_Writer):
     def _write_npz(self) -> None:
         arrays: dict[str, Any] = {MARK: np.array("votes 1")}
         if is_sparse(self._codes[0]):
-            whole: Any = stack_codes(self._codes)
-            arrays |= {"format": np.array("csr"), "shape": np.array(whole.shape), "data": whole.data}
-            arrays |= {"indices": whole.indices, "indptr": whole.indptr}
+            stacked: Any = stack_codes(self._codes)
+            arrays |= {"format": np.array("csr"), "shape": np.array(stacked.shape), "data": stacked.data}
+            arrays |= {"indices": stacked.indices, "indptr": stacked.indptr}
             if self._gold:
                 raise VoteFileError("Gold labels cannot be written to a sparse npz.")
         else:
