@@ -20,7 +20,8 @@ from flyingsquid import __version__
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files import archive
 from flyingsquid.files import state as state_module
-from flyingsquid.files.state import MAX_HEADER, State, decode_labels, encode_labels, read_state, write_state
+from flyingsquid.files.archive import MAX_HEADER
+from flyingsquid.files.state import State, decode_labels, encode_labels, read_state, write_state
 from tests.support.model_files import assert_same, example_bytes, example_state, json_values, texts
 from tests.support.strategies import examples
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files import archive, state
-from flyingsquid.files.state import FORMAT_VERSION, State, read_state
+from flyingsquid.files.archive import FORMAT_VERSION
+from flyingsquid.files.state import State, read_state
 from tests.support.model_files import assert_same, example_bytes, json_values, same_json
 from tests.support.strategies import examples
 

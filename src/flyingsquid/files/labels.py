@@ -85,16 +85,13 @@ class LabelWriter:
                 f"Column names must be unique; got {', '.join(self.columns)}.",
                 hints=[Hint("id_name", "to rename the column of identifiers")],
             )
-        self._stack = contextlib.ExitStack()
-        self._sink: Any = None
+        self._sink: _Sink | None = None
 
     def __enter__(self) -> Self:
-        file = self._stack.enter_context(output(self.path, overwrite=self.overwrite))
-        try:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(output(self.path, overwrite=self.overwrite))
             self._sink = _SINKS[self.format](file, self)
-        except BaseException as error:
-            self._stack.__exit__(type(error), error, error.__traceback__)
-            raise
+            self._stack = stack.pop_all()
         return self
 
     def write(self, ids: Any, labels: ArrayLike, probabilities: ArrayLike, n_votes: ArrayLike) -> None:
@@ -136,20 +133,35 @@ class LabelWriter:
         self.n_items += n
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
-            try:
-                with located(str(self.path)):
-                    self._sink.close()
-            except BaseException as late:
-                self._stack.__exit__(type(late), late, late.__traceback__)
-                raise
-        elif self._sink is not None:
-            self._sink.drop()
-        self._sink = None
-        self._stack.__exit__(kind, error, trace)
+        sink, self._sink = self._sink, None
+        if sink is None:
+            return
+        if kind is not None:
+            sink.drop()
+            self._stack.__exit__(kind, error, trace)
+            return
+        with self._stack, located(str(self.path)):  # a failure here removes the file, too
+            sink.close()
 
 
-class _Delimited:
+class _Sink:
+    """Write labels in one format. Formats that write at once need only ``write``."""
+
+    def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
+        raise NotImplementedError
+
+    def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
+        """Append items."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Write what is left."""
+
+    def drop(self) -> None:
+        """Stop writing: the file is about to be removed."""
+
+
+class _Delimited(_Sink):
     """csv and tsv."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
@@ -162,13 +174,8 @@ class _Delimited:
         columns = [shares[:, k].tolist() for k in range(shares.shape[1])]
         self._csv.writerows(zip(list_of_ids(ids), labels, *columns, counts.tolist(), strict=True))
 
-    def close(self) -> None:
-        """Do nothing: everything is written."""
 
-    drop = close
-
-
-class _JsonLines:
+class _JsonLines(_Sink):
     """JSON lines."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
@@ -187,13 +194,8 @@ class _JsonLines:
             for identity, code, row, count in rows
         ]))  # fmt: skip
 
-    def close(self) -> None:
-        """Do nothing: everything is written."""
 
-    drop = close
-
-
-class _Arrays:
+class _Arrays(_Sink):
     """npz: ``ids``, ``labels`` (codes), ``probabilities``, ``n_votes``, ``classes``; collected first."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
@@ -217,11 +219,8 @@ class _Arrays:
             **arrays,
         )
 
-    def drop(self) -> None:
-        """Do nothing: nothing is written."""
 
-
-class _Columnar:
+class _Columnar(_Sink):
     """parquet and arrow, encoded on a thread while the next items are labeled."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
@@ -269,11 +268,10 @@ class _Columnar:
         self._sink.close()
 
     def drop(self) -> None:
-        """Stop writing: the file is about to be removed."""
         self._background.drop()
 
 
-_SINKS: dict[str, Any] = {
+_SINKS: dict[str, type[_Sink]] = {
     "csv": _Delimited, "tsv": _Delimited, "jsonl": _JsonLines, "npz": _Arrays,
     "parquet": _Columnar, "arrow": _Columnar,
 }  # fmt: skip

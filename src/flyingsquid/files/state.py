@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import math
 import os
-import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 from zlib import crc32
@@ -24,42 +21,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import told
-from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.files.archive import Entry, archive_size, directory, entry_head, head_size, read_head
+from flyingsquid.files.archive import (
+    DTYPES,
+    HEADER,
+    MAX_DIMENSIONS,
+    MAX_HEADER,
+    ArraySpec,
+    Entry,
+    Header,
+    Json,
+    archive_size,
+    check_meta,
+    check_name,
+    decode_header,
+    directory,
+    encode_header,
+    entry_head,
+    head_size,
+    read_head,
+)
 from flyingsquid.files.inputs import StrPath
 from flyingsquid.files.outputs import open_atomic
 
-Json: TypeAlias = Any
-"""str, int, bool, None, finite float, list of these, dict of these by str."""
-
-DTYPES = {
-    np.dtype(name).newbyteorder("<"): name
-    for name in (
-        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-        "float16", "float32", "float64",
-    )
-}  # fmt: skip
-"""Every type of array that a file may contain, with its name there. No objects, no strings."""
-
-MAX_DEPTH = 64
-MAX_DIMENSIONS = 32  # the most that every supported NumPy has
-# Far above any label or count; below the length at which Python refuses to read a number.
-MAX_INT_BITS = 1024
-HEADER = "header.json"
-FORMAT = "flyingsquid state"
-FORMAT_VERSION = 1
-# Names of 100,000 sources fit; hostile JSON takes about 40 times its size in memory, 300 MB here.
-MAX_HEADER = 1 << 23
 Scalar: TypeAlias = str | int | bool | float
-
-_BY_NAME = {name: dtype for dtype, name in DTYPES.items()}
-_KEYS = {"format", "format_version", "flyingsquid_version", "kind", "meta", "arrays"}
-_ARRAY_KEYS = {"name", "dtype", "shape", "bytes"}
-_MAX_BYTES = 2**63 - 1
-_VERSION_TEXT = re.compile(r"[0-9A-Za-z.+!-]{1,40}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
-_MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -251,24 +236,6 @@ def check_state(state: State) -> None:
         _check_array(name, array)
 
 
-def check_name(name: object, what: str) -> None:
-    """Require identifiers joined by dots, because the name becomes part of an entry's name."""
-    if type(name) is not str or len(name) > _MAX_NAME or not _NAME.fullmatch(name):
-        raise ModelFileError(
-            f"{what} must be ASCII identifiers joined by dots, at most {_MAX_NAME} characters; got "
-            f"{reprlib.repr(name)}."
-        )
-
-
-def check_meta(meta: object) -> None:
-    """Raise ModelFileError if JSON would not give back the same types and values."""
-    if type(meta) is not dict:
-        raise ModelFileError(f"`meta` must be a dict of JSON values; got {type(meta).__name__}.")
-    problem = _problem(meta, MAX_DEPTH)
-    if problem:
-        raise ModelFileError(f"`meta{problem}.")
-
-
 def check_bits(name: str, array: NDArray[Any]) -> None:
     """Require that the bytes of booleans are 0 or 1; operations on others are undefined."""
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
@@ -288,46 +255,6 @@ def _check_array(name: str, array: object) -> None:
             f"Array {told(name)} must have at most {MAX_DIMENSIONS} dimensions; got {array.ndim}."
         )
     check_bits(name, array)
-
-
-def _problem(value: object, levels: int) -> str:
-    """Describe what is wrong and where, as ``['key'][3]` must ...``; empty if nothing is."""
-    if type(value) is not dict and type(value) is not list:
-        return _scalar_problem(value)
-    if not levels:
-        return f"` must be nested at most {MAX_DEPTH} levels deep"
-    pairs: Iterable[tuple[Any, object]] = value.items() if type(value) is dict else enumerate(value)
-    for key, item in pairs:
-        if type(value) is dict and (type(key) is not str or not _is_encodable(key)):
-            return f"` must have str keys that UTF-8 can encode; got {reprlib.repr(key)}"
-        if problem := _problem(item, levels - 1):
-            return f"[{reprlib.repr(key)}]{problem}"
-    return ""
-
-
-def _scalar_problem(value: object) -> str:
-    # Exact types: a tuple, an enumeration or a NumPy scalar would come back as something else.
-    if value is None or type(value) is bool:
-        return ""
-    if type(value) is int:
-        too_long = value.bit_length() > MAX_INT_BITS
-        return f"` must have at most {MAX_INT_BITS} bits; got {value.bit_length()} bits" if too_long else ""
-    if type(value) is float:
-        return "" if math.isfinite(value) else f"` must be finite; got {value}"
-    if type(value) is str:
-        return "" if _is_encodable(value) else f"` must be encodable as UTF-8; got {reprlib.repr(value)}"
-    return (
-        f"` must be a str, int, bool, None, float, list or dict; got {reprlib.repr(value)} of type "
-        f"{type(value).__name__}"
-    )
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # ---------------------------------------------------------------------- class labels
@@ -369,156 +296,7 @@ def _check_label(label: Any, at: int) -> Scalar:
     return label
 
 
-# ---------------------------------------------------------------------- header.json
-
-
-@dataclass(frozen=True, slots=True)
-class ArraySpec:
-    """Name, type and shape of an array, before any of its bytes are read."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-    @property
-    def entry(self) -> str:
-        """Name of its entry in the archive."""
-        return f"arrays/{self.name}"
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A state without the bytes of its arrays. Arrays are sorted by name."""
-
-    kind: str
-    meta: dict[str, Json]
-    arrays: tuple[ArraySpec, ...]
-
-
 def header_of(state: State) -> Header:
     """Return the header of a checked state."""
     specs = (ArraySpec(name, a.dtype.newbyteorder("<"), a.shape) for name, a in state.arrays.items())
     return Header(state.kind, state.meta, tuple(sorted(specs, key=lambda spec: spec.name)))
-
-
-def encode_header(header: Header) -> bytes:
-    """Return the bytes of ``header.json``."""
-    data = _dump({
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "flyingsquid_version": __version__,
-        "kind": header.kind,
-        "meta": header.meta,
-        "arrays": [
-            {"name": s.name, "dtype": DTYPES[s.dtype], "shape": list(s.shape), "bytes": s.nbytes}
-            for s in header.arrays
-        ],
-    })  # fmt: skip
-    if len(data) > MAX_HEADER:
-        raise ModelFileError(
-            f"`meta` and the names of arrays must take at most {MAX_HEADER:,} bytes; they take "
-            f"{len(data):,}. Store numbers in arrays."
-        )
-    return data
-
-
-def decode_header(data: bytes) -> Header:
-    """Read ``header.json``."""
-    fields = _parse(data)
-    _check_version(fields)
-    if set(fields) != _KEYS:
-        raise ModelFileError(f"The header is damaged: its fields are {reprlib.repr(sorted(fields))}.")
-    check_name(fields["kind"], "`kind`")
-    check_meta(fields["meta"])
-    arrays = tuple(_decode_spec(spec) for spec in _typed(fields["arrays"], list, "arrays"))
-    names = [spec.name for spec in arrays]
-    if any(a >= b for a, b in pairwise(names)):
-        raise ModelFileError("The header is damaged: its arrays are repeated or out of order.")
-    # There is one way to write a header, so repeated keys, stray spaces and other spellings are damage.
-    if _dump(fields) != data:
-        raise ModelFileError("The header is damaged: FlyingSquid would write it differently.")
-    return Header(fields["kind"], fields["meta"], arrays)
-
-
-def _parse(data: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(data.decode(), parse_constant=_refuse_constant, parse_int=_parse_int)
-    except RecursionError as error:
-        raise ModelFileError("The header is damaged: it is nested too deeply.") from error
-    except ModelFileError:
-        raise
-    except ValueError as error:
-        raise ModelFileError(f"The header is damaged: it is not JSON ({error}).") from error
-    if type(fields) is not dict or fields.get("format") != FORMAT:
-        raise ModelFileError("This is not a FlyingSquid file: its header does not say so.")
-    return fields
-
-
-def _check_version(fields: dict[str, Any]) -> None:
-    version, writer = fields.get("format_version"), fields.get("flyingsquid_version")
-    if type(writer) is not str or not _VERSION_TEXT.fullmatch(writer):
-        raise ModelFileError(f"The header is damaged: flyingsquid_version is {reprlib.repr(writer)}.")
-    if type(version) is not int or version < 1:
-        raise ModelFileError(f"The header is damaged: format_version is {reprlib.repr(version)}.")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"The file has format version {reprlib.repr(version)}, written by FlyingSquid {writer}; "
-            f"FlyingSquid {__version__} reads versions up to {FORMAT_VERSION}. Upgrade flyingsquid to read "
-            "it."
-        )
-
-
-def _decode_spec(fields: Any) -> ArraySpec:
-    fields = _typed(fields, dict, "an array")
-    if set(fields) != _ARRAY_KEYS:
-        raise ModelFileError(
-            f"The header is damaged: an array has the fields {reprlib.repr(sorted(fields))}."
-        )
-    name, dtype, shape = fields["name"], fields["dtype"], _typed(fields["shape"], list, "shape")
-    check_name(name, "The name of an array")
-    if type(dtype) is not str or dtype not in _BY_NAME:
-        raise ModelFileError(f"The header is damaged: array {told(name)} has the type {reprlib.repr(dtype)}.")
-    if len(shape) > MAX_DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
-        raise ModelFileError(
-            f"The header is damaged: array {told(name)} has the shape {reprlib.repr(shape)}."
-        )
-    spec = ArraySpec(name, _BY_NAME[dtype], tuple(shape))
-    # An array without elements still has strides, which must not overflow.
-    if math.prod(n for n in shape if n) * spec.dtype.itemsize > _MAX_BYTES:
-        raise ModelFileError(
-            f"The header is damaged: array {told(name)} has the shape {reprlib.repr(shape)}."
-        )
-    if type(fields["bytes"]) is not int or fields["bytes"] != spec.nbytes:
-        raise ModelFileError(
-            f"The header is damaged: array {told(name)} declares {reprlib.repr(fields['bytes'])} bytes; its "
-            f"shape and type take {spec.nbytes:,}."
-        )
-    return spec
-
-
-def _typed(value: Any, kind: type, what: str) -> Any:
-    if type(value) is not kind:
-        raise ModelFileError(
-            f"The header is damaged: {what} must be a {kind.__name__}; got {reprlib.repr(value)}."
-        )
-    return value
-
-
-def _dump(fields: dict[str, Any]) -> bytes:
-    text = json.dumps(fields, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return text.encode()
-
-
-def _refuse_constant(name: str) -> None:
-    raise ModelFileError(f"The header is damaged: {name} is not JSON.")
-
-
-def _parse_int(digits: str) -> int:
-    # Parsing an integer takes time quadratic in its digits, so the length is checked first.
-    if len(digits) > MAX_INT_BITS:
-        raise ModelFileError(f"The header is damaged: it contains a number of {len(digits):,} digits.")
-    return int(digits)
