@@ -98,14 +98,14 @@ def test_items_from_any_file_in_the_order_of_the_votes(folder, ending):
     page = (folder / "report.html").read_text("utf-8")
     assert re.search(r"text number \d+", page)
     votes = LoadedVotes.load(open_votes("votes.csv"))
-    found = records_of(votes.whole, str(path), votes)
+    found = records_of(votes.loaded, str(path), votes)
     assert [record if ending == "txt" else record["text"] for record in found] == texts
 
 
 def test_items_by_identifier_in_any_order(folder):
     write_csv(folder / "mixed.csv", ["text", "id"], [[f"text {i}", f"m{i}"] for i in reversed(range(400))])
     votes = LoadedVotes.load(open_votes("votes.csv"))
-    found = records_of(votes.whole, "mixed.csv", votes)
+    found = records_of(votes.loaded, "mixed.csv", votes)
     assert [record["text"] for record in found] == [f"text {i}" for i in range(300)]
 
 
