@@ -269,6 +269,9 @@ class _Columnar(_Sink):
 
     def drop(self) -> None:
         self._background.drop()
+        self._sink = (
+            None  # collected now, because pyarrow then writes the end of the file, which is still open
+        )
 
 
 _SINKS: dict[str, type[_Sink]] = {
