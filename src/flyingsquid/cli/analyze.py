@@ -96,10 +96,10 @@ class _Findings:
 def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
     from flyingsquid.analysis import agreement, findings, summarize
     from flyingsquid.analysis.comparison import compare_with_majority
-    from flyingsquid.cli.labeling import clip_length, is_sequence_model
+    from flyingsquid.cli.labeling import clip_length
     from flyingsquid.estimation.sources import MOST_SOURCES
 
-    if clip_length(model) > 1 or is_sequence_model(model):
+    if clip_length(model) != 1:
         raise OptionError("--with-model must be a model of single rows; leave it out to analyze the votes.")
     chunk, step = loaded.sample()
     votes, gold = chunk.votes, chunk.gold

@@ -134,19 +134,19 @@ def _check_options(output: str, options: dict[str, Any]) -> None:
 
 def _needs_memory(options: dict[str, Any], model: Any) -> str:
     """Return what needs all votes in memory; empty if nothing does."""
-    from flyingsquid.cli.labeling import clip_length, is_sequence_model
+    from flyingsquid.cli.labeling import clip_length
 
     if options["learn_from_gold"]:
         return "--learn-from-gold"
     if clip_length_of(options["graph"]) > 1:
         return "--graph"
-    return "--with-model" if clip_length(model) > 1 or is_sequence_model(model) else ""
+    return "--with-model" if clip_length(model) != 1 else ""
 
 
 def _write_labels(
     votes: LoadedVotes, model: Any, output: str, options: dict[str, Any], console: Console
 ) -> Labeler:
-    from flyingsquid.cli.labeling import Labeler, clip_length, is_sequence_model
+    from flyingsquid.cli.labeling import Labeler, clip_length
 
     file, classes = votes.file, model.vote_schema_.classes
     gold = None if votes.loaded is None else votes.loaded.gold_codes
@@ -162,7 +162,7 @@ def _write_labels(
         overwrite=options["force"],
         id_name="id" if file.item_name is None or file.item_name in taken else file.item_name,
     )
-    chunks = votes.chunks(multiple=file.n_items if is_sequence_model(model) else clip_length(model))
+    chunks = votes.chunks(multiple=clip_length(model) or file.n_items)
     with writer as out:
         for chunk in console.progress(chunks, "labeling", file.n_items, lambda part: part.votes.n_items):
             found = labeler.label(chunk.votes, chunk.gold_codes)

@@ -275,12 +275,12 @@ class Labeler:
     def label(self, votes: Votes, gold: NDArray[Any] | None = None) -> Labeled:
         """Label items; ``gold`` are the codes of their true classes, negative if unknown, shape (n,)."""
         model, length = self._model, clip_length(self._model)
-        if length > 1:
+        if length is not None and length > 1:
             posterior = model.predict_proba(clips(votes, length)).reshape(-1, votes.n_classes)
             return self._labeled(votes, posterior[: votes.n_items], gold)
         read = model.read_votes(votes.with_all_sources(model.vote_schema_.names))
         codes = read.codes
-        if is_sequence_model(model) or read.is_sparse or not is_repetitive(codes, read.n_classes):
+        if length is None or read.is_sparse or not is_repetitive(codes, read.n_classes):
             return self._labeled(read, np.asarray(model.predict_proba(read)), gold)
         rows, counts, inverse = distinct_codes(codes, read.n_classes)
         distinct = Votes(rows, read.classes, read.names)
@@ -313,13 +313,10 @@ class Labeler:
         return Labeled(codes[inverse], posterior[inverse], n_votes[inverse])
 
 
-def is_sequence_model(model: Any) -> bool:
-    """Return whether a model labels all rows of a file together, as one sequence."""
-    return hasattr(model, "transition_")
-
-
-def clip_length(model: Any) -> int:
-    """Return how many consecutive rows a model labels together."""
+def clip_length(model: Any) -> int | None:
+    """Return how many consecutive rows a model labels together; None for all rows, as one sequence."""
+    if hasattr(model, "transition_"):
+        return None
     tasks = None if model is None else model.vote_schema_.tasks
     return 1 if tasks is None else tasks[0]
 

@@ -59,7 +59,7 @@ def report(votes: str, output: str, **options: Any) -> None:
     model = load_model(options["with_model"])
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options, model=model)
-        loaded = LoadedVotes.load(file, needed_by="--with-model" if clip_length(model) > 1 else "")
+        loaded = LoadedVotes.load(file, needed_by="--with-model" if clip_length(model) != 1 else "")
     console.introduce(file)
     if model is None:
         model = fit_or_explain(loaded, console, options["method"])
@@ -83,7 +83,7 @@ def write_report(
 
     if model is not None and not hasattr(model, "explain"):
         raise OptionError(f"A report of a {type(model).__name__} is not supported.")
-    length = clip_length(model)
+    length = clip_length(model) or 1
     if length > 1:
         if data is not None:
             raise OptionError("--data is not supported for models of clips.")

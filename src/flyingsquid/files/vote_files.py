@@ -117,7 +117,7 @@ class VoteFile:
             start = 0
             for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
                 n = codes.shape[0]
-                items = ids if is_sparse(codes) else None
+                items = ids if ids is not None and is_sparse(codes) else None
                 votes = Votes(codes, self.classes, self.names, items)
                 yield VoteChunk(votes, np.arange(start, start + n) if ids is None else ids, gold)
                 start += n
