@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "votes": NUMERIC | {"narwhals"},
     "graph": NUMERIC,
     "theory": {"numpy"},
-    "formats": NUMERIC | {"pyarrow"},
+    "files": NUMERIC | {"pyarrow"},
     "moments": NUMERIC,
     "estimation": NUMERIC,
     "fits": NUMERIC,
