@@ -13,6 +13,8 @@ from flyingsquid.inference import junction_tree
 from flyingsquid.inference.junction_tree import max_product, sum_product
 from tests.oracle.tasks import Tasks, enumerate_posterior, log_joint, small_tree
 
+pytestmark = pytest.mark.slow
+
 
 def grid(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
     at = np.arange(rows * columns).reshape(rows, columns)

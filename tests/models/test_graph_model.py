@@ -21,6 +21,8 @@ from tests.oracle.graphs import Model, margin, random_model
 from tests.support.errors import mentions
 from tests.support.strategies import graph_of
 
+pytestmark = pytest.mark.slow
+
 Edges = list[tuple[int, int]]
 N = 1e12  # so many items that no cell is rare and half a vote is nothing
 

@@ -27,6 +27,8 @@ from tests.oracle.many_graphs import ManyModel, random_many
 from tests.support.errors import mentions
 from tests.support.strategies import graph_of, votes_of
 
+pytestmark = pytest.mark.slow
+
 N = 1e12  # so many items that no cell is rare and half a vote is nothing
 CLIQUE = [(0, 1), (0, 2), (1, 2)]
 THREE_A_TASK = (0, 0, 0, 1, 1, 1, 2, 2, 2)

@@ -21,6 +21,8 @@ import flyingsquid as fs
 from flyingsquid.exceptions import SourceWarning
 from tests.support.strategies import fittable_votes
 
+pytestmark = pytest.mark.system
+
 SRC = str(Path(fs.__file__).parents[1])
 VOTES = fittable_votes(0)
 MODELS = {
@@ -308,5 +310,5 @@ def test_hundreds_of_fits_leave_nothing_behind():
 
 
 @pytest.mark.slow
-def test_ten_thousand_fits_leave_nothing_behind():
-    assert _grown(10_000) < 200_000
+def test_thousands_of_fits_leave_nothing_behind():
+    assert _grown(3_000) < 200_000

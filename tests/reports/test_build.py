@@ -17,6 +17,8 @@ import flyingsquid as fs
 from flyingsquid.exceptions import NotFittedError, OptionError, VotesError
 from tests.support.report_data import HOSTILE, Reader, hostile, ordinary
 
+pytestmark = pytest.mark.slow
+
 FOLDER = os.environ.get("FLYINGSQUID_DATA")
 
 
