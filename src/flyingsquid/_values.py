@@ -1,4 +1,4 @@
-"""Values as users pass them: of which kind they are, and how a message tells them."""
+"""Kinds of values that users pass, and their form in messages."""
 
 from __future__ import annotations
 
@@ -8,67 +8,71 @@ from typing import Any
 import numpy as np
 
 
-def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, of Python or of NumPy.
+def is_integer(value: Any) -> bool:
+    """Return whether a value is an integer of Python or NumPy.
 
-    True is 1 to Python, and a span of time an integer to NumPy; nobody who passes one of them means a number.
+    True is an integer to Python, and a time span to NumPy; whoever passes one of them does not mean a number.
 
-    >>> is_whole(3), is_whole(np.int8(3)), is_whole(True), is_whole(np.timedelta64(3, "s")), is_whole(3.0)
-    (True, True, False, False, False)
+    >>> is_integer(3), is_integer(np.int8(3)), is_integer(True), is_integer(3.0)
+    (True, True, False, False)
+    >>> is_integer(np.timedelta64(3, "s"))
+    False
     """
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, whole or not; NaN and infinity are.
+    """Return whether a value is a number; NaN and infinity are.
 
     >>> is_number(0.5), is_number(np.float32(0.5)), is_number(2), is_number("2"), is_number(None)
     (True, True, True, False, False)
     """
-    return is_whole(value) or isinstance(value, (float, np.floating))
+    return is_integer(value) or isinstance(value, (float, np.floating))
 
 
 def is_null(value: Any) -> bool:
-    """Whether a Python value means "nothing": None, NaN, NaT or pandas.NA."""
+    """Return whether a Python value means "nothing": None, NaN, NaT or pandas.NA."""
     if value is None:
         return True
     try:
         return bool(value != value)  # noqa: PLR0124  # NaN of any type
     except Exception:
-        # pandas.NA answers neither yes nor no; an array here is refused later as unhashable.
+        # pandas.NA is neither true nor false; an array here is refused later as unhashable.
         return type(value).__name__ == "NAType"
 
 
 def is_one_of(value: Any, known: Iterable[str]) -> bool:
-    """Whether an option is one of the known words; arrays and others are none, whatever they compare to."""
+    """Return whether an option is one of the known strings; False for arrays and other types."""
     return isinstance(value, str) and value in known
 
 
 def can_be_iterated(data: Any) -> bool:
-    """Whether there is something to go through; an array without dimensions says so, and cannot."""
+    """Return whether data can be iterated; an array without dimensions has the method, and cannot."""
     if isinstance(data, np.ndarray):
         return data.ndim > 0
-    # NumPy's numbers have the second method too.
+    # NumPy scalars have __getitem__ too.
     return isinstance(data, Iterable) or (hasattr(data, "__getitem__") and not isinstance(data, np.generic))
 
 
-def told(value: Any, most: int = 80) -> str:
-    """A value for a message: cut short, and harmless where it cannot be written down.
+def format_value(value: Any, most: int = 80) -> str:
+    """Return the ``repr`` of a value for a message, cut to ``most`` characters.
 
-    >>> told("spam"), told(np.int8(3)), told("x" * 200)[:9], told(10**5000)
-    ("'spam'", '3', "'xxxxxxxx", 'a value of type int')
+    >>> format_value("spam"), format_value(np.int8(3)), format_value("x" * 200)[:9]
+    ("'spam'", '3', "'xxxxxxxx")
+    >>> format_value(10**5000)
+    'a value of type int'
     """
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
-    except Exception:  # whatever a stranger's class does
+    except Exception:  # `repr` of user objects may raise
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def listed(labels: Sequence[Any], most: int = 6) -> str:
-    """Labels for a message, the rest of a long list left out.
+def format_list(labels: Sequence[Any], most: int = 6) -> str:
+    """Return labels for a message, at most ``most`` of them.
 
-    >>> listed(("ham", "spam"))
+    >>> format_list(("ham", "spam"))
     "'ham', 'spam'"
     """
-    return ", ".join(told(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
+    return ", ".join(format_value(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")

@@ -231,14 +231,14 @@ def test_the_library_never_prints():
 
 
 def test_errors_format_values_with_care():
-    """A number of 5,000 digits has no text, and a list of a million labels too much: ``told`` knows both."""
+    """``format_value`` handles integers of 5,000 digits, lists of a million labels and values without repr."""
     wrong = []
     for path in MODULES:
         for error in ast.walk(tree_of(path)):
             for part in ast.walk(error) if isinstance(error, ast.Raise) else ():
                 is_repr = isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
                 if is_repr and not isinstance(part.value, ast.Call):
-                    wrong.append(f"{path.relative_to(SRC)}:{error.lineno}: {{told(x)}} for {{x!r}}")
+                    wrong.append(f"{path.relative_to(SRC)}:{error.lineno}: {{format_value(x)}} for {{x!r}}")
     assert not wrong
 
 

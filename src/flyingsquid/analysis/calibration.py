@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_whole, told
+from flyingsquid._values import format_value, is_integer
 from flyingsquid.analysis.items import read_items
 from flyingsquid.estimation.normal import wilson
 from flyingsquid.exceptions import OptionError, VotesError
@@ -101,8 +101,8 @@ def calibrate(probability: Array, occurred: NDArray[np.bool_], event: str, *, bi
     >>> found.counts.tolist(), found.observed.tolist(), round(found.error, 3)
     ([2, 2], [0.0, 0.5], 0.25)
     """
-    if not is_whole(bins) or not 1 <= bins <= _MOST_BINS:
-        raise OptionError(f"`bins` must be an integer from 1 to {_MOST_BINS:,}; got {told(bins)}.")
+    if not is_integer(bins) or not 1 <= bins <= _MOST_BINS:
+        raise OptionError(f"`bins` must be an integer from 1 to {_MOST_BINS:,}; got {format_value(bins)}.")
     bins = int(bins)
     edges = np.linspace(0.0, 1.0, bins + 1)
     at = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, bins - 1)

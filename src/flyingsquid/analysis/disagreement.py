@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid._values import is_whole, told
+from flyingsquid._values import format_value, is_integer
 from flyingsquid.analysis.items import Items, is_tied, read_items, tie_credit, winners
 from flyingsquid.exceptions import OptionError
 from flyingsquid.inference import vote_shares
@@ -142,8 +142,8 @@ def contested_items(
     >>> [(item.count, item.votes, item.label) for item in found.uncertain]
     [(68, (2, 2), 0), (63, (2, 2), 1)]
     """
-    if not is_whole(n) or n < 0:
-        raise OptionError(f"`n` must be an integer >= 0; got {told(n)}.")
+    if not is_integer(n) or n < 0:
+        raise OptionError(f"`n` must be an integer >= 0; got {format_value(n)}.")
     items = read_items(model, votes, y, task=task)
     first, counts = _distinct_items(items.votes)
     posterior = items.posterior[first]

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table
-from flyingsquid._values import is_whole, told
+from flyingsquid._values import format_value, is_integer
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.items import winners
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
@@ -214,8 +214,10 @@ def learning_curve(
     rng = read_random_state(random_state)
     read = _read(model, votes, gold)
     chosen = _sizes(read.n_items, sizes)
-    if not is_whole(repeats) or not 1 <= repeats <= _MOST_REPEATS:
-        raise OptionError(f"`repeats` must be an integer from 1 to {_MOST_REPEATS:,}; got {told(repeats)}.")
+    if not is_integer(repeats) or not 1 <= repeats <= _MOST_REPEATS:
+        raise OptionError(
+            f"`repeats` must be an integer from 1 to {_MOST_REPEATS:,}; got {format_value(repeats)}."
+        )
     labeled = np.sort(rng.permutation(read.n_items)[:_MOST_LABELED])
     shown = read[labeled]
     truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0][labeled]
@@ -329,5 +331,7 @@ def _sizes(n: int, sizes: Sequence[int] | None) -> list[int]:
         return halved[::-1]
     chosen = [int(size) for size in sizes]
     if not chosen or min(chosen) < 1 or max(chosen) > n or sorted(set(chosen)) != chosen:
-        raise OptionError(f"`sizes` must be increasing integers from 1 to {n:,}; got {told(list(sizes))}.")
+        raise OptionError(
+            f"`sizes` must be increasing integers from 1 to {n:,}; got {format_value(list(sizes))}."
+        )
     return chosen

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_whole, told
+from flyingsquid._values import format_value, is_integer
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.inference import decide, vote_shares
 from flyingsquid.votes import Votes, as_votes
@@ -65,8 +65,8 @@ def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None
             f"`task` must be an integer from 0 to {len(tasks) - 1} for {len(tasks)} tasks; got None."
         )
     chosen = 0 if task is None else task
-    if not is_whole(chosen) or not 0 <= chosen < len(tasks):
-        raise OptionError(f"`task` must be an integer from 0 to {len(tasks) - 1}; got {told(task)}.")
+    if not is_integer(chosen) or not 0 <= chosen < len(tasks):
+        raise OptionError(f"`task` must be an integer from 0 to {len(tasks) - 1}; got {format_value(task)}.")
     gold = None
     if y is not None:
         gold = read_task_gold(y, read.classes, (read.n_items, len(tasks)), "y")[:, chosen]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import GraphError, Hint, VoteFileError
 from flyingsquid.files import FORMATS, VoteFile, open_votes
 from flyingsquid.graph import DependencyGraph
@@ -61,7 +61,7 @@ def read_list(_ctx: click.Context, _param: click.Parameter, value: str | None) -
         return None
     parts = next(csv.reader([value], skipinitialspace=True), [])
     if not parts or not all(part.strip() for part in parts):
-        raise click.BadParameter(f"names must not be blank; got {told(value)}.")
+        raise click.BadParameter(f"names must not be blank; got {format_value(value)}.")
     return [part.strip() for part in parts]
 
 
@@ -217,7 +217,9 @@ def read_graph(
             raise click.BadParameter(f"the length of a chain must be an integer >= 2; got {length}.")
         return Chain(int(length))
     if not os.path.isfile(value):
-        raise click.BadParameter(f"must be 'learn', a chain such as chain:6, or a file; got {told(value)}.")
+        raise click.BadParameter(
+            f"must be 'learn', a chain such as chain:6, or a file; got {format_value(value)}."
+        )
     try:
         with open(value, encoding="utf-8") as file:
             return DependencyGraph.from_json(file.read())
@@ -243,7 +245,7 @@ def read_balance(_ctx: click.Context, _param: click.Parameter, value: str | None
     except ValueError:
         raise click.BadParameter(
             "must be 'estimate', 'uniform', or probabilities such as 0.7,0.3 or ham=0.7,spam=0.3; got "
-            f"{told(value)}."
+            f"{format_value(value)}."
         ) from None
 
 

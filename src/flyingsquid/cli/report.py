@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.cli.console import Console
 from flyingsquid.cli.options import (
     FILE,
@@ -131,11 +131,11 @@ def records_of(chunk: VoteChunk, path: str, votes: LoadedVotes, step: int = 1) -
         absent = next((each for each in ids if each not in found), None)
         if absent is not None:
             raise VoteFileError(
-                f"No row has {item} {told(absent)}, which occurs in {votes.file.path}.", path=path
+                f"No row has {item} {format_value(absent)}, which occurs in {votes.file.path}.", path=path
             )
         return [found[each] for each in ids]
     if len(records) != votes.file.n_items:
-        column = f", or a column {told(item)}" if item else ""
+        column = f", or a column {format_value(item)}" if item else ""
         raise VoteFileError(
             f"The file must have one row per item, {votes.file.n_items:,} rows{column}; it has "
             f"{len(records):,} rows.",

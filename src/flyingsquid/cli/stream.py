@@ -14,7 +14,7 @@ from zlib import crc32
 
 import click
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.cli.console import StoppedBySignalError, describe, handling_signals, leave_closed_pipe
 from flyingsquid.cli.options import FILE, check_outputs, method_option, read_list
 from flyingsquid.cli.stream_lines import Block, Known, Rules, read_block, write_block
@@ -35,7 +35,7 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
     if value == "auto":
         return value
     if not (value.isascii() and value.isdigit() and int(value) > 0):
-        raise click.BadParameter(f"must be an integer >= 1 or auto; got {told(value)}.")
+        raise click.BadParameter(f"must be an integer >= 1 or auto; got {format_value(value)}.")
     return int(value)
 
 

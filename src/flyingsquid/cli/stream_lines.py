@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed, told
+from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import VotesError
 from flyingsquid.inference.posterior import decide
 from flyingsquid.votes import ABSTAIN, Votes
@@ -230,7 +230,7 @@ class _Reader:
         new = [name for name in votes if name not in self.position]
         if new and not self.open_sources:
             raise _LineError(
-                f"Unknown source {listed(new)}; the sources are {listed(self.names or ())}. Use "
+                f"Unknown source {format_list(new)}; the sources are {format_list(self.names or ())}. Use "
                 "--new-sources add to add it, or --id to name the field of identifiers."
             )
         codes = dict(zip(votes, self._checked_codes(votes), strict=True))
@@ -246,13 +246,13 @@ class _Reader:
         for source, vote in votes.items():
             if vote is not None and type(vote) not in (str, int, bool):
                 raise _LineError(
-                    f"Votes must be strings, integers, booleans or null; source {told(source)} has "
+                    f"Votes must be strings, integers, booleans or null; source {format_value(source)} has "
                     f"{_shown(vote)}."
                 )
             if vote not in self.codes and not self.open_classes:
                 raise _LineError(
-                    f"Unknown class {_shown(vote)} (source {told(source)}); the classes are "
-                    f"{listed(self.classes)}. Use --new-classes add to add it."
+                    f"Unknown class {_shown(vote)} (source {format_value(source)}); the classes are "
+                    f"{format_list(self.classes)}. Use --new-classes add to add it."
                 )
         for vote in votes.values():
             if vote not in self.codes:
@@ -274,8 +274,8 @@ def _infer_classes(found: list[Label]) -> tuple[Label, ...]:
         return Votes.from_classes(row).classes
     except VotesError as error:
         raise VotesError(
-            f"The classes cannot be inferred from the first votes ({listed(found) or 'all abstain'}). Use "
-            "--classes to declare them."
+            f"The classes cannot be inferred from the first votes ({format_list(found) or 'all abstain'}). "
+            "Use --classes to declare them."
         ) from error
 
 

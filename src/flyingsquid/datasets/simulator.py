@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._values import is_number, is_one_of, is_whole, told
+from flyingsquid._values import format_value, is_integer, is_number, is_one_of
 from flyingsquid.estimation.balance import resolve_balance
 from flyingsquid.estimation.drawing import draw_truths
 from flyingsquid.estimation.proportional import tables_from_edges
@@ -108,7 +108,7 @@ def _read_balance(class_balance: Any, n_classes: int) -> Array:
 
 def _read_sources(n_items: int, accuracies: ArrayLike, coverage: ArrayLike) -> tuple[Array, Array]:
     """Return accuracies and coverage, both of shape (m,)."""
-    if not is_whole(n_items) or n_items < 1:
+    if not is_integer(n_items) or n_items < 1:
         raise _invalid("n_items", "an integer >= 1", n_items)
     right = np.atleast_1d(_read_probabilities("accuracies", accuracies))
     votes_at = _read_probabilities("coverage", coverage)
@@ -116,7 +116,7 @@ def _read_sources(n_items: int, accuracies: ArrayLike, coverage: ArrayLike) -> t
         raise _invalid("accuracies", "one probability per source", accuracies)
     if n_items * right.size > _MAX_VOTES:
         raise OptionError(
-            f"{told(n_items, 30)} items x {right.size:,} sources do not fit into memory; "
+            f"{format_value(n_items, 30)} items x {right.size:,} sources do not fit into memory; "
             "`n_items` must be smaller.",
             parameter="n_items",
         )
@@ -138,7 +138,7 @@ def _read_probabilities(name: str, values: ArrayLike) -> Array:
 
 
 def _invalid(name: str, constraint: str, value: Any) -> OptionError:
-    return OptionError(f"`{name}` must be {constraint}; got {told(value)}.", parameter=name)
+    return OptionError(f"`{name}` must be {constraint}; got {format_value(value)}.", parameter=name)
 
 
 # ---------------------------------------------------------------------- drift
@@ -201,7 +201,7 @@ def simulate_drift(
         raise _invalid("kind", f"one of {', '.join(get_args(DriftKind))}", kind)
     if not is_number(at) or not 0 < at < 1:
         raise _invalid("at", "a number in (0, 1)", at)
-    if period is not None and (not is_whole(period) or period < 2):
+    if period is not None and (not is_integer(period) or period < 2):
         raise _invalid("period", "an integer >= 2 or None", period)
     first, last = (
         np.atleast_1d(_read_probabilities(name, ends))
@@ -387,7 +387,7 @@ def simulate_graph(
     """
     if not isinstance(graph, DependencyGraph):
         raise _invalid("graph", "a DependencyGraph", graph)
-    if not is_whole(n_classes) or n_classes < 2:
+    if not is_integer(n_classes) or n_classes < 2:
         raise _invalid("n_classes", "an integer >= 2", n_classes)
     if not is_number(correlation) or not -1 < correlation < 1 or (n_classes > 2 and correlation < 0):
         allowed = "(-1, 1)" if n_classes == 2 else "[0, 1) for more than two classes"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import VoteFileError, VotesError
 from flyingsquid.files.wrench import WrenchItems, read_class_names, read_items
 from flyingsquid.votes import Votes
@@ -46,7 +46,7 @@ class WrenchSplit:
         for key, content in zip(self.ids, self.data, strict=True):
             if not isinstance(content.get("text"), str):
                 keys = ", ".join(map(repr, content)) or "nothing"
-                raise VotesError(f"Item {told(key)} has no text; its `data` contains {keys}.")
+                raise VotesError(f"Item {format_value(key)} has no text; its `data` contains {keys}.")
         return [content["text"] for content in self.data]
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class Wrench:
 
     def __getitem__(self, split: str) -> WrenchSplit:
         if split not in self.splits:
-            raise VotesError(f"`split` must be one of {', '.join(self.splits)}; got {told(split)}.")
+            raise VotesError(f"`split` must be one of {', '.join(self.splits)}; got {format_value(split)}.")
         return self.splits[split]
 
     @property

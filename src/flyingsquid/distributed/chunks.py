@@ -10,7 +10,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_null, told
+from flyingsquid._values import format_value, is_null
 from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered
@@ -77,7 +77,9 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
         columns = by_name if reader.columns is None else reader.columns
         absent = [name for name in columns if name not in by_name]
         if absent:
-            raise VotesError(f"There is no column {told(absent[0])} among {', '.join(map(str, by_name))}.")
+            raise VotesError(
+                f"There is no column {format_value(absent[0])} among {', '.join(map(str, by_name))}."
+            )
         found = tuple(_of_series(by_name[name]) for name in columns)
         for name, labels in zip(columns, found, strict=True):
             _require_classes(labels, f"source {str(name)!r}", by_name[name].to_list)

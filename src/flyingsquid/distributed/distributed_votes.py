@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from flyingsquid._registry import reader_of
-from flyingsquid._values import listed, told
+from flyingsquid._values import format_list, format_value
 from flyingsquid.distributed import chunks
 from flyingsquid.distributed.transforms import Labeling, Transform
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
@@ -67,7 +67,7 @@ class DistributedVotes:
         """Return the same votes with known classes: given, declared, or found in a round over the votes."""
         if classes is not None and self.classes is not None and len(classes) != len(self.classes):
             raise OptionError(
-                f"`n_classes` must match the classes {listed(self.classes)}; got {len(classes)}.",
+                f"`n_classes` must match the classes {format_list(self.classes)}; got {len(classes)}.",
                 parameter="n_classes",
             )
         known = self.classes or classes
@@ -169,7 +169,9 @@ def votes(
         )
         for name in (*chosen, *kept):
             if name not in present:
-                raise VotesError(f"There is no column {told(name)} among {', '.join(map(str, present))}.")
+                raise VotesError(
+                    f"There is no column {format_value(name)} among {', '.join(map(str, present))}."
+                )
         if not chosen:
             raise VotesError("There must be at least one column of votes; got none.")
     known = Convention.declared(classes).classes
@@ -178,5 +180,7 @@ def votes(
 
 def _read_names(option: str, names: Any) -> tuple[Any, ...]:
     if isinstance(names, str):
-        raise OptionError(f"`{option}` must be a list of column names; got {told(names)}.", parameter=option)
+        raise OptionError(
+            f"`{option}` must be a list of column names; got {format_value(names)}.", parameter=option
+        )
     return tuple(names)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.distributed.chunks import COLUMNS_HINT, attempt, merge
 from flyingsquid.distributed.transforms import Labeling, Transform
 from flyingsquid.exceptions import OptionError, VotesError
@@ -99,8 +99,8 @@ class SparkParts:
             kind = self.frame.schema[name].dataType
             if kind.typeName().split("(")[0] not in _VOTE_TYPES:
                 raise VotesError(
-                    f"Column {told(name)} must be integers, strings or booleans; got {kind.simpleString()}. "
-                    f"{COLUMNS_HINT}."
+                    f"Column {format_value(name)} must be integers, strings or booleans; got "
+                    f"{kind.simpleString()}. {COLUMNS_HINT}."
                 )
 
     def _broadcast(self, value: Any) -> Any:
@@ -131,7 +131,7 @@ def parts_of(data: Any) -> SparkParts:
     columns = tuple(data.columns)
     if len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
-        raise VotesError(f"Column names must be unique; got {told(twice)} twice.")
+        raise VotesError(f"Column names must be unique; got {format_value(twice)} twice.")
     return SparkParts(data, columns)
 
 

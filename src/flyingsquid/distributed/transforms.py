@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._registry import reader_of
-from flyingsquid._values import listed, told
+from flyingsquid._values import format_list, format_value
 from flyingsquid.distributed.chunks import Reader
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.chunks import OnError, check_on_error, label_chunk, read_classes
@@ -87,7 +87,9 @@ class Labeling:
         names = _column_names(method, slim.classes_, example.shape[1:])
         types = dict.fromkeys(names, column_type)
         if len(types) < len(names):
-            raise OptionError(f"Classes must have different names as columns; got {listed(schema.classes)}.")
+            raise OptionError(
+                f"Classes must have different names as columns; got {format_list(schema.classes)}."
+            )
         _require_new_names(types, keep)
         return cls(slim, method, options, columns, keep, types, example)
 
@@ -124,8 +126,8 @@ class Application:
             for name, column in labeled.columns.items():
                 if column.kind not in (None, "int"):
                     raise LabelingError(
-                        f"Function {told(name)} returned {told(column.values[0])}. On a cluster, `classes` "
-                        "must be given if they are not integers."
+                        f"Function {format_value(name)} returned {format_value(column.values[0])}. On a "
+                        "cluster, `classes` must be given if they are not integers."
                     )
         labeled.infer_classes(self.classes)  # raises an error for a vote outside of them
         missing, dtype = (ABSTAIN, np.int64) if "int64" in self.types.values() else (None, object)
@@ -178,7 +180,8 @@ def apply(
     absent = [name for name in keep if name not in parts.columns]
     if absent:
         raise OptionError(
-            f"`keep` must be columns of `frame` ({listed(parts.columns)}); got {told(absent[0])}.",
+            f"`keep` must be columns of `frame` ({format_list(parts.columns)}); got "
+            f"{format_value(absent[0])}.",
             parameter="keep",
         )
     column_type = "int64" if known is None else _type_of_labels(known)
@@ -193,8 +196,8 @@ def _type_of_labels(classes: tuple[Label, ...]) -> str:
         if all(type(label) is kind for label in classes):
             return name
     raise OptionError(
-        f"Labels in a dataframe must be all strings, all integers or all booleans; got {listed(classes)}. "
-        "Use predict_proba."
+        "Labels in a dataframe must be all strings, all integers or all booleans; got "
+        f"{format_list(classes)}. Use predict_proba."
     )
 
 
@@ -202,7 +205,8 @@ def _require_new_names(types: dict[str, str], keep: tuple[Any, ...]) -> None:
     taken = set(types) & set(map(str, keep))
     if taken:
         raise OptionError(
-            f"`keep` must not contain the name of a new column; got {told(min(taken))}.", parameter="keep"
+            f"`keep` must not contain the name of a new column; got {format_value(min(taken))}.",
+            parameter="keep",
         )
 
 

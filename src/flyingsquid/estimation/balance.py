@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.estimation.conditional import ConditionalFit, curvature
 from flyingsquid.exceptions import OptionError
 from flyingsquid.inference.posterior import binary_evidence
@@ -37,12 +37,14 @@ def resolve_balance(
     wanted = f"one probability for each of the classes {', '.join(map(repr, classes[:8]))}"
     if isinstance(class_balance, str):
         raise OptionError(
-            f"class_balance={told(class_balance)} is unknown; pass 'uniform', 'estimate', or {wanted}"
+            f"class_balance={format_value(class_balance)} is unknown; pass 'uniform', 'estimate', or {wanted}"
         )
     try:
         balance = np.asarray(class_balance, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"class_balance={told(class_balance)} cannot be read; pass {wanted}") from error
+        raise OptionError(
+            f"class_balance={format_value(class_balance)} cannot be read; pass {wanted}"
+        ) from error
     if balance.shape != (n_classes,):
         raise OptionError(f"class_balance has shape {balance.shape}; pass {wanted}")
     if not (np.isfinite(balance).all() and (balance >= _RAREST).all()):
@@ -98,7 +100,7 @@ def _numbers(class_balance: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(class_balance, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"class_balance={told(class_balance)} cannot be read as numbers") from error
+        raise OptionError(f"class_balance={format_value(class_balance)} cannot be read as numbers") from error
 
 
 def _sums_to_1(values: NDArray[np.float64]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.estimation.balance import BalanceEstimate, estimate_balance
 from flyingsquid.estimation.conditional import (
     CONDITIONAL,
@@ -421,6 +421,7 @@ def refuse_idle_options(moments: Moments, own: tuple[int, ...], options: Options
     if idle:
         name = moments.source_names[named[0] if named else own[0]]
         raise OptionError(
-            f"`{idle}` cannot be used for {told(name)}: fewer than three separated groups vote on its task, "
-            "so it is estimated by the class balance, which determines the sign and uses no triplets."
+            f"`{idle}` cannot be used for {format_value(name)}: fewer than three separated groups vote on "
+            "its task, so it is estimated by the class balance, which determines the sign and uses no "
+            "triplets."
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_tables
 from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
 from flyingsquid.estimation.em import Passes, Refined, refine
@@ -49,7 +49,7 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
                 triplets=None,
             )
         except NotIdentifiableError as error:
-            raise NotIdentifiableError(f"class {told(label)} against the rest: {error}") from error
+            raise NotIdentifiableError(f"class {format_value(label)} against the rest: {error}") from error
         of_class = fit.tables[:, 1]  # P(another vote, vote k, no vote | Y = k)
         others = np.delete(rates, k, axis=1)
         total = others.sum(axis=1, keepdims=True)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed
+from flyingsquid._values import format_list
 from flyingsquid.estimation.balance import TaskBalance
 from flyingsquid.estimation.binary import (
     BinaryTasks,
@@ -124,7 +124,7 @@ def _locate(
 
 
 def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, method: str) -> NoReturn:
-    shown = listed([moments.source_names[i] for i in own], 5)
+    shown = format_list([moments.source_names[i] for i in own], 5)
     instead = "declare fewer edges, or add sources"
     if method in SYMMETRIC:
         instead += "; or pass a lopsided class_balance, which can stand in for the third"

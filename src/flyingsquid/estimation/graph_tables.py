@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed
+from flyingsquid._values import format_list
 from flyingsquid.estimation.agreement import agreement_tables
 from flyingsquid.estimation.balance import TaskBalance
 from flyingsquid.estimation.confusion import with_coverage
@@ -98,7 +98,7 @@ def _places(votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.
 
 def _where(votes: Votes, graph: DependencyGraph, task: int) -> str:
     own, names = graph.sources_of(task), votes.source_names
-    shown = listed([names[i] for i in own], 5)
+    shown = format_list([names[i] for i in own], 5)
     return f"sources {shown}" if graph.n_tasks == 1 else f"task {task}, sources {shown}"
 
 

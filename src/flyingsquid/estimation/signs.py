@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import NotIdentifiableError
 
 Array = NDArray[np.float64]
@@ -200,7 +200,7 @@ def _refuse_open_signs(
         f"the signs of {len(members)} sources are not determined: their accuracies sum to "
         f"{accuracies.sum():.3g} ± {standard_error(accuracies):.2g}, so 'better than random on average' "
         f"does not say which are right. Name one source that you trust, as in "
-        f"signs={{{told(names[members[0]])}: +1}}, or add items"
+        f"signs={{{format_value(names[members[0]])}: +1}}, or add items"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed, told
+from flyingsquid._values import format_list, format_value
 from flyingsquid.estimation import triplets as solve
 from flyingsquid.estimation.signs import orient, relative_signs, standard_error_of_sum
 from flyingsquid.estimation.sources import (
@@ -55,8 +55,8 @@ def accuracies_from_balance(
     if abs(direct[reference]) <= error[reference]:
         raise NotIdentifiableError(
             "no source's mean vote differs from 0 by more than its noise; the best, "
-            f"{told(names[reference])}, has {mean[reference]:.3g} ± {noise[reference]:.2g}. Add items, or "
-            "sources for a triplet method"
+            f"{format_value(names[reference])}, has {mean[reference]:.3g} ± {noise[reference]:.2g}. Add "
+            "items, or sources for a triplet method"
         )
     apart = np.ones(len(mean), np.bool_) if groups is None else groups != groups[reference]
     accuracies, error = _pool(direct, error, signed, reference, apart)
@@ -246,7 +246,7 @@ def _require_three(flags: SourceFlags, separation: Separation, names: tuple[str,
     if different >= 3:
         _require_three_groups(separation, ~flags.silent)
         return
-    shown = listed([names[i] for i in voting], 5)
+    shown = format_list([names[i] for i in voting], 5)
     alike = " (the others vote alike on every item)" if different < len(voting) else ""
     raise NotIdentifiableError(
         f"Three different sources are needed, and only {different} of {len(names)} vote: {shown}{alike}. Add "
@@ -273,8 +273,8 @@ def _require_triplets(
     if triplets is not None and unidentified.any():
         i = int(np.flatnonzero(unidentified)[0])
         raise NotIdentifiableError(
-            f"Source {told(names[i])} has no usable triplet among `triplets`: its pairs never vote together, "
-            "or agree by chance. Give it another triplet, or lower `screen`."
+            f"Source {format_value(names[i])} has no usable triplet among `triplets`: its pairs never vote "
+            "together, or agree by chance. Give it another triplet, or lower `screen`."
         )
     judged = int(np.isfinite(magnitudes.values).sum())
     if judged < 3:

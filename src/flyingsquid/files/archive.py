@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError
 
@@ -303,21 +303,23 @@ def _decode_spec(fields: Any) -> ArraySpec:
     name, dtype, shape = fields["name"], fields["dtype"], _typed(fields["shape"], list, "shape")
     check_name(name, "The name of an array")
     if type(dtype) is not str or dtype not in _BY_NAME:
-        raise ModelFileError(f"The header is damaged: array {told(name)} has the type {reprlib.repr(dtype)}.")
+        raise ModelFileError(
+            f"The header is damaged: array {format_value(name)} has the type {reprlib.repr(dtype)}."
+        )
     if len(shape) > MAX_DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
         raise ModelFileError(
-            f"The header is damaged: array {told(name)} has the shape {reprlib.repr(shape)}."
+            f"The header is damaged: array {format_value(name)} has the shape {reprlib.repr(shape)}."
         )
     spec = ArraySpec(name, _BY_NAME[dtype], tuple(shape))
     # An array without elements still has strides, which must not overflow.
     if math.prod(n for n in shape if n) * spec.dtype.itemsize > _MAX_BYTES:
         raise ModelFileError(
-            f"The header is damaged: array {told(name)} has the shape {reprlib.repr(shape)}."
+            f"The header is damaged: array {format_value(name)} has the shape {reprlib.repr(shape)}."
         )
     if type(fields["bytes"]) is not int or fields["bytes"] != spec.nbytes:
         raise ModelFileError(
-            f"The header is damaged: array {told(name)} declares {reprlib.repr(fields['bytes'])} bytes; its "
-            f"shape and type take {spec.nbytes:,}."
+            f"The header is damaged: array {format_value(name)} declares {reprlib.repr(fields['bytes'])} "
+            f"bytes; its shape and type take {spec.nbytes:,}."
         )
     return spec
 

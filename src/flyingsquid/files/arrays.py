@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed, told
+from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import Hint, VoteFileError, VotesError
 from flyingsquid.files.coding import UNKNOWN, Coding, Survey, first_unknown, read_labels, unknown_vote_error
 from flyingsquid.files.columns import MOST_VALUES, ColumnSpec, DistinctIds, Roles
@@ -189,8 +189,8 @@ def read_npz(path: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, Mat
     for other in ("ids" if has_ids else None, spec.gold):
         if other is not None and (other not in heads or heads[other].shape != (n,)):
             raise VoteFileError(
-                f"The file must contain an array {told(other)} of {n:,} entries; it contains "
-                f"{listed([*heads])}."
+                f"The file must contain an array {format_value(other)} of {n:,} entries; it contains "
+                f"{format_list([*heads])}."
             )
     if names and len(names) != heads[key].shape2[1]:
         raise VoteFileError(f"The file has {len(names)} names for {heads[key].shape2[1]} sources.")
@@ -343,7 +343,8 @@ def _load(archive: zipfile.ZipFile, head: _Head, key: str) -> NDArray[Any]:
         raise _pickle_error(key)
     if head.nbytes > max(_WHOLE, _RATIO * head.packed):
         raise VoteFileError(
-            f"Array {told(key)} unpacks from {head.packed:,} to {head.nbytes:,} bytes, which is suspicious."
+            f"Array {format_value(key)} unpacks from {head.packed:,} to {head.nbytes:,} bytes, which is "
+            "suspicious."
         )
     with archive.open(f"{key}.npy") as file:
         return np.asarray(npy_format.read_array(file, allow_pickle=False))
@@ -380,7 +381,8 @@ def _matrix_key(heads: dict[str, _Head], part: str | None) -> str:
         key = next((k for k in (part, f"L_{part}") if k in heads), None)
         if key is None:
             raise VoteFileError(
-                f"No array is named {told(part)} or 'L_{part}'; the arrays are {listed([*heads])}."
+                f"No array is named {format_value(part)} or 'L_{part}'; the arrays are "
+                f"{format_list([*heads])}."
             )
     elif "L" in heads:
         key = "L"
@@ -389,7 +391,7 @@ def _matrix_key(heads: dict[str, _Head], part: str | None) -> str:
         if len(matrices) != 1:
             raise VoteFileError(
                 f"No array is named 'L', and {len(matrices)} arrays are matrices; the arrays are "
-                f"{listed([*heads])}.",
+                f"{format_list([*heads])}.",
                 hints=[Hint("part", "to choose one")],
             )
         key = matrices[0]
@@ -418,7 +420,8 @@ def _picked(names: list[str], spec: ColumnSpec) -> list[int] | None:
     unknown = [name for name in (*(spec.sources or ()), *spec.ignore) if name not in names]
     if unknown:
         raise VoteFileError(
-            f"No source is named {told(unknown[0])}; the sources are {listed(names) or 'without names'}."
+            f"No source is named {format_value(unknown[0])}; the sources are "
+            f"{format_list(names) or 'without names'}."
         )
     chosen = spec.sources if spec.sources is not None else [n for n in names if n not in spec.ignore]
     return [names.index(name) for name in chosen]
@@ -433,7 +436,7 @@ def _require_unnamed(spec: ColumnSpec) -> None:
     _require_wide(spec, "npy")
     for name in (spec.item or None, spec.sources, spec.gold, spec.ignore or None):
         if name is not None:
-            raise VoteFileError(f"npy files have no column names; got {told(name)}.")
+            raise VoteFileError(f"npy files have no column names; got {format_value(name)}.")
 
 
 def _pickle_error(what: str) -> VoteFileError:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_null, listed, told
+from flyingsquid._values import format_list, format_value, is_null
 from flyingsquid.exceptions import Hint, ModelFileError, Note, OptionError, VoteFileError
 from flyingsquid.files.columns import CHOOSE_SOURCES
 from flyingsquid.files.state import decode_labels
@@ -69,8 +69,8 @@ class ParseOptions:
         for value, reason in (reasons or {}).items():
             if reason not in REASONS:
                 raise OptionError(
-                    f"`reasons` must map values to {', '.join(REASONS)}; got {told(reason)} for "
-                    f"{told(value)}.",
+                    f"`reasons` must map values to {', '.join(REASONS)}; got {format_value(reason)} for "
+                    f"{format_value(value)}.",
                     parameter="reasons",
                 )
         codes = {str(classify(value)[1]): code_of_reason(reason) for value, reason in (reasons or {}).items()}
@@ -83,13 +83,13 @@ class ParseOptions:
             isinstance(classes, str) or len(labels) < 2 or len(set(map(str, labels))) < len(labels)
         ):
             raise OptionError(
-                f"`classes` must be a list of at least two different labels; got {told(classes)}.",
+                f"`classes` must be a list of at least two different labels; got {format_value(classes)}.",
                 parameter="classes",
             )
         both = [label for label in labels or () if str(label) in texts or str(label) in codes]
         if both:
             raise OptionError(
-                f"`classes` must not contain a value that means 'no vote'; got {told(both[0])}.",
+                f"`classes` must not contain a value that means 'no vote'; got {format_value(both[0])}.",
                 parameter="classes",
             )
         return cls(labels, texts, signed, codes)
@@ -257,7 +257,7 @@ def first_unknown(codes: NDArray[Any], gold: NDArray[Any] | None, row: int) -> t
 
 def unknown_vote_error(value: Any, where: str | None) -> VoteFileError:
     """Return the error for a vote that is neither a class nor "no vote"."""
-    return VoteFileError(f"Unknown vote {told(value)} ({where}).")
+    return VoteFileError(f"Unknown vote {format_value(value)} ({where}).")
 
 
 def read_labels(values: Any) -> tuple[Label, ...]:
@@ -287,7 +287,7 @@ def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Cod
     if declared is not None:
         coding = _coding(_like_the_values(declared, survey), options, survey)
         hints = (Hint("abstain", "if it means no vote"), _DECLARE_CLASSES)
-        _require_known(survey, coding, find, f"the classes are {listed(coding.classes)}", hints)
+        _require_known(survey, coding, find, f"the classes are {format_list(coding.classes)}", hints)
         return coding, []
     without_classes = _coding((), options, survey)
     votes = [v for v in survey.values if without_classes.code_of(v) == UNKNOWN]
@@ -332,7 +332,9 @@ def _require_known(
 ) -> None:
     for value in survey.values:
         if coding.code_of(value) == UNKNOWN:
-            raise VoteFileError(f"Unknown vote {told(value)} ({find(value)}); {allowed}.", hints=hints)
+            raise VoteFileError(
+                f"Unknown vote {format_value(value)} ({find(value)}); {allowed}.", hints=hints
+            )
 
 
 # ---------------------------------------------------------------------- classes that are not declared
@@ -340,7 +342,9 @@ def _require_known(
 
 def _infer_classes(votes: list[Any], survey: Survey, find: Find, notes: list[Note]) -> tuple[Label, ...]:
     if not votes:
-        only = "" if survey.extremes_only or not survey.values else f" (only {listed(list(survey.values))})"
+        only = (
+            "" if survey.extremes_only or not survey.values else f" (only {format_list(list(survey.values))})"
+        )
         raise VoteFileError(f"The file contains no votes{only}.", hints=[_DECLARE_CLASSES])
     first = {classify(v, plain_text=survey.plain_text)[0]: v for v in reversed(votes)}
     if first.keys() == {"integer"}:
@@ -352,17 +356,20 @@ def _infer_classes(votes: list[Any], survey: Survey, find: Find, notes: list[Not
         raise _too_large(fraction, find)
     if fraction is not None and first.keys() <= {"fraction", "integer"}:
         raise VoteFileError(
-            f"Votes must be classes; got the score {told(fraction)} ({find(fraction)}). "
+            f"Votes must be classes; got the score {format_value(fraction)} ({find(fraction)}). "
             "Votes.from_scores reads scores.",
             hints=[CHOOSE_SOURCES],
         )
     if "other" in first:
         bad = first["other"]
-        raise VoteFileError(f"Votes must be strings, integers or booleans; got {told(bad)} ({find(bad)}).")
+        raise VoteFileError(
+            f"Votes must be strings, integers or booleans; got {format_value(bad)} ({find(bad)})."
+        )
     if len(first) > 1:
         one, other = (first[kind] for kind in sorted(first)[:2])
         raise VoteFileError(
-            f"Votes must have one type; got {told(one)} ({find(one)}) and {told(other)} ({find(other)}).",
+            f"Votes must have one type; got {format_value(one)} ({find(one)}) and {format_value(other)} "
+            f"({find(other)}).",
             hints=[CHOOSE_SOURCES, _DECLARE_CLASSES],
         )
     return _string_classes([str(v) for v in votes], notes)
@@ -386,14 +393,14 @@ def _integer_classes(votes: list[Any], survey: Survey, find: Find, notes: list[N
         return tuple(range(max(2, highest + 1)))
     if not 2 <= len(found) <= MOST_CLASSES:
         raise VoteFileError(
-            f"The classes cannot be inferred from the votes {listed(found)}.", hints=[_DECLARE_CLASSES]
+            f"The classes cannot be inferred from the votes {format_list(found)}.", hints=[_DECLARE_CLASSES]
         )
-    notes.append(Note(f"The classes are the integers that occur: {listed(found)}.", (_DECLARE_CLASSES,)))
+    notes.append(Note(f"The classes are the integers that occur: {format_list(found)}.", (_DECLARE_CLASSES,)))
     return tuple(found)
 
 
 def _too_large(value: Any, find: Find) -> VoteFileError:
-    shown = value.strip() if isinstance(value, str) and len(value) <= 60 else told(value)
+    shown = value.strip() if isinstance(value, str) and len(value) <= 60 else format_value(value)
     return VoteFileError(f"Classes must fit into 64 bits; got {shown} ({find(value)}).")
 
 
@@ -403,7 +410,7 @@ def _string_classes(found: list[str], notes: list[Note]) -> tuple[Label, ...]:
         if folded <= set(pair):
             return _spelled_like(found, pair)
     if len(found) < 2:
-        raise VoteFileError(f"Only one class occurs: {told(found[0])}.", hints=[_DECLARE_CLASSES])
+        raise VoteFileError(f"Only one class occurs: {format_value(found[0])}.", hints=[_DECLARE_CLASSES])
     if len(found) > MOST_CLASSES:
         raise VoteFileError(
             f"{len(found):,} different votes are too many classes (at most {MOST_CLASSES:,}).",
@@ -414,7 +421,9 @@ def _string_classes(found: list[str], notes: list[Note]) -> tuple[Label, ...]:
         for text in sorted(found):
             by_fold.setdefault(text.strip().lower(), []).append(text)
         one, other = next(texts for texts in by_fold.values() if len(texts) > 1)[:2]
-        notes.append(Note(f"The classes {told(one)} and {told(other)} differ only in spaces or case."))
+        notes.append(
+            Note(f"The classes {format_value(one)} and {format_value(other)} differ only in spaces or case.")
+        )
     return tuple(sorted(found))
 
 
@@ -433,4 +442,4 @@ def _notes_on_missing(survey: Survey, options: ParseOptions) -> list[Note]:
     others = (v for v in texts if v not in words)
     if survey.plain_text and any(classify(v, plain_text=True)[0] == "string" for v in others):
         words += [v for v in texts if v.strip() == "-1"]
-    return [Note(f"{listed(words)} is read as 'no vote'.", (_DECLARE_CLASSES,))] if words else []
+    return [Note(f"{format_list(words)} is read as 'no vote'.", (_DECLARE_CLASSES,))] if words else []

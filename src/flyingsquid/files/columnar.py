@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import Hint, VoteFileError
 from flyingsquid.files.coding import Coding, Survey, first_unknown, read_labels, unknown_vote_error
 from flyingsquid.files.columns import (
@@ -146,7 +146,7 @@ class Batches:
             absent = set(columns) - set(batch.schema.names)
             if absent:
                 raise VoteFileError(
-                    f"The file is damaged: column {told(min(absent))} is declared, but missing."
+                    f"The file is damaged: column {format_value(min(absent))} is declared, but missing."
                 )
             yield batch
         _require_rows(file.metadata.num_rows, n)
@@ -204,8 +204,8 @@ class ColumnarVotes:
             "string_view",
         ):
             raise VoteFileError(
-                f"Column {told(name)} must contain integers, floats, booleans or strings; its type is "
-                f"{kind}.",
+                f"Column {format_value(name)} must contain integers, floats, booleans or strings; its type "
+                f"is {kind}.",
                 hints=[Hint("ignore", "to leave it out", [name]), CHOOSE_SOURCES],
             )
 
@@ -291,7 +291,7 @@ class ColumnarVotes:
             if at := first_unknown(codes, gold, row):
                 name = self.source_names[at[1]]
                 bad = batch.column(name)[at[0]].as_py()
-                raise unknown_vote_error(bad, f"row {row + at[0]}, source {told(name)}")
+                raise unknown_vote_error(bad, f"row {row + at[0]}, source {format_value(name)}")
             yield codes, None if item is None else _plain_ids(batch.column(item)), gold
             row += batch.num_rows
 

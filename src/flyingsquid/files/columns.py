@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed, told
+from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.files.inputs import temporary_file
 
@@ -79,20 +79,21 @@ class ColumnSpec:
     ) -> ColumnSpec:
         """Check the options of :func:`~flyingsquid.files.open_votes`."""
         if form not in (None, "wide", "long"):
-            raise OptionError(f'`form` must be "wide" or "long"; got {told(form)}.', parameter="form")
+            raise OptionError(f'`form` must be "wide" or "long"; got {format_value(form)}.', parameter="form")
         if item is True:
             raise OptionError("`item` must be a column name or False; got True.", parameter="item")
         for name, value in (("sources", sources), ("ignore", ignore)):
             if isinstance(value, str):
                 raise OptionError(
-                    f"`{name}` must be a list of column names; got {told(value)}.", parameter=name
+                    f"`{name}` must be a list of column names; got {format_value(value)}.", parameter=name
                 )
         if long is not None and form == "wide":
             raise OptionError('`long` must be None with form="wide".', parameter="long")
         triple = None if long is None else tuple(long)
         if triple is not None and (isinstance(long, str) or len(triple) != 3 or len(set(triple)) != 3):
             raise OptionError(
-                f"`long` must name three different columns: item, source and label; got {told(long)}.",
+                "`long` must name three different columns: item, source and label; got "
+                f"{format_value(long)}.",
                 parameter="long",
             )
         return cls(form, item, None if sources is None else tuple(sources), tuple(ignore), gold, triple)
@@ -131,18 +132,21 @@ def assign_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequenc
     present = set(names)
     for name in (*(spec.sources or ()), *spec.ignore, *(spec.long or ()), spec.gold, spec.item):
         if isinstance(name, str) and name not in present:
-            raise VoteFileError(f"No column is named {told(name)}; the columns are {listed(names)}.")
+            raise VoteFileError(
+                f"No column is named {format_value(name)}; the columns are {format_list(names)}."
+            )
     long = _long_columns(names, spec)
     if spec.form == "long" and long is None:
         raise VoteFileError(
-            f"The item, source and label columns cannot be told from their names: {listed(names)}.",
+            f"The item, source and label columns cannot be told from their names: {format_list(names)}.",
             hints=[Hint("long", "to name the item, source and label columns")],
         )
     if long is None:
         return _wide_roles(names, spec, first)
     if spec.gold in long:
         raise OptionError(
-            f"`gold` must not be the item, source or label column; got {told(spec.gold)}.", parameter="gold"
+            f"`gold` must not be the item, source or label column; got {format_value(spec.gold)}.",
+            parameter="gold",
         )
     notes: tuple[Note, ...] = ()
     if spec.long is None and spec.form is None:
@@ -157,7 +161,7 @@ def require_unique_names(names: Sequence[str]) -> None:
     repeated = [name for name, times in Counter(names).items() if times > 1]
     if repeated:
         raise VoteFileError(
-            f"Column names must be unique; {told(repeated[0])} occurs more than once.",
+            f"Column names must be unique; {format_value(repeated[0])} occurs more than once.",
             hints=[Hint("header", "if the first line contains votes", False)],
         )
 
@@ -165,8 +169,8 @@ def require_unique_names(names: Sequence[str]) -> None:
 def free_text_error(name: str, distinct: int, rows: int) -> VoteFileError:
     """Return the error for a column with too many values to be votes."""
     return VoteFileError(
-        f"Column {told(name)} has at least {distinct:,} different values on {rows:,} rows and is probably "
-        "not a source.",
+        f"Column {format_value(name)} has at least {distinct:,} different values on {rows:,} rows and is "
+        "probably not a source.",
         hints=[Hint("ignore", "to leave it out", [name]), CHOOSE_SOURCES],
     )
 
@@ -192,13 +196,13 @@ def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence
     if spec.item is None:
         item, reason = _item_column([n for n in names if n not in taken], names, spec, first)
         if item is not None:
-            message = f"Column {told(item)} is read as the item identifier{reason}."
+            message = f"Column {format_value(item)} is read as the item identifier{reason}."
             notes.append(Note(message, (Hint("item", "to choose another column"),)))
     if spec.sources is not None:
         for name in (item, spec.gold):
             if name is not None and name in spec.sources:
                 raise OptionError(
-                    f"`sources` must not contain the item or gold column; got {told(name)}.",
+                    f"`sources` must not contain the item or gold column; got {format_value(name)}.",
                     parameter="sources",
                 )
         return Roles("wide", item, spec.sources, gold=spec.gold, notes=tuple(notes))
@@ -206,7 +210,7 @@ def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence
     golden = [name for name in rest if name.strip().lower() in GOLD_NAMES]
     notes += [
         Note(
-            f"Column {told(name)} looks like gold labels and is not read.",
+            f"Column {format_value(name)} looks like gold labels and is not read.",
             (Hint("gold", "to use it as gold labels", name), Hint("sources", "to read it as votes")),
         )
         for name in golden
@@ -214,7 +218,7 @@ def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence
     sources = tuple(name for name in rest if name not in golden)
     if not sources:
         raise VoteFileError(
-            f"No vote columns are left; the columns are {listed(names)}.", hints=[CHOOSE_SOURCES]
+            f"No vote columns are left; the columns are {format_list(names)}.", hints=[CHOOSE_SOURCES]
         )
     return Roles("wide", item, sources, gold=spec.gold, notes=tuple(notes))
 
@@ -312,7 +316,8 @@ class DistinctIds:
                 if hash(plain) in suspects or plain in suspects:
                     if plain in seen:
                         raise VoteFileError(
-                            f"Item identifiers must be unique; {told(plain)} occurs again on row {row}.",
+                            f"Item identifiers must be unique; {format_value(plain)} occurs again on row "
+                            f"{row}.",
                             hints=[_NO_ITEM],
                         )
                     seen.add(plain)

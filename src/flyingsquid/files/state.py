@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.archive import (
     DTYPES,
@@ -145,7 +145,7 @@ def _unpack(file: BinaryIO, size: int) -> State:
         entries.append(Entry(spec.entry, spec.nbytes, crc32(_bytes_of(array))))
         if head != entry_head(entries[-1]):
             raise ModelFileError(
-                f"The file is damaged: the checksum of array {told(spec.name)} does not match."
+                f"The file is damaged: the checksum of array {format_value(spec.name)} does not match."
             )
         check_bits(spec.name, array)
     if file.read() != directory(entries):
@@ -175,10 +175,10 @@ def _read_array(file: BinaryIO, spec: ArraySpec) -> NDArray[Any]:
         array = np.empty(spec.shape, spec.dtype)
     except MemoryError as error:
         raise ModelFileError(
-            f"Out of memory while reading array {told(spec.name)} of {spec.nbytes:,} bytes."
+            f"Out of memory while reading array {format_value(spec.name)} of {spec.nbytes:,} bytes."
         ) from error
     if file.readinto(_bytes_of(array)) != spec.nbytes:  # type: ignore[attr-defined]  # BinaryIO lacks it
-        raise ModelFileError(f"The file is truncated within array {told(spec.name)}.")
+        raise ModelFileError(f"The file is truncated within array {format_value(spec.name)}.")
     return array
 
 
@@ -239,20 +239,23 @@ def check_state(state: State) -> None:
 def check_bits(name: str, array: NDArray[Any]) -> None:
     """Require that the bytes of booleans are 0 or 1; operations on others are undefined."""
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
-        raise ModelFileError(f"Array {told(name)} contains booleans that are neither 0 nor 1.")
+        raise ModelFileError(f"Array {format_value(name)} contains booleans that are neither 0 nor 1.")
 
 
 def _check_array(name: str, array: object) -> None:
     # A subclass carries more than its bytes, such as a mask.
     if type(array) is not np.ndarray:
-        raise ModelFileError(f"Array {told(name)} must be a numpy.ndarray; got {type(array).__name__}.")
+        raise ModelFileError(
+            f"Array {format_value(name)} must be a numpy.ndarray; got {type(array).__name__}."
+        )
     if array.dtype.kind not in "biuf" or array.dtype.newbyteorder("<") not in DTYPES:
         raise ModelFileError(
-            f"Array {told(name)} must have one of the types {', '.join(DTYPES.values())}; got {array.dtype}."
+            f"Array {format_value(name)} must have one of the types {', '.join(DTYPES.values())}; got "
+            f"{array.dtype}."
         )
     if array.ndim > MAX_DIMENSIONS:
         raise ModelFileError(
-            f"Array {told(name)} must have at most {MAX_DIMENSIONS} dimensions; got {array.ndim}."
+            f"Array {format_value(name)} must have at most {MAX_DIMENSIONS} dimensions; got {array.ndim}."
         )
     check_bits(name, array)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_null, listed, told
+from flyingsquid._values import format_list, format_value, is_null
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.coding import UNKNOWN, Coding, Numbering, Survey, unknown_vote_error
 from flyingsquid.files.columns import (
@@ -86,11 +86,11 @@ def _nested_roles(block: Block, spec: ColumnSpec) -> Roles:
     for name in (item, spec.gold):
         if name is not None and name not in block.fields:
             raise VoteFileError(
-                f"No field is named {told(name)}; the fields are {listed(list(block.fields))}."
+                f"No field is named {format_value(name)}; the fields are {format_list(list(block.fields))}."
             )
     notes = tuple(
         Note(
-            f"Field {told(name)} looks like gold labels and is not read.",
+            f"Field {format_value(name)} looks like gold labels and is not read.",
             (Hint("gold", "to use it as gold labels", name),),
         )
         for name in block.fields
@@ -143,8 +143,8 @@ def _require_one_type(columns: Sequence[Sequence[Any]], names: Sequence[str]) ->
     numbers = [kind for kind in (int, float) if kind in kinds]
     if bool in kinds and numbers:
         raise VoteFileError(
-            f"Votes must have one type; got booleans (source {told(names[kinds[bool]])}) and numbers "
-            f"(source {told(names[kinds[numbers[0]]])})."
+            f"Votes must have one type; got booleans (source {format_value(names[kinds[bool]])}) and numbers "
+            f"(source {format_value(names[kinds[numbers[0]]])})."
         )
 
 
@@ -207,7 +207,7 @@ class Spool:
             if len(self._numbers) > MOST_VALUES:
                 raise VoteFileError(
                     f"The vote columns contain more than {MOST_VALUES:,} different values, up to column "
-                    f"{told(name)}.",
+                    f"{format_value(name)}.",
                     hints=[CHOOSE_SOURCES],
                 )
         small = len(self._numbers) < 256
@@ -347,8 +347,8 @@ class LongVotes:
         for at, label in zip(row.tolist(), gold, strict=True) if gold is not None else ():
             if not is_null(label) and label != "" and self._gold.setdefault(at, label) != label:
                 raise VoteFileError(
-                    f"Item {told(list(self._items)[at])} must have one gold label; got "
-                    f"{told(self._gold[at])} and {told(label)}."
+                    f"Item {format_value(list(self._items)[at])} must have one gold label; got "
+                    f"{format_value(self._gold[at])} and {format_value(label)}."
                 )
 
     def finish(self) -> None:
@@ -408,9 +408,9 @@ class LongVotes:
         if len(repeated):
             row, column = divmod(int(cells[repeated[0]]), self.n_sources)
             raise VoteFileError(
-                f"A source must vote at most once per item; {told(self.source_names[column])} votes more "
-                f"than once on item {told(list(self._items)[row])} ({len(repeated):,} repeated votes in "
-                "all).",
+                f"A source must vote at most once per item; {format_value(self.source_names[column])} votes "
+                f"more than once on item {format_value(list(self._items)[row])} ({len(repeated):,} repeated "
+                "votes in all).",
                 hints=[Hint("duplicates", "to keep the 'first', 'last' or 'majority' vote")],
             )
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.coding import MISSING_TEXTS
 from flyingsquid.files.inputs import (
@@ -220,13 +220,13 @@ class JsonTable:
     def _row(self, found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the votes of a record, and the fields that may identify it."""
         if not isinstance(found, (dict, list)):
-            raise VoteFileError(f"A record must be an object or a list of votes; got {told(found)}.")
+            raise VoteFileError(f"A record must be an object or a list of votes; got {format_value(found)}.")
         votes = found.get(_VOTES) if self.nested and isinstance(found, dict) else found
         if not isinstance(votes, dict if self.has_names else list):
             wanted = "an object with names" if self.has_names else "a list"
             where = f" in {_VOTES!r}" if self.nested else ""
             raise VoteFileError(
-                f"The votes{where} must be {wanted}, as in the first record; got {told(votes)}."
+                f"The votes{where} must be {wanted}, as in the first record; got {format_value(votes)}."
             )
         if isinstance(votes, list):
             if len(votes) != self._width:
@@ -238,7 +238,8 @@ class JsonTable:
         for name, value in votes.items():
             if not isinstance(value, _PLAIN):
                 raise VoteFileError(
-                    f"Votes must be strings, integers, booleans or null; got {told(value)} in {told(name)}."
+                    f"Votes must be strings, integers, booleans or null; got {format_value(value)} in "
+                    f"{format_value(name)}."
                 )
         if not self.nested:
             return votes, votes
@@ -263,7 +264,7 @@ def require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise RepeatedKeyError(f"The key {told(repeated)} occurs twice in one object.")
+        raise RepeatedKeyError(f"The key {format_value(repeated)} occurs twice in one object.")
     return found
 
 

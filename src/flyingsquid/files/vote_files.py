@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_null, told
+from flyingsquid._values import format_value, is_null
 from flyingsquid.exceptions import Note, OptionError, VoteFileError
 from flyingsquid.files.arrays import read_npy, read_npz
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
@@ -239,12 +239,12 @@ def open_votes(
     values = ParseOptions.read(classes, abstain, signed, reasons)
     if duplicates not in _DUPLICATES:
         raise OptionError(
-            f"`duplicates` must be one of {', '.join(_DUPLICATES)}; got {told(duplicates)}.",
+            f"`duplicates` must be one of {', '.join(_DUPLICATES)}; got {format_value(duplicates)}.",
             parameter="duplicates",
         )
     if chunk_rows is not None and chunk_rows < 1:
         raise OptionError(
-            f"`chunk_rows` must be an int >= 1; got {told(chunk_rows)}.", parameter="chunk_rows"
+            f"`chunk_rows` must be an int >= 1; got {format_value(chunk_rows)}.", parameter="chunk_rows"
         )
     given = open_input(path)
     with located(given.shown):
@@ -348,7 +348,9 @@ def _records(source: Input) -> Iterable[dict[str, Any]]:
             raise VoteFileError("The items must be a list of records, one per item.")
         for number, record in JsonTable(records, source).records():
             if not isinstance(record, dict):
-                raise VoteFileError(f"Item {number} must be an object with names; got {told(record)}.")
+                raise VoteFileError(
+                    f"Item {number} must be an object with names; got {format_value(record)}."
+                )
             yield record
     else:
         raise VoteFileError(f"Items must be csv, tsv, jsonl, json, parquet, arrow or txt; got {found}.")

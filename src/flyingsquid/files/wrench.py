@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.arrays import MatrixVotes
 from flyingsquid.files.columns import ColumnSpec, Roles
@@ -79,16 +79,17 @@ def items_of(document: Any) -> WrenchItems:
     for key, entry in document.items():
         votes = entry.get(WEAK) if isinstance(entry, dict) else None
         if not isinstance(votes, list) or not votes:
-            raise VoteFileError(f"Item {told(key)} has no list {told(WEAK)}.")
+            raise VoteFileError(f"Item {format_value(key)} has no list {format_value(WEAK)}.")
         if rows and len(votes) != len(rows[0]):
             raise VoteFileError(
-                f"Item {told(key)} has {len(votes)} weak labels, but earlier items have {len(rows[0])}."
+                f"Item {format_value(key)} has {len(votes)} weak labels, but earlier items have "
+                f"{len(rows[0])}."
             )
         for source, vote in enumerate(votes):
-            _require_class(vote, f"item {told(key)}, source {source}")
+            _require_class(vote, f"item {format_value(key)}, source {source}")
         label = entry.get(GOLD)
         label = _UNKNOWN if label is None else label
-        _require_class(label, f"item {told(key)}, {GOLD!r}")
+        _require_class(label, f"item {format_value(key)}, {GOLD!r}")
         rows.append(votes)
         labels.append(label)
         content = entry.get("data", {})
@@ -103,7 +104,9 @@ def _require_class(value: Any, where: str) -> None:
             "row per token to SequenceLabelModel."
         )
     if type(value) is not int or not _UNKNOWN <= value < MOST_CLASSES:
-        raise VoteFileError(f"Labels must be integers >= 0, or -1 for none; got {told(value)} ({where}).")
+        raise VoteFileError(
+            f"Labels must be integers >= 0, or -1 for none; got {format_value(value)} ({where})."
+        )
 
 
 # ---------------------------------------------------------------------- as votes
@@ -149,7 +152,7 @@ def read_wrench(
         raise VoteFileError("WRENCH files have no names of sources, and no long form.")
     if spec.gold not in (None, GOLD):
         raise VoteFileError(
-            f"WRENCH files have no field {told(spec.gold)}.",
+            f"WRENCH files have no field {format_value(spec.gold)}.",
             hints=[Hint("gold", "to use the gold labels", GOLD)],
         )
     items = items_of(document)

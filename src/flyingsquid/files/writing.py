@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import is_null, told
+from flyingsquid._values import format_value, is_null
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import MARK
 from flyingsquid.files.columns import Form
@@ -91,7 +91,7 @@ def write_votes(
         raise VoteFileError("There are no votes to write.", path=os.fspath(path))
     found = "wrench" if format is None and Path(path).is_dir() else output_format(path, format, FORMATS)
     if form not in (None, "wide", "long"):
-        raise OptionError(f'`form` must be "wide" or "long"; got {told(form)}.', parameter="form")
+        raise OptionError(f'`form` must be "wide" or "long"; got {format_value(form)}.', parameter="form")
     if form == "long" and found in ("npy", "npz", "json", "wrench"):
         raise OptionError(f'`form` must be "wide" for {found} files; got "long".', parameter="form")
     long = form == "long" or (form is None and first.votes.is_sparse)
@@ -135,7 +135,8 @@ def _gold_codes(gold: ArrayLike, votes: Votes) -> NDArray[Any]:
         unknown = is_null(label) or (label == -1 and -1 not in position)
         if not unknown and label not in position:
             raise OptionError(
-                f"`gold` must contain classes or None; got {told(label)} (row {row}).", parameter="gold"
+                f"`gold` must contain classes or None; got {format_value(label)} (row {row}).",
+                parameter="gold",
             )
         codes.append(-1 if unknown else position[label])
     return np.array(codes, np.int64)
@@ -158,7 +159,8 @@ class _Layout:
         clash = [name for name in names if name in taken]
         if clash:
             raise VoteFileError(
-                f"A source is named {told(clash[0])}, like another column; rename it, or write npz or jsonl."
+                f"A source is named {format_value(clash[0])}, like another column; rename it, or write npz "
+                "or jsonl."
             )
 
 

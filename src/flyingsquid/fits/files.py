@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
@@ -37,12 +37,12 @@ def read_array(
     array = state.arrays[name]
     if array.shape != shape or str(array.dtype) != dtype:
         raise ModelFileError(
-            f"the array {told(name)} has shape {array.shape} and type {array.dtype}; a model has {shape} and "
-            f"{dtype}"
+            f"the array {format_value(name)} has shape {array.shape} and type {array.dtype}; a model has "
+            f"{shape} and {dtype}"
         )
     values = array[~np.isnan(array)] if may_be_nan else array
     if not (np.isfinite(values).all() and (values >= low).all() and (values <= high).all()):
-        raise ModelFileError(f"the array {told(name)} holds values outside [{low:g}, {high:g}]")
+        raise ModelFileError(f"the array {format_value(name)} holds values outside [{low:g}, {high:g}]")
     return array
 
 

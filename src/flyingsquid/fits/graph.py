@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.estimation.drawing import draw_items
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
@@ -152,7 +152,7 @@ class GraphFit(Fit):
             raise ModelFileError("the counts in the file were made without a graph")
         temper = meta["temper"]
         if type(temper) is not float or not 0 < temper <= 1:
-            raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {told(temper)}")
+            raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {format_value(temper)}")
         if type(meta["silence_counts"]) is not bool:
             raise ModelFileError("`silence_counts` in the file must be true or false")
         common = read_common(state, moments, graph.n_tasks)

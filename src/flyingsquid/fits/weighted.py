@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.estimation.independence import FitTest, independence_of
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
@@ -99,7 +99,7 @@ class WeightedFit(Fit):
         weighting = self.weighting
         if weighting.logs is not None:
             raise OptionError(
-                f"method={told(self.method)} labels by weights and tables together; use predict_proba"
+                f"method={format_value(self.method)} labels by weights and tables together; use predict_proba"
             )
         everyone = (tuple(range(len(self.source_names))),)
         silent = np.zeros((*weighting.weights.shape, len(weighting.balance) + 1))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_whole
+from flyingsquid._values import is_integer
 from flyingsquid.exceptions import GraphError
 from flyingsquid.graph.describe import in_one_line, in_words
 from flyingsquid.graph.drawing import to_svg
@@ -132,7 +132,7 @@ class DependencyGraph:
         n_tasks = read_count(n_tasks, "n_tasks")
         counts = read_counts(sources_per_task, "sources_per_task", n_tasks)
         n_sources = read_count(sum(counts), "n_sources")
-        if is_whole(sources_per_task):
+        if is_integer(sources_per_task):
             within = read_edges(source_edges, "source_edges", "source", counts[0], " within a task")
             source_edges = _repeated(within, n_tasks, counts[0])
         return cls(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import GraphError
 
 FORMAT = 1
@@ -25,10 +25,10 @@ def checked_fields(data: Any) -> dict[str, Any]:
             )
     if type(data["format"]) is not int or data["format"] != FORMAT:
         raise GraphError(
-            f"dependency graphs of format {told(data['format'])} cannot be read, only those of format "
-            f"{FORMAT}; a newer version of flyingsquid may have written this one"
+            f"dependency graphs of format {format_value(data['format'])} cannot be read, only those of "
+            f"format {FORMAT}; a newer version of flyingsquid may have written this one"
         )
     for name in FIELDS[2:]:
         if not isinstance(data[name], (list, tuple)):
-            raise GraphError(f"{name} of a described graph is a list, not {told(data[name])}")
+            raise GraphError(f"{name} of a described graph is a list, not {format_value(data[name])}")
     return {name: data[name] for name in FIELDS}

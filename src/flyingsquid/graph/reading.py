@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from flyingsquid._values import is_whole, told
+from flyingsquid._values import format_value, is_integer
 from flyingsquid.exceptions import GraphError
 
 Edges = tuple[tuple[int, int], ...]
@@ -18,18 +18,18 @@ _MOST = 10_000_000
 
 def read_count(value: Any, name: str) -> int:
     """A whole number of at least 1."""
-    if not is_whole(value):
-        raise GraphError(f"{name}={told(value)} is no whole number; give a number of at least 1")
+    if not is_integer(value):
+        raise GraphError(f"{name}={format_value(value)} is no whole number; give a number of at least 1")
     if value < 1:
-        raise GraphError(f"{name}={told(value)} is too small; at least 1 is needed")
+        raise GraphError(f"{name}={format_value(value)} is too small; at least 1 is needed")
     if value > _MOST:
-        raise GraphError(f"{name}={told(value, 30)}, and at most {_MOST:,} fit into memory")
+        raise GraphError(f"{name}={format_value(value, 30)}, and at most {_MOST:,} fit into memory")
     return int(value)
 
 
 def read_counts(values: Any, name: str, length: int) -> tuple[int, ...]:
     """``length`` whole numbers of at least 1; one number stands for all of them."""
-    if is_whole(values) or isinstance(values, (bool, float, str)):
+    if is_integer(values) or isinstance(values, (bool, float, str)):
         return (read_count(values, name),) * length
     read = _listed(values, name)
     if len(read) != length:
@@ -39,12 +39,15 @@ def read_counts(values: Any, name: str, length: int) -> tuple[int, ...]:
 
 def read_index(value: Any, name: str, noun: str, length: int, scope: str = "") -> int:
     """A position among ``length`` sources or tasks; ``scope``: where they are counted."""
-    if not is_whole(value):
-        raise GraphError(f"{name}: {told(value)} is no whole number; {noun}s are given by position, from 0")
+    if not is_integer(value):
+        raise GraphError(
+            f"{name}: {format_value(value)} is no whole number; {noun}s are given by position, from 0"
+        )
     if not 0 <= value < length:
         have = f"{length} {noun}{'s' * (length > 1)}{scope}"
         raise GraphError(
-            f"{name}: there is no {noun} {told(value)}{scope}; with {have} positions are {_span(length)}"
+            f"{name}: there is no {noun} {format_value(value)}{scope}; with {have} positions are "
+            f"{_span(length)}"
         )
     return int(value)
 
@@ -106,8 +109,8 @@ def require_one_task(source_edges: Edges, source_task: tuple[int, ...]) -> None:
 def _one_task(entry: Any, source: int, n_tasks: int) -> int:
     if isinstance(entry, Iterable) and not isinstance(entry, str):
         raise GraphError(
-            f"source_task[{source}]={told(entry)}: a source votes on exactly one task. Add one that votes on "
-            "two tasks twice, as two columns"
+            f"source_task[{source}]={format_value(entry)}: a source votes on exactly one task. Add one that "
+            "votes on two tasks twice, as two columns"
         )
     return read_index(entry, f"source_task[{source}]", "task", n_tasks)
 
@@ -116,7 +119,7 @@ def _pair(edge: Any, name: str, place: int, noun: str, length: int, scope: str) 
     where = f"{name}[{place}]"
     ends = tuple(edge) if isinstance(edge, Iterable) and not isinstance(edge, (str, Mapping)) else ()
     if len(ends) != 2:
-        raise GraphError(f"{where}={told(edge)} is no pair of {noun}s; write {name}=[(0, 1), ...]")
+        raise GraphError(f"{where}={format_value(edge)} is no pair of {noun}s; write {name}=[(0, 1), ...]")
     a, b = (read_index(end, f"{where}={_shown(ends)}", noun, length, scope) for end in ends)
     if a == b:
         raise GraphError(f"{where} joins {noun} {a} to itself; an edge joins two different {noun}s")
@@ -127,11 +130,11 @@ def _listed(values: Any, name: str) -> list[Any]:
     # A set of edges is fine; anything that is read in order needs one.
     unordered = isinstance(values, AbstractSet) and name not in ("task_edges", "source_edges")
     if isinstance(values, (str, bytes, Mapping)) or unordered or not isinstance(values, Iterable):
-        raise GraphError(f"{name}={told(values)} is no sequence; give a list or a tuple")
+        raise GraphError(f"{name}={format_value(values)} is no sequence; give a list or a tuple")
     try:
         return list(values)
     except TypeError as error:  # an array without dimensions claims to be iterable
-        raise GraphError(f"{name}={told(values)} is no sequence; give a list or a tuple") from error
+        raise GraphError(f"{name}={format_value(values)} is no sequence; give a list or a tuple") from error
 
 
 def _span(length: int) -> str:
@@ -139,7 +142,7 @@ def _span(length: int) -> str:
 
 
 def _shown(ends: tuple[Any, ...]) -> str:
-    return f"({', '.join(map(told, ends))})"
+    return f"({', '.join(map(format_value, ends))})"
 
 
 def _some(noun: str, positions: list[int], most: int = 5) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_one_of, told
+from flyingsquid._values import format_value, is_one_of
 from flyingsquid.exceptions import OptionError
 from flyingsquid.kernels import kernels_for
 from flyingsquid.kernels.dispatch import binary_labels
@@ -141,7 +141,7 @@ def decide(
     ``rng``, ``"abstain"`` returns -1 (0 if -1 is a class, None if classes are not integers).
     """
     if not is_one_of(tie_break, TIE_BREAKS):
-        raise OptionError(f"tie_break={told(tie_break)} is unknown; one of {', '.join(TIE_BREAKS)}")
+        raise OptionError(f"tie_break={format_value(tie_break)} is unknown; one of {', '.join(TIE_BREAKS)}")
     labels = as_label_array(classes)
     if tie_break == "first" and len(classes) == 2:  # the usual case, ten times as fast
         return labels[(posterior[:, 0] < posterior[:, 1] - _TIE).view(np.int8)]

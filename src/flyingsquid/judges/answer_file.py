@@ -24,7 +24,7 @@ from uuid import UUID
 
 import numpy as np
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.judges.answers import Missing
 from flyingsquid.judges.judge import Answer, Judge
@@ -152,7 +152,7 @@ class AnswerFile:
         if fields == ["error"]:
             return (judge, key), Answer(Missing.FAILED, str(value), attempts)
         if value not in [reason.value for reason in Missing]:
-            self._refuse(number, f"must have a known reason in the field said; got {told(value, 40)}")
+            self._refuse(number, f"must have a known reason in the field said; got {format_value(value, 40)}")
         return (judge, key), Answer(Missing(value), None, attempts)
 
     def _refuse(self, number: int, problem: str) -> NoReturn:
@@ -217,7 +217,9 @@ def answer_keys(
 ) -> list[list[str]]:
     """Return for each judge one key per item, which changes with the version of the judge and the item."""
     prints = fingerprint_items(items, ids, fingerprint)
-    versions = [_to_canonical(judge.version, f"`version` of judge {told(judge.name)}") for judge in judges]
+    versions = [
+        _to_canonical(judge.version, f"`version` of judge {format_value(judge.name)}") for judge in judges
+    ]
     return [[_digest(version + item) for item in prints] for version in versions]
 
 

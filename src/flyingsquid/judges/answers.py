@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias, get_args
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.scores import Bins, Threshold, read_scores
@@ -91,7 +91,8 @@ def class_name(names: Iterable[Label] | Mapping[str, Any], *, pick: Pick = "only
     by_name = {_normalize(str(name)): label for name, label in given.items()}
     if not by_name or "" in by_name or len(by_name) < len(given):
         raise OptionError(
-            f"`names` must be non-empty strings that differ in more than case; got {told(list(given))}."
+            "`names` must be non-empty strings that differ in more than case; got "
+            f"{format_value(list(given))}."
         )
     _check_pick(pick)
     longest_first = sorted(by_name, key=len, reverse=True)
@@ -352,7 +353,7 @@ def _pick(found: list[Any], pick: Pick) -> Any:
 
 def _check_pick(pick: str) -> None:
     if pick not in get_args(Pick):
-        raise OptionError(f"`pick` must be one of {', '.join(get_args(Pick))}; got {told(pick)}.")
+        raise OptionError(f"`pick` must be one of {', '.join(get_args(Pick))}; got {format_value(pick)}.")
 
 
 def _first_object(text: str) -> Any:

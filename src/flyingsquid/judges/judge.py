@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._values import is_null, listed, told
+from flyingsquid._values import format_list, format_value, is_null
 from flyingsquid.exceptions import OptionError
 from flyingsquid.judges.answers import ABSTAINED, REFUSED, UNPARSEABLE, Missing, class_name, refusal
 from flyingsquid.votes.codes import ABSTAIN, Label
@@ -101,7 +101,7 @@ class Judge:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise OptionError(f"`name` must be a non-empty string; got {told(self.name)}.")
+            raise OptionError(f"`name` must be a non-empty string; got {format_value(self.name)}.")
         for option in ("ask", "parse", "refuses", "retry_if"):
             optional = option in ("parse", "refuses")
             self._check(option, "callable", callable, optional)
@@ -121,7 +121,8 @@ class Judge:
         value = getattr(self, option)
         if not is_valid(value) and not (optional and value is None):
             raise OptionError(
-                f"`{option}` of judge {told(self.name)} must be {constraint}; got {told(value)}."
+                f"`{option}` of judge {format_value(self.name)} must be {constraint}; got "
+                f"{format_value(value)}."
             )
 
     def read(self, answer: Any) -> Any:
@@ -204,14 +205,15 @@ def with_classes(
         unknown = tuple(c for c in judge.classes if c not in (labels or ()))
         if unknown or (classes is None and len(judge.classes) < len(labels or ())):
             raise OptionError(
-                f"`classes` of judge {told(judge.name)} must be {listed(labels or ())}, as for other judges; "
-                f"got {listed(judge.classes)}. Pass `classes` to ask_judges if some judges use only a few."
+                f"`classes` of judge {format_value(judge.name)} must be {format_list(labels or ())}, as for "
+                f"other judges; got {format_list(judge.classes)}. Pass `classes` to ask_judges if some "
+                "judges use only a few."
             )
     if labels is None:
         raise OptionError("`classes` must be a sequence of labels, because no judge declares any; got None.")
     if ABSTAIN in labels:
         raise OptionError(
-            f"`classes` must not contain {ABSTAIN}, which means to abstain; got {listed(labels)}."
+            f"`classes` must not contain {ABSTAIN}, which means to abstain; got {format_list(labels)}."
         )
     return [
         replace(judge, classes=labels, parse=judge.parse or class_name(labels)) for judge in judges

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._progress import progress_bar
 from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.answer_file import AnswerFile, answer_keys
 from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
@@ -200,19 +200,21 @@ def ask_judges(
 def _read_judges(judges: Iterable[Judge] | Judge) -> list[Judge]:
     found = [judges] if isinstance(judges, Judge) else list(judges)
     if not found or not all(isinstance(judge, Judge) for judge in found):
-        raise OptionError(f"`judges` must be one or more Judge objects; got {told(found)}.")
+        raise OptionError(f"`judges` must be one or more Judge objects; got {format_value(found)}.")
     read_names([judge.name for judge in found], len(found))
     return found
 
 
 def _read_options(concurrency: Any, on_error: Any, ask_again: Any) -> frozenset[str]:
     if type(concurrency) is not int or concurrency < 1:
-        raise OptionError(f"`concurrency` must be an integer >= 1; got {told(concurrency)}.")
+        raise OptionError(f"`concurrency` must be an integer >= 1; got {format_value(concurrency)}.")
     if on_error not in get_args(OnError):
-        raise OptionError(f"`on_error` must be 'abstain' or 'raise'; got {told(on_error)}.")
+        raise OptionError(f"`on_error` must be 'abstain' or 'raise'; got {format_value(on_error)}.")
     reasons = frozenset([ask_again] if isinstance(ask_again, str) else ask_again)
     if not reasons <= set(REASONS):
-        raise OptionError(f"`ask_again` must be among {', '.join(REASONS)}; got {told(sorted(reasons))}.")
+        raise OptionError(
+            f"`ask_again` must be among {', '.join(REASONS)}; got {format_value(sorted(reasons))}."
+        )
     return reasons
 
 
@@ -227,7 +229,7 @@ def _read_items(items: Any) -> list[Any]:
     if is_frame(items):
         return list(nw.from_native(items, eager_only=True).iter_rows(named=True))
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Iterable):
-        raise VotesError(f"`items` must be a table or an iterable of items; got {told(items)}.")
+        raise VotesError(f"`items` must be a table or an iterable of items; got {format_value(items)}.")
     found = list(items)
     if not found:
         raise VotesError("`items` must contain at least one item; got none.")
@@ -242,10 +244,10 @@ def _read_ids(ids: Any, n_items: int) -> list[str | int] | None:
         raise VotesError(f"`ids` must have one identifier per item; got {len(found)} for {n_items} items.")
     for at, identifier in enumerate(found):
         if type(identifier) not in (str, int):
-            raise VotesError(f"`ids[{at}]` must be a string or an integer; got {told(identifier)}.")
+            raise VotesError(f"`ids[{at}]` must be a string or an integer; got {format_value(identifier)}.")
     repeated = next((i for i, count in Counter(found).items() if count > 1), None)
     if repeated is not None:
-        raise VotesError(f"`ids` must be unique; got {told(repeated)} more than once.")
+        raise VotesError(f"`ids` must be unique; got {format_value(repeated)} more than once.")
     return found
 
 

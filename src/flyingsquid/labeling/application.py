@@ -19,7 +19,7 @@ from typing import Any, Literal, overload
 
 from flyingsquid._progress import progress_bar
 from flyingsquid._registry import cluster_of
-from flyingsquid._values import is_whole, told
+from flyingsquid._values import format_value, is_integer
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.cache import open_cache
 from flyingsquid.labeling.chunks import (
@@ -275,8 +275,8 @@ def _label_data(
 
 def _read_chunk(chunk: int | None, n_items: int | None, n_jobs: int, progress: bool) -> int:
     if chunk is not None:
-        if not is_whole(chunk) or chunk < 1:
-            raise OptionError(f"`chunk` must be an integer >= 1; got {told(chunk)}.")
+        if not is_integer(chunk) or chunk < 1:
+            raise OptionError(f"`chunk` must be an integer >= 1; got {format_value(chunk)}.")
         return int(chunk)
     if n_items is None:
         return 1_000 if n_jobs > 1 or progress else _DEFAULT_CHUNK
@@ -286,9 +286,9 @@ def _read_chunk(chunk: int | None, n_items: int | None, n_jobs: int, progress: b
 
 
 def _read_n_jobs(n_jobs: int) -> int:
-    if not is_whole(n_jobs) or (n_jobs != -1 and not 1 <= n_jobs <= _MAX_PROCESSES):
+    if not is_integer(n_jobs) or (n_jobs != -1 and not 1 <= n_jobs <= _MAX_PROCESSES):
         raise OptionError(
-            f"`n_jobs` must be an integer from 1 to {_MAX_PROCESSES:,}, or -1; got {told(n_jobs)}."
+            f"`n_jobs` must be an integer from 1 to {_MAX_PROCESSES:,}, or -1; got {format_value(n_jobs)}."
         )
     return (os.cpu_count() or 1) if n_jobs == -1 else int(n_jobs)
 
@@ -366,8 +366,8 @@ def _pickle(functions: Sequence[LabelingFunction]) -> bytes:
         except Exception:
             name = next((f.name for f in functions if not _can_dump(f)), functions[0].name)
             raise LabelingError(
-                f"function {told(name)} cannot be sent to another process: {error}. Define it in a module "
-                "that can be imported, install cloudpickle, or pass n_jobs=1."
+                f"function {format_value(name)} cannot be sent to another process: {error}. Define it in a "
+                "module that can be imported, install cloudpickle, or pass n_jobs=1."
             ) from error
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from flyingsquid._values import can_be_iterated, is_number, is_one_of, told
+from flyingsquid._values import can_be_iterated, format_value, is_number, is_one_of
 from flyingsquid.exceptions import LabelingError, OptionError, SourceWarning
 from flyingsquid.labeling.columns import (
     FAILED_CALL,
@@ -167,7 +167,7 @@ class ChunkLabels:
         return encode(distinct, convention, locate)[1]
 
     def _locate(self, name: str, value: Any) -> str:
-        return f"item {self.first_item + self.columns[name].find(value)}, function {told(name)}"
+        return f"item {self.first_item + self.columns[name].find(value)}, function {format_value(name)}"
 
     def _check_one_type(self) -> None:
         by_type: dict[str, list[str]] = {}
@@ -177,8 +177,8 @@ class ChunkLabels:
             for value in column.values:
                 if isinstance(value, str) and value.strip().lower() in SUSPICIOUS_CLASSES:
                     raise LabelingError(
-                        f"{self._locate(name, value)} returned {told(value)}. Return None to abstain, or "
-                        "include it in `classes` if it is a class."
+                        f"{self._locate(name, value)} returned {format_value(value)}. Return None to "
+                        "abstain, or include it in `classes` if it is a class."
                     )
         if len(by_type) > 1:
             found = "; ".join(f"{kind} by {', '.join(names)}" for kind, names in by_type.items())
@@ -262,7 +262,9 @@ def _with_function(error: LabelingError, failures: FailureRecorder) -> LabelingE
     if error.function is not None:
         return error
     start = f" (items counted from item {failures.first_item})" if failures.first_item else ""
-    return LabelingError(f"function {told(failures.name)}: {error.message}{start}", function=failures.name)
+    return LabelingError(
+        f"function {format_value(failures.name)}: {error.message}{start}", function=failures.name
+    )
 
 
 # ---------------------------------------------------------------------- options
@@ -271,7 +273,7 @@ def _with_function(error: LabelingError, failures: FailureRecorder) -> LabelingE
 def check_on_error(on_error: str) -> None:
     """Raise an error if ``on_error`` is unknown."""
     if not is_one_of(on_error, ("raise", "abstain")):
-        raise OptionError(f"`on_error` must be 'raise' or 'abstain'; got {told(on_error)}.")
+        raise OptionError(f"`on_error` must be 'raise' or 'abstain'; got {format_value(on_error)}.")
 
 
 def read_classes(classes: Any) -> tuple[Label, ...] | None:
@@ -284,6 +286,7 @@ def _read_convention(classes: Any) -> Convention:
         classes = tuple(classes)
         if any(is_number(label) and label == ABSTAIN for label in classes):
             raise OptionError(
-                f"`classes` must not contain {ABSTAIN}, which is fs.ABSTAIN; got {told(list(classes))}."
+                f"`classes` must not contain {ABSTAIN}, which is fs.ABSTAIN; got "
+                f"{format_value(list(classes))}."
             )
     return Convention.read(ABSTAIN, classes, None, advice="Pass `classes` if it has a meaning")

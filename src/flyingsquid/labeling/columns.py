@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_null, is_whole, told
+from flyingsquid._values import format_value, is_integer, is_null
 from flyingsquid.exceptions import LabelingError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, code_of_reason
 from flyingsquid.votes.encode import as_column
@@ -79,7 +79,7 @@ class FailureRecorder:
         if self.raises:
             where = f"item {item}" if count == 1 else f"items {item} to {item + count - 1}"
             raise LabelingError(
-                f"{where}, function {told(self.name)}: {summary}. Fix the function, or pass "
+                f"{where}, function {format_value(self.name)}: {summary}. Fix the function, or pass "
                 "on_error='abstain' to count such items as missing votes.",
                 function=self.name,
             ) from error
@@ -88,7 +88,7 @@ class FailureRecorder:
     def vote_invalid(self, at: int, problem: str) -> None:
         """Record that the function returned something else than a vote on item ``at`` of the chunk."""
         item = self.first_item + at
-        message = f"item {item}, function {told(self.name)} {problem}"
+        message = f"item {item}, function {format_value(self.name)} {problem}"
         if self.raises:
             raise LabelingError(message, function=self.name)
         self._record(item, problem, lambda: f"{message}\n", 1)
@@ -153,7 +153,8 @@ class Column:
                 first = next(iter(values), value)
                 if type(value) is not type(first):  # checked here because True == 1 in a dict
                     raise LabelingError(
-                        f"item {start + part.find(value)}, function {told(name)} {_mixed(value, first)}"
+                        f"item {start + part.find(value)}, function {format_value(name)} "
+                        f"{_mixed(value, first)}"
                     )
                 values.setdefault(value, len(values))
             # Negative codes of missing votes index the end of the table.
@@ -199,7 +200,9 @@ def encode_column(returned: Any, n_items: int, failures: FailureRecorder) -> Col
 
 def _read_column(returned: Any, n_items: int) -> NDArray[Any]:
     if returned is None or isinstance(returned, (str, bytes, int, float)):
-        raise LabelingError(f"a vectorized function must return one value per item; got {told(returned)}.")
+        raise LabelingError(
+            f"a vectorized function must return one value per item; got {format_value(returned)}."
+        )
     try:
         array = as_column(returned if hasattr(returned, "__len__") else list(returned), "returned values")
     except (VotesError, TypeError) as error:
@@ -218,11 +221,13 @@ def _read_vote(value: Any, at: int, failures: FailureRecorder) -> Any:
         return value
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    if is_whole(value):
+    if is_integer(value):
         return int(value)
     if isinstance(value, str):
         return str.__str__(value)  # str(value) of an enumeration is the name of the member
-    failures.vote_invalid(at, f"returned {told(value)}, a value of type {type(value).__name__}. {_ADVICE}")
+    failures.vote_invalid(
+        at, f"returned {format_value(value)}, a value of type {type(value).__name__}. {_ADVICE}"
+    )
     return FAILED_CALL
 
 
@@ -263,7 +268,8 @@ def _check_one_type(returned: list[Any], failures: FailureRecorder) -> list[Any]
 
 
 def _mixed(value: Any, first: Any) -> str:
-    return f"returned {told(value)}, and {told(first)} on an earlier item. Return classes of one type."
+    now, earlier = format_value(value), format_value(first)
+    return f"returned {now}, and {earlier} on an earlier item. Return classes of one type."
 
 
 def _encode_integers(array: NDArray[Any]) -> Column:

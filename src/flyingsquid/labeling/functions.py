@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, overload
 
-from flyingsquid._values import can_be_iterated, told
+from flyingsquid._values import can_be_iterated, format_value
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.items import Record
 
@@ -44,14 +44,14 @@ class LabelingFunction:
         vectorized: bool = False,
     ) -> None:
         if not callable(function):
-            raise OptionError(f"`function` must be callable; got {told(function)}.")
+            raise OptionError(f"`function` must be callable; got {format_value(function)}.")
         name = getattr(function, "__name__", type(function).__name__) if name is None else name
         if not isinstance(name, str) or not name:
-            raise OptionError(f"`name` must be a non-empty string; got {told(name)}.")
+            raise OptionError(f"`name` must be a non-empty string; got {format_value(name)}.")
         resources = {} if resources is None else resources
         if not isinstance(resources, Mapping) or not all(isinstance(key, str) for key in resources):
             raise OptionError(
-                f"`resources` must be a mapping from argument names to values; got {told(resources)}."
+                f"`resources` must be a mapping from argument names to values; got {format_value(resources)}."
             )
         # Copies __doc__, __module__ and __qualname__, so that help() shows the function.
         functools.update_wrapper(self, function, updated=())
@@ -149,7 +149,7 @@ def labeling_function(
     if callable(name):
         return LabelingFunction(name)
     if name is not None and not isinstance(name, str):
-        raise OptionError(f"`name` must be a non-empty string; got {told(name)}.")
+        raise OptionError(f"`name` must be a non-empty string; got {format_value(name)}.")
     return functools.partial(LabelingFunction, name=name, resources=resources, vectorized=vectorized)
 
 
@@ -157,11 +157,11 @@ def read_functions(lfs: Any) -> tuple[LabelingFunction, ...]:
     """Return labeling functions as a tuple; plain functions are used under their own names."""
     single = callable(lfs) and not isinstance(lfs, Iterable)
     if single or isinstance(lfs, str) or not can_be_iterated(lfs):
-        raise OptionError(f"`lfs` must be a list of labeling functions; got {told(lfs)}.")
+        raise OptionError(f"`lfs` must be a list of labeling functions; got {format_value(lfs)}.")
     functions = []
     for at, function in enumerate(lfs):
         if not callable(function):
-            raise OptionError(f"`lfs[{at}]` must be callable; got {told(function)}.")
+            raise OptionError(f"`lfs[{at}]` must be callable; got {format_value(function)}.")
         functions.append(function if isinstance(function, LabelingFunction) else LabelingFunction(function))
     if not functions:
         raise OptionError("`lfs` must contain at least one labeling function; got none.")
@@ -169,7 +169,7 @@ def read_functions(lfs: Any) -> tuple[LabelingFunction, ...]:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise OptionError(
-            f"`lfs` must have unique names; got {told(repeated[0])} twice. Pass `name` to "
+            f"`lfs` must have unique names; got {format_value(repeated[0])} twice. Pass `name` to "
             "fs.labeling_function."
         )
     return tuple(functions)

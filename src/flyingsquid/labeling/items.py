@@ -11,7 +11,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from flyingsquid._registry import reader_of
-from flyingsquid._values import can_be_iterated, told
+from flyingsquid._values import can_be_iterated, format_value
 from flyingsquid.exceptions import LabelingError
 from flyingsquid.votes.frames import is_frame, is_lazy
 
@@ -67,7 +67,9 @@ class Row:
             raise AttributeError(name)
         if name in self:
             return self[name]
-        raise AttributeError(f"no column {told(name)}; the row has {', '.join(map(str, self.keys()))}")
+        raise AttributeError(
+            f"no column {format_value(name)}; the row has {', '.join(map(str, self.keys()))}"
+        )
 
     def __repr__(self) -> str:
         return f"Row({', '.join(f'{name}={self[name]!r}' for name in self.keys())})"
@@ -107,7 +109,9 @@ class _TableRow(Row):
 
     def __getitem__(self, name: Any) -> Any:
         if name not in self._columns:
-            raise KeyError(f"no column {told(name)}; the row has {', '.join(map(str, self._columns))}")
+            raise KeyError(
+                f"no column {format_value(name)}; the row has {', '.join(map(str, self._columns))}"
+            )
         return self._columns[name]()[self._position]
 
     def keys(self) -> Collection[Any]:
@@ -154,7 +158,7 @@ def _read_field(item: Any, name: str | None, at: int) -> Any:
     try:
         return item[name] if isinstance(item, (Mapping, Row)) else getattr(item, name)
     except (KeyError, AttributeError) as error:
-        raise LabelingError(f"item {at} has no {told(name)}: {error}") from error
+        raise LabelingError(f"item {at} has no {format_value(name)}: {error}") from error
 
 
 def open_table(data: Any, columns: Sequence[str] = ()) -> Any:
@@ -171,7 +175,7 @@ def open_table(data: Any, columns: Sequence[str] = ()) -> Any:
         raise LabelingError(f"`data` must have unique column names; got {present}.")
     for name in columns:
         if name not in names:
-            raise LabelingError(f"no column {told(name)}; the table has {present}.")
+            raise LabelingError(f"no column {format_value(name)}; the table has {present}.")
     return table
 
 

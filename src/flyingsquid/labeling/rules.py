@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_null, told
+from flyingsquid._values import format_value, is_null
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.items import Row, is_sliceable, list_values, open_table
@@ -97,9 +97,11 @@ def regex(
     try:
         compiled = re.compile(pattern, flags)
     except (re.error, TypeError, ValueError) as error:
-        raise OptionError(f"`pattern` must be a regular expression; got {told(pattern)}: {error}.") from error
+        raise OptionError(
+            f"`pattern` must be a regular expression; got {format_value(pattern)}: {error}."
+        ) from error
     if isinstance(compiled.pattern, bytes):
-        raise OptionError(f"`pattern` must be a pattern for strings; got {told(pattern)}.")
+        raise OptionError(f"`pattern` must be a pattern for strings; got {format_value(pattern)}.")
     return _make(_PatternRule(column, compiled, _read_label(label)), name, "regex", compiled.pattern)
 
 
@@ -134,7 +136,7 @@ def gazetteer(
     """
     if isinstance(entries, Mapping):
         if label is not None:
-            raise OptionError(f"`label` must be None if `entries` is a mapping; got {told(label)}.")
+            raise OptionError(f"`label` must be None if `entries` is a mapping; got {format_value(label)}.")
         classes = {entry: _read_label(value) for entry, value in entries.items()}
     else:
         classes = dict.fromkeys(_read_phrases(entries, "entries"), _read_label(label))
@@ -142,11 +144,11 @@ def gazetteer(
     for entry, value in classes.items():
         tokens = _tokenize(entry, ignore_case) if isinstance(entry, str) else ()
         if not tokens:
-            raise OptionError(f"`entries` must be non-empty strings; got {told(entry)}.")
+            raise OptionError(f"`entries` must be non-empty strings; got {format_value(entry)}.")
         if by_tokens.setdefault(tokens, value) != value:
             raise OptionError(
-                f"`entries` must have one class each; got {told(by_tokens[tokens])} and {told(value)} for "
-                f"{told(entry)}."
+                f"`entries` must have one class each; got {format_value(by_tokens[tokens])} and "
+                f"{format_value(value)} for {format_value(entry)}."
             )
     return _make(_GazetteerRule(column, by_tokens, ignore_case), name, "gazetteer", *list(classes)[:3])
 
@@ -227,7 +229,9 @@ def classifier(
                 f"`model` must be a fitted classifier with {attribute}; got {type(model).__name__}."
             )
     if not 0 <= min_confidence <= 1:
-        raise OptionError(f"`min_confidence` must be a float from 0 to 1; got {told(min_confidence)}.")
+        raise OptionError(
+            f"`min_confidence` must be a float from 0 to 1; got {format_value(min_confidence)}."
+        )
     selected = columns if columns is None or isinstance(columns, str) else tuple(columns)
     rule = _ClassifierRule(model, selected, float(min_confidence))
     return _make(rule, name, type(model).__name__, f"{min_confidence:g}")
@@ -252,7 +256,9 @@ def from_mapping(labels: Mapping[Any, Label], *, id: str = "id", name: str | Non
     ('spam', None)
     """
     if not isinstance(labels, Mapping):
-        raise OptionError(f"`labels` must be a mapping from identifiers to classes; got {told(labels)}.")
+        raise OptionError(
+            f"`labels` must be a mapping from identifiers to classes; got {format_value(labels)}."
+        )
     return _make(_ColumnRule(id, dict(labels)), name, "labels", "by", id)
 
 
@@ -320,13 +326,13 @@ def from_file(
         for field in (id, label):
             if field not in (reader.fieldnames or ()):
                 present = ", ".join(reader.fieldnames or ())
-                raise LabelingError(f"{path.name} must have a column {told(field)}; got {present}.")
+                raise LabelingError(f"{path.name} must have a column {format_value(field)}; got {present}.")
         for line in reader:
             key, value = line[id], (line[label] or "").strip()
             if found.setdefault(key, value) != value:
                 raise LabelingError(
-                    f"{path.name}, line {reader.line_num}: {told(key)} must have one label; got "
-                    f"{told(found[key])} and {told(value)}."
+                    f"{path.name}, line {reader.line_num}: {format_value(key)} must have one label; got "
+                    f"{format_value(found[key])} and {format_value(value)}."
                 )
     labels = {key: value for key, value in found.items() if value}
     integers = all(re.fullmatch(r"-?\d+", value) for value in labels.values())
@@ -342,7 +348,9 @@ def _make(rule: Any, name: str | None, *parts: str) -> LabelingFunction:
 def _read_phrases(phrases: str | Iterable[str], parameter: str) -> list[str]:
     found = [phrases] if isinstance(phrases, str) else list(phrases)
     if not found or not all(isinstance(phrase, str) and phrase.strip() for phrase in found):
-        raise OptionError(f"`{parameter}` must be one or more non-empty strings; got {told(phrases)}.")
+        raise OptionError(
+            f"`{parameter}` must be one or more non-empty strings; got {format_value(phrases)}."
+        )
     return found
 
 
@@ -350,7 +358,7 @@ def _read_label(label: Any) -> Any:
     """Return a class label, so that a mistake is reported when the function is made."""
     if isinstance(label, (bool, int, str)) or type(label).__module__ == "numpy":
         return label.item() if hasattr(label, "item") else label
-    raise OptionError(f"`label` must be an integer, a string or a boolean; got {told(label)}.")
+    raise OptionError(f"`label` must be an integer, a string or a boolean; got {format_value(label)}.")
 
 
 def _tokenize(text: str, ignore_case: bool) -> tuple[str, ...]:
@@ -389,8 +397,10 @@ class _Rule:
         plain = [None if is_null(value) else value for value in values]
         for at, value in enumerate(plain):
             if value is not None and not isinstance(value, str):
-                column = told(self.column or "text")
-                raise LabelingError(f"item {at}, column {column} must be a string; got {told(value)}.")
+                column = format_value(self.column or "text")
+                raise LabelingError(
+                    f"item {at}, column {column} must be a string; got {format_value(value)}."
+                )
         return plain
 
 
@@ -445,7 +455,9 @@ class _ThresholdRule(_Rule):
         try:
             numbers = np.array([None if is_null(v) else v for v in values], np.float64)
         except (TypeError, ValueError) as error:
-            raise LabelingError(f"column {told(self.column)} must contain numbers: {error}.") from error
+            raise LabelingError(
+                f"column {format_value(self.column)} must contain numbers: {error}."
+            ) from error
         present = ~np.isnan(numbers)
         inside = present.copy()
         if self.at_least is not None:

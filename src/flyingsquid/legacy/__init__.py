@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.legacy.label_model import LabelModel
 
 if TYPE_CHECKING:
@@ -25,6 +25,6 @@ __all__ = ["FSLoss", "LabelModel"]
 
 def __getattr__(name: str) -> Any:
     if name != "FSLoss":
-        raise AttributeError(f"module {told(__name__)} has no attribute {told(name)}")
+        raise AttributeError(f"module {format_value(__name__)} has no attribute {format_value(name)}")
     import_module("flyingsquid.torch")  # its error names PyTorch if it is missing
     return import_module("flyingsquid.legacy.loss").FSLoss

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import is_one_of, told
+from flyingsquid._values import format_value, is_one_of
 from flyingsquid.exceptions import GraphError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.reading import read_count
@@ -50,7 +50,7 @@ def read_graph(m: int, v: int, y_edges: Edges, lambda_y_edges: Edges, lambda_edg
             source, task = edge
         except (TypeError, ValueError) as error:
             raise GraphError(
-                f"`lambda_y_edges` must contain (source, task) pairs; got {told(edge)}."
+                f"`lambda_y_edges` must contain (source, task) pairs; got {format_value(edge)}."
             ) from error
         if task_of.setdefault(source, task) != task:
             raise GraphError(
@@ -60,7 +60,7 @@ def read_graph(m: int, v: int, y_edges: Edges, lambda_y_edges: Edges, lambda_edg
     missing = sorted(set(range(m)) - set(task_of))
     if missing or len(task_of) != m:
         unknown = sorted(set(task_of) - set(range(m)), key=repr)
-        got = f"no task for source {missing[0]}" if missing else f"source {told(unknown[0])}"
+        got = f"no task for source {missing[0]}" if missing else f"source {format_value(unknown[0])}"
         raise GraphError(f"`lambda_y_edges` must assign a task to each of sources 0 to {m - 1}; got {got}.")
     return DependencyGraph(
         m, v, source_task=[task_of[i] for i in range(m)], task_edges=y_edges, source_edges=lambda_edges
@@ -86,14 +86,14 @@ def _position(entry: Any, names: dict[str, int]) -> Any:
         product, condition = entry if conditional else (entry, ("0",))
         if len(product) != 2 or tuple(condition) != ("0",):
             raise OptionError(
-                f"`triplets` must contain single sources; got {told(entry)}. Dependent sources are estimated "
-                "without triplets.",
+                f"`triplets` must contain single sources; got {format_value(entry)}. Dependent sources are "
+                "estimated without triplets.",
                 parameter="triplets",
             )
         entry = product[0]
     if isinstance(entry, str) and entry not in names:
         raise OptionError(
-            f"`triplets` must contain lambda_0 to lambda_{len(names) - 1}; got {told(entry)}.",
+            f"`triplets` must contain lambda_0 to lambda_{len(names) - 1}; got {format_value(entry)}.",
             parameter="triplets",
         )
     return names.get(entry, entry) if isinstance(entry, str) else entry
@@ -139,7 +139,7 @@ def read_balance(
         table = np.asarray(class_balance, np.float64)
     except (TypeError, ValueError) as error:
         raise OptionError(
-            f"`class_balance` must be an array of numbers; got {told(class_balance)}.",
+            f"`class_balance` must be an array of numbers; got {format_value(class_balance)}.",
             parameter="class_balance",
         ) from error
     if table.shape != (2**v,):
@@ -163,7 +163,7 @@ def _balance_of(Y_dev: ArrayLike, v: int) -> NDArray[np.float64]:
     if not np.isin(gold, (-1, 1)).all():
         row, task = np.argwhere(~np.isin(gold, (-1, 1)))[0].tolist()
         raise OptionError(
-            f"`Y_dev` must be -1 or +1; got {told(gold[row, task])} in row {row}, task {task}.",
+            f"`Y_dev` must be -1 or +1; got {format_value(gold[row, task])} in row {row}, task {task}.",
             parameter="Y_dev",
         )
     codes = (gold > 0).astype(np.intp)
@@ -195,12 +195,12 @@ def options_for(
     ):
         if not is_one_of(value, allowed):
             raise OptionError(
-                f"`{name}` must be one of {', '.join(allowed)}; got {told(value)}.", parameter=name
+                f"`{name}` must be one of {', '.join(allowed)}; got {format_value(value)}.", parameter=name
             )
     if triplets is not None and solve_method in ("triplet_median", "independencies"):
         raise OptionError(
-            f"`triplets` is not supported by solve_method={told(solve_method)}; use 'triplet_mean' for their "
-            "mean.",
+            f"`triplets` is not supported by solve_method={format_value(solve_method)}; use 'triplet_mean' "
+            "for their mean.",
             parameter="triplets",
         )
     if triplets is not None:
@@ -232,7 +232,8 @@ def draw_triplets(graph: DependencyGraph, seed: int) -> list[tuple[int, int, int
         rng = np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
         raise OptionError(
-            f"`triplet_seed` must be an integer >= 0 or None; got {told(seed)}.", parameter="triplet_seed"
+            f"`triplet_seed` must be an integer >= 0 or None; got {format_value(seed)}.",
+            parameter="triplet_seed",
         ) from error
     found: list[tuple[int, int, int]] = []
     used: set[int] = set()

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.legacy.arguments import Edges, options_for, read_balance, read_graph, read_triplets
 from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy
@@ -157,8 +157,8 @@ class FSLoss(nn.Module):
             row, source = wrong.nonzero()[0].tolist()
             allowed = "-1, 0 or +1" if self.allow_abstentions else "-1 or +1 with allow_abstentions=False"
             raise VotesError(
-                f"`weak_labels` must be {allowed}; got {told(signed[row, source].item())} in row {row}, "
-                f"source {source}."
+                f"`weak_labels` must be {allowed}; got {format_value(signed[row, source].item())} in row "
+                f"{row}, source {source}."
             )
         return torch.where(signed == 0, -1, (signed.long() + 1) // 2)
 
@@ -169,6 +169,6 @@ def _class_weights(pos_weight: Any) -> Tensor | None:
     weight = torch.as_tensor(pos_weight, dtype=torch.float32).reshape(-1)
     if len(weight) != 1 or not bool(weight > 0):
         raise OptionError(
-            f"`pos_weight` must be one number > 0; got {told(pos_weight)}.", parameter="pos_weight"
+            f"`pos_weight` must be one number > 0; got {format_value(pos_weight)}.", parameter="pos_weight"
         )
     return torch.cat([torch.ones_like(weight), weight])

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.inference import TieBreak, decide
 from flyingsquid.inference.posterior import as_label_array
@@ -356,7 +356,7 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
     try:
         read = np.dtype(dtype)
     except TypeError as error:
-        raise OptionError(f"dtype={told(dtype)} is no type of numbers; float64 or float32") from error
+        raise OptionError(f"dtype={format_value(dtype)} is no type of numbers; float64 or float32") from error
     if read not in (np.dtype(np.float64), np.dtype(np.float32)):
         raise OptionError(f"probabilities are float64 or float32, not {read}")
     return read

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import listed, told
+from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import Votes, as_votes, frames
 from flyingsquid.votes.arguments import read_gold, read_task_gold
@@ -23,7 +23,7 @@ NO_YES = (0, 1)
 
 def naming(label: Label) -> AbstractContextManager[None]:
     """Put the label before the message of an error."""
-    return located(f"label {told(label)}")
+    return located(f"label {format_value(label)}")
 
 
 def read_labels(labels: Any) -> tuple[Label, ...] | None:
@@ -34,9 +34,9 @@ def read_labels(labels: Any) -> tuple[Label, ...] | None:
         read = tuple(v.item() if isinstance(v, np.generic) else v for v in labels)
         distinct = len(set(read)) == len(read)
     except TypeError as error:
-        raise OptionError(f"labels={told(labels)} is no sequence of labels: {error}") from error
+        raise OptionError(f"labels={format_value(labels)} is no sequence of labels: {error}") from error
     if isinstance(labels, str) or not read or not distinct:
-        raise OptionError(f"labels={told(labels)} is no sequence of labels, each once")
+        raise OptionError(f"labels={format_value(labels)} is no sequence of labels, each once")
     return read
 
 
@@ -56,8 +56,9 @@ def read_votes(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Votes
     for label, votes in read.items():
         if len(votes) != len(read[first]):
             raise VotesError(
-                f"there are votes on {len(read[first])} items for the label {told(first)} and on "
-                f"{len(votes)} for {told(label)}; give all labels the same items, -1 where nobody votes"
+                f"there are votes on {len(read[first])} items for the label {format_value(first)} and on "
+                f"{len(votes)} for {format_value(label)}; give all labels the same items, -1 where nobody "
+                "votes"
             )
     return read
 
@@ -77,7 +78,7 @@ def _by_last_axis(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, An
     if len(names) != array.shape[2]:
         raise IncompatibleError(
             f"votes are on {array.shape[2]} labels, the last axis of {array.shape}; there are {len(names)}: "
-            f"{listed(names)}"
+            f"{format_list(names)}"
         )
     return {label: array[:, :, c].copy() for c, label in enumerate(names)}
 
@@ -88,8 +89,8 @@ def _read_one(data: Any, label: Label) -> Votes:
         if votes.classes in (NO_YES, (-1, 1)):
             return replace(votes, classes=NO_YES)
         raise VotesError(
-            f"the classes are {listed(votes.classes)}, and whether a label applies is 0 or 1; if the second "
-            "class means that it does, pass Votes(votes.codes, (0, 1), votes.names)"
+            f"the classes are {format_list(votes.classes)}, and whether a label applies is 0 or 1; if the "
+            "second class means that it does, pass Votes(votes.codes, (0, 1), votes.names)"
         )
 
 
@@ -98,7 +99,9 @@ def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> ND
     if isinstance(y, Mapping):
         unknown = [label for label in y if label not in labels]
         if unknown:
-            raise VotesError(f"{what} names the label {told(unknown[0])}; there are {listed(labels)}")
+            raise VotesError(
+                f"{what} names the label {format_value(unknown[0])}; there are {format_list(labels)}"
+            )
         truth = np.full((n_items, len(labels)), -1)
         for at, label in enumerate(labels):
             if label in y:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from flyingsquid._values import listed, told
+from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits import Fit, GraphFit, IndependentFit, WeightedFit
@@ -31,7 +31,9 @@ def _option_to_meta(name: str, value: Any) -> Any:
         solver = get_solver(value)
         return {"solver": solver.name, "options": solver.options()}
     if name == "signs" and not isinstance(value, (str, Mapping)):
-        raise OptionError(f'`signs` must be "average" or a mapping from sources to signs; got {told(value)}.')
+        raise OptionError(
+            f'`signs` must be "average" or a mapping from sources to signs; got {format_value(value)}.'
+        )
     if value is None or isinstance(value, (bool, str)):
         return value if value is None or isinstance(value, bool) else str(value)
     if name == "class_balance":
@@ -47,7 +49,7 @@ def options_from_meta(meta: Mapping[str, Any], estimator: type[BaseEstimator]) -
     """Return the parameters that :func:`options_to_meta` described. Graphs are kept apart."""
     expected = set(estimator._get_param_names()) - {"graph"}
     if set(meta) != expected:
-        raise ModelFileError(f"the options in the file must be {listed(sorted(expected))}")
+        raise ModelFileError(f"the options in the file must be {format_list(sorted(expected))}")
     return {name: _option_from_meta(name, value) for name, value in meta.items()}
 
 
@@ -82,7 +84,7 @@ def fit_from_state(state: State) -> tuple[Fit, Moments]:
     moments = Moments.from_state(State(MOMENTS, state.meta["counts"], part_of(state.arrays, "counts")))
     tag = state.meta["fit"]["tag"]
     if tag not in _FITS:
-        raise ModelFileError(f"the file holds a fit of the kind {told(tag)}, which is not known")
+        raise ModelFileError(f"the file holds a fit of the kind {format_value(tag)}, which is not known")
     fitted = State(tag, state.meta["fit"], part_of(state.arrays, "fit"))
     return _FITS[tag].from_state(fitted, moments), moments
 

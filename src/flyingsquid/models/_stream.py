@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_null, is_one_of, is_whole, told
+from flyingsquid._values import format_value, is_integer, is_null, is_one_of
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import GraphError, IncompatibleError, OptionError, VotesError
 from flyingsquid.fits.base import Fit
@@ -38,19 +38,21 @@ def check_stream_options(model: Any, solver: Solver) -> None:
     """Refuse options of an online model that are invalid or that a stream does not support."""
     window, decay = model.window, model.decay
     is_auto = is_one_of(window, ("auto",))
-    if not is_auto and not (is_whole(window) and window >= 1):
-        raise OptionError(f'`window` must be an integer >= 1 or "auto"; got {told(window)}.')
+    if not is_auto and not (is_integer(window) and window >= 1):
+        raise OptionError(f'`window` must be an integer >= 1 or "auto"; got {format_value(window)}.')
     if decay is not None and not (isinstance(decay, (float, np.floating)) and 0 < decay < 1):
-        raise OptionError(f"`decay` must be a float in (0, 1), such as 0.999, or None; got {told(decay)}.")
+        raise OptionError(
+            f"`decay` must be a float in (0, 1), such as 0.999, or None; got {format_value(decay)}."
+        )
     if decay is not None and is_auto:
         raise OptionError('`decay` and window="auto" cannot be combined; choose one.')
-    if model.refresh is not None and not (is_whole(model.refresh) and model.refresh >= 1):
-        raise OptionError(f"`refresh` must be an integer >= 1 or None; got {told(model.refresh)}.")
-    if not is_whole(model.warm_up) or model.warm_up < 0:
-        raise OptionError(f"`warm_up` must be an integer >= 0; got {told(model.warm_up)}.")
+    if model.refresh is not None and not (is_integer(model.refresh) and model.refresh >= 1):
+        raise OptionError(f"`refresh` must be an integer >= 1 or None; got {format_value(model.refresh)}.")
+    if not is_integer(model.warm_up) or model.warm_up < 0:
+        raise OptionError(f"`warm_up` must be an integer >= 0; got {format_value(model.warm_up)}.")
     for name in ("new_sources", "new_classes"):
         if not is_one_of(getattr(model, name), ("error", "add")):
-            raise OptionError(f'`{name}` must be "error" or "add"; got {told(getattr(model, name))}.')
+            raise OptionError(f'`{name}` must be "error" or "add"; got {format_value(getattr(model, name))}.')
     given_graph(model.graph, "a stream")
     if is_one_of(model.class_balance, ("estimate",)):
         raise OptionError(
@@ -205,12 +207,13 @@ def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, .
     """Labels that are not known, in an order that does not depend on where they stand."""
     found = {label for label in labels if label not in classes and label != ABSTAIN}
     plain = classes == tuple(range(len(classes)))
-    if plain and found and all(is_whole(v) and v >= 0 for v in found):
+    if plain and found and all(is_integer(v) and v >= 0 for v in found):
         largest = int(max(found))
         if largest >= MOST_CLASSES:
             raise VotesError(
-                f"the largest vote is {told(largest, 30)}, and there can be {MOST_CLASSES:,} classes at "
-                "most, counted from 0; name the classes of the stream with classes= if these are labels"
+                f"the largest vote is {format_value(largest, 30)}, and there can be {MOST_CLASSES:,} "
+                "classes at most, counted from 0; name the classes of the stream with classes= if these are "
+                "labels"
             )
         return tuple(range(len(classes), largest + 1))
     return tuple(sorted(found, key=lambda label: (type(label).__name__, label)))

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from flyingsquid._values import is_one_of, told
+from flyingsquid._values import format_value, is_one_of
 from flyingsquid.exceptions import IncompatibleError, OptionError
 from flyingsquid.models._base import _NotFittedError
 from flyingsquid.models.label_model import LabelModel
@@ -87,7 +87,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         votes : as in ``LabelModel.fit``, on the same n items
         """
         if not is_one_of(self.labels, ("soft", "hard", "proba")):
-            raise OptionError(f"labels={told(self.labels)} is unknown; one of soft, hard, proba")
+            raise OptionError(f"labels={format_value(self.labels)} is unknown; one of soft, hard, proba")
         end_model = self._unfitted_end_model()
         weight_name = _weight_name(end_model) if self.labels == "soft" else ""
         label_model = self._unfitted_label_model()
@@ -161,7 +161,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             hasattr(given, name) for name in ("fit", "predict", "get_params")
         ):
             raise OptionError(
-                f"end_model={told(given)} is no classifier; pass one such as "
+                f"end_model={format_value(given)} is no classifier; pass one such as "
                 "sklearn.linear_model.LogisticRegression()"
             )
         return clone(given)
@@ -173,7 +173,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             isinstance(given, type) or not all(hasattr(given, name) for name in wanted)
         ):
             raise OptionError(
-                f"label_model={told(given)} is no label model; pass one such as LabelModel(), or None"
+                f"label_model={format_value(given)} is no label model; pass one such as LabelModel(), or None"
             )
         return LabelModel() if given is None else clone(given)
 

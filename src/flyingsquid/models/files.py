@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TypeAlias
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.models._base import VoteReader
@@ -87,7 +87,7 @@ def load(path: str | os.PathLike[str]) -> Saved:
 def model_from_state(state: State) -> Saved:
     """Return the model or the counts that a state describes."""
     if state.kind not in _READERS:
-        raise ModelFileError(f"the file holds a {told(state.kind)}, which this version does not know")
+        raise ModelFileError(f"the file holds a {format_value(state.kind)}, which this version does not know")
     return _READERS[state.kind](state)
 
 

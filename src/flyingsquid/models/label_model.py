@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._random import RandomState
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.exceptions import (
@@ -407,7 +407,7 @@ class LabelModel(BatchEstimator):
         ['spam', 'ham', 'ham', None]
         """
         if joint and tie_break != "first":
-            raise OptionError(f'`tie_break` must be "first" with joint=True; got {told(tie_break)}.')
+            raise OptionError(f'`tie_break` must be "first" with joint=True; got {format_value(tie_break)}.')
         fit = self.fit_
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:

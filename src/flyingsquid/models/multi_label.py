@@ -13,7 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from flyingsquid._random import RandomState
 from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid._values import is_one_of, listed, told
+from flyingsquid._values import format_list, format_value, is_one_of
 from flyingsquid._warnings import capture_source_warnings, warn_about_sources
 from flyingsquid.exceptions import (
     GraphError,
@@ -121,7 +121,9 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             How often each item counts.
         """
         if not is_one_of(self.on_failure, ("raise", "majority")):
-            raise OptionError(f"on_failure={told(self.on_failure)} is unknown; one of raise, majority")
+            raise OptionError(
+                f"on_failure={format_value(self.on_failure)} is unknown; one of raise, majority"
+            )
         by_label = read_votes(votes, read_labels(self.labels))
         n_items = len(next(iter(by_label.values())))
         models = {label: self._unfitted(label, tuple(by_label)) for label in by_label}
@@ -141,7 +143,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self._keep(models, failures)
         noted = [label for label in remarks if remarks[label]]
         if noted:
-            more = f" ({len(noted) - 1} more labels likewise: {listed(noted[1:])})" if noted[1:] else ""
+            more = f" ({len(noted) - 1} more labels likewise: {format_list(noted[1:])})" if noted[1:] else ""
             first = f"label {noted[0]!r}: {remarks[noted[0]]}"
             warn_about_sources(f"{first}{more}", stacklevel=2)
         return self
@@ -253,7 +255,10 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Return arrays and JSON values that hold everything; arrays of label c are ``label_c.<name>``."""
         self._require_fitted()
         parts = [
-            nested(_model_to_state(self.models_[label], f"the model of label {told(label)}"), f"label_{c}")
+            nested(
+                _model_to_state(self.models_[label], f"the model of label {format_value(label)}"),
+                f"label_{c}",
+            )
             for c, label in enumerate(self.labels_)
         ]
         declared = read_labels(self.labels)
@@ -336,7 +341,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         wanted = ("fit", "predict_proba", "summary", "get_params")
         if isinstance(given, type) or not all(hasattr(given, name) for name in wanted):
             raise OptionError(
-                f"label_model={told(given)} is no label model; pass one such as "
+                f"label_model={format_value(given)} is no label model; pass one such as "
                 "LabelModel(method='covariance'), or a mapping from every label to one"
             )
         graph = getattr(given, "graph", None)
@@ -416,7 +421,7 @@ def _model_from_state(state: State) -> LabelModel | MajorityVote:
     readers: dict[str, Any] = {model.__name__: model._from_state for model in (LabelModel, MajorityVote)}
     if state.kind not in readers:
         raise ModelFileError(
-            f"the model of a label is a {told(state.kind)}, which this version does not know"
+            f"the model of a label is a {format_value(state.kind)}, which this version does not know"
         )
     return readers[state.kind](state)
 

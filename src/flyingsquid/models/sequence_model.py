@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._random import RandomState
 from flyingsquid._table import Table
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.transition import (
     Transition,
@@ -230,7 +230,7 @@ class SequenceLabelModel(VoteReader):
         [1, 1, 1, 0, 0]
         """
         if joint and tie_break != "first":
-            raise OptionError(f'`tie_break` must be "first" if joint=True; got {told(tie_break)}.')
+            raise OptionError(f'`tie_break` must be "first" if joint=True; got {format_value(tie_break)}.')
         if not joint:
             rng = read_tie_generator(tie_break, random_state)
             return decide(self.predict_proba(votes, lengths), self.vote_schema_.classes, tie_break, rng)
@@ -535,5 +535,5 @@ def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
 
 def _read_temper(temper: Any) -> float:
     if type(temper) is not float or not 0 < temper <= 1:
-        raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {told(temper)}")
+        raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {format_value(temper)}")
     return temper

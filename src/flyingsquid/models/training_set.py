@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
-from flyingsquid._values import is_number, told
+from flyingsquid._values import format_value, is_number
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import as_votes
 from flyingsquid.votes.tallies import item_votes
@@ -139,6 +139,6 @@ def _count_rows(X: Any) -> int:
 
 def _read_confidence(min_confidence: Any) -> float:
     if not is_number(min_confidence) or not 0 <= min_confidence <= 1:
-        raise OptionError(f"min_confidence={told(min_confidence)}; a probability, 0 to 1, is needed")
+        raise OptionError(f"min_confidence={format_value(min_confidence)}; a probability, 0 to 1, is needed")
     # A label that is as sure as asked for stays, whatever its last bit.
     return float(min_confidence) - 1e-12

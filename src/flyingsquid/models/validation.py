@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flyingsquid._values import is_number, is_one_of, is_whole, listed, told
+from flyingsquid._values import format_list, format_value, is_integer, is_number, is_one_of
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
@@ -18,7 +18,7 @@ def check_options(method: Any, graph: Any, temper: Any) -> Solver:
     """Return the solver; refuse options that are invalid or that do not go together."""
     solver = get_solver(method)
     if not (graph is None or is_one_of(graph, ("learn",)) or isinstance(graph, DependencyGraph)):
-        raise OptionError(f'`graph` must be a DependencyGraph, "learn" or None; got {told(graph)}.')
+        raise OptionError(f'`graph` must be a DependencyGraph, "learn" or None; got {format_value(graph)}.')
     if graph is not None and not solver.requires.graph:
         raise OptionError(f'`graph` is not supported by method="{solver.name}"; leave it out.')
     solver.check_graph(graph)
@@ -40,7 +40,7 @@ def check_temper(temper: Any) -> None:
     if temper is None or is_one_of(temper, ("auto",)):
         return
     if not (is_number(temper) and 0 < temper <= 1):
-        raise OptionError(f'`temper` must be None, "auto" or a float in (0, 1]; got {told(temper)}.')
+        raise OptionError(f'`temper` must be None, "auto" or a float in (0, 1]; got {format_value(temper)}.')
 
 
 def given_graph(graph: Any, caller: str) -> DependencyGraph | None:
@@ -65,14 +65,14 @@ def read_classes(classes: Any, n_classes: Any, votes: Any = None) -> tuple[Label
         return declared
     if n_classes is None:
         return None
-    if not is_whole(n_classes) or not 2 <= n_classes <= MOST_CLASSES:
+    if not is_integer(n_classes) or not 2 <= n_classes <= MOST_CLASSES:
         raise OptionError(
-            f"`n_classes` must be an integer from 2 to {MOST_CLASSES:,}; got {told(n_classes)}."
+            f"`n_classes` must be an integer from 2 to {MOST_CLASSES:,}; got {format_value(n_classes)}."
         )
     if isinstance(votes, Votes) and votes.n_classes != n_classes:
         raise OptionError(
             f"`n_classes` must be the number of classes of the votes, {votes.n_classes} "
-            f"({listed(votes.classes)}); got {n_classes}. Declare further classes with "
+            f"({format_list(votes.classes)}); got {n_classes}. Declare further classes with "
             "Votes.from_classes(..., classes=...)."
         )
     return tuple(range(int(n_classes)))
@@ -83,10 +83,10 @@ def read_task(task: Any, n_tasks: int) -> int:
     if task is None and n_tasks == 1:
         return 0
     if task is None or isinstance(task, bool) or not hasattr(task, "__index__"):
-        raise OptionError(f"`task` must be an integer from 0 to {n_tasks - 1}; got {told(task)}.")
+        raise OptionError(f"`task` must be an integer from 0 to {n_tasks - 1}; got {format_value(task)}.")
     at = int(task.__index__())
     if not 0 <= at < n_tasks:
-        raise OptionError(f"`task` must be an integer from 0 to {n_tasks - 1}; got {told(at)}.")
+        raise OptionError(f"`task` must be an integer from 0 to {n_tasks - 1}; got {format_value(at)}.")
     return at
 
 

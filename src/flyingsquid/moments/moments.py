@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._registry import distributed_votes
-from flyingsquid._values import listed
+from flyingsquid._values import format_list
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.graph import DependencyGraph
@@ -433,7 +433,7 @@ class Moments:
         on = "" if self.graph is None else f" on {self.graph.n_tasks} tasks"
         return (
             f"Moments({self.n_items:,} items x {self.n_sources:,} sources{on}, "
-            f"classes {listed(self.classes)}, {kind} counts)"
+            f"classes {format_list(self.classes)}, {kind} counts)"
         )
 
     def aligned_to(self, other: Moments) -> Moments:

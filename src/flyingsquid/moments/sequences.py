@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from flyingsquid._values import listed
+from flyingsquid._values import format_list
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.moments import files
@@ -351,7 +351,7 @@ class SequenceMoments:
         kind = "integer" if self.is_exact else "float"
         return (
             f"SequenceMoments({self.rows.n_items:,} rows, {self.n_pairs:,} pairs x "
-            f"{self.rows.n_sources:,} sources, classes {listed(self.rows.classes)}, {kind} counts)"
+            f"{self.rows.n_sources:,} sources, classes {format_list(self.rows.classes)}, {kind} counts)"
         )
 
     def aligned_to(self, other: SequenceMoments) -> SequenceMoments:

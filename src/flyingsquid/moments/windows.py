@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.moments.moments import Moments
 from flyingsquid.moments.window_layout import Layout, RowRing, Vector
@@ -116,8 +116,8 @@ class RollingCounts(Window):
         needed = (size + self._slack) * layout.n_sources * layout.dtype.itemsize
         if needed > _MOST_BYTES:
             raise OptionError(
-                f"`window` must keep at most {_MOST_BYTES >> 30} GB of votes; got {told(size, 30)} with "
-                f'{layout.n_sources:,} sources. A shorter window, window="auto" or `decay` need less memory.'
+                f"`window` must keep at most {_MOST_BYTES >> 30} GB of votes; got {format_value(size, 30)} "
+                f'with {layout.n_sources:,} sources. A shorter window, window="auto" or `decay` need less memory.'
             )
         self.ring = RowRing(size + self._slack, layout)
         self._counted = 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files.outputs import open_atomic
 from flyingsquid.reports.items import items_section
@@ -85,9 +85,9 @@ def report(
     ('<!DOCTYPE html>', True)
     """
     if not isinstance(title, str):
-        raise OptionError(f"`title` must be a str; got {told(title)}.")
+        raise OptionError(f"`title` must be a str; got {format_value(title)}.")
     if not isinstance(ordered, (bool, np.bool_)):
-        raise OptionError(f"`ordered` must be a bool; got {told(ordered)}.")
+        raise OptionError(f"`ordered` must be a bool; got {format_value(ordered)}.")
     target = None if path is None else _check_path(path)
     study = make_study(votes, model, y, data, ordered=ordered, task=task)
     text = render_page(title, _facts(study), [section(study) for section in _SECTIONS])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.comparison import Comparison, compare_items
 from flyingsquid.analysis.findings import Findings, findings
@@ -190,7 +190,9 @@ class Records:
             keys = votes.items.tolist()
             missing = next((key for key in keys if key not in data), None)
             if missing is not None:
-                raise VotesError(f"`data` must have an entry for every item; got none for {told(missing)}.")
+                raise VotesError(
+                    f"`data` must have an entry for every item; got none for {format_value(missing)}."
+                )
             return cls([data[key] for key in keys])
         try:
             length = None if isinstance(data, (str, bytes, Mapping)) else len(data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.solvers.auto import Auto
 from flyingsquid.solvers.base import FitData, Requires, Solver, check_capabilities
@@ -80,7 +80,7 @@ def register(solver: type[Solver]) -> type[Solver]:
     'copy'
     """
     if not (isinstance(solver, type) and issubclass(solver, Solver)):
-        raise OptionError(f"`solver` must be a subclass of Solver; got {told(solver)}.")
+        raise OptionError(f"`solver` must be a subclass of Solver; got {format_value(solver)}.")
     _SOLVERS[solver.name] = solver
     return solver
 
@@ -96,15 +96,15 @@ def get_solver(method: Any) -> Solver:
     if isinstance(method, str) and method in _SOLVERS:
         return _SOLVERS[method]()
     known = ", ".join(f'"{name}"' for name in _SOLVERS)
-    raise OptionError(f"`method` must be a solver or one of {known}; got {told(method)}.")
+    raise OptionError(f"`method` must be a solver or one of {known}; got {format_value(method)}.")
 
 
 def solver_from_options(name: Any, options: Any) -> Solver:
     """Return the solver that :meth:`Solver.options` described, from a file."""
     if name not in _SOLVERS:
         raise ModelFileError(
-            f"the file was written with the solver {told(name)}, which is not known here; register it with "
-            "fs.solvers.register first"
+            f"the file was written with the solver {format_value(name)}, which is not known here; register "
+            "it with fs.solvers.register first"
         )
     read = {
         key: solver_from_options(value["solver"], value["options"]) if isinstance(value, dict) else value

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_one_of, listed, told
+from flyingsquid._values import format_list, format_value, is_one_of
 from flyingsquid.estimation.balance import TaskBalance, resolve_task_balance
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.exceptions import OptionError
@@ -198,8 +198,8 @@ def check_capabilities(solver: Solver, data: FitData) -> None:
     if n_classes > 2 and requires.classes == "binary":
         instead = "" if has_graph else f' or fs.solvers.OneVsRest("{solver.name}"),'
         raise OptionError(
-            f"{name} is for two classes; the votes have {n_classes}: {listed(data.moments.classes)}. Use "
-            f'method="auto",{instead} or name the two with Votes.from_classes(..., classes=[a, b]) if the '
+            f"{name} is for two classes; the votes have {n_classes}: {format_list(data.moments.classes)}. "
+            f'Use method="auto",{instead} or name the two with Votes.from_classes(..., classes=[a, b]) if the '
             "others cannot occur."
         )
     if has_graph and not requires.graph:
@@ -229,17 +229,18 @@ def read_signs(signs: Any, names: tuple[str, ...]) -> dict[int, int]:
         return {}
     if not isinstance(signs, Mapping) or not signs:
         raise OptionError(
-            f'`signs` must be "average" or a mapping from sources to +1 or -1; got {told(signs)}.'
+            f'`signs` must be "average" or a mapping from sources to +1 or -1; got {format_value(signs)}.'
         )
     anchors: dict[int, int] = {}
     for source, sign in signs.items():
         if np.ndim(sign) or sign not in (-1, 1):
             raise OptionError(
-                f"`signs[{told(source)}]` must be +1 (better than random) or -1 (worse); got {told(sign)}."
+                f"`signs[{format_value(source)}]` must be +1 (better than random) or -1 (worse); got "
+                f"{format_value(sign)}."
             )
         at = position_of(source, names, "signs")
         if at in anchors:
-            raise OptionError(f"`signs` names the source {told(names[at])} twice.")
+            raise OptionError(f"`signs` names the source {format_value(names[at])} twice.")
         anchors[at] = int(sign)
     return anchors
 
@@ -249,10 +250,14 @@ def position_of(source: Any, names: tuple[str, ...], option: str) -> int:
     if isinstance(source, str):
         if source in names:
             return names.index(source)
-        raise OptionError(f"`{option}` must name sources among {', '.join(names[:8])}; got {told(source)}.")
+        raise OptionError(
+            f"`{option}` must name sources among {', '.join(names[:8])}; got {format_value(source)}."
+        )
     if isinstance(source, bool) or not hasattr(source, "__index__"):
-        raise OptionError(f"`{option}` must give sources by name or position; got {told(source)}.")
+        raise OptionError(f"`{option}` must give sources by name or position; got {format_value(source)}.")
     at = int(source.__index__())
     if not 0 <= at < len(names):
-        raise OptionError(f"`{option}` must give positions from 0 to {len(names) - 1}; got {told(at)}.")
+        raise OptionError(
+            f"`{option}` must give positions from 0 to {len(names) - 1}; got {format_value(at)}."
+        )
     return at

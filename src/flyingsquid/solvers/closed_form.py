@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from flyingsquid._values import is_number, is_one_of, told
+from flyingsquid._values import format_value, is_number, is_one_of
 from flyingsquid.estimation.binary import (
     BinaryFit,
     BinaryTasks,
@@ -105,10 +105,12 @@ class Triplet(Solver):
 
     def __post_init__(self) -> None:
         if not is_one_of(self.aggregate, ("mean", "median", "best")):
-            raise OptionError(f'`aggregate` must be "mean", "median" or "best"; got {told(self.aggregate)}.')
+            raise OptionError(
+                f'`aggregate` must be "mean", "median" or "best"; got {format_value(self.aggregate)}.'
+            )
         if self.triplets is not None:
             if self.aggregate != "best":
-                raise OptionError(f'`triplets` needs aggregate="best"; got {told(self.aggregate)}.')
+                raise OptionError(f'`triplets` needs aggregate="best"; got {format_value(self.aggregate)}.')
             object.__setattr__(self, "triplets", _as_triplets(self.triplets))
         _check_screen(self.screen)
         _check_cliques(self.cliques)
@@ -312,12 +314,12 @@ def _fallback_note(found: BinaryTasks, method: str) -> str:
 
 def _check_screen(screen: Any) -> None:
     if not is_number(screen) or not 0 <= screen <= _MOST_ERRORS:
-        raise OptionError(f"`screen` must be a float >= 0; got {told(screen)}.")
+        raise OptionError(f"`screen` must be a float >= 0; got {format_value(screen)}.")
 
 
 def _check_cliques(cliques: Any) -> None:
     if not is_one_of(cliques, ("instrument", "linear")):
-        raise OptionError(f'`cliques` must be "instrument" or "linear"; got {told(cliques)}.')
+        raise OptionError(f'`cliques` must be "instrument" or "linear"; got {format_value(cliques)}.')
 
 
 def _check_linear(cliques: str, graph: Any) -> None:
@@ -342,13 +344,15 @@ def _as_triplets(triplets: Any) -> tuple[tuple[Source, Source, Source], ...]:
         read = tuple(tuple(triplet) for triplet in triplets)
     except TypeError as error:
         raise OptionError(
-            f"`triplets` must be a sequence of three sources each; got {told(triplets)}."
+            f"`triplets` must be a sequence of three sources each; got {format_value(triplets)}."
         ) from error
     if not read:
         raise OptionError("`triplets` must not be empty; pass None to let the method choose.")
     for triplet in read:
         if len(triplet) != 3 or isinstance(triplet, str):
-            raise OptionError(f"`triplets` must be a sequence of three sources each; got {told(triplet)}.")
+            raise OptionError(
+                f"`triplets` must be a sequence of three sources each; got {format_value(triplet)}."
+            )
     return read
 
 
@@ -512,7 +516,7 @@ def _combine(tests: Sequence[FitTest | None]) -> FitTest | None:
 def _concerns(found: BinaryTasks, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return one sentence for each kind of suspicious source."""
 
-    def listed(mask: Mask) -> str:
+    def format_list(mask: Mask) -> str:
         return format_names(names_in(names, mask))
 
     fits = [task.fit for task in found.tasks]
@@ -526,20 +530,20 @@ def _concerns(found: BinaryTasks, names: tuple[str, ...]) -> tuple[str, ...]:
         identical = [group for group in identical if len(set(of[list(group)].tolist())) > 1]
     sentences = []
     if silent.any():
-        sentences.append(f"These sources always abstain and are ignored: {listed(silent)}.")
+        sentences.append(f"These sources always abstain and are ignored: {format_list(silent)}.")
     if identical:
         groups = "; ".join(format_names([names[i] for i in group]) for group in identical)
         sentences.append(f"These sources vote alike on every item but count separately: {groups}.")
     if one_sided.any():
-        sentences.append(f"These sources vote for one class only: {listed(one_sided)}.")
+        sentences.append(f"These sources vote for one class only: {format_list(one_sided)}.")
     if unidentified.any():
         sentences.append(
             "These sources agree with too few others to be estimated and got the average accuracy: "
-            f"{listed(unidentified)}."
+            f"{format_list(unidentified)}."
         )
     if 2 * clipped.sum() > len(names):
         sentences.append(
-            f"The vote rates of these sources do not fit the class balance: {listed(clipped)}. Pass "
+            f"The vote rates of these sources do not fit the class balance: {format_list(clipped)}. Pass "
             "class_balance= if it is known."
         )
     return tuple(sentences)

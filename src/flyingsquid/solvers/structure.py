@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from flyingsquid._values import is_number, is_whole, told
+from flyingsquid._values import format_value, is_integer, is_number
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.independence import FitStatistic
 from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, Edge, Structure, learn_edges
@@ -192,9 +192,11 @@ def graph_from(
 
 def _check_options(significance: Any, max_edges: Any) -> None:
     if not is_number(significance) or not 0 < significance < 1:
-        raise OptionError(f"significance={told(significance)} is no probability above 0 and below 1")
-    if max_edges is not None and not (is_whole(max_edges) and max_edges >= 0):
-        raise OptionError(f"max_edges={told(max_edges)} is no number of edges; pass None for any number")
+        raise OptionError(f"significance={format_value(significance)} is no probability above 0 and below 1")
+    if max_edges is not None and not (is_integer(max_edges) and max_edges >= 0):
+        raise OptionError(
+            f"max_edges={format_value(max_edges)} is no number of edges; pass None for any number"
+        )
 
 
 def _format_edges(edges: tuple[Edge, ...]) -> str:

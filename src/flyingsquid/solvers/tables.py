@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.estimation.confusion import ManyFit, fit_many
 from flyingsquid.estimation.em import Passes
 from flyingsquid.estimation.errors import agreement_errors, gold_of, group_errors, part_of
@@ -90,7 +90,9 @@ class OneVsRest(Solver):
             base = _BINARY_SOLVERS[base]()
         if not isinstance(base, tuple(_BINARY_SOLVERS.values())):
             known = ", ".join(_BINARY_SOLVERS)
-            raise OptionError(f"`base` must be a solver for two classes ({known}); got {told(self.base)}.")
+            raise OptionError(
+                f"`base` must be a solver for two classes ({known}); got {format_value(self.base)}."
+            )
         if isinstance(base, Triplet) and (base.triplets is not None or base.cliques != "instrument"):
             raise OptionError("`triplets` and `cliques` of `base` are not supported by OneVsRest.")
         object.__setattr__(self, "base", base)

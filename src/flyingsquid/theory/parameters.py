@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import is_number, told
+from flyingsquid._values import format_value, is_number
 from flyingsquid.exceptions import OptionError
 
 _RANGES = {
@@ -20,7 +20,9 @@ def require(constraint: str, **values: float) -> None:
     """Raise an OptionError for the first value that is not a number in the given range."""
     for name, value in values.items():
         if not (is_number(value) and _RANGES[constraint](value)):
-            raise OptionError(f"`{name}` must be a number {constraint}; got {told(value)}.", parameter=name)
+            raise OptionError(
+                f"`{name}` must be a number {constraint}; got {format_value(value)}.", parameter=name
+            )
 
 
 def mean_parameters(accuracies: ArrayLike, coverage: ArrayLike = 1.0) -> NDArray[np.float64]:
@@ -64,7 +66,9 @@ def covariance_floor(parameters: ArrayLike, class_balance: ArrayLike = (0.5, 0.5
     """
     values, balance = np.asarray(parameters, np.float64), _balance(class_balance)
     if not (np.abs(values) <= 1).all():
-        raise OptionError(f"`parameters` must be in [-1, 1]; got {told(parameters)}.", parameter="parameters")
+        raise OptionError(
+            f"`parameters` must be in [-1, 1]; got {format_value(parameters)}.", parameter="parameters"
+        )
     variances = np.append((1 - values**2).ravel(), 1 - (balance[1] - balance[0]) ** 2)
     return float(variances.min())
 
@@ -150,7 +154,9 @@ def drift_of(accuracies: ArrayLike, coverage: ArrayLike = 1.0) -> float:
 def _probabilities(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values, np.float64)
     if not ((array >= 0) & (array <= 1)).all():
-        raise OptionError(f"`{name}` must be probabilities in [0, 1]; got {told(values)}.", parameter=name)
+        raise OptionError(
+            f"`{name}` must be probabilities in [0, 1]; got {format_value(values)}.", parameter=name
+        )
     return array
 
 
@@ -158,7 +164,7 @@ def _balance(values: ArrayLike) -> NDArray[np.float64]:
     balance = _probabilities("class_balance", values)
     if balance.shape != (2,) or abs(balance.sum() - 1) > 1e-9:
         raise OptionError(
-            f"`class_balance` must be two probabilities with sum 1; got {told(values)}.",
+            f"`class_balance` must be two probabilities with sum 1; got {format_value(values)}.",
             parameter="class_balance",
         )
     return balance

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import (
     GraphError,
     IncompatibleError,
@@ -311,7 +311,9 @@ class LabelModelLoss(nn.Module):
 def read_integer(name: str, value: Any, least: int) -> int:
     """Return an integer option that is at least ``least``."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value.__index__()) < least:
-        raise OptionError(f"`{name}` must be an integer >= {least}; got {told(value)}.", parameter=name)
+        raise OptionError(
+            f"`{name}` must be an integer >= {least}; got {format_value(value)}.", parameter=name
+        )
     return int(value.__index__())
 
 
@@ -319,7 +321,9 @@ def _read_graph(graph: Any, n_sources: int) -> DependencyGraph:
     if graph is None:
         return DependencyGraph(n_sources)
     if not isinstance(graph, DependencyGraph):
-        raise OptionError(f"`graph` must be a DependencyGraph or None; got {told(graph)}.", parameter="graph")
+        raise OptionError(
+            f"`graph` must be a DependencyGraph or None; got {format_value(graph)}.", parameter="graph"
+        )
     if graph.n_sources != n_sources:
         raise GraphError(f"`graph` must have n_sources={n_sources} sources; got {graph.n_sources}.")
     return graph

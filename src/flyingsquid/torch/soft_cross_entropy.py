@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import IncompatibleError, OptionError
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -45,7 +45,9 @@ class SoftCrossEntropy(nn.Module):
     def __init__(self, weight: Tensor | None = None, *, reduction: Reduction = "mean") -> None:
         super().__init__()
         if reduction not in REDUCTIONS:
-            raise OptionError(f"`reduction` must be one of {', '.join(REDUCTIONS)}; got {told(reduction)}.")
+            raise OptionError(
+                f"`reduction` must be one of {', '.join(REDUCTIONS)}; got {format_value(reduction)}."
+            )
         if weight is not None and weight.ndim != 1:
             raise OptionError(f"`weight` must have the shape (K,); got {tuple(weight.shape)}.")
         self.register_buffer("weight", weight)

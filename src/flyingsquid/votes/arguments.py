@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import told
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.encode import Convention, as_column, encode
@@ -80,7 +80,8 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         raise VotesError(
-            f"`sample_weight` must be finite and >= 0; got {told(weights[at].item())} at position {at}."
+            f"`sample_weight` must be finite and >= 0; got {format_value(weights[at].item())} at position "
+            f"{at}."
         )
     with np.errstate(over="ignore"):  # infinity is refused below
         total = float(weights.sum(dtype=np.float64))
@@ -122,7 +123,7 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
     if given.dtype.kind not in "iu" or np.ma.is_masked(given):
         raise VotesError(
             f"`lengths` must be integers, the number of rows of each sequence; got "
-            f"{told(given[:3].tolist())}, ... of type {given.dtype}."
+            f"{format_value(given[:3].tolist())}, ... of type {given.dtype}."
         )
     if (given < 1).any():
         at = int(np.flatnonzero(given < 1)[0])

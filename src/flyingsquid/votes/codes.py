@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array, hstack, vstack
 
-from flyingsquid._values import is_whole, told
+from flyingsquid._values import format_value, is_integer
 from flyingsquid.exceptions import IncompatibleError, VotesError
 
 ABSTAIN = -1
@@ -56,7 +56,7 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
     try:
         read = tuple(names)
     except Exception as error:  # any exception of a foreign class
-        raise VotesError(f"`names` must be a sequence of source names; got {told(names)}.") from error
+        raise VotesError(f"`names` must be a sequence of source names; got {format_value(names)}.") from error
     if len(read) != n_sources:
         raise VotesError(
             f"`names` must have one name per source; got {len(read)} names for {n_sources} sources."
@@ -76,7 +76,7 @@ def read_columns(sources: Any, n_sources: int) -> list[int]:
     except Exception as error:  # any exception of a foreign class
         raise VotesError(f"`sources` must be a list of positions; reading it failed: {error}") from error
     if not read or not all(0 <= source < n_sources for source in read):
-        raise VotesError(f"`sources` must be positions from 0 to {n_sources - 1}; got {told(read)}.")
+        raise VotesError(f"`sources` must be positions from 0 to {n_sources - 1}; got {format_value(read)}.")
     return read
 
 
@@ -94,9 +94,9 @@ def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
         if not every:
             raise VotesError("Votes are indexed by items only; use of_sources to select sources.")
         rows = rows[0]
-    if is_whole(rows):
+    if is_integer(rows):
         if not -n_items <= rows < n_items:
-            raise _NoSuchItemError(f"Item {told(rows)} is out of range; there are {n_items:,} items.")
+            raise _NoSuchItemError(f"Item {format_value(rows)} is out of range; there are {n_items:,} items.")
         rows = slice(int(rows) % n_items, int(rows) % n_items + 1)
     if not isinstance(rows, slice):
         try:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_null, is_one_of, is_whole, listed, told
+from flyingsquid._values import format_list, format_value, is_integer, is_null, is_one_of
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 
@@ -39,12 +39,15 @@ class Convention:
     ) -> Convention:
         """Check arguments of a user."""
         if reasons is not None and not isinstance(reasons, Mapping):
-            raise OptionError(f"`reasons` must be a mapping from values to reasons; got {told(reasons)}.")
+            raise OptionError(
+                f"`reasons` must be a mapping from values to reasons; got {format_value(reasons)}."
+            )
         for value, reason in (reasons or {}).items():
             if not is_one_of(reason, REASONS):
                 known = ", ".join(REASONS)
                 raise OptionError(
-                    f"`reasons` must map to one of {known}; got {told(reason)} for the value {told(value)}."
+                    f"`reasons` must map to one of {known}; got {format_value(reason)} for the value "
+                    f"{format_value(value)}."
                 )
         return cls(abstain, _read_classes(classes, abstain, reasons or {}), reasons or {}, **more)
 
@@ -61,10 +64,10 @@ class Convention:
     @property
     def is_plain(self) -> bool:
         """Whether integer labels are their codes."""
-        if self.reasons or not is_whole(self.abstain) or self.abstain != ABSTAIN:
+        if self.reasons or not is_integer(self.abstain) or self.abstain != ABSTAIN:
             return False
         return self.classes is None or (
-            all(is_whole(c) for c in self.classes) and self.classes == tuple(range(len(self.classes)))
+            all(is_integer(c) for c in self.classes) and self.classes == tuple(range(len(self.classes)))
         )
 
     def missing_code(self, value: Any) -> int | None:
@@ -93,15 +96,15 @@ def _read_classes(
         return None
     labels = _as_tuple(classes)
     if len(labels) < 2:
-        raise OptionError(f"`classes` must have at least two labels; got {told(list(labels))}.")
+        raise OptionError(f"`classes` must have at least two labels; got {format_value(list(labels))}.")
     if len(set(labels)) < len(labels):
-        raise OptionError(f"`classes` must be different labels; got {told(list(labels))}.")
+        raise OptionError(f"`classes` must be different labels; got {format_value(list(labels))}.")
     for value in (abstain, *reasons):
         if value is not None and any(equal(value, label) for label in labels):
             raise OptionError(
-                f"`classes` must not contain the value for no vote; got {told(value)} in "
-                f"{told(list(labels))}. Use Votes.from_signed for votes of -1, 0 and +1 with 0 for no vote; "
-                "otherwise pass another `abstain`, or None."
+                f"`classes` must not contain the value for no vote; got {format_value(value)} in "
+                f"{format_value(list(labels))}. Use Votes.from_signed for votes of -1, 0 and +1 with 0 for "
+                "no vote; otherwise pass another `abstain`, or None."
             )
     return labels
 
@@ -112,10 +115,10 @@ def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
         hash(labels)
     except Exception as error:  # any exception of a foreign class
         raise OptionError(
-            f"`classes` must be a sequence of class labels; got {told(classes)}: {error}"
+            f"`classes` must be a sequence of class labels; got {format_value(classes)}: {error}"
         ) from error
     if isinstance(classes, str):
-        raise OptionError(f"`classes` must be a list of labels; got the string {told(classes)}.")
+        raise OptionError(f"`classes` must be a list of labels; got the string {format_value(classes)}.")
     return labels
 
 
@@ -251,8 +254,8 @@ def _refuse_fractions(labels: NDArray[Any], missing: NDArray[np.bool_], locate: 
         if len(found):
             row, column = (int(x) for x in found[0])
             raise VotesError(
-                f"{locate(row, column)}: the vote {told(labels[row, column].item())} is {what}. Votes must "
-                "be class numbers 0, 1, ..., with -1 or NaN for no vote."
+                f"{locate(row, column)}: the vote {format_value(labels[row, column].item())} is {what}. "
+                "Votes must be class numbers 0, 1, ..., with -1 or NaN for no vote."
             )
 
 
@@ -330,11 +333,11 @@ def _infer_classes(
     row, column = (int(x) for x in np.argwhere(index == odd)[0])
     if odd == votes[0]:
         raise VotesError(
-            f"{locate(row, column)}: votes must be numbers, strings or booleans; got {told(values[odd])} of "
-            f"type {type(values[odd]).__name__}."
+            f"{locate(row, column)}: votes must be numbers, strings or booleans; got "
+            f"{format_value(values[odd])} of type {type(values[odd]).__name__}."
         )
     raise VotesError(
-        f"{locate(row, column)}: votes must have one type; got {told(values[odd])} of type "
+        f"{locate(row, column)}: votes must have one type; got {format_value(values[odd])} of type "
         f"{type(values[odd]).__name__} next to {type(labels[0]).__name__}. Convert them, or pass `classes`."
     )
 
@@ -360,8 +363,8 @@ def _infer_numbers(
         outside = (numbers < 0) | (numbers >= MOST_CLASSES)
         row, column = (int(x) for x in np.argwhere(index == votes[int(np.argmax(outside))])[0])
         raise VotesError(
-            f"{locate(row, column)}: the vote {told(values[index[row, column]])} is outside the classes; "
-            f"integer classes are 0, 1, ... unless they are declared. {convention.advice}."
+            f"{locate(row, column)}: the vote {format_value(values[index[row, column]])} is outside the "
+            f"classes; integer classes are 0, 1, ... unless they are declared. {convention.advice}."
         )
     highest = int(numbers.max(initial=1))
     return [k for k in range(max(2, highest + 1)) if convention.missing_code(k) is None]
@@ -371,13 +374,13 @@ def _infer_texts(labels: list[str]) -> list[Label]:
     doubtful = sorted(v for v in labels if v.strip().lower() in SUSPICIOUS_CLASSES)
     if doubtful:
         raise VotesError(
-            f"The label {told(doubtful[0])} looks like a missing vote. Pass abstain={told(doubtful[0])} if "
-            "it is, or list it in `classes` if it is a class."
+            f"The label {format_value(doubtful[0])} looks like a missing vote. Pass "
+            f"abstain={format_value(doubtful[0])} if it is, or list it in `classes` if it is a class."
         )
     if len(labels) < 2:
         raise VotesError(
-            f"Only one label occurs, {told(labels[0])}, so the other classes are unknown. Pass `classes` "
-            "with all of them."
+            f"Only one label occurs, {format_value(labels[0])}, so the other classes are unknown. Pass "
+            "`classes` with all of them."
         )
     return [*sorted(labels)]
 
@@ -388,11 +391,11 @@ def _refuse(labels: NDArray[Any], bad: NDArray[np.bool_], convention: Convention
     value = value.item() if isinstance(value, np.generic) else value
     more = int(bad.sum()) - 1
     tail = f" ({more:,} more likewise)" if more else ""
-    none = "" if convention.abstain is None else f"; {told(convention.abstain)} means no vote"
-    known = "0, 1, ..." if convention.classes is None else listed(convention.classes)
+    none = "" if convention.abstain is None else f"; {format_value(convention.abstain)} means no vote"
+    known = "0, 1, ..." if convention.classes is None else format_list(convention.classes)
     raise VotesError(
-        f"{locate(row, column)}: the vote {told(value)} is outside the classes{tail}; the classes are "
-        f"{known}{none}. {convention.advice}."
+        f"{locate(row, column)}: the vote {format_value(value)} is outside the classes{tail}; the classes "
+        f"are {known}{none}. {convention.advice}."
     )
 
 

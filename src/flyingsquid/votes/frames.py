@@ -9,7 +9,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import can_be_iterated, told
+from flyingsquid._values import can_be_iterated, format_value
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.encode import Convention, encode, in_column
@@ -45,8 +45,8 @@ def read(
     if any(numeric) and any(texts):
         one, other = names[numeric.index(True)], names[texts.index(True)]
         raise VotesError(
-            f"Column {told(one)} holds numbers and column {told(other)} strings. Pass `columns` to select "
-            "the sources, or convert them to one type."
+            f"Column {format_value(one)} holds numbers and column {format_value(other)} strings. Pass "
+            "`columns` to select the sources, or convert them to one type."
         )
     # Categories, and Python objects such as pandas' booleans with None, may be mixed with either type.
     labels = _numbers(series) if all(numeric) else np.stack([_objects(s) for s in series], axis=1)
@@ -100,11 +100,13 @@ def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:
     if columns is None:
         return list(range(len(present)))
     if isinstance(columns, str) or not can_be_iterated(columns):
-        raise VotesError(f"`columns` must be a list of column names; got {told(columns)}.")
+        raise VotesError(f"`columns` must be a list of column names; got {format_value(columns)}.")
     columns = list(columns)
     absent = [name for name in columns if name not in present]
     if absent:
-        raise VotesError(f"`columns` must be among {', '.join(map(str, present))}; got {told(absent[0])}.")
+        raise VotesError(
+            f"`columns` must be among {', '.join(map(str, present))}; got {format_value(absent[0])}."
+        )
     return [present.index(name) for name in columns]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid._values import is_null, is_one_of, listed, told
+from flyingsquid._values import format_list, format_value, is_null, is_one_of
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label, shown_names, smallest_dtype
 from flyingsquid.votes.encode import Convention, as_column, encode, in_column
@@ -27,7 +27,9 @@ def read(
 ) -> tuple[csr_array, tuple[Label, ...], tuple[str, ...], NDArray[Any]]:
     """Return sparse codes, classes, source names and item identifiers of triples."""
     if not is_one_of(duplicates, _POLICIES):
-        raise OptionError(f"`duplicates` must be one of {', '.join(_POLICIES)}; got {told(duplicates)}.")
+        raise OptionError(
+            f"`duplicates` must be one of {', '.join(_POLICIES)}; got {format_value(duplicates)}."
+        )
     item, source, label = (
         as_column(x, what) for x, what in ((items, "items"), (sources, "sources"), (labels, "labels"))
     )
@@ -48,7 +50,7 @@ def read(
         names, column = _declared_sources(names, column, declared)
 
     def locate(entry: int, _: int) -> str:
-        return f"entry {entry}, item {told(_plain(item[entry]))}, source {names[column[entry]]!r}"
+        return f"entry {entry}, item {format_value(_plain(item[entry]))}, source {names[column[entry]]!r}"
 
     codes, classes = encode(label[:, None], convention, locate)
     keep = _without_duplicates(row, column, codes[:, 0], duplicates, item_ids, names)
@@ -59,11 +61,11 @@ def read(
 def declared_names(names: Any) -> list[Any]:
     """Return the declared names of all sources as a list."""
     if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
-        raise VotesError(f"`names` must be a sequence of source names; got {told(names)}.")
+        raise VotesError(f"`names` must be a sequence of source names; got {format_value(names)}.")
     try:
         return list(names)
     except Exception as error:  # any exception of a foreign class
-        raise VotesError(f"`names` must be a sequence of source names; got {told(names)}.") from error
+        raise VotesError(f"`names` must be a sequence of source names; got {format_value(names)}.") from error
 
 
 def check_sparse(matrix: Any) -> None:
@@ -86,10 +88,10 @@ def read_sparse(
     bad = ~((values >= 0) & (values == np.rint(values)) & (values <= most))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
-        limit = "" if convention.classes is None else f" for the classes {listed(convention.classes)}"
+        limit = "" if convention.classes is None else f" for the classes {format_list(convention.classes)}"
         raise VotesError(
             f"{in_column(names)(int(row[at]), int(column[at]))}: entries of a sparse matrix must be class "
-            f"+ 1, so 1, 2, ...{limit}; got {told(values[at].item())}."
+            f"+ 1, so 1, 2, ...{limit}; got {format_value(values[at].item())}."
         )
     codes = values.astype(np.int64) - 1
     classes = convention.classes or tuple(range(max(2, int(codes.max(initial=0)) + 1)))
@@ -141,7 +143,9 @@ def _declared_sources(
     unknown = [name for name in present if name not in position]
     if unknown:
         more = f" ({len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
-        raise VotesError(f"`names` must contain all sources that vote; {told(unknown[0])} is missing{more}.")
+        raise VotesError(
+            f"`names` must contain all sources that vote; {format_value(unknown[0])} is missing{more}."
+        )
     return names, np.array([position[name] for name in present])[column]
 
 
@@ -165,8 +169,8 @@ def _without_duplicates(
         at = order[starts[several[0]]]
         more = f" ({len(several) - 1:,} more such cells)" if len(several) > 1 else ""
         raise VotesError(
-            f"Source {told(names[column[at]])} votes more than once on item "
-            f'{told(_plain(item_ids[row[at]]))}{more}. Pass duplicates="first", "last" or "majority".'
+            f"Source {format_value(names[column[at]])} votes more than once on item "
+            f'{format_value(_plain(item_ids[row[at]]))}{more}. Pass duplicates="first", "last" or "majority".'
         )
     if policy == "last":
         return order[ends - 1]

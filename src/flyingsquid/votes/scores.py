@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from flyingsquid._values import is_null, is_whole, listed, told
+from flyingsquid._values import format_list, format_value, is_integer, is_null
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
@@ -114,8 +114,8 @@ def score_bins(
     >>> edges
     {'a': [0.6], 'b': [3.0]}
     """
-    if not is_whole(n_bins) or n_bins < 2:
-        raise OptionError(f"`n_bins` must be an integer >= 2; got {told(n_bins)}.")
+    if not is_integer(n_bins) or n_bins < 2:
+        raise OptionError(f"`n_bins` must be an integer >= 2; got {format_value(n_bins)}.")
     columns, found = _read_columns(scores, names)
     edges = [_even_edges(column, int(n_bins), _source(found, j)) for j, column in enumerate(columns)]
     return edges if found is None else dict(zip(found, edges, strict=True))
@@ -125,8 +125,8 @@ def _even_edges(scores: NDArray[Any], n_bins: int, source: str) -> list[float]:
     known = np.sort(scores[~np.isnan(scores)])
     if len(known) < n_bins:
         raise VotesError(
-            f"`n_bins` must be at most the number of scores; got {told(n_bins, 30)} bins, and {source} has "
-            f"{len(known)} scores."
+            f"`n_bins` must be at most the number of scores; got {format_value(n_bins, 30)} bins, and "
+            f"{source} has {len(known)} scores."
         )
     edges = known[np.arange(1, n_bins) * len(known) // n_bins].tolist()
     if any(a >= b for a, b in pairwise([known[0].item(), *edges])):
@@ -176,7 +176,7 @@ def _as_floats(column: NDArray[Any], j: int, locate: Locate) -> NDArray[Any]:
 
 def _refuse(value: Any, where: str) -> NoReturn:
     raise VotesError(
-        f"{where}: scores must be numbers, with None or NaN for no vote; got {told(value)} of type "
+        f"{where}: scores must be numbers, with None or NaN for no vote; got {format_value(value)} of type "
         f"{type(value).__name__}. Use Votes.from_classes for classes."
     )
 
@@ -216,7 +216,9 @@ def _threshold(value: Any, option: str) -> Cut:
     pair = _as_list(value)
     if pair is None or len(pair) != 2:
         advice = " Pass a list for one entry per source." if isinstance(value, tuple) else ""
-        raise OptionError(f"{option} must be a number or a pair (low, high); got {told(value)}.{advice}")
+        raise OptionError(
+            f"{option} must be a number or a pair (low, high); got {format_value(value)}.{advice}"
+        )
     low, high = _increasing(pair, option).tolist()
     return Cut(np.array([high]), low)
 
@@ -224,8 +226,8 @@ def _threshold(value: Any, option: str) -> Cut:
 def _read_bins(bins: Any, names: Names, n_sources: int) -> list[Cut]:
     if _is_number(bins):
         raise OptionError(
-            f"`bins` must be edges; got the number {told(bins)}. Pass fs.score_bins(scores, {told(bins)}), "
-            f"or [{told(bins)}] for one edge."
+            f"`bins` must be edges; got the number {format_value(bins)}. Pass fs.score_bins(scores, "
+            f"{format_value(bins)}), or [{format_value(bins)}] for one edge."
         )
     entries = _as_list(bins) if frames.named_row(bins, names) is None else None
     if entries is not None and all(_is_number(edge) for edge in entries):
@@ -235,7 +237,7 @@ def _read_bins(bins: Any, names: Names, n_sources: int) -> list[Cut]:
         option = f"bins of {_source(names, j)}"
         found = _as_list(edges)
         if found is None:
-            raise OptionError(f"{option} must be a sequence of edges; got {told(edges)}.")
+            raise OptionError(f"{option} must be a sequence of edges; got {format_value(edges)}.")
         cuts.append(Cut(_increasing(found, option)))
     for j, cut in enumerate(cuts):
         if len(cut.edges) != len(cuts[0].edges):
@@ -253,7 +255,8 @@ def _by_source(given: Any, names: Names, n_sources: int, option: str) -> list[An
         entries = _as_list(given)
         if entries is None:
             raise OptionError(
-                f"`{option}` must be one entry for all sources, a list or a mapping; got {told(given)}."
+                f"`{option}` must be one entry for all sources, a list or a mapping; got "
+                f"{format_value(given)}."
             )
         if len(entries) != n_sources:
             is_pair = option == "thresholds" and len(entries) == 2
@@ -270,9 +273,11 @@ def _by_source(given: Any, names: Names, n_sources: int, option: str) -> list[An
     unknown = [name for name in by_name if name not in names]
     absent = [name for name in names if name not in by_name]
     if unknown:
-        raise OptionError(f"`{option}` must name sources among {listed(names)}; got {told(unknown[0])}.")
+        raise OptionError(
+            f"`{option}` must name sources among {format_list(names)}; got {format_value(unknown[0])}."
+        )
     if absent:
-        raise OptionError(f"`{option}` must name every source; {told(absent[0])} is missing.")
+        raise OptionError(f"`{option}` must name every source; {format_value(absent[0])} is missing.")
     return [by_name[name] for name in names]
 
 
@@ -282,7 +287,7 @@ def _increasing(values: list[Any], option: str) -> NDArray[np.float64]:
         raise OptionError(f"{option} must have at least one edge; K classes have K - 1 edges.")
     wrong = next((v for v in values if not _is_number(v) or is_null(v)), None)
     if wrong is not None or None in values:
-        raise OptionError(f"{option} must be numbers; got {told(wrong)}.")
+        raise OptionError(f"{option} must be numbers; got {format_value(wrong)}.")
     edges = np.array([_as_float(v) for v in values])
     if not (edges[1:] > edges[:-1]).all():
         shown = ", ".join(format(edge, "g") for edge in edges)
@@ -295,7 +300,9 @@ def _read_labels(classes: Iterable[Label] | None, n_classes: int) -> tuple[Label
         return tuple(range(n_classes))
     labels = Convention.read(None, classes, None).classes or ()
     if len(labels) != n_classes:
-        raise OptionError(f"`classes` must be {n_classes} labels, lowest first; got {told(list(labels))}.")
+        raise OptionError(
+            f"`classes` must be {n_classes} labels, lowest first; got {format_value(list(labels))}."
+        )
     return labels
 
 

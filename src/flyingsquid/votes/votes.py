@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid._values import listed
+from flyingsquid._values import format_list
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes import frames, longform
 from flyingsquid.votes.codes import (
@@ -334,7 +334,7 @@ class Votes:
         kind = "sparse" if self.is_sparse else f"dense {self.codes.dtype}"
         return (
             f"Votes({self.n_items:,} items x {self.n_sources:,} sources, "
-            f"classes {listed(self.classes)}, {share:.0%} voted, {kind})"
+            f"classes {format_list(self.classes)}, {share:.0%} voted, {kind})"
         )
 
     # ------------------------------------------------------------------ other views
