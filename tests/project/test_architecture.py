@@ -231,7 +231,7 @@ def test_the_library_never_prints():
 
 
 def test_errors_format_values_with_care():
-    """``format_value`` handles integers of 5,000 digits, lists of a million labels and values without repr."""
+    """``format_value`` handles integers of 5,000 digits, lists of a million labels, values without repr."""
     wrong = []
     for path in MODULES:
         for error in ast.walk(tree_of(path)):

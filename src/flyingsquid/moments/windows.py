@@ -117,7 +117,8 @@ class RollingCounts(Window):
         if needed > _MOST_BYTES:
             raise OptionError(
                 f"`window` must keep at most {_MOST_BYTES >> 30} GB of votes; got {format_value(size, 30)} "
-                f'with {layout.n_sources:,} sources. A shorter window, window="auto" or `decay` need less memory.'
+                f'with {layout.n_sources:,} sources. A shorter window, window="auto" or `decay` need less '
+                "memory."
             )
         self.ring = RowRing(size + self._slack, layout)
         self._counted = 0

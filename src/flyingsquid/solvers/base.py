@@ -199,8 +199,8 @@ def check_capabilities(solver: Solver, data: FitData) -> None:
         instead = "" if has_graph else f' or fs.solvers.OneVsRest("{solver.name}"),'
         raise OptionError(
             f"{name} is for two classes; the votes have {n_classes}: {format_list(data.moments.classes)}. "
-            f'Use method="auto",{instead} or name the two with Votes.from_classes(..., classes=[a, b]) if the '
-            "others cannot occur."
+            f'Use method="auto",{instead} or name the two with Votes.from_classes(..., classes=[a, b]) if '
+            "the others cannot occur."
         )
     if has_graph and not requires.graph:
         raise OptionError(f"`graph` is not supported by {name}; leave it out.")
