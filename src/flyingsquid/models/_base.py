@@ -17,6 +17,7 @@ from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
+from flyingsquid.fits.base import Fit
 from flyingsquid.inference import TieBreak, decide
 from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
@@ -132,6 +133,31 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
                 "votes[[0]] or array[0]."
             )
         return np.asarray(votes.to_dense().codes[0])
+
+
+class FitAttributes:
+    """Fitted attributes that follow from the fit alone."""
+
+    @property
+    @abstractmethod
+    def fit_(self) -> Fit:
+        """The estimated parameters."""
+
+    @property
+    def method_(self) -> str:
+        return self.fit_.method
+
+    @property
+    def reason_(self) -> str:
+        return self.fit_.reason
+
+    @property
+    def accuracies_(self) -> NDArray[np.float64]:
+        return self.fit_.accuracies
+
+    @property
+    def confusion_(self) -> NDArray[np.float64]:
+        return self.fit_.confusion.values
 
 
 class VoteEstimator(VoteReader):

@@ -31,7 +31,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import TieBreak
 from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.models import validation
-from flyingsquid.models._base import DOUBLE, BatchEstimator, InMemory, VoteSchema
+from flyingsquid.models._base import DOUBLE, BatchEstimator, FitAttributes, InMemory, VoteSchema
 from flyingsquid.models._state import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import FitData, Solver, check_solver
@@ -60,7 +60,7 @@ Method: TypeAlias = (
 )
 
 
-class LabelModel(BatchEstimator):
+class LabelModel(FitAttributes, BatchEstimator):
     """Label model that combines noisy votes into probabilistic labels without gold labels.
 
     For one task or several, with any number of classes, whose sources may abstain.
@@ -510,29 +510,13 @@ class LabelModel(BatchEstimator):
         return self._fitted.rows
 
     @property
-    def method_(self) -> str:
-        return self.fit_.method
-
-    @property
-    def reason_(self) -> str:
-        return self.fit_.reason
-
-    @property
     def class_balance_(self) -> NDArray[np.float64]:
         balance = self.fit_.class_balance
         return np.asarray(balance[0] if len(balance) == 1 else balance)
 
     @property
-    def accuracies_(self) -> NDArray[np.float64]:
-        return self.fit_.accuracies
-
-    @property
     def coverage_(self) -> NDArray[np.float64]:
         return np.minimum(self.moments_.coverage, 1.0)
-
-    @property
-    def confusion_(self) -> NDArray[np.float64]:
-        return self.fit_.confusion.values
 
     @property
     def graph_(self) -> DependencyGraph:

@@ -35,7 +35,7 @@ from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import TieBreak, decide, forward_backward, viterbi, with_own_evidence
 from flyingsquid.models import validation
-from flyingsquid.models._base import VoteReader, VoteSchema, read_tie_generator
+from flyingsquid.models._base import FitAttributes, VoteReader, VoteSchema, read_tie_generator
 from flyingsquid.models._state import (
     fit_from_state,
     fit_to_state,
@@ -51,7 +51,7 @@ from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import read_gold, read_lengths
 
 
-class SequenceLabelModel(VoteReader):
+class SequenceLabelModel(FitAttributes, VoteReader):
     """Combine noisy votes on the rows of sequences, in closed form and without gold labels.
 
     Every row (a video frame, a token) has one truth, of two or more classes. Within a sequence truths follow
@@ -313,14 +313,6 @@ class SequenceLabelModel(VoteReader):
         return self._fitted.fit
 
     @property
-    def method_(self) -> str:
-        return self.fit_.method
-
-    @property
-    def reason_(self) -> str:
-        return self.fit_.reason
-
-    @property
     def moments_(self) -> SequenceMoments:
         return self._fitted.moments
 
@@ -333,16 +325,8 @@ class SequenceLabelModel(VoteReader):
         return self._fitted.transition.matrix
 
     @property
-    def accuracies_(self) -> NDArray[np.float64]:
-        return self.fit_.accuracies
-
-    @property
     def coverage_(self) -> NDArray[np.float64]:
         return self._fitted.coverage
-
-    @property
-    def confusion_(self) -> NDArray[np.float64]:
-        return np.asarray(self.fit_.confusion)
 
     @property
     def excess_correlation_(self) -> NDArray[np.float64]:
