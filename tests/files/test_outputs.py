@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import traceback
 
 import numpy as np
 import pytest
@@ -59,6 +60,46 @@ def test_an_interrupted_run_leaves_the_old_file(tmp_path, name, error):
         write()
     assert (tmp_path / name).read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the unclosed file
+def test_an_interrupt_before_any_line_leaves_no_temporary_file(tmp_path):
+    """A signal may arrive anywhere: also right after the file was created, before anyone holds it."""
+    target, line, interrupted = tmp_path / "l.csv", 0, True
+    target.write_text("old")
+    while interrupted:
+        line += 1
+        interrupted = _interrupt_writing_before(line, target)
+        assert [path.name for path in tmp_path.iterdir()] == ["l.csv"]
+        assert target.read_text() in ("old", "new")
+    assert line > 10
+    assert target.read_text() == "new"
+
+
+def _interrupt_writing_before(number, target) -> bool:
+    """Write to ``target`` and raise KeyboardInterrupt before the line with this number; return whether it was run."""
+    seen = 0
+
+    def trace(frame, event, _argument):
+        nonlocal seen
+        if frame.f_code.co_filename != outputs.__file__:
+            return None
+        seen += event == "line"
+        if event == "line" and seen == number:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with outputs.open_atomic(target) as file:
+            file.write(b"new")
+    except KeyboardInterrupt as stop:
+        traceback.clear_frames(stop.__traceback__)
+        return True
+    finally:
+        sys.settrace(before)
+    return False
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

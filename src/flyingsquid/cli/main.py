@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from importlib import import_module
 from typing import Any
 
@@ -58,6 +59,8 @@ class _Group(click.Group):
             with handling_signals(raise_stopped):
                 return super().invoke(ctx)
         except StoppedBySignalError as stop:
+            # A file that was being opened is removed when the generator that opened it is released.
+            traceback.clear_frames(stop.__traceback__)
             click.echo(f"Stopped by {stop}; no file was left incomplete.", err=True)
             ctx.exit(128 + stop.number)
         except BrokenPipeError:

@@ -50,9 +50,8 @@ def open_atomic(target: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
     _check_free(target, overwrite)
     temporary = target.with_name(f".flyingsquid-{secrets.token_hex(8)}.tmp")
-    file = open(temporary, "xb")  # noqa: SIM115  # closed below, before it is renamed
-    try:
-        with file:
+    try:  # around the creation: an interrupt may come before open() returns
+        with open(temporary, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
