@@ -77,7 +77,7 @@ def test_an_interrupt_before_any_line_leaves_no_temporary_file(tmp_path):
 
 
 def _interrupt_writing_before(number, target) -> bool:
-    """Write to ``target`` and raise KeyboardInterrupt before the line with this number; return whether it was run."""
+    """Write to ``target`` and raise KeyboardInterrupt before a line; return whether that line was run."""
     seen = 0
 
     def trace(frame, event, _argument):
