@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, save_npz
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import open_votes
-from tests.support.vote_files import codes, refused
+from tests.support.vote_files import assert_refused, codes
 
 MATRIX = np.array([[0, 1, -1], [1, 1, 0]])
 
@@ -112,25 +112,25 @@ def test_texts_of_arrays(tmp_path):
 def test_arrays_that_lie(tmp_path):
     path = tmp_path / "v.npy"
     np.save(path, np.array([[{}, 1]], object), allow_pickle=True)
-    refused(path, "pickle")
+    assert_refused(path, "pickle")
     np.save(path, np.zeros((50, 3), np.int8))
     path.write_bytes(path.read_bytes()[:-5])
-    refused(path, "truncated")
+    assert_refused(path, "truncated")
     for array, match in (
         (np.zeros(3), "shape"),
         (np.zeros((0, 3)), "empty"),
         (np.zeros((2, 2), complex), "type"),
     ):
         np.save(path, array)
-        refused(path, match)
+        assert_refused(path, match)
 
 
 def test_pickles_inside_npz(tmp_path):
     path = tmp_path / "v.npz"
     np.savez(path, L=np.array([[{}, 1]], object))
-    refused(path, "pickle")
+    assert_refused(path, "pickle")
     np.savez(path, L=np.zeros((2, 2), int), names=np.array([{}, 1], object))
-    refused(path, "pickle")
+    assert_refused(path, "pickle")
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_a_bomb_takes_no_memory(tmp_path):
         for _ in range(300):
             file.write(bytes(1_000_000))
     tracemalloc.start()
-    refused(path, "unpacks from")
+    assert_refused(path, "unpacks from")
     assert tracemalloc.get_traced_memory()[1] < 20_000_000
     tracemalloc.stop()
 

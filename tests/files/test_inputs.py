@@ -14,7 +14,7 @@ from flyingsquid.files.columns import DistinctIds
 from flyingsquid.files.inputs import open_input, text_blocks
 from flyingsquid.votes import Votes
 from tests.fuzz.run import fuzz
-from tests.support.vote_files import refused
+from tests.support.vote_files import assert_refused
 
 HUGE = r"64 bits; got 9\d* \(row 1, source 'b'\)"
 
@@ -74,12 +74,12 @@ HUGE = r"64 bits; got 9\d* \(row 1, source 'b'\)"
 def test_one_clear_line(tmp_path, name, content, line, match):
     path = tmp_path / name
     path.write_bytes(content)
-    refused(path, match, line=line)
+    assert_refused(path, match, line=line)
 
 
 def test_files_that_are_not_there_or_no_files(tmp_path):
-    refused(tmp_path / "absent.csv", "No such file")
-    refused(tmp_path, "contains no")
+    assert_refused(tmp_path / "absent.csv", "No such file")
+    assert_refused(tmp_path, "contains no")
     with pytest.raises(VoteFileError, match="NUL"):
         open_votes("v\0.csv")
 
@@ -89,7 +89,7 @@ def test_a_file_that_may_not_be_read(tmp_path):
     path = tmp_path / "v.csv"
     path.write_text("a,b\n0,1\n")
     path.chmod(0)
-    refused(path, "Permission denied")
+    assert_refused(path, "Permission denied")
 
 
 def test_a_line_without_an_end(tmp_path):

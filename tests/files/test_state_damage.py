@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("files")
 
 
-def refused(path, content: bytes, match: str | None = None) -> None:
+def assert_refused(path, content: bytes, match: str | None = None) -> None:
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match=match) as caught:
         read_state(path)
@@ -41,13 +41,13 @@ def test_every_flipped_byte_is_noticed(folder):
     content = example_bytes(folder)
     flips = np.random.default_rng(0).integers(1, 256, len(content))
     for at, flip in enumerate(flips.tolist()):
-        refused(folder / "flipped", content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :])
+        assert_refused(folder / "flipped", content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :])
 
 
 def test_every_truncation_is_noticed(folder):
     content = example_bytes(folder)
     for length in range(len(content)):
-        refused(folder / "short", content[:length])
+        assert_refused(folder / "short", content[:length])
 
 
 @st.composite
@@ -78,12 +78,12 @@ def test_damaged_files_are_refused(folder, damage):
     content = example_bytes(folder)
     damaged = damage(content)
     assume(damaged != content)
-    refused(folder / "damaged", damaged)
+    assert_refused(folder / "damaged", damaged)
 
 
 @given(st.binary(max_size=300), st.booleans())
 def test_files_of_noise_are_refused(folder, noise, disguised):
-    refused(folder / "noise", archive.SIGNATURE + noise if disguised else noise)
+    assert_refused(folder / "noise", archive.SIGNATURE + noise if disguised else noise)
 
 
 def repacked(content: bytes, method: int) -> bytes:
@@ -105,9 +105,9 @@ def test_other_files_are_refused(folder):
         repacked(content, zipfile.ZIP_STORED),
         repacked(content, zipfile.ZIP_DEFLATED),
     ):
-        refused(folder / "other", other, "not a FlyingSquid file")
-    refused(folder / "other", content[:-1], "truncated")
-    refused(folder / "other", content + b"\0", "damaged")
+        assert_refused(folder / "other", other, "not a FlyingSquid file")
+    assert_refused(folder / "other", content[:-1], "truncated")
+    assert_refused(folder / "other", content + b"\0", "damaged")
 
 
 # ---------------------------------------------------------------------- valid archives that lie
@@ -224,7 +224,7 @@ def test_the_header_that_the_lies_begin_from_is_good(folder):
 
 @pytest.mark.parametrize(("header", "message"), LIES, ids=[m for _, m in LIES])
 def test_hostile_headers_are_refused(folder, header, message):
-    refused(folder / "hostile", lying(header), message)
+    assert_refused(folder / "hostile", lying(header), message)
 
 
 @given(st.data())
@@ -265,18 +265,20 @@ def test_edited_headers_are_refused_or_read_as_edited(folder, data):
     ],
 )
 def test_missing_extra_repeated_and_renamed_entries_are_refused(folder, entries):
-    refused(folder / "entries", packed(*entries))
+    assert_refused(folder / "entries", packed(*entries))
 
 
 def test_booleans_of_other_bytes_are_refused(folder):
     header = dumped(with_array(dtype="bool", bytes=3))
-    refused(folder / "booleans", packed(("header.json", header), ("arrays/x", b"\0\1\2")), "neither 0 nor 1")
+    assert_refused(
+        folder / "booleans", packed(("header.json", header), ("arrays/x", b"\0\1\2")), "neither 0 nor 1"
+    )
 
 
 def test_newer_files_say_who_wrote_them(folder):
     newer = fields(format_version=FORMAT_VERSION + 1, flyingsquid_version="7.2.0", kind=["changed"], new=1)
     message = r"version 2.* FlyingSquid 7\.2\.0.*Upgrade"
-    refused(folder / "newer", packed(("header.json", json.dumps(newer, indent=1).encode())), message)
+    assert_refused(folder / "newer", packed(("header.json", json.dumps(newer, indent=1).encode())), message)
 
 
 # ---------------------------------------------------------------------- memory

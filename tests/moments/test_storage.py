@@ -94,7 +94,7 @@ def assert_same(found: Any, expected: Any) -> None:
         assert found == expected
 
 
-def ask(question: Question, storage: Storage, votes: fs.Votes, y: np.ndarray) -> None:
+def assert_same_in(storage: Storage, question: Question, votes: fs.Votes, y: np.ndarray) -> None:
     expected = question(votes, y)
     with storage.use(votes) as stored:
         assert_same(question(stored, y), expected)
@@ -173,7 +173,7 @@ MOMENTS: dict[str, Callable[[fs.Votes], Any]] = {
 
 @pytest.mark.parametrize("name", MOMENTS)
 def test_counts_answer_the_same(name, storage, sample):
-    ask(lambda votes, _: MOMENTS[name](votes), storage, *sample)
+    assert_same_in(storage, lambda votes, _: MOMENTS[name](votes), *sample)
 
 
 def test_every_public_name_of_moments_is_asked_for():
@@ -263,7 +263,7 @@ def test_label_models_answer_the_same(method, storage, sample, tmp_path):
         again = saved(model, tmp_path / "model.fsq")
         return answers(model, votes, y), again.predict_proba(votes), str(again.summary())
 
-    ask(question, storage, *sample)
+    assert_same_in(storage, question, *sample)
 
 
 LABEL_MODELS: dict[str, Question] = {
@@ -290,7 +290,7 @@ LABEL_MODELS: dict[str, Question] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LABEL_MODELS)
 def test_ways_to_fit_answer_the_same(name, storage, sample):
-    ask(LABEL_MODELS[name], storage, *sample)
+    assert_same_in(storage, LABEL_MODELS[name], *sample)
 
 
 def test_tasks_of_many_classes_answer_the_same(storage):
@@ -302,7 +302,7 @@ def test_tasks_of_many_classes_answer_the_same(storage):
         model = fs.LabelModel(CHAIN).fit(votes)
         return model.task_tables_, model.predict_proba(votes), str(model.summary())
 
-    ask(question, storage, drawn.votes, drawn.y)
+    assert_same_in(storage, question, drawn.votes, drawn.y)
 
 
 MAJORITY: dict[str, Question] = {
@@ -318,7 +318,7 @@ MAJORITY: dict[str, Question] = {
 
 @pytest.mark.parametrize("name", MAJORITY)
 def test_majority_vote_answers_the_same(name, storage, sample):
-    ask(MAJORITY[name], storage, *sample)
+    assert_same_in(storage, MAJORITY[name], *sample)
 
 
 # ---------------------------------------------------------------------- structure and analysis
@@ -330,7 +330,7 @@ def structure(votes: fs.Votes, _: np.ndarray) -> Any:
 
 
 def test_structure_is_learned_the_same(storage, sample):
-    ask(structure, storage, *sample)
+    assert_same_in(storage, structure, *sample)
 
 
 ANALYSIS: dict[str, Question] = {
@@ -355,7 +355,7 @@ ANALYSIS: dict[str, Question] = {
 
 @pytest.mark.parametrize("name", ANALYSIS)
 def test_analysis_answers_the_same(name, storage, sample):
-    ask(ANALYSIS[name], storage, *sample)
+    assert_same_in(storage, ANALYSIS[name], *sample)
 
 
 def test_every_function_of_analysis_is_asked():
@@ -368,7 +368,7 @@ def test_misfit_of_agreement_is_the_same(storage, sample):
         moments = fs.Moments.of(votes)
         return agreement_misfit(moments, agreement_tables(moments), np.full(4, 0.25))
 
-    ask(question, storage, *sample)
+    assert_same_in(storage, question, *sample)
     few = sample[0][:20]  # no pair shares enough items
     assert question(few, sample[1]) == np.inf
 

@@ -21,7 +21,7 @@ def codes(path, **options):
     return open_votes(path, **options).read().votes.codes.tolist()
 
 
-def refused(path, match: str, *, line: int | None = None, **options) -> VoteFileError:
+def assert_refused(path, match: str, *, line: int | None = None, **options) -> VoteFileError:
     """The error of reading a file: one line that begins with the path, and says where."""
     with pytest.raises(VoteFileError, match=match) as caught:
         open_votes(path, **options).read()
