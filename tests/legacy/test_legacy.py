@@ -336,9 +336,9 @@ def test_defaults_are_not_shared_and_models_can_be_pickled(sample):
 TEXT: Any = "3"
 NO_PAIRS: Any = [0, 1]
 BAD: dict[str, Any] = {
-    "no source": (lambda: LabelModel(0), GraphError, "m=0"),
-    "no task": (lambda: LabelModel(3, 0), GraphError, "v=0"),
-    "m is text": (lambda: LabelModel(TEXT), GraphError, "m='3'"),
+    "no source": (lambda: LabelModel(0), GraphError, "`m` .*got 0"),
+    "no task": (lambda: LabelModel(3, 0), GraphError, "`v` .*got 0"),
+    "m is text": (lambda: LabelModel(TEXT), GraphError, "`m` .*got '3'"),
     "tasks without sources": (lambda: LabelModel(6, 2, [(0, 1)]), GraphError, "`lambda_y_edges`.*v=2"),
     "a source on two tasks": (
         lambda: LabelModel(2, 2, [], [(0, 0), (0, 1), (1, 1)]), GraphError, "got 0 and 1 for source 0",

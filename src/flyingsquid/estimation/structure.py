@@ -18,9 +18,8 @@ from flyingsquid.estimation.independence import FitStatistic, Residuals
 from flyingsquid.estimation.signs import relative_signs
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, flag_sources
 from flyingsquid.estimation.triplets import Pairs, all_triplets_median
-from flyingsquid.graph.edges import adjacency, components
-from flyingsquid.graph.limits import MOST_SOURCES_IN_A_UNIT
-from flyingsquid.graph.triangulate import narrowest
+from flyingsquid.graph.junction import adjacency, components, narrowest
+from flyingsquid.graph.reading import MOST_SOURCES_IN_A_UNIT
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""What depends on what: dependency graphs and junction trees."""
+"""Dependency graphs and junction trees."""
 
 from flyingsquid.graph.dependency import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree

@@ -1,9 +1,9 @@
-"""The dependency graph: which source votes on which truth, and what depends on what."""
+"""Dependency graph: the task of each source, and edges between sources and between tasks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,27 +13,38 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import is_integer
 from flyingsquid.exceptions import GraphError
-from flyingsquid.graph.describe import in_one_line, in_words
 from flyingsquid.graph.drawing import to_svg
-from flyingsquid.graph.edges import adjacency, components, consecutive
-from flyingsquid.graph.junction import JunctionTree, junction_tree, tree_of
-from flyingsquid.graph.limits import HOPELESS_TASK_TREE, require_narrow, require_small_units
-from flyingsquid.graph.plain import FORMAT, checked_fields
+from flyingsquid.graph.junction import (
+    Elimination,
+    JunctionTree,
+    adjacency,
+    components,
+    consecutive,
+    junction_tree,
+    narrowest,
+    tree_of,
+)
 from flyingsquid.graph.reading import (
+    FORMAT,
+    HOPELESS_TASK_TREE,
     Edges,
+    check_fields,
     read_count,
     read_counts,
     read_edges,
     read_index,
     read_source_task,
+    require_narrow,
     require_one_task,
+    require_small_units,
 )
-from flyingsquid.graph.triangulate import Elimination, narrowest
+
+MOST_LISTED = 10
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class DependencyGraph:
-    """Which source votes on which task, and what depends on what beyond that.
+    """Graph of sources, tasks and their dependencies.
 
     A task is one unknown truth: the label of an item, or of one frame, word or pixel of it. Every source
     votes on one task and depends on its truth. Sources are otherwise independent of each other unless an
@@ -63,8 +74,8 @@ class DependencyGraph:
     Raises
     ------
     GraphError
-        If the graph is none, or too wide: more than 4 sources in one clique of the triangulated graph, or
-        tasks of treewidth above 12.
+        If an argument is invalid, or the graph is too wide: more than 4 sources in one clique of the
+        triangulated graph, or tasks of treewidth above 12.
 
     Examples
     --------
@@ -109,7 +120,7 @@ class DependencyGraph:
         sources_per_task: int | Iterable[int],
         source_edges: Iterable[Iterable[int]] = (),
     ) -> DependencyGraph:
-        """Tasks in a row, such as frames or words: each depends on the one before.
+        """Return a chain of tasks, such as frames or words: each depends on the one before.
 
         Parameters
         ----------
@@ -145,7 +156,7 @@ class DependencyGraph:
 
     @classmethod
     def grid(cls, height: int, width: int, sources_per_cell: int) -> DependencyGraph:
-        """Tasks in a rectangle, such as pixels: each depends on those beside, above and below it.
+        """Return a grid of tasks, such as pixels: each depends on those left, right, above and below it.
 
         The cell in row r and column c is task r·width + c. Sources are numbered cell by cell. The shorter
         side is at most 12 cells; cut larger pictures into tiles.
@@ -182,7 +193,7 @@ class DependencyGraph:
         return (self.n_tasks, each) if even else None
 
     def sources_of(self, task: int) -> tuple[int, ...]:
-        """The sources that vote on a task, ascending."""
+        """Return the sources that vote on a task, ascending."""
         return self._sources_of[read_index(task, "task", "task", self.n_tasks)]
 
     def neighbors(self, task: int) -> tuple[int, ...]:
@@ -192,10 +203,10 @@ class DependencyGraph:
     # ------------------------------------------------------------------ as text, picture and plain data
 
     def __repr__(self) -> str:
-        return f"DependencyGraph({in_one_line(self)})"
+        return f"DependencyGraph({_sizes(self)})"
 
     def describe(self) -> str:
-        """The graph in words, several lines.
+        """Describe the graph in several lines.
 
         >>> DependencyGraph.chain(2, 3, source_edges=[(0, 2)]).describe().splitlines()
         ['6 sources on 2 tasks, 1 task edge, 2 source edges',
@@ -205,17 +216,17 @@ class DependencyGraph:
          'dependent unit of 2: sources 0, 2 (one table)',
          'dependent unit of 2: sources 3, 5 (one table)']
         """
-        return in_words(self)
+        return _describe(self)
 
     def to_svg(self) -> str:
-        """The graph as a picture; notebooks show it by themselves."""
+        """Draw the graph as SVG; notebooks display it."""
         return to_svg(self)
 
     def _repr_svg_(self) -> str:
         return to_svg(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The graph as numbers and lists, for :meth:`from_dict`.
+        """Return the graph as integers and lists, for :meth:`from_dict`.
 
         >>> DependencyGraph(2).to_dict()
         {'format': 1, 'n_sources': 2, 'n_tasks': 1,
@@ -232,16 +243,16 @@ class DependencyGraph:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DependencyGraph:
-        """The graph that :meth:`to_dict` described; anything else is refused."""
-        return cls(**checked_fields(data))
+        """Return the graph that :meth:`to_dict` described."""
+        return cls(**check_fields(data))
 
     def to_json(self) -> str:
-        """The graph as one line of JSON."""
+        """Return the graph as one line of JSON."""
         return json.dumps(self.to_dict())
 
     @classmethod
     def from_json(cls, text: str) -> DependencyGraph:
-        """The graph that :meth:`to_json` wrote.
+        """Return the graph that :meth:`to_json` wrote.
 
         >>> DependencyGraph.from_json(DependencyGraph.chain(2, 3).to_json())
         DependencyGraph(6 sources on 2 tasks, 1 task edge)
@@ -249,7 +260,7 @@ class DependencyGraph:
         try:
             data = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
-            raise GraphError(f"no dependency graph in JSON: {error}") from error
+            raise GraphError(f"`text` must be a dependency graph in JSON: {error}.") from error
         return cls.from_dict(data)
 
     # ------------------------------------------------------------------ derived from the value, and cached
@@ -347,3 +358,60 @@ def _repeated(edges: Edges, n_tasks: int, each: int) -> Edges:
 def _read_only(array: NDArray[np.intp]) -> NDArray[np.intp]:
     array.flags.writeable = False
     return array
+
+
+def _sizes(graph: DependencyGraph) -> str:
+    """Return the numbers of sources, tasks and edges."""
+    parts = [f"{_count(graph.n_sources, 'source')} on {_count(graph.n_tasks, 'task')}"]
+    parts += [_count(len(graph.task_edges), "task edge")] * bool(graph.task_edges)
+    parts += [_count(len(graph.source_edges), "source edge")] * bool(graph.source_edges)
+    return ", ".join(parts)
+
+
+def _describe(graph: DependencyGraph) -> str:
+    """Return tasks with their sources, edges, dependent units and treewidth, one per line."""
+    lines = [_sizes(graph)]
+    tasks = range(min(graph.n_tasks, MOST_LISTED))
+    lines += [f"task {task}: {_positions('source', graph.sources_of(task))}" for task in tasks]
+    if graph.n_tasks > MOST_LISTED:
+        lines.append(f"... and {graph.n_tasks - MOST_LISTED:,} more tasks")
+    if graph.n_tasks > 1:
+        lines.append(_describe_tasks(graph))
+    return "\n".join([*lines, *_describe_units(graph)])
+
+
+def _describe_tasks(graph: DependencyGraph) -> str:
+    if not graph.task_edges:
+        return "task edges: none, the truths are independent of each other"
+    shown = _listed([f"{a}-{b}" for a, b in graph.task_edges])
+    return f"task edges: {shown} (treewidth {graph._task_tree.width})"
+
+
+def _describe_units(graph: DependencyGraph) -> list[str]:
+    if not graph._units:
+        return ["dependent sources: none, all are independent of each other given the truth"]
+    lines = []
+    for unit in graph._units[:MOST_LISTED]:
+        members = sorted({source for clique in unit.cliques for source in clique})
+        parts = len(unit.cliques)
+        how = "one table" if parts == 1 else f"{parts} tables of up to {unit.width + 1} sources"
+        lines.append(f"dependent unit of {len(members)}: {_positions('source', members)} ({how})")
+    if len(graph._units) > MOST_LISTED:
+        lines.append(f"... and {len(graph._units) - MOST_LISTED:,} more dependent units")
+    return lines
+
+
+def _positions(noun: str, positions: Sequence[int]) -> str:
+    first, last = positions[0], positions[-1]
+    if len(positions) > 2 and last - first == len(positions) - 1:
+        return f"{noun}s {first} to {last}"
+    return f"{noun}{'s' * (len(positions) > 1)} {_listed([str(p) for p in positions])}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_LISTED:,} more" if len(names) > MOST_LISTED else ""
+    return ", ".join(names[:MOST_LISTED]) + more
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

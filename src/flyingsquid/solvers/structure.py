@@ -14,7 +14,7 @@ from flyingsquid.estimation.independence import FitStatistic
 from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, Edge, Structure, learn_edges
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.graph.limits import MOST_SOURCES_IN_A_UNIT
+from flyingsquid.graph.reading import MOST_SOURCES_IN_A_UNIT
 from flyingsquid.moments import Moments
 from flyingsquid.votes import as_votes
 

@@ -20,7 +20,7 @@ from flyingsquid.exceptions import (
     VotesError,
 )
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.graph.edges import components
+from flyingsquid.graph.junction import components
 from flyingsquid.models.label_model import Method
 from flyingsquid.moments import Moments
 from flyingsquid.moments.limits import are_pairs_sparse
