@@ -1,4 +1,4 @@
-"""Generate docs/reference/cli.md from the commands: ``python -m flyingsquid.cli.reference``."""
+"""Generate the page of the command line: ``python docs/cli_reference.py > docs/reference/cli.md``."""
 
 from __future__ import annotations
 
