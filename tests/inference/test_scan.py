@@ -38,6 +38,21 @@ def score_of(path, evidence, prior, transition):
     return float(np.log(prior[path[0]]) + moves + evidence[np.arange(len(path)), path].sum())
 
 
+def assert_same_as(oracle, evidence, lengths, prior, transition, block, **tolerance):
+    """Compare posteriors, likelihoods and best paths of sequences with those of ``oracle``, one by one."""
+    posterior, likelihood = forward_backward(evidence, lengths, prior, transition, longest_block=block)
+    path = viterbi(evidence, lengths, prior, transition, longest_block=block)
+    start = 0
+    for s, n in enumerate(lengths):
+        part = slice(start, start + n)
+        expected, total, best = oracle(evidence[part], prior, transition)
+        np.testing.assert_allclose(posterior[part], expected, atol=1e-12)
+        np.testing.assert_allclose(posterior[part].sum(axis=1), 1, atol=1e-14)
+        assert likelihood[s] == pytest.approx(total, **tolerance)
+        assert score_of(path[part], evidence[part], prior, transition) == pytest.approx(best, **tolerance)
+        start += n
+
+
 def by_loop(evidence, prior, transition):
     """Posterior, log likelihood and best log joint of one sequence, in logarithms, a row at a time."""
     n, k = evidence.shape
@@ -60,16 +75,7 @@ def test_short_sequences_equal_enumeration(k, block):
     prior, transition = random_chain(rng, k)
     lengths = np.array([1, 4, 2, 1, 6, 3, 5, 1, 1, 2])
     evidence = rng.normal(0, 2, (lengths.sum(), k))
-    posterior, likelihood = forward_backward(evidence, lengths, prior, transition, longest_block=block)
-    path = viterbi(evidence, lengths, prior, transition, longest_block=block)
-    start = 0
-    for s, n in enumerate(lengths):
-        part = slice(start, start + n)
-        expected, total, best = enumerated(evidence[part], prior, transition)
-        np.testing.assert_allclose(posterior[part], expected, atol=1e-13)
-        assert likelihood[s] == pytest.approx(total, abs=1e-12)
-        assert score_of(path[part], evidence[part], prior, transition) == pytest.approx(best, abs=1e-12)
-        start += n
+    assert_same_as(enumerated, evidence, lengths, prior, transition, block, abs=1e-12)
 
 
 @pytest.mark.parametrize("lengths", [[1000], [1] * 50, [1, 700, 1, 299], [100] * 7, [3, 500, 2, 64, 65, 366]])
@@ -79,17 +85,7 @@ def test_long_sequences_equal_a_plain_loop(lengths, block):
     prior, transition = random_chain(rng, 2)
     lengths = np.array(lengths)
     evidence = rng.normal(0, 3, (lengths.sum(), 2))
-    posterior, likelihood = forward_backward(evidence, lengths, prior, transition, longest_block=block)
-    path = viterbi(evidence, lengths, prior, transition, longest_block=block)
-    np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-14)
-    start = 0
-    for s, n in enumerate(lengths):
-        part = slice(start, start + n)
-        expected, total, best = by_loop(evidence[part], prior, transition)
-        np.testing.assert_allclose(posterior[part], expected, atol=1e-12)
-        assert likelihood[s] == pytest.approx(total, rel=1e-12)
-        assert score_of(path[part], evidence[part], prior, transition) == pytest.approx(best, rel=1e-12)
-        start += n
+    assert_same_as(by_loop, evidence, lengths, prior, transition, block, rel=1e-12)
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(1, 13), st.integers(0, 2**32 - 1))

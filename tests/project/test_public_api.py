@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
-import tomllib
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
 import flyingsquid as fs
+from docs.conf import PUBLIC, resolve
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = tomllib.loads((ROOT / "docs" / "reference" / "public_names.toml").read_text("utf-8"))
 REASONS = {name: reason for section in PUBLIC["names"].values() for name, reason in section.items()}
 LISTED = {*REASONS, *PUBLIC["returned"]}
 NEEDS_TORCH = ("fs.torch", "fs.legacy.FSLoss")
 HAS_TORCH = find_spec("torch") is not None
-
-
-def resolve(name: str) -> Any:
-    """Return what a name such as ``fs.analysis.find`` stands for."""
-    found: Any = fs
-    for part in name.split(".")[1:]:
-        found = getattr(found, part) if hasattr(found, part) else import_module(f"{found.__name__}.{part}")
-    return found
 
 
 def is_installed(name: str) -> bool:

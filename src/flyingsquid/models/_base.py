@@ -6,7 +6,8 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, overload
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,8 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import format_value
+from flyingsquid._warnings import warn_about_sources
+from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.fits.base import Fit
 from flyingsquid.inference import TieBreak, decide
@@ -135,13 +138,54 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return np.asarray(votes.to_dense().codes[0])
 
 
-class FitAttributes:
+@dataclass(frozen=True, eq=False)
+class FittedParameters:
+    """A fit and the intervals that follow from it."""
+
+    fit: Fit
+
+    @cached_property
+    def interval(self) -> NDArray[np.float64]:
+        interval = interval_around(self.fit.accuracies, self.fit.standard_errors())
+        interval.flags.writeable = False
+        return interval
+
+
+FittedT = TypeVar("FittedT", bound=FittedParameters)
+MomentsT = TypeVar("MomentsT")
+
+
+class FitState(NamedTuple, Generic[FittedT, MomentsT]):
+    """The last fit, and counts that came since but do not determine the accuracies."""
+
+    fitted: FittedT | None
+    pending: MomentsT | None
+
+
+class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
     """Fitted attributes that follow from the fit alone."""
 
+    # Assigned at once, so that an interrupted fit leaves the model as it was.
+    _state: FitState[FittedT, MomentsT]
+
     @property
-    @abstractmethod
+    def _fitted(self) -> FittedT:
+        fitted = getattr(self, "_state", FitState(None, None)).fitted
+        if fitted is None:
+            raise self._not_fitted()
+        return fitted
+
+    def _warn(self) -> Self:
+        """Warn about suspicious sources in the name of the caller of ``fit``."""
+        concerns = self.fit_.concerns
+        if concerns:
+            warn_about_sources(" ".join(concerns), stacklevel=3)
+        return self
+
+    @property
     def fit_(self) -> Fit:
         """The estimated parameters."""
+        return self._fitted.fit
 
     @property
     def method_(self) -> str:
@@ -368,6 +412,12 @@ class BatchEstimator(VoteEstimator):
                [1.  , 0.  ]])
         """
         return self.fit(votes, sample_weight=sample_weight).predict_proba(votes, dtype=dtype)
+
+
+def interval_around(accuracies: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 95% intervals within [0, 1], shape (m, 2)."""
+    reach = NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
+    return np.clip(accuracies[:, None] + reach, 0.0, 1.0)
 
 
 def read_tie_generator(tie_break: str, random_state: Any) -> np.random.Generator | None:

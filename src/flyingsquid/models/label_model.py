@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args, overload
+from typing import Any, Literal, Self, TypeAlias, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,6 @@ from flyingsquid._random import RandomState
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
 from flyingsquid._values import format_value
-from flyingsquid._warnings import warn_about_sources
-from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.exceptions import (
     GraphError,
     ModelFileError,
@@ -31,7 +29,15 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import TieBreak
 from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.models import validation
-from flyingsquid.models._base import DOUBLE, BatchEstimator, FitAttributes, InMemory, VoteSchema
+from flyingsquid.models._base import (
+    DOUBLE,
+    BatchEstimator,
+    FitAttributes,
+    FitState,
+    FittedParameters,
+    InMemory,
+    VoteSchema,
+)
 from flyingsquid.models._state import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import FitData, Solver, check_solver
@@ -60,7 +66,7 @@ Method: TypeAlias = (
 )
 
 
-class LabelModel(FitAttributes, BatchEstimator):
+class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     """Label model that combines noisy votes into probabilistic labels without gold labels.
 
     For one task or several, with any number of classes, whose sources may abstain.
@@ -167,8 +173,6 @@ class LabelModel(FitAttributes, BatchEstimator):
     array([[0.11, 0.89],
            [0.42, 0.58]])
     """
-
-    _state: _State
 
     def __init__(
         self,
@@ -281,7 +285,7 @@ class LabelModel(FitAttributes, BatchEstimator):
         """
         solver = self._validate()
         graph = validation.given_graph(self.graph, "partial_fit")
-        fitted, pending = getattr(self, "_state", _State(None, None))
+        fitted, pending = getattr(self, "_state", FitState(None, None))
         before = pending if pending is not None or fitted is None else fitted.moments
         if before is None:
             known = validation.read_classes(self.classes, self.n_classes, votes)
@@ -299,7 +303,7 @@ class LabelModel(FitAttributes, BatchEstimator):
             self._solve(solver, data)
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
-            self._state = _State(fitted, total)
+            self._state = FitState(fitted, total)
             raise
         return self._warn()
 
@@ -350,14 +354,7 @@ class LabelModel(FitAttributes, BatchEstimator):
 
     def _publish(self, fitted: Fitted) -> None:
         # One assignment: an interrupted fit leaves the model as it was.
-        self._state = _State(fitted, None)
-
-    def _warn(self) -> Self:
-        """Warn about suspicious sources in the name of the caller of ``fit``."""
-        concerns = self.fit_.concerns
-        if concerns:
-            warn_about_sources(" ".join(concerns), stacklevel=3)
-        return self
+        self._state = FitState(fitted, None)
 
     # ------------------------------------------------------------------ labels
 
@@ -487,19 +484,8 @@ class LabelModel(FitAttributes, BatchEstimator):
     # ------------------------------------------------------------------ fitted attributes
 
     @property
-    def _fitted(self) -> Fitted:
-        fitted = getattr(self, "_state", _State(None, None)).fitted
-        if fitted is None:
-            raise self._not_fitted()
-        return fitted
-
-    @property
     def vote_schema_(self) -> VoteSchema:
         return self._fitted.schema
-
-    @property
-    def fit_(self) -> Fit:
-        return self._fitted.fit
 
     @property
     def moments_(self) -> Moments:
@@ -555,7 +541,7 @@ class LabelModel(FitAttributes, BatchEstimator):
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(FittedParameters):
     """A fit, the counts it was made of, and what follows from both.
 
     Attributes
@@ -567,7 +553,6 @@ class Fitted:
     rows : {"all", "distinct", "none"}
     """
 
-    fit: Fit
     moments: Moments
     schema: VoteSchema
     learned_graph: LearnedGraph | None = None
@@ -589,24 +574,5 @@ class Fitted:
         return self.learned_graph if self.learned_graph == plain else plain
 
     @cached_property
-    def interval(self) -> NDArray[np.float64]:
-        interval = interval_around(self.fit.accuracies, self.fit.standard_errors())
-        interval.flags.writeable = False
-        return interval
-
-    @cached_property
     def diagnostics(self) -> Diagnostics:
         return self.fit.diagnose(self.moments)
-
-
-class _State(NamedTuple):
-    """The last fit, and counts that came since but do not determine the accuracies."""
-
-    fitted: Fitted | None
-    pending: Moments | None
-
-
-def interval_around(accuracies: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 95% intervals within [0, 1], shape (m, 2)."""
-    reach = NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
-    return np.clip(accuracies[:, None] + reach, 0.0, 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._random import RandomState
 from flyingsquid._table import Table
 from flyingsquid._values import format_value
-from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.transition import (
     Transition,
     fit_transition,
@@ -35,7 +34,7 @@ from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import TieBreak, decide, forward_backward, viterbi, with_own_evidence
 from flyingsquid.models import validation
-from flyingsquid.models._base import FitAttributes, VoteReader, VoteSchema, read_tie_generator
+from flyingsquid.models._base import FitAttributes, FitState, FittedParameters, VoteSchema, read_tie_generator
 from flyingsquid.models._state import (
     fit_from_state,
     fit_to_state,
@@ -43,7 +42,7 @@ from flyingsquid.models._state import (
     options_to_meta,
     part_of,
 )
-from flyingsquid.models.label_model import Method, Source, interval_around
+from flyingsquid.models.label_model import Method, Source
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.sequences import KIND as SEQUENCE_MOMENTS
 from flyingsquid.solvers import FitData, Solver, check_solver
@@ -51,7 +50,7 @@ from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import read_gold, read_lengths
 
 
-class SequenceLabelModel(FitAttributes, VoteReader):
+class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     """Combine noisy votes on the rows of sequences, in closed form and without gold labels.
 
     Every row (a video frame, a token) has one truth, of two or more classes. Within a sequence truths follow
@@ -116,8 +115,6 @@ class SequenceLabelModel(FitAttributes, VoteReader):
     array([0.01, 0.99])
     """
 
-    _state: _State
-
     def __init__(
         self,
         *,
@@ -170,7 +167,7 @@ class SequenceLabelModel(FitAttributes, VoteReader):
         are kept even when they do not determine the accuracies yet.
         """
         solver = self._validate()
-        fitted, pending = getattr(self, "_state", _State(None, None))
+        fitted, pending = getattr(self, "_state", FitState(None, None))
         before = pending if pending is not None or fitted is None else fitted.moments
         chunk = as_votes(votes, None if before is None else before.rows.classes)
         require_few_classes(chunk.n_classes)
@@ -179,7 +176,7 @@ class SequenceLabelModel(FitAttributes, VoteReader):
         try:
             fit = self._solve(solver, FitData(moments=total.rows, **self._request()))
         except NotIdentifiableError:
-            self._state = _State(fitted, total)
+            self._state = FitState(fitted, total)
             raise
         self._publish(fit, total)
         return self._warn()
@@ -296,21 +293,9 @@ class SequenceLabelModel(FitAttributes, VoteReader):
     # ------------------------------------------------------------------ fitted attributes
 
     @property
-    def _fitted(self) -> FittedSequences:
-        fitted = getattr(self, "_state", _State(None, None)).fitted
-        if fitted is None:
-            raise self._not_fitted()
-        return fitted
-
-    @property
     def vote_schema_(self) -> VoteSchema:
         rows = self._fitted.moments.rows
         return VoteSchema(rows.classes, rows.names, rows.source_names)
-
-    @property
-    def fit_(self) -> Fit:
-        """The estimated parameters of single rows."""
-        return self._fitted.fit
 
     @property
     def moments_(self) -> SequenceMoments:
@@ -382,13 +367,7 @@ class SequenceLabelModel(FitAttributes, VoteReader):
         temper = worth if isinstance(self.temper, str) else 1.0 if self.temper is None else float(self.temper)
         fit = replace(fit, assessment=assessment)
         # One assignment: an interrupted fit leaves the model as it was.
-        self._state = _State(FittedSequences(fit, moments, transition, temper), None)
-
-    def _warn(self) -> Self:
-        """Warn about suspicious sources in the name of the caller of ``fit``."""
-        if self.fit_.concerns:
-            warn_about_sources(" ".join(self.fit_.concerns), stacklevel=3)
-        return self
+        self._state = FitState(FittedSequences(fit, moments, transition, temper), None)
 
     def _to_state(self) -> State:
         fitted = self._fitted
@@ -428,7 +407,7 @@ class SequenceLabelModel(FitAttributes, VoteReader):
         model = cls(**options_from_meta(meta["options"], cls))
         model._validate()
         words, gain, use_model = meta["verdict"]
-        model._state = _State(
+        model._state = FitState(
             FittedSequences(
                 fit,
                 moments,
@@ -455,7 +434,7 @@ class SequenceLabelModel(FitAttributes, VoteReader):
 
 
 @dataclass(frozen=True, eq=False)
-class FittedSequences:
+class FittedSequences(FittedParameters):
     """A fit of rows, how rows follow each other, and what follows from both.
 
     Attributes
@@ -468,7 +447,6 @@ class FittedSequences:
         The recommendation, if the model was read from a file.
     """
 
-    fit: Fit
     moments: SequenceMoments
     transition: Transition
     temper: float
@@ -479,23 +457,10 @@ class FittedSequences:
         return np.minimum(self.moments.rows.coverage, 1.0)
 
     @cached_property
-    def interval(self) -> NDArray[np.float64]:
-        interval = interval_around(self.fit.accuracies, self.fit.standard_errors())
-        interval.flags.writeable = False
-        return interval
-
-    @cached_property
     def diagnostics(self) -> SequenceDiagnostics:
         rows = self.fit.diagnose(self.moments.rows)
         found = diagnose_sequences(rows, self.fit, self.transition, self.coverage, self.temper)
         return found if self.recorded_verdict is None else replace(found, verdict=self.recorded_verdict)
-
-
-class _State(NamedTuple):
-    """The last fit, and counts that came since but do not determine the accuracies."""
-
-    fitted: FittedSequences | None
-    pending: SequenceMoments | None
 
 
 def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
