@@ -13,6 +13,7 @@ from flyingsquid.analysis.agreement import Agreement
 from flyingsquid.analysis.calibration import Calibration
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut
 from flyingsquid.charts import build
+from flyingsquid.charts.kinds import LineChart
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits import Explanation, VoteCount
 from flyingsquid.models.drift import DriftHistory
@@ -227,10 +228,8 @@ def plot_calibration(found: Calibration, axes: Any = None) -> Any:
     """
     _check(found, "found", Calibration)
     reliability, counts = build.calibration_charts(found)
-    top, bottom = _two_axes(axes, 4.4, 5.0, 4)
-    draw_lines(reliability, top)
+    top, bottom = _above_another(reliability, axes, 4.4, 5.0, 4)
     draw_histogram(counts, bottom)
-    top.set_xlabel("")
     return top, bottom
 
 
@@ -279,15 +278,19 @@ def plot_drift(history: DriftHistory, axes: Any = None) -> Any:
     """
     _check(history, "history", DriftHistory)
     accuracies, window = build.drift_charts(history)
-    top, bottom = _two_axes(axes, 8.0, 4.5, 3)
-    draw_lines(accuracies, top)
+    top, bottom = _above_another(accuracies, axes, 8.0, 4.5, 3)
     draw_lines(window, bottom)
-    top.set_xlabel("")
     return top, bottom
 
 
-def _two_axes(axes: Any, width: float, height: float, ratio: int) -> Any:
-    return new_axes(2, width, height, sharex=True, height_ratios=(ratio, 1)) if axes is None else axes
+def _above_another(chart: LineChart, axes: Any, width: float, height: float, ratio: int) -> tuple[Any, Any]:
+    """Draw a chart on the upper of two axes that share x, and return both."""
+    if axes is None:
+        axes = new_axes(2, width, height, sharex=True, height_ratios=(ratio, 1))
+    top, bottom = axes
+    draw_lines(chart, top)
+    top.set_xlabel("")
+    return top, bottom
 
 
 def _summary_columns(summary: Any) -> dict[str, list[Any]]:

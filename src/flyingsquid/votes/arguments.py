@@ -19,12 +19,7 @@ def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], w
     if n_tasks == 1:
         column = y[:, 0] if getattr(y, "shape", None) == (n_items, 1) else y
         return read_gold(column, classes, n_items, what)[:, None]
-    try:
-        table = np.asanyarray(y)
-    except Exception as error:  # any exception of a foreign class
-        raise VotesError(
-            f"`{what}` must be an array of {n_items} items and {n_tasks} tasks; reading it failed: {error}"
-        ) from error
+    table = _as_array(y, what, f"an array of {n_items} items and {n_tasks} tasks")
     if table.shape != shape:
         raise VotesError(
             f"`{what}` must have one label for each of {n_items} items and {n_tasks} tasks, shape {shape}; "
@@ -44,6 +39,13 @@ def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> ND
     return np.asarray(codes[:, 0])
 
 
+def _as_array(values: Any, name: str, constraint: str) -> NDArray[Any]:
+    try:
+        return np.asanyarray(values)
+    except Exception as error:  # any exception of a foreign class
+        raise VotesError(f"`{name}` must be {constraint}; reading it failed: {error}") from error
+
+
 # ---------------------------------------------------------------------- sample weights
 
 
@@ -59,12 +61,7 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
     VotesError
         If they are not one finite number >= 0 for each item, or sum to 0.
     """
-    try:
-        given = np.asanyarray(sample_weight)
-    except Exception as error:  # any exception of a foreign class
-        raise VotesError(
-            f"`sample_weight` must be a sequence of numbers; reading it failed: {error}"
-        ) from error
+    given = _as_array(sample_weight, "sample_weight", "a sequence of numbers")
     if given.dtype.kind not in "iufb" or np.ma.is_masked(given):
         raise VotesError(
             f"`sample_weight` must be numbers without masked cells; got an array of type {given.dtype}."
