@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.cli.labeling import LoadedVotes
 from flyingsquid.cli.main import main
 from flyingsquid.cli.options import Limits
@@ -267,10 +268,10 @@ def test_a_report_of_a_large_file_is_about_a_part(folder):
     assert "100 items" in (folder / "report.html").read_text("utf-8")
 
 
-def test_what_was_left_out_for_want_of_memory_is_said(folder, monkeypatch):
-    monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
+def test_what_was_left_out_for_want_of_memory_is_said(folder):
     limits = Limits(loaded_cells=0)
-    said = label("votes.csv", "-o", "labels.csv", limits=limits).output
+    with use_limits(distinct_rows=5):
+        said = label("votes.csv", "-o", "labels.csv", limits=limits).output
     assert "from counts, because there are more than 5 distinct rows" in said
     rows = [[i, *row, ""] for i, row in enumerate([["x", "y", "x"], ["y", "y", "x"]] * 20)]
     write_csv(folder / "none.csv", ["id", "a", "b", "c", "truth"], rows)
@@ -278,7 +279,7 @@ def test_what_was_left_out_for_want_of_memory_is_said(folder, monkeypatch):
     assert "Column truth contains no gold labels" in label(*words, limits=limits).output
 
 
-def test_a_graph_is_learned_from_chunks_too(folder, monkeypatch):
+def test_a_graph_is_learned_from_chunks_too(folder):
     codes, _ = simulate(2_000)
     codes = np.column_stack([codes, codes[:, 1]])
     codes[::7, 5] = 1 - np.maximum(codes[::7, 5], 0)  # nearly a copy
@@ -286,9 +287,9 @@ def test_a_graph_is_learned_from_chunks_too(folder, monkeypatch):
         folder / "copies.csv", ["id", *NAMES, "copy"], [[i, *row] for i, row in enumerate(texts(codes))]
     )
     label("copies.csv", "-o", "whole.csv", "--graph", "learn", "--model", "whole.fsq")
-    monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 5)
     words = ("copies.csv", "-o", "chunks.csv", "--graph", "learn", "--model", "chunks.fsq")
-    label(*words, limits=Limits(loaded_cells=0))
+    with use_limits(distinct_rows=5):
+        label(*words, limits=Limits(loaded_cells=0))
     whole, chunks = fs.load("whole.fsq"), fs.load("chunks.fsq")
     assert whole.graph_.source_edges == chunks.graph_.source_edges != ()
     assert whole.moments_ == chunks.moments_

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.votes import row_counts
+from flyingsquid._limits import use_limits
 from tests.support.frames_of_votes import NAMES, as_texts, sample_codes
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -162,10 +162,10 @@ def test_tasks_and_learned_graphs(client):
     assert learned.graph_ == fs.LabelModel(graph="learn").fit(copied).graph_
 
 
-def test_too_many_rows_leave_the_closed_form(codes, monkeypatch):
+def test_too_many_rows_leave_the_closed_form(codes):
     """What ``auto`` does is then what it does with counts alone, and ``diagnostics_`` says so."""
-    monkeypatch.setattr(row_counts, "_MOST_ROWS", 10)
-    with dask.config.set(scheduler="synchronous"):  # in this process, where the limit was changed
+    # In this thread, where the limit is changed.
+    with use_limits(distinct_rows=10), dask.config.set(scheduler="synchronous"):
         there = fs.LabelModel().fit(da.from_array(codes, chunks=(500, 5)))
     alone = fs.LabelModel().fit_moments(fs.Moments.of(codes))
     assert there.diagnostics_.method == alone.diagnostics_.method

@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.estimation import confusion, weighted
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
@@ -28,7 +29,6 @@ from flyingsquid.inference.junction_tree import max_product, sum_product
 from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.inference.weighted import Opinion, opinion_posterior
 from flyingsquid.moments import Moments, SparseTables, VotesByClass
-from flyingsquid.moments.limits import use_limits
 from flyingsquid.votes import Votes
 from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.tasks import Tasks, small_tree

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.inference.posterior import binary_posterior
 from flyingsquid.kernels import dispatch, kernels_for, n_threads
 from flyingsquid.kernels.dispatch import binary_labels, histogram, look_up, pair_counts
@@ -21,10 +22,11 @@ from tests.support.strategies import examples
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small():
     """Compiled loops for inputs of any size."""
     pytest.importorskip("numba")
-    monkeypatch.setattr(dispatch, "FEWEST_CELLS", 0)
+    with use_limits(compiled_cells=0):
+        yield
 
 
 @st.composite
@@ -95,7 +97,6 @@ def test_labels_of_one_loop_are_those_of_numpy(codes, offset):
 def test_silence_and_votes_that_cancel_out_leave_the_prior_to_the_last_bit(fast, monkeypatch):
     if fast:
         pytest.importorskip("numba")
-    monkeypatch.setattr(dispatch, "FEWEST_CELLS", 0)
     monkeypatch.setenv("FLYINGSQUID_FAST", "1" if fast else "0")
     odds = np.random.default_rng(0).normal(size=20)
     weights = np.repeat(np.column_stack([-odds, odds, 0.3 * odds]), 2, axis=0)  # every source twice
@@ -105,11 +106,12 @@ def test_silence_and_votes_that_cancel_out_leave_the_prior_to_the_last_bit(fast,
     even = np.array([0.5, 0.5])
     without = weights.copy()
     without[:, 2] = 0.0
-    for rows in (silent, lone):
-        assert binary_posterior(rows, even, without)[0, 0].tolist() == [0.5, 0.5]
-    np.testing.assert_allclose(binary_posterior(opposed, even, without)[0, 0], 0.5, rtol=1e-14)
     alone = 1 / (1 + np.exp(-weights[:, 2].sum()))
-    assert binary_posterior(silent, even, weights)[0, 0, 1] == pytest.approx(alone, rel=1e-15)
+    with use_limits(compiled_cells=0):
+        for rows in (silent, lone):
+            assert binary_posterior(rows, even, without)[0, 0].tolist() == [0.5, 0.5]
+        np.testing.assert_allclose(binary_posterior(opposed, even, without)[0, 0], 0.5, rtol=1e-14)
+        assert binary_posterior(silent, even, weights)[0, 0, 1] == pytest.approx(alone, rel=1e-15)
 
 
 @pytest.mark.extra
@@ -135,16 +137,14 @@ def test_all_kernels_give_the_same_counts_and_labels(small, monkeypatch, shape, 
 
 @pytest.mark.extra
 def test_threads_that_share_counters_count_the_same(small, monkeypatch):
-    """The way of very many sources, on few."""
+    """The method for very many sources, on few."""
     votes = np.random.default_rng(0).integers(-1, 2, (40_000, 70), dtype=np.int8)
     kernels = dispatch._compiled("bits")
-    expected = pair_counts(kernels, votes, 2)
-    monkeypatch.setattr("flyingsquid.kernels.dispatch._FEW_PLANES", 0)
-    monkeypatch.setattr("flyingsquid.kernels.dispatch._PLANE_BYTES", 1)
+    expected = np.triu(one_hot_pairs(votes, 2))
     for threads in ("1", "4"):
         monkeypatch.setenv("FLYINGSQUID_THREADS", threads)
-        np.testing.assert_array_equal(pair_counts(kernels, votes, 2), expected)
-    np.testing.assert_array_equal(expected, one_hot_pairs(votes, 2))
+        counts = dispatch._of_planes(kernels, votes, 2, plane_bytes=1)
+        np.testing.assert_array_equal(np.triu(counts), expected)
 
 
 @pytest.mark.extra
@@ -193,22 +193,20 @@ def test_what_cannot_be_compiled_is_done_by_numpy(monkeypatch, caplog, fault):
         return type("Module", (), {"CHECKS": dict.fromkeys(("bits", "patterns", "labels"), lambda: False)})
 
     monkeypatch.setattr(dispatch, "import_module", broken)
-    monkeypatch.setattr(dispatch, "FEWEST_CELLS", 0)
     dispatch._compiled.cache_clear()
     try:
         votes = np.random.default_rng(0).integers(-1, 2, (200, 20), dtype=np.int8)
-        with caplog.at_level("DEBUG", "flyingsquid.kernels"):
+        with use_limits(compiled_cells=0), caplog.at_level("DEBUG", "flyingsquid.kernels"):
             assert kernels_for(votes, 2, "bits") is None
+            counts = fs.Moments.of(votes).pair_counts
         assert "NumPy is used" in caplog.text
-        np.testing.assert_array_equal(
-            fs.Moments.of(votes).pair_counts, counting._by_gram(votes, 2, None).astype(np.int64)
-        )
+        np.testing.assert_array_equal(counts, counting._by_gram(votes, 2, None).astype(np.int64))
     finally:
         dispatch._compiled.cache_clear()
 
 
 @pytest.mark.extra
-def test_without_a_place_on_disk_code_is_compiled_anew(monkeypatch):
+def test_without_a_place_on_disk_code_is_compiled_again(monkeypatch):
     pytest.importorskip("numba")
     from flyingsquid.kernels import compiled
 
@@ -236,8 +234,7 @@ def test_threads_are_those_of_blas_or_as_asked(monkeypatch):
         assert n_threads() >= 1
 
 
-def test_codes_wider_than_a_byte_are_left_to_numpy(monkeypatch):
-    monkeypatch.setattr(dispatch, "FEWEST_CELLS", 0)
+def test_codes_wider_than_a_byte_are_left_to_numpy(small):
     assert kernels_for(np.zeros((5, 5), np.int16), 200, "bits") is None
 
 
@@ -250,14 +247,13 @@ def test_sparse_looking_votes_are_found_by_a_sample():
 
 def test_numpy_labels_many_items_by_several_threads(monkeypatch):
     monkeypatch.setenv("FLYINGSQUID_FAST", "0")
-    votes = np.random.default_rng(0).integers(-1, 2, (3_000, 40), dtype=np.int8)
+    votes = np.random.default_rng(0).integers(-1, 2, (10_000, 40), dtype=np.int8)  # several blocks
     weights, prior = np.random.default_rng(0).normal(size=(40, 3)), np.array([0.3, 0.7])
     expected = binary_posterior(votes, prior, weights)
-    monkeypatch.setattr("flyingsquid.votes.tallies.FEWEST_CELLS", 0)
-    monkeypatch.setattr("flyingsquid.votes.tallies._BINARY_CELLS", 2_000)
     for threads in ("1", "3"):
         monkeypatch.setenv("FLYINGSQUID_THREADS", threads)
-        np.testing.assert_allclose(binary_posterior(votes, prior, weights), expected, rtol=1e-13)
+        with use_limits(compiled_cells=0):
+            np.testing.assert_allclose(binary_posterior(votes, prior, weights), expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

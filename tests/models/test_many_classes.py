@@ -10,11 +10,11 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.estimation.views import deal
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.files.state import State, write_state
 from flyingsquid.moments.files import to_state as counts_to_state
-from flyingsquid.moments.limits import use_limits
 from flyingsquid.moments.pairs import SparsePairs
 from tests.oracle.many import ManyStar, crowd
 from tests.support.strategies import votes_of

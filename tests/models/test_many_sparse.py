@@ -7,10 +7,10 @@ import pytest
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files.state import State, write_state
 from flyingsquid.moments import SparseTables
-from flyingsquid.moments.limits import use_limits
 from tests.oracle.many import ManyStar, crowd
 
 NAMES = tuple("abcdefg")

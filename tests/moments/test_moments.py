@@ -44,28 +44,23 @@ def test_counts_equal_a_loop_over_rows(n_classes, m):
 
 
 @pytest.mark.parametrize("weights", [None, np.arange(400), np.linspace(0.5, 2, 400)])
-def test_dense_votes_that_are_few_are_counted_vote_by_vote(monkeypatch, weights):
+def test_dense_votes_that_are_few_are_counted_vote_by_vote(weights):
     rng = np.random.default_rng(0)
     codes = np.where(rng.random((400, 30)) < 0.03, rng.integers(0, 3, (400, 30)), -1).astype(np.int8)
-    votes = fs.Votes(codes, (0, 1, 2))
-    few = fs.Moments.of(votes, sample_weight=weights)
-    monkeypatch.setattr(counting, "_FEW_VOTES", 0.0)
-    many = fs.Moments.of(votes, sample_weight=weights)
-    np.testing.assert_allclose(few.pair_counts, many.pair_counts, rtol=1e-12)
-    assert few.pair_counts.dtype == many.pair_counts.dtype
+    assert counting._are_few(codes)
+    counts = fs.Moments.of(fs.Votes(codes, (0, 1, 2)), sample_weight=weights).pair_counts
+    np.testing.assert_allclose(counts, counting._by_gram(codes, 3, weights), rtol=1e-12)
+    assert counts.dtype == (np.int64 if weights is None else weights.dtype)
 
 
-def test_kernels_work_in_chunks(monkeypatch):
+def test_kernels_work_in_chunks():
     codes = np.random.default_rng(0).integers(-1, 2, (500, 6), dtype=np.int8)
-    expected = count_by_loop(codes, 2)
-    monkeypatch.setattr(counting, "_CHUNK_ROWS", 7)
-    monkeypatch.setattr(counting, "_SPARSE_CHUNK_PAIRS", 50)
-    monkeypatch.setattr("flyingsquid.votes.patterns._CHUNK_CELLS", 60)
-    monkeypatch.setattr("flyingsquid.votes.patterns._COLUMN_ROWS", 5)
-    sparse = fs.Votes.from_sparse(csr_array(codes + 1)).codes
+    times = 600  # 300,000 rows are several chunks for every kernel
+    many, expected = np.tile(codes, (times, 1)), times * count_by_loop(codes, 2)
+    sparse = fs.Votes.from_sparse(csr_array(many + 1)).codes
     for counts in (
-        counting._by_gram(codes, 2, None),
-        by_histogram(codes, 2, None),
+        counting._by_gram(many, 2, None),
+        by_histogram(many, 2, None),
         counting._by_sparse_product(sparse, 2, None),
     ):
         np.testing.assert_array_equal(counts, expected)
@@ -181,8 +176,7 @@ def test_chunks_are_bounded_in_rows_and_bytes(monkeypatch):
     counting._by_gram(np.zeros((300, 70), np.int8), 2, None)
     (rows, k, m), dtype = seen[0]
     assert rows * k * m * np.dtype(dtype).itemsize <= counting._BUFFER_BYTES
-    monkeypatch.setattr(counting, "_BUFFER_BYTES", 10_000)
-    counting._by_gram(np.zeros((300, 70), np.int8), 2, None)
+    counting._by_gram(np.zeros((300, 70), np.int8), 2, None, buffer_bytes=10_000)
     assert seen[1][0][0] == 10_000 // (2 * 70 * 4)
 
 

@@ -75,25 +75,21 @@ def test_counts_equal_a_loop_over_rows(n_classes, m, longest):
     )
 
 
-def test_kernels_work_in_chunks(monkeypatch):
+def test_kernels_work_in_chunks():
     rng = np.random.default_rng(0)
     codes = rng.integers(-1, 2, (500, 4), dtype=np.int8)
     lengths = random_lengths(rng, 500, 20)
-    expected = count_by_loop(codes, lengths, 2)[0].transpose(0, 2, 1, 3).reshape(8, 8)
-    breaks = starts_of(np.array(lengths))[1:]
-    monkeypatch.setattr(sequences, "_CHUNK_ROWS", 7)
-    monkeypatch.setattr(sequences, "_JOINT_ROWS", 9)
-    monkeypatch.setattr(sequences, "_SPARSE_CHUNK_PAIRS", 50)
-    monkeypatch.setattr("flyingsquid.votes.patterns._CHUNK_CELLS", 20)
-    monkeypatch.setattr("flyingsquid.votes.patterns._COLUMN_ROWS", 5)
+    once = count_by_loop(codes, lengths, 2)[0].transpose(0, 2, 1, 3).reshape(8, 8)
+    times = 1_400  # 700,000 rows are several chunks for every kernel
+    many, breaks = np.tile(codes, (times, 1)), starts_of(np.tile(lengths, times))[1:]
     for counts in (
-        sequences._by_product(codes, 2, breaks),
-        sequences._by_joint_histogram(codes, 2, breaks),
-        sequences._by_sparse_product(as_sparse(codes).codes, 2, breaks),
+        sequences._by_product(many, 2, breaks),
+        sequences._by_joint_histogram(many, 2, breaks),
+        sequences._by_sparse_product(as_sparse(many).codes, 2, breaks),
     ):
-        np.testing.assert_array_equal(counts, expected)
-    monkeypatch.setattr(sequences, "_BUFFER_BYTES", 100)
-    np.testing.assert_array_equal(sequences._by_product(codes, 2, breaks), expected)
+        np.testing.assert_array_equal(counts, times * once)
+    breaks = starts_of(np.array(lengths))[1:]
+    np.testing.assert_array_equal(sequences._by_product(codes, 2, breaks, buffer_bytes=100), once)
 
 
 @pytest.mark.parametrize("m", [3, 12])

@@ -18,12 +18,12 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.cli.main import main
 from flyingsquid.estimation.agreement import agreement_tables
 from flyingsquid.estimation.independence import agreement_misfit
 from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, SourceWarning
 from flyingsquid.moments import ConfusionTables
-from flyingsquid.moments.limits import use_limits
 
 NAMES = tuple("abcdefg")
 CLASSES = ("ant", "bee", "cat", "dog")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.moments import Gathered, gather
 from flyingsquid.votes import RowCounts, as_chunks
@@ -133,8 +134,13 @@ def test_weights_have_their_say_in_the_choice_of_many_classes():
     np.testing.assert_allclose(a.accuracies_, b.accuracies_, atol=1e-9)
 
 
-def test_too_many_distinct_rows_leave_the_counts(monkeypatch):
-    monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 50)
+@pytest.fixture
+def few_rows_kept():
+    with use_limits(distinct_rows=50):
+        yield
+
+
+def test_too_many_distinct_rows_leave_the_counts(few_rows_kept):
     votes = sample()
     model = fs.LabelModel().fit(fs.VoteChunks(cut(votes, [2_000])))
     by_counts = fs.LabelModel().fit_moments(fs.Moments.of(votes))
@@ -157,8 +163,7 @@ def test_a_graph_and_a_learned_graph():
         np.testing.assert_allclose(model.predict_proba(votes), whole.predict_proba(votes), atol=1e-9)
 
 
-def test_a_learned_graph_of_too_many_rows_reads_twice(monkeypatch):
-    monkeypatch.setattr("flyingsquid.votes.row_counts._MOST_ROWS", 20)
+def test_a_learned_graph_of_too_many_rows_reads_twice(few_rows_kept):
     alike = fs.DependencyGraph(6, source_edges=[(0, 1)])
     votes = fs.datasets.simulate_graph(8_000, alike, 0.75, random_state=0).votes.codes
     model = fs.LabelModel("learn", method="covariance", class_balance="uniform")

@@ -30,10 +30,11 @@ def test_rows_are_numbered_by_definition(data):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_chunks_of_rows_follow_each_other(monkeypatch, order):
-    monkeypatch.setattr(patterns, "_COLUMN_ROWS", 7)
-    codes = np.asarray(np.random.default_rng(0).integers(-1, 2, (40, 5)), np.int8, order=order)
+def test_chunks_of_rows_follow_each_other(order):
+    n, most = 150_000, patterns._COLUMN_ROWS
+    codes = np.asarray(np.random.default_rng(0).integers(-1, 2, (n, 5)), np.int8, order=order)
     parts = list(patterns.packed_chunks(codes, 2))
-    assert [(rows.start, rows.stop) for rows, _ in parts] == [(7 * k, min(40, 7 * k + 7)) for k in range(6)]
+    starts = range(0, n, most)
+    assert [(rows.start, rows.stop) for rows, _ in parts] == [(s, min(n, s + most)) for s in starts]
     whole = (codes.astype(int) + 1) @ 3 ** np.arange(5)
     np.testing.assert_array_equal(np.concatenate([numbers for _, numbers in parts]), whole)

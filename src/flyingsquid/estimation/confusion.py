@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._limits import LIMITS
 from flyingsquid._values import format_value
 from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_tables
 from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
@@ -18,7 +19,6 @@ from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.views import by_views
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import ConfusionTables, Moments, VoteLogs
-from flyingsquid.moments.limits import current_limits
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.tallies import item_votes
@@ -255,7 +255,7 @@ def fit_many(
 
 def is_huge(moments: Moments) -> bool:
     """Whether tables of all cells would not fit into memory."""
-    return moments.n_sources * moments.n_classes**2 > current_limits().table_cells
+    return moments.n_sources * moments.n_classes**2 > LIMITS.get().table_cells
 
 
 def require_dense(moments: Moments, balance: Balance, method: str) -> None:
@@ -291,7 +291,7 @@ def _native(
         return ManyFit(settled, note, whole, True, method, "", none, none, learned_balance=given is None)
     settled, note = _before_any_pass(moments, given, method, gold)
     cells = moments.n_sources * moments.n_classes**2
-    if method == "agreement" and cells > current_limits().dense_table_cells:
+    if method == "agreement" and cells > LIMITS.get().dense_table_cells:
         sparse = sparse_agreement_tables(moments, gold)
         return ManyFit(settled, origin or note, sparse, False, method, "", none, none)
     tables, learn = agreement_tables(moments, gold), False

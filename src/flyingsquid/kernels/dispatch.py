@@ -18,9 +18,9 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._limits import LIMITS
+
 _log = logging.getLogger(__name__)
-# With fewer cells than this NumPy is done before numba is imported.
-FEWEST_CELLS = 1 << 22
 # Codes of more classes need more than one byte.
 _MOST_CLASSES = 127
 # Cells that a thread works on at a time.
@@ -69,7 +69,7 @@ def kernels_for(codes: Any, n_classes: int, what: Literal["patterns", "bits", "l
     """Return the compiled functions if they pay for ``codes``; None for few or sparse codes."""
     if (
         not isinstance(codes, np.ndarray)
-        or codes.size < FEWEST_CELLS
+        or codes.size < LIMITS.get().compiled_cells
         or n_classes > _MOST_CLASSES
         or os.environ.get("FLYINGSQUID_FAST") == "0"
     ):
@@ -184,10 +184,12 @@ def _of_rows(
     return counts
 
 
-def _of_planes(kernels: Kernels, codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
+def _of_planes(
+    kernels: Kernels, codes: NDArray[Any], n_classes: int, plane_bytes: int = _PLANE_BYTES
+) -> NDArray[np.int64]:
     """Count above the diagonal, all threads on the same rows."""
     width = n_classes * codes.shape[1]
-    step = max(_ROWS, _PLANE_BYTES * 8 // width // _ROWS * _ROWS)
+    step = max(_ROWS, plane_bytes * 8 // width // _ROWS * _ROWS)
     counts = np.zeros((width, width), np.int64)
     for some in blocks_of(len(codes), step):
         part = codes[some]

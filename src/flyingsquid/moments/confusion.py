@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from flyingsquid._limits import LIMITS
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.moments.class_counts import Array, Arrays, VotesByClass
-from flyingsquid.moments.limits import current_limits
 from flyingsquid.votes.codes import Codes, OneHot
 from flyingsquid.votes.tallies import sum_votes
 
@@ -261,7 +261,7 @@ class SparseTables(ConfusionTables):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         m, n_classes, width = self.shape
-        if m * n_classes * width > current_limits().table_cells:
+        if m * n_classes * width > LIMITS.get().table_cells:
             raise OptionError(
                 f"Confusion tables of {m:,} sources and {n_classes:,} classes would need "
                 f"{8e-9 * m * n_classes * width:,.0f} GB as one array. Read them source by source, as in "

@@ -11,9 +11,8 @@ from scipy.sparse import csr_array
 
 from flyingsquid.kernels import kernels_for
 from flyingsquid.kernels.dispatch import pair_counts
-from flyingsquid.moments.limits import are_pairs_sparse
 from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
-from flyingsquid.moments.plan import CountPlan
+from flyingsquid.moments.plan import CountPlan, are_pairs_sparse
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Codes, OneHot, dense_codes, rows_of_entries
 from flyingsquid.votes.patterns import all_patterns, n_patterns, packed_chunks, pattern_counts
@@ -151,12 +150,14 @@ def _by_bits(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) 
     return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
 
 
-def _by_gram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
+def _by_gram(
+    codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None, buffer_bytes: int = _BUFFER_BYTES
+) -> NDArray[np.float64]:
     n, m = codes.shape
     # Unweighted counts of a chunk are exact in float32, at half the cost of float64.
     dtype = np.dtype(np.float32 if weights is None else np.float64)
     width = n_classes * m
-    rows = min(n, _CHUNK_ROWS, max(1, _BUFFER_BYTES // (width * dtype.itemsize)))
+    rows = min(n, _CHUNK_ROWS, max(1, buffer_bytes // (width * dtype.itemsize)))
     buffer = np.empty((rows, n_classes, m), dtype)
     counts = np.zeros((width, width))
     for start in range(0, n, rows):

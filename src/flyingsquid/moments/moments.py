@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flyingsquid._limits import LIMITS
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import format_list
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
@@ -18,9 +19,8 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import files
 from flyingsquid.moments.class_counts import VotesByClass
 from flyingsquid.moments.counting import count_missing, count_tables
-from flyingsquid.moments.limits import check_frequencies, check_plan_size, current_limits
 from flyingsquid.moments.pairs import PairAgreement, PairCounts
-from flyingsquid.moments.plan import CountPlan
+from flyingsquid.moments.plan import CountPlan, check_frequencies, check_plan_size
 from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import LARGEST_COUNT, read_weights
 from flyingsquid.votes.codes import Label, require_same, shown_name, shown_names
@@ -218,7 +218,7 @@ class Moments:
             If not all pairs are counted, or the array would not fit into memory.
         """
         pairs, size = self._all_pairs, (self.n_sources * self.n_classes) ** 2 * 8
-        if size > current_limits().pair_bytes:
+        if size > LIMITS.get().pair_bytes:
             raise IncompatibleError(
                 f"`pair_counts` of {self.n_sources:,} sources and {self.n_classes:,} classes would need "
                 f"{size / 1e9:,.0f} GB. Use `table`, `select` or `pair_rates`."

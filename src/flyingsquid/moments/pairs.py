@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from flyingsquid.moments.class_counts import VotesByClass
-from flyingsquid.moments.limits import are_pairs_sparse
+from flyingsquid.moments.plan import are_pairs_sparse
 from flyingsquid.votes.codes import rows_of_entries
 
 Array = NDArray[np.float64]

@@ -1,12 +1,15 @@
-"""Which pairs of sources are counted, and which joint votes."""
+"""Plans of counting: which pairs of sources and joint votes are counted, and whether they fit into memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flyingsquid.exceptions import IncompatibleError
+from flyingsquid._limits import LIMITS
+from flyingsquid.exceptions import GraphError, IncompatibleError, VotesError
 from flyingsquid.graph import DependencyGraph
 
 # Groups of sources on one task that suffice to estimate each other without help from other tasks.
@@ -125,3 +128,61 @@ class CountPlan:
         for unit, number in zip(self.units, self.unit_sets, strict=True):
             shapes.append(((k + 1) ** len(unit), 1 + k * len(self.pair_sets[number])))
         return shapes
+
+
+# ---------------------------------------------------------------------- sizes
+
+
+def are_pairs_sparse(n_sources: int, n_classes: int) -> bool:
+    """Whether counts of pairs are stored sparsely; by shape alone, so that parts that are merged agree."""
+    return n_classes > 2 and (n_sources * n_classes) ** 2 * 8 > LIMITS.get().dense_pair_bytes
+
+
+def check_plan_size(plan: CountPlan, n_classes: int) -> None:
+    """Refuse counts that would not fit into memory."""
+    limits, together = LIMITS.get(), 0
+    for unit, number in zip(plan.units, plan.unit_sets, strict=True):
+        states = (n_classes + 1) ** len(unit)
+        size = states * (1 + n_classes * len(plan.pair_sets[number])) * 8
+        if size > limits.unit_bytes:
+            raise GraphError(
+                f"Sources {', '.join(map(str, unit))} depend on each other, and their joint votes on "
+                f"{n_classes:,} classes have {states:,} states; counting them would need {size / 1e9:,.0f} "
+                "GB. Remove edges between them, or declare fewer classes."
+            )
+        together += size
+    if together > limits.all_units_bytes:
+        raise GraphError(
+            f"{len(plan.units):,} groups of sources depend on each other; counting the joint votes of all of "
+            f"them on {n_classes:,} classes would need {together / 1e9:,.0f} GB. Declare fewer edges, or "
+            "fewer classes."
+        )
+    if are_pairs_sparse(plan.largest_set, n_classes):
+        return
+    size = (plan.largest_set * n_classes) ** 2 * 8
+    if size > limits.pair_bytes:
+        raise VotesError(
+            f"Counts of all pairs of {plan.largest_set:,} sources and {n_classes:,} classes would need "
+            f"{size / 1e9:,.0f} GB. Declare fewer classes, drop sources that rarely vote, or use "
+            "MajorityVote."
+        )
+
+
+def check_sequence_size(n_sources: int, n_classes: int) -> None:
+    """Refuse counts of neighboring items that would not fit into memory."""
+    size = (n_sources * n_classes) ** 2 * 8
+    if size > LIMITS.get().pair_bytes:
+        raise VotesError(
+            f"Counts of neighboring items for {n_sources:,} sources and {n_classes:,} classes would need "
+            f"{size / 1e9:,.0f} GB. Declare fewer classes, drop sources that rarely vote, or use LabelModel."
+        )
+
+
+def check_frequencies(weights: NDArray[Any]) -> None:
+    """Refuse weights that are probabilities instead of numbers of items."""
+    total = float(weights.sum())
+    if weights.dtype.kind == "f" and len(weights) > 1 and total < 1 + 1e-6:
+        raise VotesError(
+            f"`sample_weight` must sum to the number of items; got a sum of {total:g} for {len(weights)} "
+            "items. Multiply probabilities by the number of items."
+        )

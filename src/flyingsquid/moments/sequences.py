@@ -14,8 +14,8 @@ from flyingsquid._values import format_list
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.moments import files
-from flyingsquid.moments.limits import check_sequence_size
 from flyingsquid.moments.moments import Moments
+from flyingsquid.moments.plan import check_sequence_size
 from flyingsquid.votes import Votes, as_votes, one_row
 from flyingsquid.votes.arguments import read_lengths, starts_of
 from flyingsquid.votes.codes import Codes, rows_of_entries
@@ -97,10 +97,12 @@ def _by_joint_histogram(codes: NDArray[Any], n_classes: int, breaks: NDArray[np.
     return np.asarray(hot.T @ (joint.reshape(size, size) @ hot))
 
 
-def _by_product(codes: NDArray[Any], n_classes: int, breaks: NDArray[np.intp]) -> NDArray[np.float64]:
+def _by_product(
+    codes: NDArray[Any], n_classes: int, breaks: NDArray[np.intp], buffer_bytes: int = _BUFFER_BYTES
+) -> NDArray[np.float64]:
     n, m = codes.shape
     width = n_classes * m
-    rows = min(n, _CHUNK_ROWS, max(1, _BUFFER_BYTES // (width * 4)))
+    rows = min(n, _CHUNK_ROWS, max(1, buffer_bytes // (width * 4)))
     counts = np.zeros((width, width))
     for start in range(0, n - 1, rows):
         hot = _one_hot(codes[start : start + rows + 1], n_classes, np.float32)

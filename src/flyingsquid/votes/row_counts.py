@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flyingsquid._limits import LIMITS
 from flyingsquid.exceptions import IncompatibleError
 from flyingsquid.votes.codes import Label, dense_codes
 from flyingsquid.votes.patterns import counted_codes
 from flyingsquid.votes.votes import Votes
 
-# All patterns of eleven binary sources, and at most 32 MB of codes.
-_MOST_ROWS, _MOST_CELLS = 1 << 18, 1 << 25
+# At most 32 MB of codes.
+_MOST_CELLS = 1 << 25
 # Cells of sparse votes that are made dense at a time.
 _CHUNK_CELLS = 1 << 22
 
@@ -26,7 +27,7 @@ def most_rows(n_sources: int) -> int:
     >>> most_rows(10), most_rows(1_000)
     (262144, 33554)
     """
-    return max(1, min(_MOST_ROWS, _MOST_CELLS // n_sources))
+    return max(1, min(LIMITS.get().distinct_rows, _MOST_CELLS // n_sources))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.kernels.dispatch import FEWEST_CELLS, beyond_silence, blocks_of, share_out
+from flyingsquid._limits import LIMITS
+from flyingsquid.kernels.dispatch import beyond_silence, blocks_of, share_out
 from flyingsquid.votes.codes import ABSTAIN, FEW_CLASSES, REASONS, Codes, Entries, OneHot, rows_of_entries
 
 Array = NDArray[np.float64]
@@ -203,7 +204,7 @@ def sum_binary_votes(codes: Codes, weights: Array) -> Array:
             part += constant
 
     blocks = blocks_of(n, rows)
-    if codes.size < FEWEST_CELLS:  # done before a second thread has started
+    if codes.size < LIMITS.get().compiled_cells:
         add(blocks)
     else:
         share_out(add, blocks)
