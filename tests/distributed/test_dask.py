@@ -208,22 +208,16 @@ def test_bad_votes_are_named(client, table, codes):
     frame = dd.from_pandas(table.assign(id=range(len(table))), npartitions=2)
     with pytest.raises(fs.exceptions.VotesError, match=r"olumn '\w+'.*columns="):
         fs.Moments.of(frame)
-    with pytest.raises(
-        fs.exceptions.VotesError, match=r"partition \d: row 3, source 'caps': the vote 'eggs'"
-    ):
+    with pytest.raises(fs.exceptions.VotesError, match=r"partition \d: row 3.*'caps'.*'eggs'"):
         fs.Moments.of(distributed.votes(dd.from_pandas(odd, npartitions=2), classes=["ham", "spam"]))
     with pytest.raises(fs.exceptions.VotesError, match="no column 'x'"):
         distributed.votes(frame, columns=["x"])
     scores = pd.DataFrame({"score": [1.0, 0.0, 1.0, 0.5], "b": [1, 0, 1, 0]})
-    with pytest.raises(
-        fs.exceptions.VotesError, match=r"partition 1: row 1, source 'score': .* 0\.5 is fract"
-    ):
+    with pytest.raises(fs.exceptions.VotesError, match=r"partition 1: row 1.*'score'.* 0\.5"):
         fs.Moments.of(dd.from_pandas(scores, npartitions=2))
     array = codes.copy()
     array[1_005, 1] = -7
-    with pytest.raises(
-        fs.exceptions.VotesError, match=r"partition 2: row 5, source 1: the vote -7 .*`classes`"
-    ):
+    with pytest.raises(fs.exceptions.VotesError, match=r"partition 2: row 5.*-7.*`classes`"):
         fs.Moments.of(da.from_array(array, chunks=(500, 5)))
     numbered = pd.DataFrame({"id": [f"item {i}" for i in range(40_000)], "a": ["ham", "spam"] * 20_000})
     with pytest.raises(fs.exceptions.VotesError, match=r"Column 'id' .*32,767"):
@@ -245,9 +239,7 @@ def test_labels_that_cannot_be_made_say_the_partition(client, codes):
         dask.compute(*model.predict(chunks))
     named = fs.LabelModel().fit(pd.DataFrame(codes, columns=NAMES))
     frame = dd.from_pandas(pd.DataFrame(odd, columns=NAMES), npartitions=4)
-    with pytest.raises(
-        fs.exceptions.VotesError, match=r"partition 2: row 5, source '\w+': the vote 7 is out"
-    ):
+    with pytest.raises(fs.exceptions.VotesError, match=r"partition 2: row 5.*vote 7 "):
         named.predict_proba(frame).compute()
 
 

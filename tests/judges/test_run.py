@@ -219,7 +219,7 @@ def test_classes_come_from_somewhere():
         ask_judges(some, [1])
     run = ask_judges([some, Judge("b", lambda _: "ham")], [1], classes=("ham", "spam"))
     assert run.votes.codes.tolist() == [[1, 0]]
-    with pytest.raises(OptionError, match=r"judge 'b' must be 'bad', 'good'.*; got 'x', 'y'"):
+    with pytest.raises(OptionError, match=r"judge 'b' .*'good'.*got 'x', 'y'"):
         ask_judges([judge(str), Judge("b", str, classes=("x", "y"))], [1])
     with pytest.raises(OptionError, match="`classes` must not contain -1"):
         ask_judges(judge(str, classes=(-1, 1)), [1])

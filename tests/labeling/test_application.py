@@ -107,7 +107,7 @@ def test_rows_of_tables_outlive_the_call_and_cannot_be_written_to(kind):
         kept[0].text = "other"
     with pytest.raises(TypeError):
         kept[0]["text"] = "other"
-    with pytest.raises(AttributeError, match="no column 'txt'; the row has text, stars"):
+    with pytest.raises(AttributeError, match=r"'txt'.*text, stars"):
         _ = kept[0].txt
     with pytest.raises(KeyError, match="no column 'txt'"):
         _ = kept[0]["txt"]
@@ -207,7 +207,7 @@ def picky(x):
 
 
 def test_an_error_names_function_and_row_and_chains_the_cause():
-    with pytest.raises(LabelingError, match="item 3, function 'picky': IndexError: list index out") as caught:
+    with pytest.raises(LabelingError, match="item 3, function 'picky': IndexError") as caught:
         fs.apply([picky], range(10), chunk=2)
     assert isinstance(caught.value.__cause__, IndexError)
     assert "return x % 2" in "".join(traceback.format_exception(caught.value.__cause__))
@@ -215,7 +215,7 @@ def test_an_error_names_function_and_row_and_chains_the_cause():
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 def test_failed_calls_are_missing_votes_with_a_reason(chunk):
-    with pytest.warns(SourceWarning, match="'picky': 2 failed, first on item 3: IndexError") as warned:
+    with pytest.warns(SourceWarning, match="'picky': 2 failed.*item 3: IndexError") as warned:
         votes, log = fs.apply(
             [picky, lambda x: 1], range(8), on_error="abstain", chunk=chunk, return_log=True
         )
@@ -236,19 +236,19 @@ def test_what_is_no_vote_fails_like_an_error():
     def odd(x):
         return 0.5 if x == 1 else [][x] if x == 4 else 1
 
-    with pytest.warns(SourceWarning, match="2 failed, first on item 1: returned 0.5"):
+    with pytest.warns(SourceWarning, match="2 failed.*item 1: .*0.5"):
         votes = fs.apply([odd], range(5), on_error="abstain")
     assert votes.codes.ravel().tolist() == [1, -4, 1, 1, -4]
 
 
 def test_a_vectorized_function_that_raises_fails_on_all_rows():
     failing = vectorized(lambda data: 1 / 0)
-    with pytest.raises(LabelingError, match="items 0 to 2, function 'v': ZeroDivisionError"):
+    with pytest.raises(LabelingError, match=r"items 0 to 2.*'v': ZeroDivisionError"):
         fs.apply([failing], [1, 2, 3])
     with pytest.warns(SourceWarning, match="3 failed"):
         votes = fs.apply([failing, vectorized(np.sign, "w")], [1, 2, 3], on_error="abstain")
     assert votes.codes.tolist() == [[-4, 1]] * 3
-    with pytest.warns(SourceWarning, match="1 failed, first on item 1: returned 0.5"):
+    with pytest.warns(SourceWarning, match="1 failed.*item 1: .*0.5"):
         votes = fs.apply([vectorized(lambda data: [0, 0.5, 1])], [1, 2, 3], on_error="abstain")
     assert votes.codes.ravel().tolist() == [0, -4, 1]
 
@@ -263,7 +263,7 @@ def test_a_stop_iteration_does_not_shift_votes():
         return next(i for i in x if i % 2 == 0) // 2
 
     items = [[0], [1], [2], [3], [0]]
-    with pytest.raises(LabelingError, match=r"item 1, function 'first_even': .*StopIteration"):
+    with pytest.raises(LabelingError, match=r"item 1.*'first_even': .*StopIteration"):
         fs.apply([first_even], items)
     with pytest.warns(SourceWarning, match="2 failed, first on item 1"):
         votes = fs.apply([first_even], items, on_error="abstain")
@@ -273,7 +273,7 @@ def test_a_stop_iteration_does_not_shift_votes():
 def test_a_maker_that_fails_in_a_later_chunk_says_where_rows_are_counted_from():
     stream = apply_chunks([fs.labeling.keywords("a", 1)], ["a", "b", "c", 3], chunk=2)
     next(stream)
-    with pytest.raises(LabelingError, match=r"'keywords_a': item 1.* \(items counted from item 2\)"):
+    with pytest.raises(LabelingError, match=r"'keywords_a': item 1.*from item 2"):
         next(stream)
 
 
@@ -292,11 +292,11 @@ def test_votes_outside_the_classes_stop_before_the_end():
         seen.append(x)
         return "spma"
 
-    with pytest.raises(VotesError, match="item 0, function 'typo': the vote 'spma' is outside the classes"):
+    with pytest.raises(VotesError, match=r"item 0.*'typo'.*'spma'.*classes"):
         fs.apply([typo], range(100), classes=["ham", "spam"], chunk=10)
     assert len(seen) == 10
     late = LabelingFunction(lambda x: 2 if x == 25 else 1, "late")
-    with pytest.raises(VotesError, match="item 25, function 'late': the vote 2 is outside the classes"):
+    with pytest.raises(VotesError, match=r"item 25.*'late'.*vote 2 .*classes"):
         fs.apply([late], range(100), classes=[0, 1], chunk=10)
 
 
@@ -377,7 +377,7 @@ def test_a_class_that_appears_in_mid_stream_is_an_error_unless_declared():
 
     chunks = apply_chunks([value], [0, 1, 2, 1], chunk=2)
     assert next(chunks).classes == (0, 1)
-    with pytest.raises(VotesError, match="item 2, function 'value': the vote 2 is outside the classes"):
+    with pytest.raises(VotesError, match=r"item 2.*'value'.*vote 2 .*classes"):
         next(chunks)
     assert [v.n_classes for v in apply_chunks([value], [0, 1, 2, 1], chunk=2, classes=[0, 1, 2])] == [3, 3]
 

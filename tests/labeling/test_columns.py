@@ -47,15 +47,15 @@ def test_classes_are_integers_texts_or_booleans(returned, classes, codes):
     "value", [0.7, 1.0, float("nan"), [1], (0,), {"a": 1}, b"spam", np.float32(1), object()]
 )
 def test_anything_else_names_the_function_and_the_row(value):
-    with pytest.raises(LabelingError, match=r"item 2, function 'odd' returned .* of type "):
+    with pytest.raises(LabelingError, match=r"item 2.*'odd' .*type "):
         fs.apply([LabelingFunction(lambda x: value if x == 2 else 1, "odd")], range(5))
 
 
 def test_a_function_sticks_to_one_kind_of_class():
     answers = [1, True, "spam"]
-    with pytest.raises(LabelingError, match="item 1, function 'f' returned True, and 1 on an earlier item"):
+    with pytest.raises(LabelingError, match=r"item 1.*'f' .*True, and 1"):
         fs.apply([LabelingFunction(answers.__getitem__, "f")], [0, 1])
-    with pytest.raises(LabelingError, match="item 2, function 'f' returned 'spam', and 1 on an earlier item"):
+    with pytest.raises(LabelingError, match=r"item 2.*'f' .*'spam', and 1"):
         fs.apply([LabelingFunction(answers.__getitem__, "f")], [0, 0, 2], chunk=1)
 
 
@@ -129,7 +129,7 @@ def test_polars_and_pyarrow_columns():
         (np.zeros(3, complex), "function 'v'.*complex128"),
         (np.array([0, 0.5, 1]), "item 1, function 'v' returned 0.5"),
         ([0, np.inf, 1], "item 1, function 'v' returned inf"),
-        (objects("a", [1], None), "item 1, function 'v' returned .* of type list"),
+        (objects("a", [1], None), "item 1.*'v' .*type list"),
         (objects(True, 3, None), "item 1, function 'v' returned 3, and True"),
     ],
 )

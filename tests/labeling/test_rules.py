@@ -99,9 +99,9 @@ def test_a_gazetteer_of_one_class_is_keywords(entries, text):
 
 
 def test_what_is_no_text_is_named():
-    with pytest.raises(LabelingError, match="item 1, column 'text' must be a string; got 3"):
+    with pytest.raises(LabelingError, match=r"item 1.*'text' .*got 3"):
         fs.apply([keywords("a", 1)], [{"text": "a"}, {"text": 3}])
-    with pytest.raises(LabelingError, match=r"function 'keywords_a'.*item 1 has no 'text'"):
+    with pytest.raises(LabelingError, match=r"'keywords_a'.*item 1 .*'text'"):
         fs.apply([keywords("a", 1)], [{"text": "a"}, {"body": "a"}])
 
 
@@ -156,7 +156,7 @@ def test_classifier_looks_at_columns():
 
 
 def test_a_classifier_without_probabilities_or_fit_is_refused():
-    with pytest.raises(OptionError, match=r"`model` must .*predict_proba; got LinearSVC"):
+    with pytest.raises(OptionError, match=r"`model` .*got LinearSVC"):
         classifier(LinearSVC())
     with pytest.raises(OptionError, match=r"`model` must .*classes_"):
         classifier(make_pipeline(LogisticRegression()))
@@ -178,7 +178,7 @@ def test_a_classifier_fitted_on_names_gets_names():
     frame = pd.DataFrame({"noise": [5.0] * 4, "size": [0.0, 1.0, 2.0, 3.0]})
     model = DecisionTreeClassifier().fit(frame[["size"]], [0, 0, 1, 1])
     assert fs.apply([classifier(model, columns=["size"])], frame).codes.ravel().tolist() == [0, 0, 1, 1]
-    with pytest.raises(LabelingError, match="no column 'weight'; the table has noise, size"):
+    with pytest.raises(LabelingError, match=r"'weight'.*noise, size"):
         fs.apply([classifier(model, columns=["weight"])], frame)
 
 
@@ -198,10 +198,10 @@ def test_labels_in_a_file(tmp_path):
     (tmp_path / "bob.tsv").write_text("key\tsaid\n1\t2\n2\t0\n")
     bob = from_file(tmp_path / "bob.tsv", id="key", label="said")
     assert fs.apply([bob], [{"key": "1"}, {"key": "2"}]).codes.ravel().tolist() == [2, 0]
-    with pytest.raises(LabelingError, match=r"ann.csv must have a column 'said'; got id, label, note"):
+    with pytest.raises(LabelingError, match=r"'said'; got id, label, note"):
         from_file(path, label="said")
     path.write_text("id,label\n1,spam\n1,ham\n")
-    with pytest.raises(LabelingError, match=r"line 3: '1' must have one label; got 'spam' and 'ham'"):
+    with pytest.raises(LabelingError, match=r"line 3: '1' .*'spam' and 'ham'"):
         from_file(path)
 
 

@@ -431,7 +431,7 @@ def test_votes_are_checked(sample):
     with pytest.raises(VotesError, match="2"):
         label_model.fit(np.where(votes == 1, 2, votes))
     strict = LabelModel(5, allow_abstentions=False)
-    with pytest.raises(VotesError, match=r"`L_train` must .*allow_abstentions=False"):
+    with pytest.raises(VotesError, match=r"`L_train` .*allow_abstentions"):
         strict.fit(votes)
     full = np.where(votes == 0, 1, votes)
     strict.fit(full)

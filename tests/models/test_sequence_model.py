@@ -282,7 +282,7 @@ def test_sparse_named_and_text_votes():
     ("call", "error", "message"),
     [
         (lambda m, v: m.fit(v, [3, 3]), VotesError, "the number of rows, 300; got a sum of 6"),
-        (lambda m, v: m.fit(v, [300, 0]), VotesError, "`lengths` must be >= 1; got 0 at position 1"),
+        (lambda m, v: m.fit(v, [300, 0]), VotesError, "`lengths` .*got 0 at position 1"),
         (lambda m, v: m.fit(v, [150.0, 150.0]), VotesError, "`lengths` must be integers"),
         (lambda m, v: m.fit(v, VIDEO.y[:300]), VotesError, "If these are gold labels"),
         (lambda m, v: m.partial_fit(v, VIDEO.y[:300]), VotesError, "If these are gold labels"),

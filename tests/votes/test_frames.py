@@ -74,7 +74,7 @@ def test_tables_that_are_no_tables_yet():
     with pytest.raises(VotesError, match=r"\.collect\(\)"):
         fs.Votes.from_frame(pl.DataFrame({"a": [1]}).lazy())
     twice = pd.DataFrame([[0, 1]], columns=["a", "a"])
-    with pytest.raises(VotesError, match=r"Column names must be different|Reading the table failed"):
+    with pytest.raises(VotesError, match=r"must be different|Reading.*failed"):
         fs.Votes.from_frame(twice)
 
 
@@ -87,7 +87,7 @@ def test_reasons_in_a_frame():
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [
-        ({"a": [1], "b": ["x"]}, {}, "Column 'a' holds numbers and column 'b' strings"),
+        ({"a": [1], "b": ["x"]}, {}, "'a'.*numbers.*'b' strings"),
         ({"a": [1]}, {"columns": ["z"]}, "`columns` must be among a; got 'z'"),
         ({"a": [1]}, {"columns": "a"}, "`columns` must be a list"),
         ({"a": [1]}, {"columns": 3}, "`columns` must be a list"),
