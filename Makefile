@@ -61,7 +61,7 @@ coverage: venv ## Run the suite and show which lines and branches no test reache
 mutants: venv ## Make 300 places of the mathematics wrong, one at a time, and see whether a test fails
 	$(BIN)/python -m tests.mutants --sample 300 --seed 2
 
-fuzz: venv ## Twenty minutes of damaged files and of strange values in every call
+fuzz: venv ## Twenty minutes of damaged files and of unusual values in every call
 	$(BIN)/python -m tests.fuzz --minutes 20
 
 lint: venv ## Check style and types

@@ -1,6 +1,6 @@
 """Claim: an engine costs a fixed price a round, and its counts are those of NumPy.
 
-Counting and labelling the same votes in one process with NumPy, on a Dask cluster of two processes and on
+Counting and labeling the same votes in one process with NumPy, on a Dask cluster of two processes and on
 Spark with two threads, all on this machine and with the votes already in the memory of the engine. Ratios are
 to NumPy; on one machine an engine can only lose, and what it loses is the price of a round. Ten sources.
 Run with ``python -m benchmarks.bench_clusters``; ``--save`` writes the results file, ``--quick`` makes it a

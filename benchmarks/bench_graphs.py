@@ -1,4 +1,4 @@
-"""Claim: labelling a chain of tasks is linear in its length, and dependent sources cost less than a fit.
+"""Claim: labeling a chain of tasks is linear in its length, and dependent sources cost less than a fit.
 
 - chains of D tasks with 6 sources each, 1,000 items: seconds of fit and predict_proba, and the exponent of D
   by least squares in logs, over the D from which on the fixed cost of a call no longer counts;

@@ -1,4 +1,4 @@
-"""Claim: a fit costs about one matrix product of the votes, and labelling less than a majority vote.
+"""Claim: a fit costs about one matrix product of the votes, and labeling less than a majority vote.
 
 Baselines, measured in the same run, a round at a time:
 

@@ -5,7 +5,7 @@
    It is measured in two ways, and the table says which hold: as it comes crowd-kit stops when its lower bound
    falls, here after two or three passes; with that switched off it makes its 100 passes.
 2. Claim: 20,000 items at 20 votes each, of 1,200 sources and 56 classes, and of 3,000 sources and 1,500
-   classes, are fitted and labelled within 1 and 4 GB of memory (peak of the whole process).
+   classes, are fitted and labeled within 1 and 4 GB of memory (peak of the whole process).
 
 crowd-kit lives in its own environment: the variable FLYINGSQUID_PEERS names its interpreter (default
 .venv-peers/bin/python); without it the first part is skipped. The sets are read from the folder named by

@@ -172,7 +172,7 @@ No option was tuned. Snorkel is 0.10.0 with 500 epochs and its defaults.
 NOTES = """
 ## Beside the paper
 
-The paper has for spam, in F1: 91.5 by gold of the small labelled split, 88.3 by majority vote, 91.8 by
+The paper has for spam, in F1: 91.5 by gold of the small labeled split, 88.3 by majority vote, 91.8 by
 Snorkel (its "data programming" column), 92.3 by FlyingSquid, and 89.1 for its label model alone. What
 differs here: the split of WRENCH (1586 / 120 / 250) and its rules; how the end model sees a text, and that
 nothing of it was tuned on the valid split; and the 250 items of the test split, on which one point is two

@@ -2,7 +2,7 @@
 
 Run ``python -m benchmarks.quality.online_video``; ``--save`` writes docs/quality/online.md and the results
 file. Reads the folder named by FLYINGSQUID_DATA. The frames of the train split, in order, are one stream;
-every frame is labelled when it comes, and scored where its class is known. Every model is told an even
+every frame is labeled when it comes, and scored where its class is known. Every model is told an even
 class balance; no gold label is used. ``commercial`` is of the frozen half (docs/quality/halves.md): it is
 reported, and nothing is chosen by it.
 """
@@ -83,7 +83,7 @@ INTRODUCTION = """\
 
 Written by `python -m benchmarks.quality.online_video --save`
 ([script](../../benchmarks/quality/online_video.py), [results](../../benchmarks/results/online_video.json)).
-The frames of the train split in order, as one stream: every frame is labelled when it comes, once, in
+The frames of the train split in order, as one stream: every frame is labeled when it comes, once, in
 chunks of {chunk}, by parameters of the frames before it and its own chunk. *Offline* is one fit on all
 frames, which then labels them. No gold labels; every model is told an even balance. A cell is
 

@@ -1,4 +1,4 @@
-"""Claim: on real sequences the table says what knowing the neighbours is worth, losses included.
+"""Claim: on real sequences the table says what knowing the neighbors is worth, losses included.
 
 Run ``python -m benchmarks.quality.sequences``; ``--save`` writes docs/quality/sequences.md. Reads the folder
 named by FLYINGSQUID_DATA. Fits see no gold, but for the class balance where a row says so: the train split is
@@ -179,7 +179,7 @@ def measure(s: SequenceSet) -> dict[str, dict[str, float] | str]:
 # ---------------------------------------------------------------------- the page
 
 INTRODUCTION = """\
-# Sequences: what knowing the neighbours is worth
+# Sequences: what knowing the neighbors is worth
 
 Written by `python -m benchmarks.quality.sequences --save`
 ([script](../../benchmarks/quality/sequences.py)). Every method is fitted without labels on the train split
@@ -194,7 +194,7 @@ three. Probabilities are clipped to [0.0001, 0.9999] for the log loss.
 - `seq_bc5cdr` has three classes: chemicals, diseases, and neither.
 - `seq_laptopreview` is of the [frozen half](halves.md), and two things came after a first look at it. The
   rows *balance given* joined this table, to show what is due to the balance; they alone use gold. And a
-  correlation of neighbouring truths with a standard error above 0.5 no longer counts: here it was estimated
+  correlation of neighboring truths with a standard error above 0.5 no longer counts: here it was estimated
   as -0.06 with an error of 1,600, and was used (token F1 28). The threshold was set by what a correlation
   can be, from -1 to 1, not by this table. Its rules mark spans and are blank elsewhere. Where blanks
   abstain every vote is for class 1, and there is nothing to compare. Where blanks vote O, sixteen rules

@@ -43,8 +43,8 @@ def _projection(n: int, m: int, fast: Mapping[str, float]) -> str:
     def seconds(machines: int) -> tuple[str, bool]:
         counting = n / (machines * fast["count_rows_per_second"]), n * m / (machines * BYTES_PER_SECOND)
         width = m + LABEL_BYTES
-        labelling = n / (machines * fast["label_rows_per_second"]), n * width / (machines * BYTES_PER_SECOND)
-        return f"{_time(max(counting))}, {_time(max(labelling))}", counting[1] > counting[0]
+        labeling = n / (machines * fast["label_rows_per_second"]), n * width / (machines * BYTES_PER_SECOND)
+        return f"{_time(max(counting))}, {_time(max(labeling))}", counting[1] > counting[0]
 
     alone, reading = seconds(1)
     together, _ = seconds(MACHINES)

@@ -1,4 +1,4 @@
-"""Counting and labelling beside what NumPy needs to read or multiply the same votes.
+"""Counting and labeling beside what NumPy needs to read or multiply the same votes.
 
 Baselines, a round at a time: for fit the float32 Gram product of the one-hot votes, for labels ``L.sum(1)``.
 """
@@ -109,7 +109,7 @@ def memory_of(n: int, m: int) -> dict[str, float]:
 
 
 def throughput(n: int = 20_000_000, m: int = 10, repeats: int = 5) -> dict[str, Any]:
-    """Rows a second of counting and of labelling in chunks, the numbers that projections start from."""
+    """Rows a second of counting and of labeling in chunks, the numbers that projections start from."""
     votes = make(n, m).votes
     result: dict[str, Any] = {"n": n, "m": m}
     chunks = fs.VoteChunks(votes, classes=(0, 1))

@@ -1,4 +1,4 @@
-"""What the pictures have in common: colours, bare axes, and files that are the same every time."""
+"""What the pictures have in common: colors, bare axes, and files that are the same every time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chose
 from matplotlib.axes import Axes  # noqa: E402
 
 HERE = Path(__file__).parent
-# Readable on a light page and on a dark one; told apart by people who do not see colours.
+# Readable on a light page and on a dark one; told apart by people who do not see colors.
 BLUE, ORANGE, GREY = "#3b82c4", "#d9772b", "#8a94a0"
 
 

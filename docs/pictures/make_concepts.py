@@ -34,8 +34,8 @@ def landing() -> None:
     middle.set_ylim(-1, 4.5)
     probabilities = model.predict_proba(many.votes)[shown, 1]
     rows = np.arange(12)[::-1]
-    colours = [BLUE if p >= 0.5 else ORANGE for p in probabilities]
-    right.barh(rows, probabilities - 0.5, left=0.5, color=colours, height=0.7)
+    colors = [BLUE if p >= 0.5 else ORANGE for p in probabilities]
+    right.barh(rows, probabilities - 0.5, left=0.5, color=colors, height=0.7)
     right.axvline(0.5, color=GREY, linewidth=0.8)
     right.set_xlim(0, 1)
     right.set_yticks([])
@@ -48,10 +48,10 @@ def landing() -> None:
 def _cells(axis: Axes, codes: np.ndarray) -> None:
     for row, votes in enumerate(codes[::-1]):
         for column, vote in enumerate(votes):
-            colour = {1: BLUE, 0: ORANGE}.get(int(vote), "none")
+            color = {1: BLUE, 0: ORANGE}.get(int(vote), "none")
             edge = GREY if vote < 0 else "none"
             axis.add_patch(
-                Rectangle((column, row), 0.86, 0.8, facecolor=colour, edgecolor=edge, linewidth=0.5)
+                Rectangle((column, row), 0.86, 0.8, facecolor=color, edgecolor=edge, linewidth=0.5)
             )
     axis.set_xlim(-0.1, codes.shape[1])
     axis.set_ylim(-0.2, len(codes))

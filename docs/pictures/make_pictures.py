@@ -49,12 +49,12 @@ def timeline() -> None:
     together = model.predict_proba(frames.votes)[shown, 1]
     at = np.arange(FIRST, FIRST + 250)
     figure, axes = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True, layout="constrained")
-    for axis, values, colour, title in (
+    for axis, values, color, title in (
         (axes[0], alone, RED, "every frame by itself"),
         (axes[1], together, BLUE, "frames that know their neighbours"),
     ):
         axis.fill_between(at, frames.y[shown], step="mid", color=GREY, alpha=0.35, linewidth=0, label="truth")
-        axis.plot(at, values, color=colour, linewidth=1.2, label="P(class 1)")
+        axis.plot(at, values, color=color, linewidth=1.2, label="P(class 1)")
         axis.set_title(title, loc="left", fontsize=10)
         axis.set_yticks([0, 1])
         axis.spines[["top", "right"]].set_visible(False)

@@ -13,7 +13,7 @@ RULES = ["links", "sender", "caps", "length", "words"]
 
 
 def video() -> None:
-    """P(bird) frame by frame: alone, with neighbours, with neighbours that count for less."""
+    """P(bird) frame by frame: alone, with neighbors, with neighbors that count for less."""
     stuck = fs.datasets.simulate_sequence(
         9_000,
         [0.85, 0.75, 0.7, 0.6],
@@ -37,10 +37,10 @@ def video() -> None:
     steps = np.diff(stuck.y[SHOWN], prepend=0, append=0)
     visits = list(zip(np.flatnonzero(steps == 1), np.flatnonzero(steps == -1), strict=True))
     figure, axes = plt.subplots(3, 1, figsize=(8, 4.6), sharex=True, layout="constrained")
-    for axis, (title, p), colour in zip(axes, ways.items(), (ORANGE, BLUE, BLUE), strict=True):
+    for axis, (title, p), color in zip(axes, ways.items(), (ORANGE, BLUE, BLUE), strict=True):
         for begin, end in visits:
             axis.axvspan(at[begin] - 0.5, at[end - 1] + 0.5, color=GREY, alpha=0.3, linewidth=0)
-        axis.plot(at, p[SHOWN, 1], color=colour, linewidth=1.3)
+        axis.plot(at, p[SHOWN, 1], color=color, linewidth=1.3)
         axis.set_title(title, loc="left", fontsize=11, color=GREY)
         axis.set_yticks([0, 1], ["no bird", "bird"])
         axis.set_ylim(-0.04, 1.04)
@@ -65,12 +65,12 @@ def drift() -> None:
     figure, axis = plt.subplots(figsize=(8, 3.6), layout="constrained")
     for source, name in enumerate(RULES):
         low, high = history.intervals[:, source].T
-        colour = ORANGE if name == "links" else BLUE
-        axis.fill_between(history.positions, low, high, color=colour, alpha=0.15, linewidth=0)
-        axis.plot(history.positions, history.accuracies[:, source], color=colour, linewidth=1.4)
+        color = ORANGE if name == "links" else BLUE
+        axis.fill_between(history.positions, low, high, color=color, alpha=0.15, linewidth=0)
+        axis.plot(history.positions, history.accuracies[:, source], color=color, linewidth=1.4)
         # Two of them end so near each other that their names would touch.
         apart = 0.012 if name == "caps" else 0
-        axis.text(24_300, history.accuracies[-1, source] + apart, name, color=colour, va="center")
+        axis.text(24_300, history.accuracies[-1, source] + apart, name, color=color, va="center")
     axis.axvline(12_000, color=GREY, linewidth=1, linestyle="--")
     axis.text(12_200, 1.0, "from here on spam has no links", color=GREY, va="top")
     axis.axhline(0.5, color=GREY, linewidth=0.6)

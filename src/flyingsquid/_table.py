@@ -32,11 +32,11 @@ class Table:
 
     Attributes
     ----------
-    columns : tuple of texts
+    columns : tuple of str
     rows : tuple of tuples, one value a column
     title : text, printed above; may be empty
-    footnotes : tuple of texts, printed below
-    formats : tuple of texts, or empty
+    footnotes : tuple of str, printed below
+    formats : tuple of str, or empty
         For each column how its numbers are printed, such as ``".0%"``; ``""`` for four digits.
 
     Examples
@@ -90,7 +90,7 @@ class Table:
         }
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame`` with one row a row."""
+        """Return a ``pandas.DataFrame`` with the same rows."""
         try:
             pandas = import_module("pandas")
         except ImportError as error:
@@ -108,7 +108,7 @@ class Table:
         return "\n".join([*above, *lines, *map(_printable, self._notes(most))])
 
     def _cells(self, most: int) -> tuple[list[str], list[list[str]], list[bool]]:
-        """Headings, cells as texts, and which columns hold numbers; blank columns left out."""
+        """Return headings, cells as strings, and which columns hold numbers, without blank columns."""
         columns = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
         kept = [at for at, c in enumerate(columns) if not c or not all(map(_is_blank, c))] or [0]
         formats = self.formats or ("",) * len(self.columns)

@@ -185,5 +185,5 @@ class TestJudges:
         assert spearmanr(given[above], guessed[above])[0] > 0.95
         most = set(np.argsort(-given[above])[:20]) & set(np.argsort(-guessed[above])[:20])
         assert len(most) >= 14
-        # 6.2 by known labels; the panel's own labels hide some of the dependence.
+        # 6.2 by gold labels; the panel's own labels hide some of the dependence.
         assert 6 < found.effective_sources < 12

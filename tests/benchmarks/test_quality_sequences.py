@@ -71,7 +71,7 @@ def test_the_page_has_every_method():
 
 @pytest.mark.skipif(FOLDER is None, reason="FLYINGSQUID_DATA is not set")
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
-def test_real_tokens_are_labelled():
+def test_real_tokens_are_labeled():
     """Of the frozen half: only that labels come out and are probabilities, or that the refusal says why."""
     tokens = table.load(Path(str(FOLDER)), "seq_laptopreview", "frozen", blanks_vote=True)
     assert tokens.train.lengths.sum() == len(tokens.train.votes)
@@ -92,7 +92,7 @@ def test_real_tokens_are_labelled():
 @pytest.mark.parametrize("name", ["tennis", "basketball"])
 @pytest.mark.parametrize("method", ["auto", "covariance"])
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
-def test_real_frames_are_labelled(name, method):
+def test_real_frames_are_labeled(name, method):
     frames = table.load(Path(str(FOLDER)), name, "design")
     model = fs.SequenceLabelModel(method=method, temper="auto").fit(frames.train.votes)
     posterior = model.predict_proba(frames.test.votes)

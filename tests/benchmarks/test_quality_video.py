@@ -55,7 +55,7 @@ def test_the_table_can_be_measured_anew():
 @pytest.mark.skipif(FOLDER is None, reason="FLYINGSQUID_DATA is not set")
 @pytest.mark.parametrize("name", table.NAMES)
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
-def test_real_clips_are_labelled(name):
+def test_real_clips_are_labeled(name):
     video = table.load(Path(str(FOLDER)), name)
     length = table.CHAINS[name]
     graph = fs.DependencyGraph.chain(length, video.train.shape[1])

@@ -35,7 +35,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     "method", ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"]
 )
 @pytest.mark.parametrize("name", BINARY)
-def test_real_votes_are_labelled(name, method):
+def test_real_votes_are_labeled(name, method):
     votes, y = load(name)
     if votes.max() > 1:
         pytest.fail(f"{name} is not binary")

@@ -61,7 +61,7 @@ def test_the_form_stays_unless_asked(samples, tmp_path):
     assert open_votes(tmp_path / "crowd.jsonl").form == "long"
 
 
-def test_known_labels_are_kept(samples, tmp_path):
+def test_gold_labels_are_kept(samples, tmp_path):
     run("convert", samples / "judged.csv", tmp_path / "judged.jsonl", "--gold", "truth", "--quiet")
     first = open_votes(samples / "judged.csv", gold="truth").read()
     last = open_votes(tmp_path / "judged.jsonl", gold="gold").read()

@@ -164,7 +164,7 @@ def test_models_that_are_none(folder):
     assert refused("label", "votes.csv", "-o", "a.csv", "--with-model", "votes.csv")
 
 
-def test_known_labels_of_which_none_is_known(folder):
+def test_gold_labels_of_which_none_is_known(folder):
     rows = [[i, *row, ""] for i, row in enumerate([["x", "y", "x"], ["y", "y", "x"]] * 20)]
     write_csv(folder / "none.csv", ["id", "a", "b", "c", "truth"], rows)
     for words in (

@@ -105,7 +105,7 @@ def test_a_kept_model_labels_the_same_and_other_votes(folder):
     assert not (folder / "z.csv").exists()
 
 
-def test_known_labels_are_compared_and_never_learned_silently(folder):
+def test_gold_labels_are_compared_and_never_learned_silently(folder):
     said = label("judged.csv", "-o", "a.csv", "--gold", "truth").output
     assert "On 150 items with gold labels" in said
     assert "optimistic" not in said
@@ -172,11 +172,11 @@ def test_a_model_of_a_crowd_labels_votes_of_some_of_it(folder):
     codes = [[0 if name in alone else -1 for name in model.source_names_]]
     wanted = model.predict_proba(fs.Votes(np.array(codes, np.int8), ("ham", "spam"), model.source_names_))
     assert float(row["p_ham"]) == pytest.approx(wanted[0, 0])
-    write_csv(folder / "new.csv", ["task", "worker", "answer"], [["t0", "stranger", "ham"]])
+    write_csv(folder / "new.csv", ["task", "worker", "answer"], [["t0", "newcomer", "ham"]])
     said = label(
         "new.csv", "-o", "c.csv", "--long", "task,worker,answer", "--with-model", "crowd.fsq", code=1
     )
-    assert "stranger" in said.output
+    assert "newcomer" in said.output
 
 
 def test_signed_votes_only_when_asked(folder):

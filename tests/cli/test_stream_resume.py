@@ -68,7 +68,7 @@ def test_more_lines_may_be_appended(files, cut, window):
     assert files.labels.read_text() == run(*options).stdout
 
 
-def test_a_last_line_without_its_end_is_labelled_and_read_again(files, straight):
+def test_a_last_line_without_its_end_is_labeled_and_read_again(files, straight):
     files.votes.write_text("".join(LINES.splitlines(keepends=True)[:200])[:-1])
     assert resumed(files).exit_code == 0
     assert len(files.labels.read_text().splitlines()) == 200

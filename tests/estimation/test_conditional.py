@@ -284,7 +284,7 @@ def test_an_always_yes_source_changes_nothing(p):
 
 
 @pytest.mark.parametrize("method", ["covariance", "quadratic", "triplet"])
-def test_many_strong_sources_and_a_lopsided_balance_give_sure_labels(method):
+def test_many_strong_sources_and_an_imbalanced_balance_give_sure_labels(method):
     sample = fs.datasets.simulate(600, np.full(450, 0.9), class_balance=[0.01, 0.99], random_state=0)
     model = fs.LabelModel(method=method, class_balance=[0.01, 0.99])
     with warnings.catch_warnings():

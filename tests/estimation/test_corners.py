@@ -78,7 +78,7 @@ def binary(rng, n, right, y):
 
 @pytest.mark.parametrize("second", [[0.85, 0.7], [0.97, 0.96], [0.65, 0.6, 0.65]])
 def test_the_error_of_how_two_tasks_go_together_is_calibrated(second):
-    """Sources of known worth on two lopsided tasks: off by as much as the standard error says."""
+    """Sources of known worth on two imbalanced tasks: off by as much as the standard error says."""
     rng, off = np.random.default_rng(1), []
     first, second = np.array([0.9, 0.8, 0.75]), np.array(second)
     for _ in range(300):
@@ -203,7 +203,7 @@ def test_a_probability_over_several_readings_stays_one():
     assert (worst.statistic, worst.p_value) == (9.0, pytest.approx(0.2))
 
 
-def test_what_known_labels_prefer_by_hand():
+def test_what_gold_labels_prefer_by_hand():
     """Ten known items of each class; a source right on 7 and on 8 of them, and one hardly ever wrong."""
     known = GoldCounts(np.array([[[7, 3, 0], [2, 8, 0]], [[10, 0, 0], [0, 10, 0]]], float))
     rates = np.full((2, 2), 0.4)  # four items in five have a vote: a variance of 0.8
@@ -214,7 +214,7 @@ def test_what_known_labels_prefer_by_hand():
     assert sure == pytest.approx(2 * 0.85 / (0.2 * 0.8) * 20)  # no source is taken to be surer
 
 
-def test_known_labels_that_are_exactly_even_leave_the_balance_even():
+def test_gold_labels_that_are_exactly_even_leave_the_balance_even():
     votes = Votes.from_classes(np.array([[0, 0], [1, 1], [2, 2], [2, 1]]))
     gold = ManyGold.of(votes, np.array([0, 1, 2, -1]))
     np.testing.assert_allclose(gold.balance_beside_even(), 1 / 3, rtol=1e-12)

@@ -63,7 +63,7 @@ def test_the_model_uses_it_and_says_so(method):
     known = fs.LabelModel(method=method, class_balance="estimate").fit(
         votes_of(codes), gold=some_known(y, 100, rng)
     )
-    assert "estimated from votes and known labels" in known.diagnostics_.class_balance
+    assert "estimated from votes and gold labels" in known.diagnostics_.class_balance
     np.testing.assert_allclose(known.class_balance_, LOPSIDED, atol=0.06)
     if method != "decomposition":  # refused without some group of items, where one class has few
         assert np.isfinite(model.accuracies_interval_).all()

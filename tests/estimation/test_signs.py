@@ -138,7 +138,7 @@ def test_batches_that_share_few_items_keep_their_signs(p):
 
 
 @pytest.mark.parametrize(("n", "p"), [(100_000, 0.001), (2_000, 0.05)])
-def test_lopsided_classes_keep_their_signs(n, p):
+def test_imbalanced_classes_keep_their_signs(n, p):
     for seed in range(10):
         sample = draw([0.9, 0.85, 0.8, 0.75, 0.7, 0.65], n=n, seed=seed, class_balance=[1 - p, p])
         model = fs.LabelModel(method="triplet", class_balance=[1 - p, p]).fit(sample.votes)

@@ -96,11 +96,11 @@ def test_copies_are_no_two_sources():
     assert fit_transition(moments, fit.balance, fit.findings).pairs == 10
 
 
-def test_rows_without_neighbours_are_independent():
+def test_rows_without_neighbors_are_independent():
     sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], class_balance=[0.3, 0.7], random_state=0)
     model = fs.SequenceLabelModel(class_balance=[0.3, 0.7]).fit(sample.votes, [1] * 500)
     np.testing.assert_allclose(model.transition_, [[0.3, 0.7], [0.3, 0.7]])
-    assert "independent, because there are no neighbouring rows" in model.diagnostics_.transition
+    assert "independent, because there are no neighboring rows" in model.diagnostics_.transition
     alone = fs.LabelModel(method="triplet", class_balance=[0.3, 0.7]).fit(sample.votes)
     np.testing.assert_allclose(
         model.predict_proba(sample.votes, [1] * 500), alone.predict_proba(sample.votes), atol=1e-12

@@ -124,7 +124,7 @@ def test_votes_are_not_taken_for_identifiers(made, text):
     assert file.read().ids.tolist() == [0, 1]
 
 
-def test_known_labels_are_never_votes_unless_asked_for(made):
+def test_gold_labels_are_never_votes_unless_asked_for(made):
     path = made("v.csv", "id,a,b,label\nx,0,1,1\ny,1,1,0\n")
     file = open_votes(path)
     assert file.source_names == ("a", "b")
@@ -134,7 +134,7 @@ def test_known_labels_are_never_votes_unless_asked_for(made):
     assert open_votes(path, sources=["a", "label"]).source_names == ("a", "label")
 
 
-def test_a_class_that_only_the_known_labels_have(made):
+def test_a_class_that_only_the_gold_labels_have(made):
     file = open_votes(made("v.csv", "a,b,gold\nx,y,z\ny,y,\n"), gold="gold")
     assert file.classes == ("x", "y", "z")
     assert file.read().gold.tolist() == ["z", None]

@@ -60,7 +60,7 @@ def test_copies_are_worth_one_source_and_near_copies_little_more():
 def test_three_sources_have_no_test():
     found = fs.LabelModel(method="triplet").fit(draw([0.95, 0.7, 0.6]).votes).diagnostics_
     assert found.fit_test is None
-    assert "too little to test" in str(found.verdict)
+    assert "too few votes to test" in str(found.verdict)
 
 
 def test_adversarial_sources_do_not_hide_the_test():
@@ -99,7 +99,7 @@ def test_a_verdict_for_unequal_sources_is_to_use_the_model_and_is_true():
         sample.votes, sample.y
     )
     assert verdict.use_model
-    assert str(verdict).startswith("Use it: by its own account")
+    assert str(verdict).startswith("Recommended: ")
     assert verdict.gain == pytest.approx(truth, abs=0.04)
 
 
@@ -116,7 +116,7 @@ def test_a_wrong_balance_is_in_the_verdict():
     with pytest.warns(SourceWarning, match="do not fit"):
         model = fs.LabelModel(method="triplet").fit(votes)
     assert "class balance does not fit" in str(model.diagnostics_.verdict)
-    assert str(model.diagnostics_.verdict).startswith("Unproven")
+    assert str(model.diagnostics_.verdict).startswith("Uncertain")
     assert len(model.diagnostics_.clipped) > 2
 
 

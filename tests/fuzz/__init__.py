@@ -1,1 +1,1 @@
-"""Damaged files in every reader and strange values in every call: ``python -m tests.fuzz --minutes 20``."""
+"""Damaged files in every reader and unusual values in every call: ``python -m tests.fuzz --minutes 20``."""

@@ -39,7 +39,7 @@ def main() -> int:
 def _calls(seconds: float, seed: int, only: str) -> int:
     outcome = fuzz_calls(seconds=seconds, first_seed=seed, only=only)
     sys.stdout.write(
-        f"{outcome.calls.total():,} calls, {outcome.refused.total():,} refused in words, slowest "
+        f"{outcome.calls.total():,} calls, {outcome.refused.total():,} refused with a message, slowest "
         f"{outcome.slowest:.2f} s ({outcome.slowest_call}), {len(outcome.findings)} findings\n"
     )
     for (where, name), what in outcome.findings.items():

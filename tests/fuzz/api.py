@@ -1,4 +1,4 @@
-"""Call every public entry point with what strangers pass; anything but a documented error is a finding."""
+"""Call every public entry point with unusual values; anything but a documented error is a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One strategy for each public entry point: it calls what strangers call, and checks what comes back."""
+"""One strategy for each public entry point: it makes the call and checks the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers pass: values, matrices and options that nobody expects."""
+"""Unusual values, matrices and options."""
 
 from __future__ import annotations
 

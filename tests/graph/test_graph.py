@@ -99,7 +99,7 @@ def test_triangulation_and_cliques_agree_with_networkx(drawn):
 @given(edge_lists(9))
 def test_kept_counts_of_missing_edges_choose_as_recounting_does(drawn):
     n, edges = drawn
-    near = [set(neighbours) for neighbours in adjacency(edges, n)]
+    near = [set(neighbors) for neighbors in adjacency(edges, n)]
     left, order = set(range(n)), []
     while left:
 
@@ -380,7 +380,7 @@ BAD = {
         lambda: Wrong.chain(3, 2, [(0, 2)]),
         r"`source_edges\[0\]\[1\]` .*source within a task.*0 to 1; got 2"),
     "sources of no task": (lambda: Wrong(3).sources_of(1), r"`task` .*task, 0; got 1"),
-    "neighbours of no task": (lambda: Wrong(3).neighbors(-1), r"`task` .*got -1"),
+    "neighbors of no task": (lambda: Wrong(3).neighbors(-1), r"`task` .*got -1"),
     "separated by no task": (lambda: Wrong(3)._separated_by(True), r"`task` .*got True"),
 }  # fmt: skip
 

@@ -161,7 +161,7 @@ def test_evidence_common_to_all_classes_moves_only_the_likelihood():
 @cases
 @classes
 def test_ties_give_a_true_maximiser(graph, k):
-    """Where neighbours differ at random and nothing else counts, every labelling has its mirror image."""
+    """Where neighbors differ at random and nothing else counts, every labeling has its mirror image."""
     d, edges = GRAPHS[graph]
     unlike = np.where(np.eye(k) > 0, 0.25, 1.0)
     tasks = Tasks(d, k, dict.fromkeys(edges, unlike), np.ones((d, k)))
@@ -236,7 +236,7 @@ def test_a_long_chain_equals_the_forward_pass():
 
 @pytest.mark.parametrize("correlation", [0.8, -0.8])
 @pytest.mark.parametrize(("rows", "columns"), [(2, 3), (3, 3), (4, 4)])
-def test_neighbours_on_a_grid_are_as_alike_as_asked(rows, columns, correlation):
+def test_neighbors_on_a_grid_are_as_alike_as_asked(rows, columns, correlation):
     edges, d = grid(rows, columns), rows * columns
     tree = small_tree(d, edges)
     answer = tables_from_edges(tree, edges, np.array([pair(correlation)] * len(edges)), np.full((d, 2), 0.5))

@@ -130,7 +130,7 @@ def test_a_chain_learns_how_tasks_depend_where_no_balance_is_given():
 
 
 @pytest.mark.slow
-def test_hundreds_of_tasks_are_labelled_and_only_enumeration_is_refused():
+def test_hundreds_of_tasks_are_labeled_and_only_enumeration_is_refused():
     v = 300
     graph = fs.DependencyGraph.chain(v, 3)
     sample = fs.datasets.simulate_graph(400, graph, 0.8, random_state=0)
@@ -190,7 +190,7 @@ def test_signs_are_assumed_or_found(sample):
 
 
 @pytest.mark.slow
-def test_known_labels_say_the_balance(sample):
+def test_gold_labels_say_the_balance(sample):
     votes, _ = sample
     dev = np.array([[1]] * 30 + [[-1]] * 10)
     by_dev = fitted(votes[:, :4], Y_dev=dev)

@@ -113,7 +113,7 @@ def test_nothing_is_learned_in_evaluation(votes):
     assert int(criterion.n_waiting) == 0
 
 
-def test_triplets_and_known_labels_have_their_part(votes):
+def test_triplets_and_gold_labels_have_their_part(votes):
     chosen = [(0, 1, 2), (0, 1, 3)]
     criterion = FSLoss(4, buffer_capacity=1_000, triplets=chosen, Y_dev=[[1]] * 6 + [[-1]] * 2)
     criterion(torch.zeros(1_000, 1), votes)

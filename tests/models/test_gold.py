@@ -1,4 +1,4 @@
-"""Known labels on a few items: never a loss on average, and a repair where all else is lost."""
+"""Gold labels on a few items: never a loss on average, and a repair where all else is lost."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_counts_on_known_items():
 
 
 @pytest.mark.parametrize(("zeros", "ones", "believed"), [(3, 9, 2.0), (20, 1, 8.0), (0, 4, 0.5)])
-def test_the_balance_of_known_labels_is_pooled_by_precision(zeros, ones, believed):
-    """Known labels alone are a beta law; with another estimate each counts by its inverse variance."""
+def test_the_balance_of_gold_labels_is_pooled_by_precision(zeros, ones, believed):
+    """Gold labels alone are a beta law; with another estimate each counts by its inverse variance."""
     y = np.repeat([0, 1], [zeros, ones])
     gold = GoldCounts.of(fs.Votes.from_classes(y[:, None], classes=[0, 1]), y)
     law = beta(ones + believed / 2, zeros + believed / 2)
@@ -61,7 +61,7 @@ def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, lis
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["symmetric", "any", "one-sided", "judges"])
 @pytest.mark.parametrize("balance", ["given", "default"])
-def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
+def test_twenty_gold_labels_never_hurt_on_average(method, kind, balance):
     gains = []
     for seed in range(50):
         rng = np.random.default_rng(seed)
@@ -80,7 +80,7 @@ def test_twenty_known_labels_never_hurt_on_average(method, kind, balance):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_known_labels_repair_an_adversarial_majority(method):
+def test_gold_labels_repair_an_adversarial_majority(method):
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], random_state=rng)
     gold = some_known(sample.y, 20, rng)
@@ -90,7 +90,7 @@ def test_known_labels_repair_an_adversarial_majority(method):
     np.testing.assert_array_equal(model.accuracies_ > 0.5, [True, False, False, False, False, True])
 
 
-def test_known_labels_settle_signs_that_are_open():
+def test_gold_labels_settle_signs_that_are_open():
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(4_000, [0.8, 0.8, 0.7, 0.2, 0.2, 0.3], random_state=rng)
     with pytest.raises(NotIdentifiableError):
@@ -99,7 +99,7 @@ def test_known_labels_settle_signs_that_are_open():
     assert model.score(sample.votes, sample.y) > 0.9
 
 
-def test_an_anchor_outranks_known_labels():
+def test_an_anchor_outranks_gold_labels():
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.8, 0.7], random_state=rng)
     gold = some_known(sample.y, 20, rng)
@@ -107,8 +107,8 @@ def test_an_anchor_outranks_known_labels():
     assert (model.accuracies_ < 0.5).all()
 
 
-def test_many_known_labels_outweigh_a_wrong_model():
-    """Sources that depend on each other fool the votes; known labels do not."""
+def test_many_gold_labels_outweigh_a_wrong_model():
+    """Sources that depend on each other fool the votes; gold labels do not."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 4_000)
     shared = np.where(rng.random(4_000) < 0.6, y, 1 - y)
@@ -122,18 +122,18 @@ def test_many_known_labels_outweigh_a_wrong_model():
     assert told.score(votes, y) > fooled.score(votes, y)
 
 
-def test_the_balance_joins_votes_and_known_labels_unless_it_was_given():
+def test_the_balance_joins_votes_and_gold_labels_unless_it_was_given():
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(2_000, [0.8, 0.75, 0.7, 0.8], class_balance=[0.8, 0.2], random_state=rng)
     gold = some_known(sample.y, 100, rng)
     model = fs.LabelModel(method="triplet").fit(sample.votes, gold=gold)
     assert model.class_balance_[1] == pytest.approx(0.2, abs=0.05)
-    assert "known labels" in model.diagnostics_.class_balance
+    assert "gold labels" in model.diagnostics_.class_balance
     given = fs.LabelModel(method="triplet", class_balance=[0.7, 0.3]).fit(sample.votes, gold=gold)
     np.testing.assert_array_equal(given.class_balance_, [0.7, 0.3])
 
 
-def test_intervals_shrink_with_known_labels():
+def test_intervals_shrink_with_gold_labels():
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(1_000, [0.8, 0.75, 0.7], random_state=rng)
     few, many = (
@@ -179,7 +179,7 @@ def test_weights_count_known_items_too():
     np.testing.assert_allclose(a.accuracies_, b.accuracies_, rtol=1e-9)
 
 
-def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
+def test_gold_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], random_state=rng)
     model = fs.LabelModel(method="triplet").fit(
@@ -189,7 +189,7 @@ def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
     for later in (model, fs.load(tmp_path / "m.fsq")):
         later.partial_fit(sample.votes[1_000:])
         assert later.score(sample.votes, sample.y) > 0.9
-        assert "known labels" in later.diagnostics_.class_balance
+        assert "gold labels" in later.diagnostics_.class_balance
     fresh = fs.LabelModel(method="triplet").fit(sample.votes)
     assert fresh.score(sample.votes, sample.y) < 0.2
 
@@ -197,7 +197,7 @@ def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["triplet", "covariance"])
 @pytest.mark.parametrize("n_gold", [50, 1_000])
-def test_intervals_with_known_labels_cover_the_truth(method, n_gold):
+def test_intervals_with_gold_labels_cover_the_truth(method, n_gold):
     rng, truth, inside = np.random.default_rng(0), np.array([0.85, 0.8, 0.75, 0.7, 0.65]), []
     for _ in range(150):
         sample = fs.datasets.simulate(1_000, truth, random_state=rng)
@@ -208,7 +208,7 @@ def test_intervals_with_known_labels_cover_the_truth(method, n_gold):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_known_labels_on_every_item_leave_good_sources_good(method):
+def test_gold_labels_on_every_item_leave_good_sources_good(method):
     sample = fs.datasets.simulate(1_000, [0.95, 0.8, 0.7, 0.99], random_state=0)
     votes = sample.votes.codes.copy()
     votes[:, 3] = sample.y  # never wrong

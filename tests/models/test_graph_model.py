@@ -203,7 +203,7 @@ def test_one_source_at_the_end_of_a_chain_is_judged_by_the_class_balance_or_refu
 
 
 @pytest.mark.parametrize("edges", [[(0, 1), (2, 3)], [(0, 1), (1, 2), (2, 3)], [(0, 1), (0, 2), (1, 2)]])
-def test_one_or_two_groups_need_a_lopsided_balance(edges):
+def test_one_or_two_groups_need_an_imbalanced_balance(edges):
     source_task = (0,) * (3 if len(edges) == 3 and (1, 2) in edges and (0, 2) in edges else 4)
     graph = graph_of(source_task, (), edges)
     model = random_model(np.random.default_rng(5), 1, source_task, [], edges)
@@ -218,7 +218,7 @@ def test_one_or_two_groups_need_a_lopsided_balance(edges):
         fit_exactly(model, graph, method=fs.solvers.Triplet("best", [(0, 1, 2)]))
 
 
-def test_known_labels_stand_in_for_a_balance():
+def test_gold_labels_stand_in_for_a_balance():
     edges = [(0, 1), (2, 3)]
     model = random_model(np.random.default_rng(5), 1, (0,) * 4, [], edges)
     votes, truths = model.sample(4_000, np.random.default_rng(0))
@@ -532,7 +532,7 @@ def test_scikit_learn_can_handle_graphs(frames):
     np.testing.assert_array_equal(fitted.predict_proba(votes), model.predict_proba(votes))
 
 
-def test_known_labels_of_tasks(frames):
+def test_gold_labels_of_tasks(frames):
     graph, votes, truths = frames
     gold = np.where(np.arange(3_000)[:, None] < 150, truths, -1)
     model = fs.LabelModel(graph).fit(votes, gold=gold)
@@ -600,7 +600,7 @@ def test_excess_correlation_and_temper():
     graph = fs.DependencyGraph.chain(d, 4)
     plain, tempered = fs.LabelModel(graph).fit(votes), fs.LabelModel(graph, temper="auto").fit(votes)
     assert plain.temper_ == 1
-    # Neighbouring truths correlate .8, and errors .6.
+    # Neighboring truths correlate .8, and errors .6.
     assert np.mean(plain.excess_correlation_) == pytest.approx(0.8 * 0.6, abs=0.03)
     assert tempered.temper_ == pytest.approx(
         (1 - np.mean(plain.excess_correlation_)) / (1 + np.mean(plain.excess_correlation_)), rel=0.05
@@ -712,7 +712,7 @@ def test_tempering_weakens_the_evidence_of_other_tasks_only(temper):
     )
 
 
-def test_a_detector_that_never_fires_on_one_frame_is_helped_by_neighbours():
+def test_a_detector_that_never_fires_on_one_frame_is_helped_by_neighbors():
     graph = fs.DependencyGraph.chain(3, 3)
     model = random_model(np.random.default_rng(2), 3, graph.source_task, list(graph.task_edges), [])
     votes, _ = model.sample(20_000, np.random.default_rng(0))

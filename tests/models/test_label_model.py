@@ -338,7 +338,7 @@ def test_posteriors_follow_from_the_published_tables_on_sampled_votes():
             np.testing.assert_allclose(model.predict_proba(votes), expected, atol=1e-12)
 
 
-def test_tables_are_probabilities_when_items_are_few_and_classes_lopsided():
+def test_tables_are_probabilities_when_items_are_few_and_classes_imbalanced():
     for n, balance in ((15, [0.05, 0.95]), (500, [0.001, 0.999])):
         votes = fs.datasets.simulate(n, [0.9, 0.8, 0.8, 0.9], class_balance=balance, random_state=1).votes
         with warnings.catch_warnings():

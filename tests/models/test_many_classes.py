@@ -66,7 +66,7 @@ def test_views_see_all_classes():
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("method", ["auto", "em"])
-def test_a_crowd_is_labelled_nearly_as_well_as_by_bayes_rule(seed, method):
+def test_a_crowd_is_labeled_nearly_as_well_as_by_bayes_rule(seed, method):
     rng = np.random.default_rng(seed)
     star = crowd(rng, 12, 4, right=0.6, coverage=0.6)
     codes, y = star.sample(20_000, rng)

@@ -1,4 +1,4 @@
-"""Known labels for many classes: never a loss on average, and a repair where the votes are wrong together."""
+"""Gold labels for many classes: never a loss on average, and a repair where the votes are wrong together."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_counts_on_known_items():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["any", "crowd", "weak", "one-class", "lopsided"])
+@pytest.mark.parametrize("kind", ["any", "crowd", "weak", "one-class", "imbalanced"])
 @pytest.mark.parametrize("balance", ["given", "default"])
-def test_known_labels_never_hurt_on_average(method, kind, balance):
+def test_gold_labels_never_hurt_on_average(method, kind, balance):
     gains = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ def test_known_labels_never_hurt_on_average(method, kind, balance):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("n_known", [20, 50])
-def test_known_labels_repair_permuted_classes(method, n_known):
+def test_gold_labels_repair_permuted_classes(method, n_known):
     rng = np.random.default_rng(0)
     codes, y = crowd(rng, 6, 4, right=0.75, coverage=0.8).sample(3_000, rng)
     shifted = np.where(codes < 0, -1, (codes + 1) % 4).astype(np.int8)  # everybody counts from 1
@@ -77,7 +77,7 @@ def test_known_labels_repair_permuted_classes(method, n_known):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_known_labels_repair_an_adversarial_majority(method):
+def test_gold_labels_repair_an_adversarial_majority(method):
     """Five of six shift the classes, each in its own way; one is right."""
     rng = np.random.default_rng(1)
     codes, y = crowd(rng, 6, 4, right=0.75, coverage=0.8).sample(3_000, rng)
@@ -104,7 +104,7 @@ def test_a_few_labels_do_not_rename_classes():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_known_labels_on_every_item_are_the_tables(method):
+def test_gold_labels_on_every_item_are_the_tables(method):
     rng = np.random.default_rng(0)
     codes, y = ManyStar.random(rng, 6, 3).sample(4_000, rng)
     model = fs.LabelModel(method=method).fit(codes, gold=y)
@@ -117,12 +117,12 @@ def test_known_labels_on_every_item_are_the_tables(method):
 
 def test_the_balance_joins_unless_it_was_given():
     rng = np.random.default_rng(0)
-    votes, y, truth = draw("lopsided", rng)
+    votes, y, truth = draw("imbalanced", rng)
     known = some_known(y, 200, rng)
     for method in METHODS[:2]:
         model = fs.LabelModel(method=method).fit(votes, gold=known)
         np.testing.assert_allclose(model.class_balance_, truth, atol=0.1)
-        assert "known labels" in model.diagnostics_.class_balance
+        assert "gold labels" in model.diagnostics_.class_balance
     given = fs.LabelModel(class_balance=[0.4, 0.2, 0.2, 0.2]).fit(votes, gold=known)
     np.testing.assert_array_equal(given.class_balance_, [0.4, 0.2, 0.2, 0.2])
 
@@ -159,7 +159,7 @@ def test_weights_count_known_items_too(method):
     np.testing.assert_allclose(a.confusion_, b.confusion_, atol=1e-8)
 
 
-def test_known_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
+def test_gold_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
     rng = np.random.default_rng(0)
     codes, y = crowd(rng, 6, 4, right=0.75, coverage=0.8).sample(2_000, rng)
     votes = fs.Votes(np.where(codes < 0, -1, (codes + 1) % 4).astype(np.int8), (0, 1, 2, 3))

@@ -123,7 +123,7 @@ def test_joint_labels_equal_enumeration(name):
 @pytest.mark.slow
 def test_a_chain_of_five_is_exact():
     """4^15 rows are too many. The fit reads triples inside a task and pairs across an edge, and a coupling of
-    tasks that are no neighbours keeps both: given the truths, tasks 0, 2, 4 move together, and 1 and 3."""
+    tasks that are no neighbors keeps both: given the truths, tasks 0, 2, 4 move together, and 1 and 3."""
     edges = [(0, 1), (1, 2), (2, 3), (3, 4)]
     source_task = tuple(i // 3 for i in range(15))
     model = random_many(np.random.default_rng(1), 3, source_task, edges, [], abstains=False)
@@ -236,7 +236,7 @@ def test_a_chain_beats_its_frames_one_by_one(frames, fitted):
     together = fitted.score(sample.votes, sample.y)
     alone = fs.DependencyGraph(16, 4, source_edges=graph.source_edges)
     assert together > fs.LabelModel(alone).fit(sample.votes).score(sample.votes, sample.y) + 0.05
-    # The truths of neighbours are one with probability .8 + .2/3.
+    # The truths of neighbors are one with probability .8 + .2/3.
     np.testing.assert_allclose(np.einsum("ekk->e", fitted.task_tables_), 0.8 + 0.2 / 3, atol=0.02)
     np.testing.assert_allclose(fitted.accuracies_, sample.accuracies, atol=0.03)
     np.testing.assert_allclose(fitted.coverage_, sample.coverage, atol=0.02)

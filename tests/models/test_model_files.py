@@ -204,7 +204,7 @@ def test_counts_that_count_nothing_real_are_refused(saved, tmp_path):
             fs.load(tmp_path / "odd.fsq")
 
 
-def test_diagnostics_of_strangers_are_refused(saved, tmp_path):
+def test_invalid_diagnostics_are_refused(saved, tmp_path):
     state = read_state(saved)
     for wrong in ({"silent": ["nobody"]}, {"verdict": [1]}, {"fit_test": ["x", 1, 2, 3]}):
         fitted = state.meta["fit"]

@@ -294,8 +294,8 @@ BAD_OPTIONS = [
     ({"labels": 3}, OptionError, "no sequence of labels"),
     ({"labels": []}, OptionError, "no sequence of labels"),
     ({"on_failure": "ignore"}, OptionError, "on_failure='ignore' is unknown; one of raise, majority"),
-    ({"label_model": "auto"}, OptionError, "label_model='auto' is no label model"),
-    ({"label_model": fs.LabelModel}, OptionError, "is no label model"),
+    ({"label_model": "auto"}, OptionError, "`label_model` .*got 'auto'"),
+    ({"label_model": fs.LabelModel}, OptionError, "`label_model`"),
     ({"label_model": fs.LabelModel(fs.DependencyGraph.chain(2, 3))}, GraphError, "2 tasks; a label is one"),
     ({"label_model": fs.LabelModel(method="best")}, OptionError, "`method`.*'best'"),  # type: ignore[arg-type]
 ]  # fmt: skip

@@ -75,7 +75,7 @@ def test_parameters_are_those_of_a_batch_over_the_window(options, votes, window)
 
 @pytest.mark.parametrize(("options", "votes"), SETTINGS, ids=range(len(SETTINGS)))
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
-def test_one_item_is_labelled_as_in_a_chunk(options, votes):
+def test_one_item_is_labeled_as_in_a_chunk(options, votes):
     online = fs.OnlineLabelModel(window=500, **options).partial_fit(votes[:600])
     classes = online.classes_.tolist()
     for row, expected in zip(votes[:20], online.predict_proba(votes[:20]), strict=True):

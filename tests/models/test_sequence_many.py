@@ -14,7 +14,7 @@ from tests.oracle.many import ManyStar, crowd
 
 
 def chain(rng: np.random.Generator, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """A stationary joint table of neighbouring truths, and its margin."""
+    """A stationary joint table of neighboring truths, and its margin."""
     table = rng.dirichlet(np.full(n_classes**2, 2.0)).reshape(n_classes, n_classes) + 0.8 * np.eye(n_classes)
     table = (table + table.T) / 2
     table /= table.sum()
@@ -72,7 +72,7 @@ def test_labels_equal_enumeration():
     assert model.log_likelihood(fs.Votes(rows, (0, 1, 2)))[0] == pytest.approx(np.log(total), abs=1e-6)
 
 
-def test_neighbours_help_and_the_transition_is_found(tmp_path):
+def test_neighbors_help_and_the_transition_is_found(tmp_path):
     rng = np.random.default_rng(1)
     joint = 0.9 * np.diag([0.3, 0.3, 0.4]) + 0.1 * np.outer([0.3, 0.3, 0.4], [0.3, 0.3, 0.4])
     star = ManyStar(crowd(rng, 6, 3, right=0.7, coverage=0.5).confusion, joint.sum(axis=0))
@@ -82,7 +82,7 @@ def test_neighbours_help_and_the_transition_is_found(tmp_path):
     model, alone = fs.SequenceLabelModel().fit(votes), fs.LabelModel().fit(votes)
     assert model.score(votes, truth) > alone.score(votes, truth) + 0.05
     np.testing.assert_allclose(model.transition_, joint / joint.sum(axis=1, keepdims=True), atol=0.05)
-    assert model.diagnostics_.transition.startswith("neighbouring truths are alike 0.")
+    assert model.diagnostics_.transition.startswith("neighboring truths are alike 0.")
     model.save(tmp_path / "m.fsq")
     again = fs.load(tmp_path / "m.fsq")
     np.testing.assert_array_equal(again.predict_proba(votes), model.predict_proba(votes))
@@ -99,7 +99,7 @@ def test_neighbours_help_and_the_transition_is_found(tmp_path):
     np.testing.assert_allclose(weakened.predict_proba(votes), alone.predict_proba(votes), atol=1e-6)
 
 
-def test_rows_without_neighbours_are_independent():
+def test_rows_without_neighbors_are_independent():
     rng = np.random.default_rng(2)
     codes, _ = crowd(rng, 5, 3, right=0.7, coverage=0.8).sample(600, rng)
     votes = fs.Votes(codes, (0, 1, 2))

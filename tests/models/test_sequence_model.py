@@ -129,7 +129,7 @@ def test_sequences_are_independent_of_each_other():
     )
 
 
-def test_a_row_without_votes_learns_from_its_neighbours():
+def test_a_row_without_votes_learns_from_its_neighbors():
     model = fs.SequenceLabelModel().fit(VIDEO.votes, VIDEO.lengths)
     votes = np.full((9, 4), -1)
     votes[4] = 1
@@ -140,7 +140,7 @@ def test_a_row_without_votes_learns_from_its_neighbours():
     np.testing.assert_allclose(model.predict_proba(votes[:4]), 0.5, atol=1e-12)
 
 
-def test_neighbours_help_where_truths_persist():
+def test_neighbors_help_where_truths_persist():
     sample = fs.datasets.simulate_sequence(
         5_000, [0.75, 0.7, 0.7, 0.65], coverage=0.6, persistence=0.95, random_state=3
     )
@@ -156,7 +156,7 @@ def test_neighbours_help_where_truths_persist():
     assert ours.diagnostics_.verdict.use_model
 
 
-def test_rows_that_do_not_follow_each_other_are_labelled_as_by_themselves():
+def test_rows_that_do_not_follow_each_other_are_labeled_as_by_themselves():
     sample = fs.datasets.simulate_sequence(50_000, [0.85, 0.8, 0.7], persistence=0.0, random_state=0)
     ours, alone = (
         fs.SequenceLabelModel().fit(sample.votes),
@@ -377,7 +377,7 @@ def test_a_model_comes_back_identical(options, tmp_path):
     assert more.moments_.n_pairs == 2 * model.moments_.n_pairs
 
 
-def test_a_model_without_neighbours_is_kept_too(tmp_path):
+def test_a_model_without_neighbors_is_kept_too(tmp_path):
     model = fs.SequenceLabelModel().fit(VIDEO.votes, [1] * 6_000)
     model.save(tmp_path / "m.fsq")
     assert fs.load(tmp_path / "m.fsq").diagnostics_.correlation_error == np.inf
@@ -444,7 +444,7 @@ def test_evidence_beyond_every_float_gives_no_nan():
     assert np.isfinite(model.log_likelihood(sample.votes)).all()
 
 
-def test_new_kinds_of_votes_at_labelling():
+def test_new_kinds_of_votes_at_labeling():
     """The first source never abstains in training, and may do so later."""
     model = fs.SequenceLabelModel().fit(VIDEO.votes, VIDEO.lengths)
     votes = np.array([[-1, 1, 1, 1], [-1, -1, -1, -1]])

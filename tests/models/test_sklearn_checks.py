@@ -1,6 +1,6 @@
 """scikit-learn's own checks of estimators, with every check that cannot hold listed, and why.
 
-The checks pass random numbers as features. Votes are class numbers, and a vote of 0.5488 is refused in words.
+The checks pass random numbers as features. Votes are class numbers, and a vote of 0.5488 raises an error.
 So the label models are checked as they are, where the refusal is all that can be asked for, and once more
 through an adapter that votes by the sign of each feature, where the contract itself is at stake.
 """
@@ -116,7 +116,7 @@ def test_features_in_place_of_votes_are_refused_in_words(estimator):
     assert all(map(refuses_votes, found.values())), found
 
 
-VOTES_FOR_Y = "fit takes votes, one column a source, in the place of y; a flat y is refused in words"
+VOTES_FOR_Y = "fit takes votes, one column a source, in the place of y; a flat y is refused with a message"
 CLASSIFIER = {
     "check_estimators_nan_inf": VOTES_FOR_Y,
     "check_classifiers_one_label": VOTES_FOR_Y,

@@ -1,4 +1,4 @@
-"""Counts of neighbouring rows: equal to a plain loop, and sequences that are cut add up to the whole."""
+"""Counts of neighboring rows: equal to a plain loop, and sequences that are cut add up to the whole."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ TESTS = (
     *(f"tests/{folder}" for folder in ("golden", "oracle")),
     *(f"tests/test_{name}.py" for name in (
         "agreement", "conditional", "corners", "diagnostics", "drift", "errata", "explain", "flags", "gold",
-        "graph_model", "intervals", "junction", "kernels", "label_model", "labelling", "lagged",
+        "graph_model", "intervals", "junction", "kernels", "label_model", "labeling", "lagged",
         "many_balance", "many_classes", "many_gold", "many_graphs", "many_intervals", "many_sparse",
         "multi_label", "online", "opinions", "parameters", "posterior", "scan", "sequence_many",
         "sequence_model", "signs", "simulator", "structure", "summarize", "summary", "tables", "theory",

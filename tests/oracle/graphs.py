@@ -113,7 +113,7 @@ def random_group(
 ) -> np.ndarray:
     """P(votes | Y), shape (3,)*size + (2,): a field with agreement along ``edges``, better than random.
 
-    Symmetric: unchanged when all votes and Y flip. ``joint_abstaining`` makes neighbours silent together.
+    Symmetric: unchanged when all votes and Y flip. ``joint_abstaining`` makes neighbors silent together.
     """
     pull, silence = rng.uniform(0.4, 0.9, size), rng.uniform(-0.5, 0.8, size)
     tilt = np.zeros(size) if symmetric else rng.uniform(-0.3, 0.3, size)

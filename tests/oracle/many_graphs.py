@@ -93,7 +93,7 @@ class ManyModel:
 def random_field(
     rng: np.random.Generator, size: int, n_classes: int, edges: list[tuple[int, int]], *, abstains: bool
 ) -> np.ndarray:
-    """P(votes | Y), shape (K+1,)*s + (K,): any confusions, better than random; neighbours often agree."""
+    """P(votes | Y), shape (K+1,)*s + (K,): any confusions, better than random; neighbors often agree."""
     single = rng.dirichlet(np.ones(n_classes + 1), size=(size, n_classes))
     for k in range(n_classes):
         single[:, k, k + 1] += 1.5

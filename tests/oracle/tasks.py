@@ -71,15 +71,15 @@ def log_joint(joint: np.ndarray, evidence: np.ndarray, y) -> float:
 
 def small_tree(d: int, edges) -> JunctionTree:
     """Eliminate the tasks in their order; then join each clique to one that holds what it shares."""
-    neighbours: list[set[int]] = [set() for _ in range(d)]
+    neighbors: list[set[int]] = [set() for _ in range(d)]
     for a, b in edges:
-        neighbours[a].add(b)
-        neighbours[b].add(a)
+        neighbors[a].add(b)
+        neighbors[b].add(a)
     found: list[set[int]] = []
     for task in range(d):
-        later = {other for other in neighbours[task] if other > task}
+        later = {other for other in neighbors[task] if other > task}
         for a, b in itertools.permutations(later, 2):
-            neighbours[a].add(b)
+            neighbors[a].add(b)
         found.append({task} | later)
     maximal = [clique for clique in found if not any(clique < other for other in found)]
     # Backwards, what a clique shares with all before it is within one of them.

@@ -1,4 +1,4 @@
-"""A short run of strange values against every public call; ``python -m tests.fuzz`` is the long one."""
+"""A short run of unusual values against every public call; ``python -m tests.fuzz`` is the long one."""
 
 import pytest
 

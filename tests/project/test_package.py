@@ -162,7 +162,7 @@ SEEN = [
 @pytest.mark.slow
 @pytest.mark.extra
 def test_a_users_mypy_sees_types(wheel, tmp_path):
-    """Those of names that are loaded on first use too; a misspelt one is an error."""
+    """Those of names that are loaded on first use too; a misspelled one is an error."""
     pytest.importorskip("mypy")
     installed = tmp_path / "site-packages"
     wheel.extractall(installed)

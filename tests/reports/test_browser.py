@@ -125,12 +125,12 @@ def test_contested_items_open_and_show_text_and_contributions(browser, pages):
 
 def test_theme_can_be_changed(browser, pages):
     with Visit(browser, pages["ordinary"]) as visit:
-        colour = "getComputedStyle(document.body).backgroundColor"
-        light = visit.page.evaluate(colour)
+        color = "getComputedStyle(document.body).backgroundColor"
+        light = visit.page.evaluate(color)
         visit.page.get_by_role("button", name="Dark").click()
-        assert visit.page.evaluate(colour) != light
+        assert visit.page.evaluate(color) != light
         visit.page.get_by_role("button", name="Light").click()
-        assert visit.page.evaluate(colour) == light
+        assert visit.page.evaluate(color) == light
         assert visit.wrong == []
 
 

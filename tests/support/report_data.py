@@ -1,4 +1,4 @@
-"""For tests of the report: ordinary votes, the worst that a stranger could send, and a reader of pages."""
+"""For tests of the report: ordinary votes, hostile votes, and a reader of pages."""
 
 from __future__ import annotations
 

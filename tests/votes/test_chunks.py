@@ -334,7 +334,7 @@ def test_an_answer_cannot_be_written_to_what_is_read_only():
     model, out = fs.MajorityVote().fit(votes), np.zeros((100, 2))
     out.flags.writeable = False
     for data in (votes, fs.VoteChunks([votes])):
-        with pytest.raises(OptionError, match="out= is read-only"):
+        with pytest.raises(OptionError, match="`out` must be writable"):
             model.predict_proba(data, out=out)
 
 

@@ -17,7 +17,7 @@ from flyingsquid.moments import Moments, SparseTables, VotesByClass
 Array = NDArray[np.float64]
 # What is believed before any vote is seen: so many votes, this share of them right.
 PRIOR_VOTES, PRIOR_RIGHT = 4.0, 0.7
-# What the others say where a source votes for one class is worth so many known labels, at most.
+# What the others say where a source votes for one class is worth so many gold labels, at most.
 OTHERS_WORTH = 50.0
 
 
@@ -32,7 +32,7 @@ def prior_table(n_classes: int, gold: ManyGold | None = None) -> Array:
 def agreement_tables(moments: Moments, gold: ManyGold | None = None) -> Array:
     """P(source i votes v | Y = k, it votes), shape (m, K, K) with axes source, truth, vote.
 
-    Known labels join: see :func:`parts_of_counts`.
+    Gold labels join: see :func:`parts_of_counts`.
 
     Examples
     --------

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 METHODS: tuple[str, ...] = (*SYMMETRIC, *CONDITIONAL)
-# What the even balance of a default is worth beside known labels, in items: a few labels must not undo it.
+# Items that the even balance of a default is worth next to gold labels: a few labels must not undo it.
 _EVEN_WORTH = 20.0
 Balance: TypeAlias = Array | Literal["estimate", "even"] | None
 """P(Y = k) as given, "estimate" for a pass over the votes, None for what suits the method."""
@@ -47,7 +47,7 @@ Balance: TypeAlias = Array | Literal["estimate", "even"] | None
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a fit may read: counts always, votes where they are at hand.
+    """What a fit may read: counts always, votes if available.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Evidence:
 
     @property
     def preference(self) -> Callable[[Array], float] | None:
-        """How much the known labels prefer given signs of accuracies to their opposite."""
+        """How much the gold labels prefer given signs of accuracies to their opposite."""
         if self.gold is None:
             return None
         rates = np.asarray(self.moments.vote_counts / self.moments.n_items, np.float64)
@@ -87,7 +87,7 @@ class BinaryFit:
     balance : array of shape (2,)
         P(Y = class 0), P(Y = class 1).
     balance_estimate : BalanceEstimate, or None where nothing was estimated
-    balance_note : where the balance comes from, in words
+    balance_note : origin of the balance, for messages
     mean_parameters : array of shape (m,)
         aᵢ = E[λᵢY], with sign.
     tables : array of shape (m, 2, 3)
@@ -102,9 +102,9 @@ class BinaryFit:
     triplets_used, triplets_skipped : integer arrays of shape (m,)
     conditional : ConditionalFit, or None for a symmetric method
     separation : Separation
-    errors : standard errors of accuracies where known labels changed them, or None
+    errors : standard errors of accuracies where gold labels changed them, or None
     worth : array of shape (m, 2), or None where no label is known
-        What each table counted as beside known labels, in items of each class.
+        What each table counted as next to gold labels, in items of each class.
     """
 
     balance: Array
@@ -175,7 +175,7 @@ class TaskFit:
     Attributes
     ----------
     columns : tuple of int
-        The sources in ``fit``: those of the task, and helpers on its neighbours.
+        The sources in ``fit``: those of the task, and helpers on its neighbors.
     own : tuple of int
         The sources of the task.
     method : the method that was used
@@ -363,7 +363,7 @@ def _finish_conditional(
 def _settle_balance(
     balance: Balance, evidence: Evidence, fit: ConditionalFit | None
 ) -> tuple[Array, BalanceEstimate | None, str]:
-    """The balance to use, the estimate behind it, and where it comes from in words."""
+    """Return the balance to use, the estimate behind it, and its origin, for messages."""
     if isinstance(balance, np.ndarray):
         return balance, None, "as given"
     even = np.array([0.5, 0.5])
@@ -384,7 +384,7 @@ def _settle_balance(
         own = estimate if estimate.is_usable else BalanceEstimate(0.0, np.inf)
         believed = _EVEN_WORTH if balance is None else 2.0
         estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error, believed))
-        origin = "estimated from votes and known labels" if own.is_usable else "estimated from known labels"
+        origin = "estimated from votes and gold labels" if own.is_usable else "estimated from gold labels"
     elif not estimate.is_usable:
         return even, estimate, f"even, because the votes leave it open (P ± {estimate.error / 2:.2g})"
     p, error = float(estimate.balance[1]), estimate.error / 2

@@ -63,7 +63,7 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
 _TOO_WIDE = 0.075
 # Passes end when no class moves by more, or after so many rounds of ten.
 _STANDS_STILL, _ROUNDS = 1e-4, 20
-# Items with three votes, for each class, below which triples of votes determine nothing. With known labels
+# Items with three votes, for each class, below which triples of votes determine nothing. With gold labels
 # the error decides, unless there are fewer items than classes: then it is known without asking.
 _TRIPLES_A_CLASS = 10.0
 _MOST_NAMED = 6
@@ -78,7 +78,7 @@ class ManyBalance:
     balance : array of shape (K,)
     errors : array of shape (K,)
         Standard errors, infinite where nothing is known.
-    from_gold : whether known labels had a part in it
+    from_gold : whether gold labels had a part in it
     """
 
     balance: Array
@@ -91,11 +91,11 @@ class ManyBalance:
         return bool(self.errors.max() <= _TOO_WIDE)
 
     def settled(self, classes: tuple[Label, ...]) -> tuple[Array, str]:
-        """The balance to use, and where it comes from in words."""
+        """Return the balance to use and its origin, for messages."""
         if not self.is_usable:
             even = np.full(len(classes), 1 / len(classes))
             return even, f"even, because the votes leave it open (P ± {self.errors.max():.2g})"
-        origin = "votes and known labels" if self.from_gold else "votes"
+        origin = "votes and gold labels" if self.from_gold else "votes"
         named = [
             f"{label} {p:.3f} ± {error:.2g}"
             for label, p, error in zip(classes, self.balance, self.errors, strict=True)
@@ -176,7 +176,7 @@ class ManyFit:
     Attributes
     ----------
     balance : array of shape (K,)
-    balance_note : where the balance comes from, in words
+    balance_note : origin of the balance, for messages
     tables : ConfusionTables
         P(vote = v | Y = k), no vote last.
     silence_counts : bool
@@ -231,9 +231,9 @@ def fit_many(
     balance : P(Y = k), "estimate", or None for what suits the method
     method : "agreement", "em" or "decomposition"; or a binary route if ``multiclass`` is "one_vs_rest"
     multiclass : "native" or "one_vs_rest"
-    votes, sample_weight : what was counted, where it is at hand
+    votes, sample_weight : what was counted, if available
     gold : what the sources did on items whose class is known, or None
-    known : codes of those classes, shape (n,), negative where unknown; where the votes are at hand
+    known : codes of those classes, shape (n,), negative where unknown; if the votes are available
     """
     n_classes = moments.n_classes
     require_dense(moments, balance, method)
@@ -284,7 +284,7 @@ def _native(
         given, origin = estimate_many_balance(moments, passes, method, gold).settled(moments.classes)
     if method == "decomposition":
         tables, settled = by_views(moments, passes, gold)
-        note = "by three views" if gold is None else "by three views and known labels"
+        note = "by three views" if gold is None else "by three views and gold labels"
         if given is not None:
             settled, note = given, origin or "as given"
         whole = ConfusionTables.of(tables)
@@ -300,7 +300,7 @@ def _native(
         refined = refine(passes, tables, settled, learn_balance=learn, gold=gold)
         tables, settled = refined.tables, refined.balance
     if learn:
-        note = "by the labels of ten passes over the votes" + (", known labels among them" if gold else "")
+        note = "by the labels of ten passes over the votes" + (", gold labels among them" if gold else "")
     full = ConfusionTables.of(with_coverage(tables, moments))
     return ManyFit(settled, origin or note, full, False, method, "", none, none, learned_balance=learn)
 
@@ -318,13 +318,13 @@ def _before_any_pass(
         return even, "even, because most votes are of sources that vote for one class only"
     if method == "em":
         return even, "even to begin with"
-    return gold.balance_beside_even(), f"by {gold.classes.sum():,.10g} known labels beside an even balance"
+    return gold.balance_beside_even(), f"by {gold.classes.sum():,.10g} gold labels and a uniform balance"
 
 
 def _names_one_class(moments: Moments) -> bool:
     """Whether most votes are of sources that vote for one class only.
 
-    Given that it votes such a source says little, so that any lopsided balance would outvote it.
+    Given that it votes such a source says little, so that any imbalanced balance would outvote it.
     """
     cast = np.asarray(moments.vote_counts, np.float64)
     return bool(cast[(cast > 0).sum(axis=1) == 1].sum() > cast.sum() / 2)

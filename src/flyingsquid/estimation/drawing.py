@@ -1,4 +1,4 @@
-"""Items drawn from a fitted graph, with a fixed seed: the model's own account of itself."""
+"""Items drawn from a fitted graph, with a fixed seed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def draw_items(
 def draw_around_task(fit: BinaryTasks, task: int) -> Array | None:
     """Signed votes of the sources that judge a task, shape (rows, columns); None where none depend on others.
 
-    Helpers on neighbouring tasks are drawn as independent given the truth of this one.
+    Helpers on neighboring tasks are drawn as independent given the truth of this one.
     """
     place = fit.tasks[task]
     units = [unit for unit in fit.units if unit.sources[0] in place.own]

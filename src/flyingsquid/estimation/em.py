@@ -41,7 +41,7 @@ class Passes:
 
     Attributes
     ----------
-    votes : Votes of shape (n, m), or None where only counts are at hand
+    votes : Votes of shape (n, m), or None if only counts are available
     weights : array of shape (n,), or None
         How often each item counts.
     known : array of shape (n,), or None

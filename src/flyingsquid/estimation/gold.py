@@ -161,7 +161,7 @@ class ManyGold:
     def meaning(self) -> NDArray[np.intp]:
         """Which class a vote for each class stands for, shape (K,): itself, unless that is clearly wrong.
 
-        Sources that swap classes, or count them from 1, agree with each other; only known labels can tell.
+        Sources that swap classes, or count them from 1, agree with each other; only gold labels can tell.
         """
         itself = np.arange(len(self.classes))
         renamed = linear_sum_assignment(-self.said)[1]
@@ -175,7 +175,7 @@ class ManyGold:
         return np.asarray((self.classes + worth * believed) / (self.classes.sum() + worth))
 
     def balance_beside_even(self) -> Array:
-        """P(Y = k) from known items beside an even balance worth 20 of them, shape (K,).
+        """P(Y = k) from known items and a uniform balance worth 20 of them, shape (K,).
 
         Less what chance alone makes of an even balance (James and Stein): classes that nobody knows to be
         rarer are not made so by the luck of a few labels.

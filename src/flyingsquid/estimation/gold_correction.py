@@ -1,4 +1,4 @@
-"""Tables corrected by known labels, each side weighted by how much it has seen."""
+"""Tables corrected by gold labels, each side weighted by how much it has seen."""
 
 from __future__ import annotations
 

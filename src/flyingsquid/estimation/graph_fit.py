@@ -1,6 +1,6 @@
 """The whole fit on a dependency graph: every task by itself, then units, then the tasks together.
 
-A task is a small problem of its own: its sources, and those of its neighbours where its own are too few. So
+A task is a small problem of its own: its sources, and those of its neighbors where its own are too few. So
 the fit is linear in the number of tasks. Start reading here.
 """
 
@@ -54,7 +54,7 @@ def fit_graph(
     ----------
     moments : Moments of two classes, counted for the graph
     balance : the class balance of each task, as far as it is known
-    votes, sample_weight : what was counted, where it is at hand
+    votes, sample_weight : what was counted, if available
     gold : for each task what the sources of its block did on known items, or None
     """
     graph = moments.graph
@@ -114,7 +114,7 @@ def _locate(
         if n_groups >= 3:
             numbers = np.unique(separated, return_inverse=True)[1]
             return _Place(around, around, own, Separation(numbers, np.isin(columns, own)), method)
-        # One or two groups: a lopsided balance says what a third would.
+        # One or two groups: an imbalanced balance says what a third would.
         if method not in SYMMETRIC or not (gold is not None or is_imbalanced(balance.tasks[task])):
             _refuse_few_groups(moments, own, n_groups, method)
         method = "marginal"
@@ -127,10 +127,10 @@ def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, me
     shown = format_list([moments.source_names[i] for i in own], 5)
     instead = "declare fewer edges, or add sources"
     if method in SYMMETRIC:
-        instead += "; or pass a lopsided class_balance, which can stand in for the third"
+        instead += "; or pass an imbalanced class_balance, which can stand in for the third"
     raise NotIdentifiableError(
         f"three groups of sources that are independent given the truth are needed to judge {shown}, and the "
-        f"graph leaves {n_groups} separated groups, neighbouring tasks included. {instead.capitalize()}"
+        f"graph leaves {n_groups} separated groups, neighboring tasks included. {instead.capitalize()}"
     )
 
 
@@ -148,7 +148,7 @@ def _require_valid_triplets(
             names = ", ".join(repr(moments.source_names[i]) for i in triplet)
             raise OptionError(
                 f"triplets holds ({names}), which the truth of no task separates: two of them depend on each "
-                "other, or their tasks are not neighbours"
+                "other, or their tasks are not neighbors"
             )
 
 

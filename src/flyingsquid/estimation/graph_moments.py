@@ -220,7 +220,7 @@ _LEAST_NOISE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class ManyPair:
-    """Two neighbouring truths.
+    """Two neighboring truths.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 """The whole fit of K classes on a dependency graph: three views for every task, then units, then task edges.
 
-The sources of a task, or those of its neighbours too where its own are too few, are dealt into three views;
+The sources of a task, or those of its neighbors too where its own are too few, are dealt into three views;
 sources that may depend on each other stay in one. What follows is linear, and read off counts.
 """
 
@@ -48,7 +48,7 @@ class TaskViews:
     Attributes
     ----------
     columns : tuple of b int
-        The sources: those of the task, and those of its neighbours where they were asked.
+        The sources: those of the task, and those of its neighbors where they were asked.
     groups : integer array of shape (b,)
         Sources with equal numbers may depend on each other given the truth.
     tables : array of shape (b, K, K + 1)
@@ -79,7 +79,7 @@ class _Place:
 
 
 def _places(votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.bool_]) -> list[_Place]:
-    """The task's own sources, then with those of its neighbours; either only if it has three groups."""
+    """The task's own sources, then with those of its neighbors; either only if it has three groups."""
     own = graph.sources_of(task)
     places = [_Place(own, graph._groups[list(own)])]
     near = [i for other in graph.neighbors(task) for i in graph.sources_of(other)]
@@ -90,7 +90,7 @@ def _places(votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.
     if max(sizes) < _ENOUGH_GROUPS:
         raise NotIdentifiableError(
             f"{_where(votes, graph, task)}: three groups of sources that are independent given the truth are "
-            f"needed to judge {votes.n_classes} classes, and the graph leaves {max(sizes)}, neighbouring "
+            f"needed to judge {votes.n_classes} classes, and the graph leaves {max(sizes)}, neighboring "
             "tasks included. Declare fewer edges, or add sources"
         )
     return [place for place, size in zip(places, sizes, strict=True) if size >= _ENOUGH_GROUPS]
@@ -111,7 +111,7 @@ def fit_task(
     *,
     method: str,
 ) -> TaskViews:
-    """Three views of the task's own sources; where these do not suffice, with those of its neighbours.
+    """Three views of the task's own sources; where these do not suffice, with those of its neighbors.
 
     Where these do not tell the classes apart either: refused by ``method`` "decomposition"; by agreement with
     passes over the votes for "em"; for "em_if_dense" with passes only if there are votes enough.
@@ -170,7 +170,7 @@ def _by_agreement(
 def _votes_around(
     votes: Votes, sample_weight: NDArray[Any] | None, graph: DependencyGraph, task: int
 ) -> float:
-    """How many votes an item has on a task and its neighbours, on average."""
+    """How many votes an item has on a task and its neighbors, on average."""
     around = [i for near in (task, *graph.neighbors(task)) for i in graph.sources_of(near)]
     cast = item_votes(votes.codes[:, around]).cast
     return float(np.average(cast, weights=sample_weight))
@@ -188,7 +188,7 @@ class ManyGraphFit:
     ----------
     graph : DependencyGraph
     balance : array of shape (D, K)
-    balance_note : where the balance comes from, in words
+    balance_note : origin of the balance, for messages
     tables : array of shape (m, K, K + 1)
         P(vote = v | Y = k) of each source and its task, no vote last.
     units : tuple of UnitTable

@@ -119,7 +119,7 @@ class _Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """P(separator) of one clique, times P(others | separator) of its neighbour, for the neighbour."""
+    """P(separator) of one clique, times P(others | separator) of its neighbor, for the neighbor."""
 
     source: int
     clique: int

@@ -23,7 +23,7 @@ _NEEDED_ERRORS = 2.0
 _NEEDED_FOR_A_LINK = 3.0
 # Anchors of which more than this share (by strength of the source) contradict the rest are refused.
 _CONTRADICTION = 0.4
-# Known labels decide a sign when they make it e² times likelier than its opposite.
+# Gold labels decide a sign when they make it e² times likelier than its opposite.
 _CLEAR_PREFERENCE = 2.0
 # Of one or two sources that stand alone many are looked at, and most are better than random.
 _OVERWHELMING = 8.0
@@ -154,7 +154,7 @@ def orient(
 
     ``standard_error`` gives the error of the sum of accuracies, zero for sources not in the sum.
     The sign of a small group may stay open; it must not stop the fit of all others. ``preference`` says
-    how much known labels prefer given accuracies to their opposite, as a log likelihood ratio. ``counted``
+    how much gold labels prefer given accuracies to their opposite, as a log likelihood ratio. ``counted``
     are the sources that are better than random on average; all, unless some vote on other tasks.
 
     Raises

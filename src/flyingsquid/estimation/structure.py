@@ -254,7 +254,7 @@ def _walk(reading: _Reading, start: Array, free: Mask, threshold: float) -> tupl
 def _strongest(scores: Array, threshold: float, used: Mask, *, one_each: bool = True) -> Mask:
     """Pairs to free, strongest first, as long as every source keeps partners that it is compared with.
 
-    With ``one_each`` one pair a source, and none below half of the strongest: pairs that share no source
+    With ``one_each`` one pair per source, and none below half of the strongest: pairs that share no source
     hardly disturb each other, so many can be freed at once.
     """
     chosen = np.zeros_like(used)

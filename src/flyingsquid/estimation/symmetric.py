@@ -90,7 +90,7 @@ class SymmetricFit:
     Attributes
     ----------
     accuracies : array of shape (m,)
-        aᵢ = E[λᵢY], with sign; Y is the truth of the task also for sources of its neighbours.
+        aᵢ = E[λᵢY], with sign; Y is the truth of the task also for sources of its neighbors.
     unidentified : mask of shape (m,)
         Voting sources that could not be judged; they got the average accuracy of the others.
     triplets_used, triplets_skipped : integer arrays of shape (m,)

@@ -44,7 +44,7 @@ _NOISE_FLOOR = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class TaskPair:
-    """Two neighbouring truths.
+    """Two neighboring truths.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ class Transition:
     joint : array of shape (2, 2)
         P(now = k, next = l); both margins are the class balance, all cells are above 0.
     correlation : float
-        Of neighbouring truths, as the votes say; 0 where they say nothing. ``joint`` holds what is
+        Of neighboring truths, as the votes say; 0 where they say nothing. ``joint`` holds what is
         possible of it, or independent rows where it is left open.
     error : float
         Its standard error; infinite where the votes say nothing.
@@ -59,7 +59,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class LaggedMoments:
-    """Central moments of signed votes in neighbouring rows.
+    """Central moments of signed votes in neighboring rows.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class LaggedMoments:
 def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFindings) -> Transition:
     """Estimate the chain of truths from votes in neighboring rows, given the sources.
 
-    Where no two different sources vote in neighbouring rows, or there are no neighbouring rows, or the
+    Where no two different sources vote in neighboring rows, or there are no neighboring rows, or the
     correlation has an error above :data:`SAYS_NOTHING`, rows are taken to be independent.
     """
     expected = float(balance[1] - balance[0])

@@ -333,7 +333,7 @@ def _by_linear_system(counts: UnitCounts, at: NDArray[np.intp], fit: BinaryFit, 
     if not usable.any():
         raise NotIdentifiableError(
             "cliques='linear' compares dependent sources with others on the same task, and there are none. "
-            "Use cliques='instrument', which also asks neighbouring tasks"
+            "Use cliques='instrument', which also asks neighboring tasks"
         )
     score, scale = _raw_instrument(counts, group, fit)
     votes = 2.0 * all_patterns(len(at), 2) - 1

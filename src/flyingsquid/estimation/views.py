@@ -1,4 +1,4 @@
-"""Three views and known labels: the order of classes, the tables and the balance."""
+"""Three views and gold labels: the order of classes, the tables and the balance."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _names(found: Array, known: Array | None) -> NDArray[np.intp]:
     by_votes = found.sum(axis=0)
     if known is None:
         return np.asarray(linear_sum_assignment(-by_votes)[1])
-    # Known labels decide; where a class has none, most votes being right does.
+    # Gold labels decide; where a class has none, most votes being right does.
     likely = np.einsum("ikv,ivc->kc", known, np.log(np.clip(found, _LEAST_SURE, 1.0)))
     return np.asarray(linear_sum_assignment(-(likely + 1e-3 * by_votes))[1])
 
@@ -205,7 +205,7 @@ _WORTH = 0.1
 def by_views(moments: Moments, passes: Passes, gold: ManyGold | None) -> tuple[Array, Array]:
     """Tables P(vote | Y), no vote last, shape (m, K, K + 1), and the balance.
 
-    With known labels both are means: what three views find counts as a tenth of all items, known items as
+    With gold labels both are means: what three views find counts as a tenth of all items, known items as
     the items that they are.
     """
     if passes.votes is None:

@@ -214,7 +214,7 @@ def recommend(
     test: FitTest | None = None,
     doubts: Sequence[str] = (),
 ) -> Verdict:
-    """Put a gain over majority vote into words, given what speaks against it.
+    """Recommend the model or majority vote, given the estimated gain and reasons against it.
 
     Parameters
     ----------
@@ -230,20 +230,22 @@ def recommend(
         return Verdict(
             f"Majority vote is as good here, because {_reason(accuracies, coverage)}.", gain, use_model=False
         )
-    claim = f"by its own account it labels {100 * gain:.1f} points more right than majority vote"
+    claim = f"estimated accuracy is {100 * gain:.1f} points above majority vote"
     found = [*_doubts(clipped, test, gain), *doubts]
     if found:
-        words = f"Unproven: {claim}, but {' and '.join(found)}. Check it on some known labels before use."
+        words = f"Uncertain: {claim}, but {' and '.join(found)}. Compare with some gold labels before use."
         return Verdict(words, gain, use_model=False)
-    caution = "" if test is not None else " There is too little to test whether the sources are independent."
-    return Verdict(f"Use it: {claim}.{caution}", gain, use_model=True)
+    caution = (
+        "" if test is not None else " There are too few votes to test whether the sources are independent."
+    )
+    return Verdict(f"Recommended: {claim}.{caution}", gain, use_model=True)
 
 
 def persistent_errors_doubt(persistence: float, steps: str) -> str:
     """Return the doubt that errors persist from one task or row to the next."""
     return (
-        f"errors persist from {steps} (excess correlation {persistence:.2f} on average), so it is more sure "
-        "than it should be unless temper= says otherwise"
+        f"errors persist from {steps} (excess correlation {persistence:.2f} on average), so probabilities "
+        "are too extreme unless `temper` is below 1"
     )
 
 

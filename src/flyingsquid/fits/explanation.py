@@ -86,7 +86,7 @@ class _Explained(ABC):
         return self.table()._repr_html_()
 
     def claim(self) -> str:
-        """The label and its probability in words."""
+        """Return a sentence about the label and its probability."""
         relation, digits = _rounded(self.probabilities[self.classes.index(self.predicted)])
         return f"{as_scalar(self.predicted)} with probability {_related(relation, digits)}"
 

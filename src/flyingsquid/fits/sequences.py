@@ -34,9 +34,9 @@ class SequenceDiagnostics(Diagnostics):
 
     Attributes
     ----------
-    transition : where the transition comes from, in words
+    transition : origin of the transition, for messages
     correlation, correlation_error : float
-        Of neighbouring truths, as the votes say, and its standard error; 0 and infinite where they say
+        Of neighboring truths, as the votes say, and its standard error; 0 and infinite where they say
         nothing.
     persistent : sources whose errors persist from row to row, beyond what the truths explain
     temper : float
@@ -104,25 +104,25 @@ def summarize_sequences(
 def _describe(transition: Transition) -> str:
     if not transition.pairs:
         return (
-            "rows are taken to be independent, because there are no neighbouring rows in which two different "
+            "rows are taken to be independent, because there are no neighboring rows in which two different "
             "sources vote"
         )
     size, error = transition.correlation, transition.error
     if np.isnan(error):
-        return f"neighbouring truths are alike {size:.3f} of the way from chance to always"
+        return f"neighboring truths are alike {size:.3f} of the way from chance to always"
     if np.isinf(error):
         return (
-            "rows are taken to be independent, because the votes of neighbouring rows do not fit the class "
+            "rows are taken to be independent, because the votes of neighboring rows do not fit the class "
             "balance (pass class_balance= if it is not the one used)"
         )
     if error > SAYS_NOTHING:
         return (
-            f"rows are taken to be independent, because the correlation of neighbouring truths is left open "
+            f"rows are taken to be independent, because the correlation of neighboring truths is left open "
             f"({size:.2g} ± {error:.2g})"
         )
     unclear = "; not distinct from independent rows" if abs(size) < error else ""
     return (
-        f"neighbouring truths correlate {size:.3f} ± {error:.2g}, by {transition.pairs} ordered pairs of "
+        f"neighboring truths correlate {size:.3f} ± {error:.2g}, by {transition.pairs} ordered pairs of "
         f"different sources{unclear}"
     )
 

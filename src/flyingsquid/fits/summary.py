@@ -1,4 +1,4 @@
-"""What each source is worth: one row a source."""
+"""Summaries of sources, one row per source."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class DependencyGraph:
     source_task : sequence of m ints, optional
         The task of each source. Default: consecutive blocks of m / D sources.
     task_edges : pairs of tasks
-        Truths that depend on each other, such as those of neighbouring frames.
+        Truths that depend on each other, such as those of neighboring frames.
     source_edges : pairs of sources
         Sources of one task that depend on each other even when the truth is known: two rules on one word, two
         models with one backbone.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Point = tuple[float, float]
 
-STEP = 42.0  # between neighbouring sources
+STEP = 42.0  # between neighboring sources
 DROP = 84.0  # from a truth down to its first row of sources
 GRID_DROP = 46.0  # less in a grid, where they stand next to the edge to the cell below
 WIDEST_ROW = 12  # sources of one task side by side; more start a second row
@@ -116,22 +116,22 @@ def _truths(graph: DependencyGraph, layout: Layout) -> list[str]:
 def _sources(
     graph: DependencyGraph, layout: Layout, labels: Sequence[str] | None, names: Sequence[str] | None
 ) -> list[str]:
-    labelled = graph.n_sources <= MOST_LABELS
+    labeled = graph.n_sources <= MOST_LABELS
     shown = [f"λ{i}" for i in range(graph.n_sources)] if labels is None else labels
     hints = shown if names is None else names
     return [
-        _node("source", point, SOURCE_RADIUS, label, labelled, hint)
+        _node("source", point, SOURCE_RADIUS, label, labeled, hint)
         for point, label, hint in zip(layout.sources, shown, hints, strict=True)
     ]
 
 
-def _node(kind: str, point: Point, radius: float, name: str, labelled: bool, hint: str = "") -> str:
+def _node(kind: str, point: Point, radius: float, name: str, labeled: bool, hint: str = "") -> str:
     x, y = point
     # The title shows when the pointer rests on the node, also where there is no room for labels.
     title = f"<title>{escape(hint or name)}</title>"
     circle = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}">{title}</circle>'
     text = f'<text class="of-{kind}" x="{x:.1f}" y="{y:.1f}">{escape(name)}</text>'
-    return circle + text * labelled
+    return circle + text * labeled
 
 
 def _line(kind: str, start: Point, end: Point) -> str:

@@ -229,7 +229,7 @@ class VoteEstimator(VoteReader):
         votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
             Shape (n, m). Named sources are matched by name, others by position. A source may
             abstain here that never did in training. Of ``VoteChunks`` the answer is an iterator, one array
-            a chunk. Votes on a cluster are labelled there: ``docs/guides/clusters.md`` says what comes back.
+            a chunk. Votes on a cluster are labeled there: ``docs/guides/clusters.md`` says what comes back.
         dtype : float64 or float32
             The type of the answer. Single precision takes half the memory and time; every probability is the
             double one rounded.
@@ -245,9 +245,9 @@ class VoteEstimator(VoteReader):
         dtype('float32')
         """
         if out is not None and not isinstance(out, np.ndarray):
-            raise OptionError(f"out={type(out).__name__} is no array to write the answer to")
+            raise OptionError(f"`out` must be an array; got {type(out).__name__}.")
         if out is not None and not out.flags.writeable:
-            raise OptionError("out= is read-only; pass an array to write to, mapped with mode 'r+' or 'w+'")
+            raise OptionError("`out` must be writable; map files with mode 'r+' or 'w+'.")
         wanted = read_dtype(dtype if out is None else out.dtype)
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
@@ -428,13 +428,13 @@ def read_tie_generator(tie_break: str, random_state: Any) -> np.random.Generator
 
 
 def read_dtype(dtype: Any) -> np.dtype[Any]:
-    """The type of probabilities as a user gives it."""
+    """Return the type of probabilities."""
     try:
         read = np.dtype(dtype)
     except TypeError as error:
-        raise OptionError(f"dtype={format_value(dtype)} is no type of numbers; float64 or float32") from error
+        raise OptionError(f"`dtype` must be float64 or float32; got {format_value(dtype)}.") from error
     if read not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise OptionError(f"probabilities are float64 or float32, not {read}")
+        raise OptionError(f"`dtype` must be float64 or float32; got {read}.")
     return read
 
 

@@ -34,9 +34,9 @@ def read_labels(labels: Any) -> tuple[Label, ...] | None:
         read = tuple(v.item() if isinstance(v, np.generic) else v for v in labels)
         distinct = len(set(read)) == len(read)
     except TypeError as error:
-        raise OptionError(f"labels={format_value(labels)} is no sequence of labels: {error}") from error
+        raise OptionError(f"`labels` must be a sequence of labels; reading it failed: {error}") from error
     if isinstance(labels, str) or not read or not distinct:
-        raise OptionError(f"labels={format_value(labels)} is no sequence of labels, each once")
+        raise OptionError(f"`labels` must be a sequence of different labels; got {format_value(labels)}.")
     return read
 
 
@@ -89,8 +89,8 @@ def _read_one(data: Any, label: Label) -> Votes:
         if votes.classes in (NO_YES, (-1, 1)):
             return replace(votes, classes=NO_YES)
         raise VotesError(
-            f"the classes are {format_list(votes.classes)}, and whether a label applies is 0 or 1; if the "
-            "second class means that it does, pass Votes(votes.codes, (0, 1), votes.names)"
+            f"The classes must be 0 and 1 (the label applies); got {format_list(votes.classes)}. If the "
+            "second class means that the label applies, pass Votes(votes.codes, (0, 1), votes.names)."
         )
 
 

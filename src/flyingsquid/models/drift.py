@@ -51,7 +51,7 @@ class DriftHistory:
 
     Attributes
     ----------
-    source_names : tuple of m texts
+    source_names : tuple of m str
     positions : integer array of shape (r,)
         Items seen at each record.
     windows : array of shape (r,)

@@ -161,8 +161,8 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             hasattr(given, name) for name in ("fit", "predict", "get_params")
         ):
             raise OptionError(
-                f"end_model={format_value(given)} is no classifier; pass one such as "
-                "sklearn.linear_model.LogisticRegression()"
+                "`end_model` must be a classifier, such as sklearn.linear_model.LogisticRegression(); got "
+                f"{format_value(given)}."
             )
         return clone(given)
 
@@ -173,13 +173,14 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             isinstance(given, type) or not all(hasattr(given, name) for name in wanted)
         ):
             raise OptionError(
-                f"label_model={format_value(given)} is no label model; pass one such as LabelModel(), or None"
+                "`label_model` must be a label model, such as LabelModel(), or None; got "
+                f"{format_value(given)}."
             )
         return LabelModel() if given is None else clone(given)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "end_model_"):
-            raise _NotFittedError("this WeaklySupervisedClassifier is not fitted yet; call fit first")
+            raise _NotFittedError("This WeaklySupervisedClassifier is not fitted yet; call fit first.")
 
 
 def _weight_name(end_model: Any) -> str:

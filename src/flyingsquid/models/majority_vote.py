@@ -32,7 +32,7 @@ class MajorityVote(BatchEstimator):
     Attributes
     ----------
     classes_ : array of shape (K,)
-    source_names_ : tuple of m texts
+    source_names_ : tuple of m str
 
     Examples
     --------

@@ -341,8 +341,8 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         wanted = ("fit", "predict_proba", "summary", "get_params")
         if isinstance(given, type) or not all(hasattr(given, name) for name in wanted):
             raise OptionError(
-                f"label_model={format_value(given)} is no label model; pass one such as "
-                "LabelModel(method='covariance'), or a mapping from every label to one"
+                "`label_model` must be a label model, such as LabelModel(method='covariance'), or a mapping "
+                f"from every label to one; got {format_value(given)}."
             )
         graph = getattr(given, "graph", None)
         if isinstance(graph, DependencyGraph) and graph.n_tasks > 1:

@@ -1,4 +1,4 @@
-"""The label model of streams: every item seen once, labelled now, by parameters of a recent window."""
+"""The label model of streams: every item seen once, labeled now, by parameters of a recent window."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class OnlineLabelModel(VoteEstimator):
     class_balance : None, "uniform" or array
         As in :class:`LabelModel`. A balance that varies comes with the votes, see :meth:`update`.
     refresh : int, optional
-        Parameters are computed anew after this many items, and earlier while few have been seen. Default: a
+        Parameters are recomputed after this many items, and earlier while few have been seen. Default: a
         quarter of the window; 1,000 where there is none.
     warm_up : int
         Items before the first parameters. Until then, and while the votes do not determine them, labels are

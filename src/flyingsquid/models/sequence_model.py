@@ -55,8 +55,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
 
     Every row (a video frame, a token) has one truth, of two or more classes. Within a sequence truths follow
     a stationary Markov chain; sources err independently of each other given the truth, and are the same
-    throughout. So a row that nobody votes on learns from its neighbours. How truths follow each other is read
-    off the votes of *different* sources in neighbouring rows.
+    throughout. So a row that nobody votes on learns from its neighbors. How truths follow each other is read
+    off the votes of *different* sources in neighboring rows.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     Attributes
     ----------
     classes_ : array of shape (K,)
-    source_names_ : tuple of m texts
+    source_names_ : tuple of m str
     class_balance_ : array of shape (K,)
     transition_ : array of shape (K, K)
         P(next = l | now = k). ``class_balance_`` is its stationary distribution.
@@ -109,7 +109,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     >>> round(model.score(video.votes, video.y), 2), round(alone.score(video.votes, video.y), 2)
     (0.96, 0.81)
 
-    The middle row has no votes; its neighbours have:
+    The middle row has no votes; its neighbors have:
 
     >>> model.predict_proba([[1, 1, -1, -1], [-1, -1, -1, -1], [1, -1, 1, -1]]).round(2)[1]
     array([0.01, 0.99])
@@ -129,7 +129,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         self.temper = temper
 
     def fit(self, votes: Any, lengths: Any = None) -> Self:
-        """Count rows and neighbours, then solve.
+        """Count rows and neighbors, then solve.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         return float(np.mean(path[known] == truth[known]))
 
     def summary(self) -> Table:
-        """What each source is worth, one row a source, and how rows follow each other."""
+        """Summarize the sources, one row per source, and how rows follow each other."""
         return summarize_sequences(
             self.moments_.rows,
             self.accuracies_,

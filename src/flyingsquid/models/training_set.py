@@ -91,7 +91,7 @@ def to_training_set(
     labels = _read_labels(proba)
     n_rows = _count_rows(X)
     if n_rows != len(labels):
-        raise IncompatibleError(f"X has {n_rows} rows, and proba has {len(labels)}; one label a row")
+        raise IncompatibleError(f"`proba` must have one row per row of `X` ({n_rows}); got {len(labels)}.")
     confidence = labels.max(axis=1)
     keep = confidence >= _read_confidence(min_confidence)
     if drop_uncovered and votes is not None:
@@ -103,29 +103,34 @@ def to_training_set(
         keep &= confidence > 1 / labels.shape[1] + _ROUNDING
     if not keep.any():
         raise VotesError(
-            "no row is left to train on: nobody votes on any of them, or no label is as sure as "
-            f"min_confidence={min_confidence:g}"
+            "No row is left to train on: no row has votes, or no label reaches "
+            f"`min_confidence`={min_confidence:g}."
         )
     rows = np.flatnonzero(keep)
     names = np.arange(labels.shape[1]) if classes is None else np.asarray(classes)
     if names.shape != (labels.shape[1],):
-        raise IncompatibleError(f"classes has shape {names.shape}, and proba has {labels.shape[1]} columns")
+        raise IncompatibleError(
+            f"`classes` must have one label per column of `proba` ({labels.shape[1]}); got shape "
+            f"{names.shape}."
+        )
     return TrainingSet(_safe_indexing(X, rows), labels[rows], rows, names)
 
 
 def _read_labels(proba: ArrayLike) -> NDArray[np.float64]:
     try:
         labels = np.asarray(proba, np.float64)
-    except Exception as error:  # whatever a stranger's class does when it is asked for its values
-        raise IncompatibleError(f"proba is no array of probabilities (n, K): {error}") from error
+    except Exception as error:  # conversions of user objects may raise anything
+        raise IncompatibleError(
+            f"`proba` must be an array of probabilities of shape (n, K); reading it failed: {error}"
+        ) from error
     if labels.ndim != 2 or labels.shape[1] < 2:
         raise IncompatibleError(
-            f"proba has shape {labels.shape}; one column a class, (n, K), is needed. Labels of several tasks "
-            "are one training set a task"
+            f"`proba` must have shape (n, K), one column per class; got {labels.shape}. Make one training "
+            "set per task if there are several."
         )
     sums_to_1 = np.allclose(labels.sum(axis=1), 1, rtol=0, atol=1e-3)  # not where there is a NaN
     if not (sums_to_1 and (labels >= 0).all()):
-        raise IncompatibleError("proba holds rows that are no probabilities: 0 or more, with the sum 1")
+        raise IncompatibleError("`proba` must have rows of numbers >= 0 that sum to 1.")
     return labels
 
 

@@ -72,7 +72,7 @@ def grid(figures: Iterable[str]) -> str:
 
 
 def table(headings: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table. ``headings`` are texts and whether the column is numeric; cells are HTML."""
+    """Return a table. ``headings`` are strings and whether the column is numeric; cells are HTML."""
     numeric = [' class="n"' if is_numeric else "" for _, is_numeric in headings]
     head = "".join(
         f'<th scope="col"{kind}>{escape_text(text)}</th>'

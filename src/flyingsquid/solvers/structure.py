@@ -94,7 +94,7 @@ class LearnedGraph(DependencyGraph):
         return tuple(found)
 
     def describe(self) -> str:
-        """The graph and the evidence for its edges in words, several lines."""
+        """Describe the graph and the evidence for its edges in several lines."""
         lines = [super().describe()]
         if self.reason:
             return "\n".join([*lines, f"nothing learned: {self.reason}"])
@@ -127,7 +127,7 @@ def learn_structure(
     """Find sources that depend on each other beyond the truth, from their votes alone.
 
     Where sources err independently given the truth of one task, the covariances of their votes are products
-    of one number a source. A pair that is far from that is joined by an edge.
+    of one number per source. A pair that is far from that is joined by an edge.
 
     Parameters
     ----------
@@ -192,10 +192,10 @@ def graph_from(
 
 def _check_options(significance: Any, max_edges: Any) -> None:
     if not is_number(significance) or not 0 < significance < 1:
-        raise OptionError(f"significance={format_value(significance)} is no probability above 0 and below 1")
+        raise OptionError(f"`significance` must be a number in (0, 1); got {format_value(significance)}.")
     if max_edges is not None and not (is_integer(max_edges) and max_edges >= 0):
         raise OptionError(
-            f"max_edges={format_value(max_edges)} is no number of edges; pass None for any number"
+            f"`max_edges` must be an integer >= 0, or None for any number; got {format_value(max_edges)}."
         )
 
 

@@ -1,4 +1,4 @@
-"""What long runs of the fuzz found once: each is refused in words now, or read right."""
+"""Unusual values that long fuzz runs found once: each raises a clear error now, or is read correctly."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ def test_more_classes_than_codes(n_classes):
         fs.LabelModel(n_classes=n_classes).fit(VOTES)
 
 
-@pytest.mark.parametrize("strange", [{}, Mute(), object()])
-def test_new_classes_of_a_stream_are_numbers_and_texts(strange):
+@pytest.mark.parametrize("unusual", [{}, Mute(), object()])
+def test_new_classes_of_a_stream_are_numbers_and_strings(unusual):
     model = fs.OnlineLabelModel(new_classes="add").partial_fit(VOTES)
     with pytest.raises(VotesError):
-        model.partial_fit(np.array([[strange, 1, 0, 1]], object))
+        model.partial_fit(np.array([[unusual, 1, 0, 1]], object))
 
 
 def test_identifiers_that_cannot_be_sorted_or_written():
@@ -136,7 +136,7 @@ def test_a_balance_beyond_all_floats():
         fs.LabelModel(class_balance=[10**400, 1]).fit(VOTES)
 
 
-def test_known_labels_among_very_many_classes():
+def test_gold_labels_among_very_many_classes():
     """Without a table of classes by classes."""
     votes = fs.Votes.from_classes(np.random.default_rng(0).integers(0, 3, (80, 5)), classes=range(32_767))
     rows = rows_of(votes, None, np.where(np.arange(80) < 5, 2, -1))
@@ -164,7 +164,7 @@ def test_what_has_no_text_is_named_by_its_type():
         fs.Votes.from_long(np.array([Mute()], object), ["a"], [9], classes=[0, 1])
 
 
-def test_known_labels_need_a_table_of_classes_by_classes():
+def test_gold_labels_need_a_table_of_classes_by_classes():
     votes = fs.Votes.from_classes(VOTES, classes=range(32_767))
     with pytest.raises(OptionError, match="8,192 classes at most"):
         fs.LabelModel().fit(votes, gold=np.where(np.arange(60) < 5, 1, -1))
@@ -241,7 +241,7 @@ def test_a_list_of_thresholds_that_cannot_be_gone_through():
 
 
 def test_fewer_items_than_classes_leave_the_balance_open():
-    """Known labels or not; it took minutes to find out."""
+    """Gold labels or not; it took minutes to find out."""
     votes = fs.Votes.from_classes(VOTES, classes=range(500))
     model = fs.LabelModel(class_balance="estimate").fit(votes, gold=np.where(np.arange(60) < 20, 1, -1))
     np.testing.assert_array_equal(model.class_balance_, np.full(500, 1 / 500))
