@@ -247,8 +247,8 @@ def test_rows_are_chosen_by_confidence_and_coverage():
     [
         ({"proba": PROBA[:3]}, IncompatibleError, r"`proba` .*\(4\); got 3"),
         ({"proba": PROBA[:, 0]}, IncompatibleError, r"`proba` .*got \(4,\)"),
-        ({"proba": PROBA * 2}, IncompatibleError, "no probabilities"),
-        ({"proba": PROBA * np.nan}, IncompatibleError, "no probabilities"),
+        ({"proba": PROBA * 2}, IncompatibleError, "`proba`"),
+        ({"proba": PROBA * np.nan}, IncompatibleError, "`proba`"),
         ({"min_confidence": 2}, OptionError, "min_confidence=2; a probability"),
         ({"votes": [[0, 1]]}, IncompatibleError, "votes have 1 items, and proba has 4"),
         ({"votes": [[-1, -1], [-1, -1], [-1, -1], [-1, 0]], "min_confidence": 1.0}, None, ""),

@@ -289,10 +289,10 @@ def test_other_labels_and_sources_are_refused():
 
 BAD_OPTIONS = [
     ({"labels": ["a", "b"]}, IncompatibleError, "votes are on 3 labels.*there are 2: 'a', 'b'"),
-    ({"labels": "abc"}, OptionError, "no sequence of labels"),
+    ({"labels": "abc"}, OptionError, "`labels`"),
     ({"labels": ["a", "a", "b"]}, OptionError, "each once"),
-    ({"labels": 3}, OptionError, "no sequence of labels"),
-    ({"labels": []}, OptionError, "no sequence of labels"),
+    ({"labels": 3}, OptionError, "`labels`"),
+    ({"labels": []}, OptionError, "`labels`"),
     ({"on_failure": "ignore"}, OptionError, "on_failure='ignore' is unknown; one of raise, majority"),
     ({"label_model": "auto"}, OptionError, "`label_model` .*got 'auto'"),
     ({"label_model": fs.LabelModel}, OptionError, "`label_model`"),
