@@ -290,7 +290,7 @@ def test_other_labels_and_sources_are_refused():
 BAD_OPTIONS = [
     ({"labels": ["a", "b"]}, IncompatibleError, "votes are on 3 labels.*there are 2: 'a', 'b'"),
     ({"labels": "abc"}, OptionError, "`labels`"),
-    ({"labels": ["a", "a", "b"]}, OptionError, "each once"),
+    ({"labels": ["a", "a", "b"]}, OptionError, "different labels"),
     ({"labels": 3}, OptionError, "`labels`"),
     ({"labels": []}, OptionError, "`labels`"),
     ({"on_failure": "ignore"}, OptionError, "on_failure='ignore' is unknown; one of raise, majority"),
