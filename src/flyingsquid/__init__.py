@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flyingsquid import solvers as solvers
     from flyingsquid import theory as theory
     from flyingsquid import torch as torch
-    from flyingsquid.analysis import summarize
+    from flyingsquid.analysis import estimate_rate, summarize
     from flyingsquid.graph import DependencyGraph
     from flyingsquid.labeling import apply, labeling_function
     from flyingsquid.models import (
@@ -64,6 +64,7 @@ __all__ = [
     "WeaklySupervisedClassifier",
     "__version__",
     "apply",
+    "estimate_rate",
     "exceptions",
     "labeling_function",
     "learn_structure",
@@ -94,7 +95,7 @@ _NAMESPACES = (
     "torch",
 )
 _NAMES_IN = {
-    "analysis": ("summarize",),
+    "analysis": ("estimate_rate", "summarize"),
     "graph": ("DependencyGraph",),
     "labeling": ("apply", "labeling_function"),
     "models": (

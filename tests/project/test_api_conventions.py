@@ -59,7 +59,10 @@ def is_about_votes(name: str) -> bool:
 
 
 def test_arguments_come_in_one_order():
-    """``(model, votes, y=None, *, ...)``, or ``(votes, y=None, *, model=None, ...)`` if it is optional."""
+    """``(model, votes, y=None, *, ...)``, or ``(votes, y=None, *, model=None, ...)`` if it is optional.
+
+    Gold labels that an estimate is made of, rather than scored by, are ``gold``.
+    """
     wrong = []
     for name in filter(is_about_votes, CALLABLES):
         parameters = parameters_of(name)
@@ -67,6 +70,8 @@ def test_arguments_come_in_one_order():
         needs_model = "model" in parameters and parameters["model"].default is inspect.Parameter.empty
         order = ["model", "votes", "y"] if needs_model else ["votes", "y"]
         expected = [key for key in order if key in parameters]
+        if "gold" in parameters and parameters["gold"].default is inspect.Parameter.empty:
+            expected.append("gold")
         rest = list(parameters.values())[len(expected) :]
         is_ordered = list(parameters)[: len(expected)] == expected
         if not is_ordered or not (is_method or all(p.kind is p.KEYWORD_ONLY for p in rest)):

@@ -44,6 +44,16 @@ def write_wide(path: Path, codes: np.ndarray, truth: np.ndarray | None = None) -
     return write_csv(path, ["id", *NAMES, *(["truth"] if truth is not None else [])], rows)
 
 
+def write_systems(folder: Path, codes: np.ndarray, truth: np.ndarray, n_gold: int = 100) -> Path:
+    """Votes on the answers of two systems, systems.csv, and gold labels of a random sample, gold.csv."""
+    rng = np.random.default_rng(0)
+    systems = np.array(["old", "new"])[rng.integers(0, 2, len(codes))].tolist()
+    rows = [[f"m{i}", systems[i], *row] for i, row in enumerate(texts(codes))]
+    chosen = rng.choice(len(codes), n_gold, replace=False).tolist()
+    write_csv(folder / "gold.csv", ["id", "gold"], [[f"m{i}", ("ham", "spam")[truth[i]]] for i in chosen])
+    return write_csv(folder / "systems.csv", ["id", "system", *NAMES], rows)
+
+
 def make_samples(folder: Path) -> Path:
     """Every file that an example in a help text names."""
     codes, truth = simulate()
@@ -51,6 +61,7 @@ def make_samples(folder: Path) -> Path:
     write_wide(folder / "more.csv", simulate(seed=1)[0])
     write_wide(folder / "judged.csv", codes, truth)
     write_wide(folder / "frames.csv", codes)
+    write_systems(folder, codes, truth)
     with gzip.open(folder / "votes.csv.gz", "wt", encoding="utf-8") as file:
         file.write((folder / "votes.csv").read_text("utf-8"))
     crowd = [

@@ -1,4 +1,4 @@
-"""Analysis of votes and fitted models: sources, agreement, disagreement, calibration and influence."""
+"""Analysis of votes and fitted models: sources, agreement, disagreement, calibration, influence and rates."""
 
 from flyingsquid._table import Table
 from flyingsquid.analysis.agreement import Agreement, agreement, dependence_given_truth
@@ -7,6 +7,7 @@ from flyingsquid.analysis.comparison import Comparison, compare_with_majority
 from flyingsquid.analysis.disagreement import ContestedItems, contested_items, disagreement_buckets
 from flyingsquid.analysis.findings import Findings, findings
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
+from flyingsquid.analysis.rates import Rate, RateDifference, Rates, estimate_rate
 from flyingsquid.analysis.summarize import summarize
 
 # Functions that the guides use, and the types that they return.
@@ -18,6 +19,9 @@ __all__ = [
     "Findings",
     "LearningCurve",
     "LeaveOneOut",
+    "Rate",
+    "RateDifference",
+    "Rates",
     "Table",
     "agreement",
     "calibration",
@@ -25,6 +29,7 @@ __all__ = [
     "contested_items",
     "dependence_given_truth",
     "disagreement_buckets",
+    "estimate_rate",
     "findings",
     "learning_curve",
     "leave_one_out",

@@ -54,10 +54,11 @@ class Items:
         return winners(self.shares)
 
 
-def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None) -> Items:
+def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None, name: str = "y") -> Items:
     """Read votes, posteriors and gold labels of one task.
 
     ``model`` may be None. ``y`` has n labels, or shape (n, D) for D tasks; ``task`` selects one of these.
+    ``name`` is what the caller calls ``y``.
     """
     read, tasks = read_votes(model, votes)
     if task is None and len(tasks) > 1:
@@ -69,7 +70,7 @@ def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None
         raise OptionError(f"`task` must be an integer from 0 to {len(tasks) - 1}; got {format_value(task)}.")
     gold = None
     if y is not None:
-        gold = read_task_gold(y, read.classes, (read.n_items, len(tasks)), "y")[:, chosen]
+        gold = read_task_gold(y, read.classes, (read.n_items, len(tasks)), name)[:, chosen]
     part = read if len(tasks) == 1 else read.of_sources(tasks[chosen])
     shares = vote_shares(part.codes, part.n_classes)[:, 0]
     if model is None:

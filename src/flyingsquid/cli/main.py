@@ -28,6 +28,7 @@ COMMANDS = {
     "demo": "Label real biopsies with seven hand-written rules and no gold labels.",
     "inspect": "Show what a file of votes, a model or counts contains.",
     "label": "Turn a file of votes into a file of labels.",
+    "rate": "Estimate the share of each class with a confidence interval, from few gold labels.",
     "report": "Write an HTML page about votes and the labels they give.",
     "stream": "Label a stream of votes, under drift, without gold labels.",
 }

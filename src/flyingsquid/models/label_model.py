@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._random import RandomState
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
-from flyingsquid._values import format_value
+from flyingsquid._values import format_value, is_integer
 from flyingsquid.exceptions import (
     GraphError,
     ModelFileError,
@@ -154,6 +154,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     temper_ : float
     rows_used_ : {"all", "distinct", "none"}
         Which votes the solver could read besides the counts.
+    n_gold_ : int
+        Number of gold labels that ``fit`` was given.
     moments_ : Moments
         The counts that were fitted.
     fit_ : Fit
@@ -215,7 +217,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         fitted = self._fitted
         fit = replace(fitted.fit, assessment=Assessment(), gold=None, findings=None)
         model: Self = type(self)(**self.get_params(deep=False))
-        model._publish(Fitted(fit, None, fitted.schema))  # type: ignore[arg-type]  # counts stay behind
+        model._publish(Fitted(fit, None, fitted.schema, n_gold=fitted.n_gold))  # type: ignore[arg-type]  # counts stay behind
         return model
 
     def fit(
@@ -349,7 +351,11 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         fit = check_solver(solver, data).solve(data)
         notes = [note for note in (fit.reason, data.note) if note]
         fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns))
-        self._publish(Fitted.of(fit, data.moments, data.learned_graph, data.rows))
+        if data.gold is not None:
+            n_gold = int(np.count_nonzero(data.gold >= 0))
+        else:
+            n_gold = 0 if data.earlier_gold is None else self.n_gold_
+        self._publish(Fitted.of(fit, data.moments, data.learned_graph, data.rows, n_gold))
         return self
 
     def _publish(self, fitted: Fitted) -> None:
@@ -465,7 +471,13 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def _to_state(self) -> State:
         fitted = self._fitted
         options = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
-        state = fit_to_state(fitted.fit, fitted.moments, options=options_to_meta(options), rows=fitted.rows)
+        state = fit_to_state(
+            fitted.fit,
+            fitted.moments,
+            options=options_to_meta(options),
+            rows=fitted.rows,
+            n_gold=fitted.n_gold,
+        )
         return State(type(self).__name__, state.meta, state.arrays)
 
     @classmethod
@@ -475,7 +487,10 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         model._validate()
         if state.meta["rows"] not in get_args(Rows):
             raise ModelFileError(f"`rows` in the file must be one of {get_args(Rows)}")
-        model._publish(Fitted.of(fit, moments, rows=state.meta["rows"]))
+        n_gold = state.meta["n_gold"]
+        if not is_integer(n_gold) or n_gold < 0:
+            raise ModelFileError("`n_gold` in the file must be an integer >= 0")
+        model._publish(Fitted.of(fit, moments, rows=state.meta["rows"], n_gold=n_gold))
         return model
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
@@ -494,6 +509,10 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     @property
     def rows_used_(self) -> Rows:
         return self._fitted.rows
+
+    @property
+    def n_gold_(self) -> int:
+        return self._fitted.n_gold
 
     @property
     def class_balance_(self) -> NDArray[np.float64]:
@@ -551,21 +570,28 @@ class Fitted(FittedParameters):
     schema : VoteSchema
     learned_graph : LearnedGraph or None
     rows : {"all", "distinct", "none"}
+    n_gold : int
     """
 
     moments: Moments
     schema: VoteSchema
     learned_graph: LearnedGraph | None = None
     rows: Rows = "none"
+    n_gold: int = 0
 
     @classmethod
     def of(
-        cls, fit: Fit, moments: Moments, learned_graph: LearnedGraph | None = None, rows: Rows = "none"
+        cls,
+        fit: Fit,
+        moments: Moments,
+        learned_graph: LearnedGraph | None = None,
+        rows: Rows = "none",
+        n_gold: int = 0,
     ) -> Fitted:
         """Return a fit with its counts, and with the sources and classes that these have."""
         tasks = (1, moments.n_sources) if fit.graph is None else fit.graph.stacked_shape
         schema = VoteSchema(moments.classes, moments.names, moments.source_names, tasks)
-        return cls(fit, moments, schema, learned_graph, rows)
+        return cls(fit, moments, schema, learned_graph, rows, n_gold)
 
     @cached_property
     def graph(self) -> DependencyGraph:

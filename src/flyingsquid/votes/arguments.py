@@ -1,16 +1,19 @@
-"""Arguments that come with votes: gold labels, sample weights and lengths of sequences."""
+"""Arguments that come with votes: gold labels, values by item, sample weights and lengths of sequences."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.encode import Convention, as_column, encode
+from flyingsquid.votes.votes import Votes
 
 
 def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], what: str) -> NDArray[Any]:
@@ -44,6 +47,82 @@ def _as_array(values: Any, name: str, constraint: str) -> NDArray[Any]:
         return np.asanyarray(values)
     except Exception as error:  # any exception of a foreign class
         raise VotesError(f"`{name}` must be {constraint}; reading it failed: {error}") from error
+
+
+# ---------------------------------------------------------------------- values by item identifier
+
+
+def item_ids(votes: Any, read: Votes) -> list[Any] | None:
+    """Return the identifiers of items: those of Votes, or the index of a pandas table; None without them.
+
+    ``read`` are the same votes after reading.
+    """
+    if read.items is not None:
+        return list(read.items.tolist())
+    return list(votes.index.tolist()) if nw.dependencies.is_pandas_dataframe(votes) else None
+
+
+def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str) -> Any:
+    """Return one value per item, None for items without one.
+
+    A mapping from identifiers to values and a pandas Series are joined by identifier; everything else is
+    returned as it is, by position. If the votes have no identifiers, a Series that is numbered from 0 and has
+    one value per item is by position, too.
+
+    Raises
+    ------
+    VotesError
+        If an identifier is unknown or occurs twice, or if the votes have none.
+
+    Examples
+    --------
+    >>> join_by_item({"b": 1}, ["a", "b"], 2, "gold")
+    [None, 1]
+    """
+    if nw.dependencies.is_pandas_series(values):
+        keys, cells = values.index.tolist(), values.tolist()
+        if ids is None and keys == list(range(n_items)):
+            return cells
+    elif isinstance(values, Mapping):
+        keys, cells = list(values), list(values.values())
+    else:
+        return values
+    if ids is None:
+        raise VotesError(
+            f"`{what}` must be a sequence with one value per item, because `votes` have no item identifiers; "
+            f"got {type(values).__name__} with identifiers. Use a pandas table with an index, or "
+            "Votes.from_long.",
+            parameter=what,
+        )
+    position = {key: at for at, key in enumerate(ids)}
+    if len(position) < len(ids):
+        raise VotesError(
+            f"`votes` must have different item identifiers to be joined with `{what}`; got "
+            f"{format_value(_repeated(ids))} more than once."
+        )
+    if len(set(keys)) < len(keys):
+        raise VotesError(
+            f"`{what}` must have different item identifiers; got {format_value(_repeated(keys))} more than "
+            "once.",
+            parameter=what,
+        )
+    unknown = [key for key in keys if key not in position]
+    if unknown:
+        raise VotesError(
+            f"`{what}` must have identifiers of items in `votes`, such as {format_list(ids, 2)}; got "
+            f"{len(unknown):,} others: {format_list(unknown, 3)}.",
+            parameter=what,
+        )
+    joined: list[Any] = [None] * n_items
+    for key, cell in zip(keys, cells, strict=True):
+        joined[position[key]] = cell
+    return joined
+
+
+def _repeated(values: Iterable[Any]) -> Any:
+    """Return the first value that occurs a second time."""
+    seen: set[Any] = set()
+    return next(value for value in values if value in seen or seen.add(value))  # type: ignore[func-returns-value]
 
 
 # ---------------------------------------------------------------------- sample weights

@@ -1,0 +1,182 @@
+"""``flyingsquid rate``: shares of classes with confidence intervals, from few gold labels."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flyingsquid._values import format_list, format_value, is_null
+from flyingsquid.cli.console import Console, describe_votes
+from flyingsquid.cli.options import (
+    VOTES,
+    method_option,
+    model_option,
+    open_file,
+    read_list,
+    reading_options,
+)
+from flyingsquid.exceptions import Hint, OptionError, VoteFileError
+
+if TYPE_CHECKING:
+    from flyingsquid.files import VoteChunk, VoteFile
+
+
+# fmt: off
+@click.command()
+@click.argument("votes", type=VOTES)
+@click.option("--gold", metavar="COLUMN|FILE", required=True,
+              help="Gold labels of a random sample: a column of VOTES, blank where unknown, or a file with "
+                   "item identifiers and labels.")
+@click.option("--by", metavar="COLUMN",
+              help="A column of VOTES with the group of each item, such as a system.")
+@click.option("--compare", callback=read_list, metavar="A,B",
+              help="Two groups whose difference is shown. Default: both, if there are two.")
+@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95, show_default=True,
+              help="Confidence level of the intervals.")
+@model_option
+@method_option
+@click.option("--cross-fit", type=click.IntRange(0), metavar="N",
+              help="For a saved model that was fitted with gold labels: fit it again N times, without the "
+                   "labels it is compared with; 0 if it was fitted with labels of other items.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@reading_options
+def rate(votes: str, as_json: bool, **options: Any) -> None:
+    """Estimate the share of each class with a confidence interval, from few gold labels.
+
+    The gold labels must be a random sample of the items. The model's probabilities on all items make the
+    intervals narrower, and however wrong the model is, they remain valid. With --by, shares are estimated for
+    each group, and two groups are compared. The model is fitted without the gold labels.
+
+    \b
+    Examples:
+      flyingsquid rate judged.csv --gold truth
+      flyingsquid rate systems.csv --gold gold.csv --by system
+      flyingsquid rate systems.csv --gold gold.csv --by system --compare new,old --json
+    """
+    from flyingsquid.analysis import estimate_rate
+    from flyingsquid.cli.labeling import LoadedVotes, clip_length, fit_model, load_model
+
+    if options["by"] is None and options["compare"]:
+        raise click.UsageError("--compare needs --by.")
+    if options["compare"] and len(options["compare"]) != 2:
+        raise click.UsageError(f"--compare must name two groups; got {len(options['compare'])}.")
+    console = Console(as_json)
+    model = load_model(options["with_model"])
+    if clip_length(model) != 1:
+        raise OptionError("--with-model must be a model of single rows.")
+    in_file = os.path.isfile(options["gold"])
+    ignored = [*(options["ignore"] or ()), *([options["by"]] if options["by"] else [])]
+    reading = {**options, "gold": None if in_file else options["gold"], "ignore": ignored}
+    with console.waiting(f"reading {votes}"):
+        file = open_file(votes, reading, model=model)
+        loaded = LoadedVotes.load(file, needed_by="flyingsquid rate")
+        chunk = loaded.loaded or file.read()
+        gold = _gold_of_file(options["gold"], chunk, file) if in_file else chunk.gold
+        groups = None if options["by"] is None else _groups_of(votes, options["by"], chunk, file)
+    console.introduce(file)
+    if model is None:
+        model, warned = fit_model(loaded, console, method=options["method"])
+        for warning in warned:
+            console.note(warning)
+    found = estimate_rate(
+        model, chunk.votes, gold, by=groups, confidence=options["confidence"], cross_fit=options["cross_fit"]
+    )
+    compared = found.difference(*options["compare"]) if options["compare"] else found.differences
+    if as_json:
+        values = found.to_dict() | {"differences": [each.to_dict() for each in compared]}
+        click.echo(json.dumps({"votes": describe_votes(file), **values}, indent=1))
+        return
+    console.echo()
+    console.table(found.table())
+    if compared != found.differences:  # the table ends with those
+        for difference in compared:
+            console.echo(difference.sentence())
+# fmt: on
+
+
+def _gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> list[Any]:
+    """Return one gold label per item, None if unknown, of a file with identifiers and labels."""
+    from flyingsquid.files.vote_files import read_records
+
+    records = read_records(path)
+    if not records or not isinstance(records[0], dict):
+        raise VoteFileError("The file must have a column of gold labels.", path=path)
+    label = _label_column(list(records[0]), file.item_name, path)
+    cells = _by_item(records, label, chunk, file, path, complete=False)
+    classes = {str(each): each for each in file.classes}
+    gold: list[Any] = []
+    for cell in cells:
+        text = "" if is_null(cell) else str(cell).strip()
+        if text and text not in classes:
+            raise VoteFileError(
+                f"Column {format_value(label)} must hold the classes {format_list(file.classes)}; got "
+                f"{format_value(cell)}.",
+                path=path,
+                hints=[Hint("classes", "to declare a class that nobody votes for")],
+            )
+        gold.append(classes[text] if text else None)
+    return gold
+
+
+def _label_column(names: list[str], item: str | None, path: str) -> str:
+    """Return the column of gold labels: the only one besides the item column, or one with a usual name."""
+    from flyingsquid.files.columns import GOLD_NAMES, LABEL_NAMES
+
+    others = [name for name in names if name != item]
+    usual = [name for name in others if name.lower() in GOLD_NAMES | LABEL_NAMES]
+    found = others if len(others) == 1 else usual
+    if len(found) != 1:
+        raise VoteFileError(
+            f"The file must have one column of gold labels, named 'gold' or 'label'; its columns are "
+            f"{format_list(names)}.",
+            path=path,
+        )
+    return found[0]
+
+
+def _groups_of(path: str, by: str, chunk: VoteChunk, file: VoteFile) -> list[Any]:
+    """Return the group of each item, a column of the file of votes."""
+    from flyingsquid.files.vote_files import read_records
+
+    if path == "-":
+        raise OptionError("--by needs a file that can be read twice; got standard input.")
+    records = read_records(path)
+    if not records or not isinstance(records[0], dict) or by not in records[0]:
+        raise OptionError(f"The file has no column {format_value(by)}.", path=path, parameter="by")
+    return [str(cell) for cell in _by_item(records, by, chunk, file, path, complete=True)]
+
+
+def _by_item(
+    records: list[Any], column: str, chunk: VoteChunk, file: VoteFile, path: str, *, complete: bool
+) -> list[Any]:
+    """Return the cells of a column in the order of the items: by identifier, or by row if there is none.
+
+    Raises
+    ------
+    VoteFileError
+        If an identifier is unknown or has two different values, or, if ``complete``, an item has no value.
+    """
+    item = file.item_name
+    if item is None or item not in records[0]:
+        if len(records) != file.n_items or item is not None:
+            needed = f"a column {format_value(item)}" if item is not None else f"{file.n_items:,} rows"
+            raise VoteFileError(f"The file must have {needed}; it has {len(records):,} rows.", path=path)
+        return [record.get(column) for record in records]
+    ids = [str(each) for each in chunk.ids]
+    known, cells = set(ids), dict[str, Any]()
+    for record in records:
+        key, cell = str(record.get(item)), record.get(column)
+        if key not in known:
+            raise VoteFileError(f"Item {format_value(key)} does not occur in {file.path}.", path=path)
+        if key in cells and (file.form == "wide" or not complete or cells[key] != cell):
+            raise VoteFileError(f"Item {format_value(key)} must occur once; it occurs again.", path=path)
+        cells[key] = cell
+    absent = next((each for each in ids if is_null(cells.get(each)) or cells[each] == ""), None)
+    if complete and absent is not None:
+        raise VoteFileError(
+            f"Item {format_value(absent)} must have a value in column {column}; it is blank.", path=path
+        )
+    return [cells.get(each) for each in ids]
