@@ -210,7 +210,8 @@ OPTIONS = {
     ],
     "analyze": ["votes", "gold", "with_model", "method", "pairs", "as_json", *READING],
     "rate": [
-        "votes", "gold", "by", "compare", "confidence", "with_model", "method", "cross_fit", "as_json", *READING,
+        "votes", "gold", "by", "compare", "confidence", "with_model", "method", "cross_fit", "as_json",
+        *READING,
     ],
     "report": [
         "votes", "output", "with_model", "method", "gold", "data_path", "title", "ordered", "force",
