@@ -2,9 +2,9 @@
 
 Run ``python -m benchmarks.quality.rates``; ``--save`` writes the results file and the page. Reads the
 directory named by FLYINGSQUID_DATA. A cell is a dataset with at least 1,000 gold labels, a number n of gold
-labels and a class with at least 10 expected gold labels. Samples of n items are drawn at random, and the model
-is fitted once without gold labels. Only the design half is computed; ``--frozen`` computes the other half
-instead, once, when there is nothing left to choose (docs/quality/halves.md).
+labels and a class with at least 10 expected gold labels. Samples of n items are drawn at random, and the
+model is fitted once without gold labels. Only the design half is computed; ``--frozen`` computes the other
+half instead, once, when there is nothing left to choose (docs/quality/halves.md).
 """
 
 from __future__ import annotations
@@ -175,8 +175,8 @@ COLUMNS = """\
 """
 NOTES = """\
 `coverage`: samples whose interval holds the true share. `width`: mean width of the interval in points.
-`worth`: the number of gold labels that would be as precise without a model, from the mean squared errors of both
-estimates over all samples; in brackets the median of what `n_effective` reports from one sample.
+`worth`: the number of gold labels that would be as precise without a model, from the mean squared errors of
+both estimates over all samples; in brackets the median of what `n_effective` reports from one sample.
 
 """
 
