@@ -26,7 +26,7 @@ from benchmarks.quality.folder import data_folder, find
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import SPLITS
 from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation.shares import estimate_shares, gold_shares
+from flyingsquid.estimation.shares import effective_size, estimate_shares, gold_shares
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "rates.md"
 SIZES = (50, 100, 200)
@@ -104,6 +104,7 @@ def measure_size(
     covered, covered_alone, width, width_alone, error, error_alone, worth = (
         np.concatenate(part) for part in zip(*found, strict=True)
     )
+    gain = error_alone.mean(axis=0) / np.maximum(error.mean(axis=0), 1e-12)
     return [
         {
             "n": n,
@@ -113,7 +114,7 @@ def measure_size(
             "coverage_alone": round(float(covered_alone[:, k].mean()), 4),
             "width": round(float(width[:, k].mean()), 4),
             "width_alone": round(float(width_alone[:, k].mean()), 4),
-            "worth_observed": round(n * float(error_alone[:, k].mean() / error[:, k].mean()), 1),
+            "worth_observed": round(float(effective_size(n, n_items, gain[k])), 1),
             "worth_reported": round(float(np.median(worth[:, k])), 1),
         }
         for k in range(n_classes)

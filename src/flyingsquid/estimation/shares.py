@@ -20,7 +20,7 @@ class Shares(NamedTuple):
     """Estimated shares of K classes, each field an array of shape (..., K).
 
     ``trust`` is the coefficient of the probabilities: 0 ignores them, and 1 takes them at face value.
-    ``n_effective`` is n times the variance without probabilities, divided by the variance with them.
+    ``n_effective`` is the number of gold labels that would have the same variance without probabilities.
     """
 
     share: Array
@@ -91,8 +91,20 @@ def estimate_shares(
     low, high = _score_interval(share, unexplained, inverse_n, z)
     variance_alone = share * (1 - share)
     allowance = z**2 * inverse_n / 4
-    ratio = (variance_alone + allowance) / np.maximum(variance_alone * unexplained + allowance, _CONSTANT)
-    return Shares(share, low, high, trust, n * np.where(variance_alone > 0, ratio, 1.0))
+    gain = np.ones_like(share)
+    np.divide(
+        variance_alone + allowance, variance_alone * unexplained + allowance, out=gain, where=unexplained > 0
+    )
+    return Shares(share, low, high, trust, effective_size(n, n_items, gain))
+
+
+def effective_size(n: int, n_items: int, gain: Array | float) -> Array:
+    """Return the size of a sample whose variance is that of n of ``n_items`` items, divided by ``gain``.
+
+    >>> effective_size(100, 10**9, 2.0).round(), effective_size(100, 150, 2.0).round()
+    (200.0, 120.0)
+    """
+    return np.asarray(n_items / (1 + (n_items - n) / (n * np.asarray(gain))))
 
 
 def gold_shares(gold: Array, n_items: int, z: float) -> tuple[Array, Array, Array]:
