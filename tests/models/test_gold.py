@@ -230,3 +230,18 @@ def test_a_few_labels_do_no_harm(n_known):
         )
     assert np.mean(with_labels) > np.mean(without) - 0.005
     assert min(with_labels) > 0.6
+
+
+def test_the_number_of_gold_labels_is_recorded(tmp_path):
+    sample = fs.datasets.simulate(500, [0.8, 0.75, 0.7], random_state=0)
+    gold = some_known(sample.y, 40, np.random.default_rng(0))
+    for method in ("auto", "triplet", "em"):
+        model = fs.LabelModel(method=method).fit(sample.votes, gold=gold)
+        assert model.n_gold_ == 40
+        assert model.for_labeling().n_gold_ == 40
+        model.save(tmp_path / f"{method}.fsq")
+        assert fs.load(tmp_path / f"{method}.fsq").n_gold_ == 40
+        assert model.fit(sample.votes).n_gold_ == 0
+    kept = fs.LabelModel(method="triplet").fit(sample.votes, gold=gold).partial_fit(sample.votes)
+    assert kept.n_gold_ == 40
+    assert fs.LabelModel().fit(sample.votes, gold=np.full(500, -1)).n_gold_ == 0

@@ -166,6 +166,8 @@ def test_whole_files_with_wrong_contents_are_refused(saved, tmp_path, name, how)
         {"fit": {}},
         {"fit": {"tag": "crystal"}},
         {"rows": "some"},
+        {"n_gold": -1},
+        {"n_gold": "many"},
     ],
 )
 def test_wrong_metadata_is_refused(saved, tmp_path, meta):

@@ -289,6 +289,8 @@ def estimate_rate(
     low, high: 95% confidence interval. worth: number of gold labels that would be as precise without a model.
     """
     z = float(ndtri((1 + _read_confidence(confidence)) / 2))
+    if model is None:
+        raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
     read, tasks = read_votes(model, votes)
     ids = item_ids(votes, read)
     if cross_fit and len(tasks) > 1:
