@@ -162,27 +162,15 @@ class Rates:
     @property
     def differences(self) -> tuple[RateDifference, ...]:
         """The differences between two groups with enough gold labels; empty for more or fewer groups."""
-        usable = [group for group in self.groups if any(r.share is not None for r in self._of(group))]
-        return self.difference(*usable) if len(usable) == len(self.groups) == 2 else ()
-
-    def _of(self, group: Any) -> list[Rate]:
-        return [rate for rate in self.rates if rate.group == group]
+        is_complete = all(rate.share is not None for rate in self.rates)
+        return self.difference(*self.groups) if len(self.groups) == 2 and is_complete else ()
 
     def table(self) -> Table:
         """Return the rates as a table, with the differences and concerns as footnotes."""
-        rows: list[tuple[Scalar, ...]] = [
-            (
-                None if r.group is None else as_scalar(r.group),
-                as_scalar(r.label),
-                r.share,
-                r.low,
-                r.high,
-                r.n_gold,
-                r.n_effective,
-                r.n_items,
-            )
-            for r in self.rates
-        ]
+        rows: list[tuple[Scalar, ...]] = []
+        for r in self.rates:
+            names = (None if r.group is None else as_scalar(r.group), as_scalar(r.label))
+            rows.append((*names, r.share, r.low, r.high, r.n_gold, r.n_effective, r.n_items))
         columns = ("group", "class", "share", "low", "high", "gold", "worth", "items")
         formats = ("", "", ".1%", ".1%", ".1%", ",d", ",.0f", ",d")
         return Table(columns, tuple(rows), footnotes=self._footnotes(), formats=formats)
@@ -284,8 +272,8 @@ def estimate_rate(
     >>> model = fs.LabelModel(method="triplet").fit(sample.votes)
     >>> fs.estimate_rate(model, sample.votes, gold)
     class  share    low   high  gold  worth   items
-        0  75.1%  68.7%  80.5%   100    207  10,000
-        1  24.9%  19.5%  31.3%   100    207  10,000
+        0  75.1%  68.7%  80.5%   100    205  10,000
+        1  24.9%  19.5%  31.3%   100    205  10,000
     low, high: 95% confidence interval. worth: number of gold labels that would be as precise without a model.
     """
     z = float(ndtri((1 + _read_confidence(confidence)) / 2))
@@ -466,7 +454,10 @@ def _concerns(
     few = tuple(dict.fromkeys(rate.group for rate in rates if rate.share is None))
     if few:
         found.append(f"Groups with fewer than {MIN_GOLD} gold labels have no estimate: {format_list(few)}.")
-    biased = [group for group, members in groups if not _looks_random(members, truth, predicted)]
+    # The copies of a model differ too little to matter here.
+    posterior = predicted.posteriors.mean(axis=0)
+    values = np.column_stack([posterior, posterior.max(axis=1)])
+    biased = [group for group, members in groups if not _looks_random(values[members], truth[members] >= 0)]
     if biased:
         where = "" if biased == [None] else f" of {format_list(biased)}"
         found.append(
@@ -477,17 +468,13 @@ def _concerns(
     return tuple(found)
 
 
-def _looks_random(members: NDArray[np.intp], truth: NDArray[Any], predicted: _Predicted) -> bool:
-    """Test whether the labeled items have the probabilities of a random sample, and the same confidence."""
-    labeled = members[truth[members] >= 0]
-    n, n_items = len(labeled), len(members)
+def _looks_random(values: Array, labeled: NDArray[np.bool_]) -> bool:
+    """Test whether the means of labeled items, of values of shape (n, v), are those of a random sample."""
+    n, n_items = np.count_nonzero(labeled), len(labeled)
     if not MIN_GOLD <= n < n_items:
         return True
-    # The copies of a model differ too little to matter here.
-    posterior = predicted.posteriors.mean(axis=0)
-    values = np.column_stack([posterior, posterior.max(axis=1)])
-    gap = values[labeled].mean(axis=0) - values[members].mean(axis=0)
-    error = np.sqrt(values[members].var(axis=0) * (n_items - n) / ((n_items - 1) * n))
+    gap = values[labeled].mean(axis=0) - values.mean(axis=0)
+    error = np.sqrt(values.var(axis=0) * (n_items - n) / ((n_items - 1) * n))
     # Rounding of constant probabilities is no evidence.
     scores = np.divide(np.abs(gap), error, out=np.zeros_like(gap), where=error > 1e-9)
     return bool(scores.max() <= ndtri(1 - _FALSE_ALARM / (2 * len(scores))))
