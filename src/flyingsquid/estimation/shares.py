@@ -101,8 +101,8 @@ def estimate_shares(
 def effective_size(n: int, n_items: int, gain: Array | float) -> Array:
     """Return the size of a sample whose variance is that of n of ``n_items`` items, divided by ``gain``.
 
-    >>> effective_size(100, 10**9, 2.0).round(), effective_size(100, 150, 2.0).round()
-    (200.0, 120.0)
+    >>> [round(float(effective_size(100, n_items, 2.0))) for n_items in (10**9, 150)]
+    [200, 120]
     """
     return np.asarray(n_items / (1 + (n_items - n) / (n * np.asarray(gain))))
 
