@@ -78,7 +78,7 @@ def test_chunks_give_the_labels_of_memory(folder):
     assert "distinct rows" in said
     np.testing.assert_allclose(probabilities("chunks.csv"), probabilities("whole.csv"), atol=1e-12)
     assert [r["label"] for r in rows_of("chunks.csv")] == [r["label"] for r in rows_of("whole.csv")]
-    words = ("judged.csv", "-o", "gold.csv", "--gold", "truth", "--report", "r.html")
+    words = ("judged.csv", "-o", "with-gold.csv", "--gold", "truth", "--report", "r.html")
     with_gold = label(*words, limits=limits).output
     again = label("judged.csv", "-o", "gold2.csv", "--gold", "truth").output
     compared = [line for line in with_gold.splitlines() if line.startswith(("model ", "majority vote "))]
