@@ -287,11 +287,12 @@ def _run(calls: Calls, advance: Callable[[int], None]) -> None:
             errors.append(error)
 
     thread = threading.Thread(target=work, daemon=True, name="judges")
-    n_left = calls.n_left
+    n_left, is_running = calls.n_left, True
     thread.start()
     try:
-        while thread.is_alive():
+        while is_running:
             thread.join(0.2)
+            is_running = thread.is_alive()  # before the rest is counted, so that all of it is
             now = calls.n_left  # read once, because the thread changes it
             advance(n_left - now)
             n_left = now
