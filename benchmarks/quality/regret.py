@@ -1,0 +1,408 @@
+"""Regret of the default: how far it is behind the best method of a fixed list, on simulated and real votes.
+
+    python -m benchmarks.quality.regret                      # print the tables
+    python -m benchmarks.quality.regret --save               # also write results and docs/quality/regret.md
+    python -m benchmarks.quality.regret --record-baseline 7b99f81
+
+The fixed list was recorded once, at the commit before the default became a mixture: majority vote, the former
+default, its two weighted methods, two closed forms, and a closed form on a learned graph.
+``--record-baseline`` computes it again in a worktree of that commit. Simulations need NumPy only, so both
+versions see the same votes. Real datasets are those of the design half (docs/quality/halves.md), from the
+directory FLYINGSQUID_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+BASELINE, RESULT = RESULTS / "regret_baseline.json", RESULTS / "regret.json"
+PAGE = ROOT / "docs" / "quality" / "regret.md"
+Array = NDArray[np.float64]
+Codes = NDArray[np.int8]
+BEFORE = {  # methods as the recorded commit names them
+    "former default": {"method": "auto"},
+    "consensus": {"method": "consensus"},
+    "anchored": {"method": "anchored"},
+    "covariance": {"method": "covariance"},
+    "triplet_mean": {"method": "triplet_mean"},
+    "learned graph": {"method": "covariance", "graph": "learn"},
+}
+# Beyond so many sources a graph is not learned: it takes minutes.
+_MOST_LEARNED = 60
+_DESIGN = (
+    "breast_cancer", "census", "imdb", "spouse", "youtube", "crowd_adult", "crowd_cf", "crowd_labelme",
+    "crowd_rte", "crowd_trec", "weather", "llm_civilcomments", "prompted_youtube", "basketball", "tennis",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """Votes to fit, votes to label, and their true classes, -1 if unknown.
+
+    ``bayes`` holds the posteriors of the true model, where it is known.
+    """
+
+    name: str
+    n_classes: int
+    fit: Codes
+    votes: Codes
+    y: NDArray[Any]
+    bayes: Array | None = None
+
+
+# ---------------------------------------------------------------------- simulations
+
+
+def _draw(n: int, rare: float, right: Array, coverage: Array, rng: np.random.Generator) -> Case:
+    """Draw independent binary votes; ``right`` and ``coverage`` have shape (m, 2), one column per class."""
+    y = (rng.random(n) < rare).astype(int)
+    shape = (n, len(right))
+    votes = np.where(rng.random(shape) < right[:, y].T, y[:, None], 1 - y[:, None])
+    votes[rng.random(shape) >= coverage[:, y].T] = -1
+    silent = np.diff(np.log1p(-np.minimum(coverage, 1 - 1e-12)), axis=1)[:, 0]
+    odds = np.log(rare / (1 - rare)) + (votes < 0) @ silent
+    odds += (votes == 1) @ (np.log(right[:, 1] * coverage[:, 1]) - np.log((1 - right[:, 0]) * coverage[:, 0]))
+    odds += (votes == 0) @ (np.log((1 - right[:, 1]) * coverage[:, 1]) - np.log(right[:, 0] * coverage[:, 0]))
+    p = 1 / (1 + np.exp(-odds))
+    codes = votes.astype(np.int8)
+    return Case("", 2, codes, codes, y, np.stack([1 - p, p], axis=1))
+
+
+def clean(seed: int, count: int) -> Iterator[Case]:
+    """Independent sources; in half of the configurations abstention depends on the class."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        n = (200, 500, 1_000, 3_000, 10_000, 30_000, 100_000)[number % 7]
+        rare, m = float(rng.choice([0.1, 0.2, 0.3, 0.5])), int(rng.choice([3, 4, 6, 10, 20, 50]))
+        m = min(m, 20) if n == 100_000 else m
+        skill = rng.uniform(0.55, 0.95, m) if rng.random() < 0.8 else np.full(m, rng.uniform(0.6, 0.85))
+        right = np.stack([skill, skill], axis=1)
+        if rng.random() < 0.4:
+            right = np.clip(right + rng.uniform(-0.15, 0.15, (m, 2)), 0.4, 0.97)
+        level = float(rng.choice([1.0, 0.7, 0.3, 0.1, 0.05, 0.0]))
+        covered = np.full(m, level) if level else rng.uniform(0.05, 1, m)
+        coverage = np.stack([covered, covered], axis=1)
+        if number % 2:
+            coverage = np.clip(coverage * rng.uniform(0.6, 1.4, (m, 2)), 0.02, 1)
+        case = _draw(n, rare, right, coverage, rng)
+        yield _named(case, f"n={n:,} m={m} P(Y=1)={rare} coverage={level or 'mixed'}")
+
+
+def copies(seed: int, count: int) -> Iterator[Case]:
+    """Groups of sources that repeat each other's votes or abstentions."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        n, honest = int(rng.choice([1_000, 3_000, 10_000])), int(rng.integers(5, 11))
+        sizes = [int(rng.integers(2, 6))] + ([int(rng.integers(2, 4))] if rng.random() < 0.3 else [])
+        m = sum(sizes) + honest
+        coverage, rate = float(rng.choice([1.0, 0.7, 0.4])), float(rng.uniform(0.3, 0.9))
+        skill = rng.uniform(0.6, 0.85, m)
+        y = (rng.random(n) < rng.choice([0.5, 0.3])).astype(int)
+        votes = np.where(rng.random((n, m)) < skill, y[:, None], 1 - y[:, None])
+        votes[rng.random((n, m)) >= coverage] = -1
+        start = 0
+        for size in sizes:
+            for j in range(start + 1, start + size):
+                copied = rng.random(n) < rate
+                votes[copied, j] = votes[copied, rng.integers(start, j, n)[copied]]
+            start += size
+        codes = votes.astype(np.int8)
+        name = f"n={n:,} groups={sizes} of {m}, rate {rate:.2f}, coverage={coverage}"
+        yield Case(name, 2, codes, codes, y)
+
+
+def difficulty(seed: int, count: int) -> Iterator[Case]:
+    """Hard items on which all sources err more often; on some of them most are wrong."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        n, m = (300, 1_000, 3_000, 10_000)[number % 4], int(rng.choice([5, 8, 15, 25]))
+        y = (rng.random(n) < rng.choice([0.5, 0.3, 0.15])).astype(int)
+        skill, is_hard = rng.uniform(0.65, 0.9, m), rng.random((n, 1)) < 0.3
+        p = np.where(is_hard, 0.5 + (skill - 0.5) * 0.1, skill)
+        p = np.where(is_hard & (rng.random((n, 1)) < 0.3), 0.25, p)
+        votes = np.where(rng.random((n, m)) < p, y[:, None], 1 - y[:, None])
+        votes[rng.random((n, m)) >= rng.choice([1.0, 0.6])] = -1
+        yield Case(f"n={n:,} m={m}", 2, votes.astype(np.int8), votes.astype(np.int8), y)
+
+
+def many_classes(seed: int, count: int) -> Iterator[Case]:
+    """Three or five classes with confusions of each source; a quarter with partial copies."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        k, n = (3, 5)[number % 2], (300, 1_000, 3_000, 10_000)[number % 4]
+        m, coverage = int(rng.choice([4, 8, 15, 30])), float(rng.choice([1.0, 0.6, 0.3]))
+        y = rng.choice(k, n, p=rng.dirichlet(np.full(k, rng.choice([2.0, 20.0]))))
+        right = np.clip(rng.uniform(0.4, 0.9, (m, 1)) + rng.uniform(-0.1, 0.1, (m, k)), 0.2, 0.95)
+        wrong = rng.dirichlet(np.full(k, 3.0), (m, k)) * (1 - np.eye(k))
+        tables = wrong / wrong.sum(axis=2, keepdims=True) * (1 - right)[:, :, None]
+        tables += right[:, :, None] * np.eye(k)
+        votes = (rng.random((n, m, 1)) > tables.cumsum(axis=2)[:, y].transpose(1, 0, 2)).sum(axis=2)
+        votes = votes.clip(0, k - 1)
+        votes[rng.random((n, m)) >= coverage] = -1
+        if number % 4 == 3:
+            for j in (1, 2):
+                copied = rng.random(n) < 0.7
+                votes[copied, j] = votes[copied, 0]
+        codes = votes.astype(np.int8)
+        yield Case(f"K={k} n={n:,} m={m} coverage={coverage}", k, codes, codes, y)
+
+
+# ---------------------------------------------------------------------- real datasets
+
+
+def _load(name: str) -> Case:
+    directory = Path(os.environ["FLYINGSQUID_DATA"]) / name
+    with np.load(directory / f"{name}.npz", allow_pickle=False) as data:
+        parts = {key: data[key] for key in data.files if key.startswith(("L", "Y"))}
+    n_classes = int(json.loads((directory / "meta.json").read_text("utf-8"))["K"])
+    if "L" in parts:
+        return Case(name, n_classes, parts["L"], parts["L"], parts["Y"])
+    scored = "_test" if "L_test" in parts else "_valid"
+    votes = parts[f"L{scored}"]
+    return Case(name, n_classes, parts.get("L_train", votes), votes, parts[f"Y{scored}"])
+
+
+def real(_seed: int, _count: int) -> Iterator[Case]:
+    """Yield the design half: fitted on train, scored on test."""
+    for name in _DESIGN:
+        yield _load(name)
+
+
+def derived(seed: int, _count: int) -> Iterator[Case]:
+    """Yield the design half cut to few items, few sources, or another class balance."""
+    rng = np.random.default_rng(seed)
+    for name in _DESIGN:
+        whole = _load(name)
+        votes, y = whole.votes[whole.y >= 0], whole.y[whole.y >= 0]
+        for n in (150, 500, 2_000):
+            if len(y) > n:
+                at = rng.choice(len(y), n, replace=False)
+                yield _cut(f"{name}, {n:,} items", whole, votes[at], y[at])
+        share = (votes >= 0).mean(axis=0)
+        for m in (4, 6):
+            if votes.shape[1] > m:
+                size, p = min(m, int((share > 0).sum())), share / share.sum()
+                columns = np.sort(rng.choice(len(share), size, replace=False, p=p))
+                at = np.flatnonzero((votes[:, columns] >= 0).any(axis=1))
+                if len(at) >= 50:
+                    yield _cut(f"{name}, {m} sources", whole, votes[at][:, columns], y[at])
+        if whole.n_classes == 2 and len(y) > 400:
+            for rare in (0.1, 0.9):
+                ones, zeros = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
+                most = min(len(ones) / rare, len(zeros) / (1 - rare))
+                at = np.concatenate(
+                    [
+                        rng.choice(ones, int(most * rare), False),
+                        rng.choice(zeros, int(most * (1 - rare)), False),
+                    ]
+                )
+                if len(at) >= 100:
+                    yield _cut(f"{name}, P(Y=1)={rare}", whole, votes[at], y[at])
+
+
+def _cut(name: str, whole: Case, votes: Codes, y: NDArray[Any]) -> Case:
+    return Case(name, whole.n_classes, votes, votes, y)
+
+
+def _named(case: Case, name: str) -> Case:
+    return Case(name, case.n_classes, case.fit, case.votes, case.y, case.bayes)
+
+
+# Seeds are not those that the estimator was studied with.
+GROUPS: dict[str, tuple[Callable[[int, int], Iterator[Case]], int, int]] = {
+    "clean": (clean, 20_261, 84),
+    "copies": (copies, 20_262, 60),
+    "shared difficulty": (difficulty, 20_263, 24),
+    "more than two classes": (many_classes, 20_264, 32),
+    "real datasets": (real, 0, 0),
+    "derived from real datasets": (derived, 20_265, 0),
+}
+
+
+# ---------------------------------------------------------------------- scores
+
+
+def scores(p: Array, y: NDArray[Any], n_classes: int) -> tuple[float, float, float, float]:
+    """Return accuracy, F1, log loss and expected calibration error; ties share the credit."""
+    known = y >= 0
+    p, truth = p[known], y[known].astype(int)
+    best = p >= p.max(axis=1, keepdims=True) - 1e-9
+    share = best / best.sum(axis=1, keepdims=True)
+    right = share[np.arange(len(truth)), truth]
+    f1 = [
+        2 * share[truth == k, k].sum() / max(share[:, k].sum() + (truth == k).sum(), 1e-9)
+        for k in range(n_classes)
+    ]
+    present = [f1[k] for k in np.unique(truth)]
+    loss = -np.log(np.clip(p[np.arange(len(truth)), truth], 1e-4, 1 - 1e-4)).mean()
+    top = p.max(axis=1)
+    bins = np.minimum((top * 15).astype(int), 14)
+    gaps = np.bincount(bins, right - top, minlength=15)
+    return (
+        float(right.mean()),
+        float(f1[1] if n_classes == 2 else np.mean(present)),
+        float(loss),
+        float(np.abs(gaps).sum() / len(truth)),
+    )
+
+
+def majority(votes: Codes, n_classes: int) -> Array:
+    counts = np.stack([(votes == k).sum(axis=1) for k in range(n_classes)], axis=1) + 1.0
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+def label(case: Case, options: Mapping[str, Any]) -> Array:
+    """Return posteriors by a LabelModel of whichever version is imported; majority vote if it refuses."""
+    import flyingsquid as fs
+
+    if options.get("graph") and case.fit.shape[1] > _MOST_LEARNED:
+        return majority(case.votes, case.n_classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = fs.LabelModel(n_classes=case.n_classes, **options)
+            model = model.fit(fs.Votes.from_classes(case.fit, classes=tuple(range(case.n_classes))))
+            p = model.predict_proba(fs.Votes.from_classes(case.votes, classes=tuple(range(case.n_classes))))
+        except (fs.exceptions.FlyingSquidError, ValueError):
+            return majority(case.votes, case.n_classes)
+    return np.asarray(p).reshape(len(case.votes), case.n_classes)
+
+
+def measure(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return scores by group, case and method."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for group, (make, seed, count) in GROUPS.items():
+        if make in (real, derived) and "FLYINGSQUID_DATA" not in os.environ:
+            continue
+        found[group] = {}
+        for number, case in enumerate(make(seed, count)):
+            row = {"majority vote": scores(majority(case.votes, case.n_classes), case.y, case.n_classes)}
+            for name, options in methods.items():
+                row[name] = scores(label(case, options), case.y, case.n_classes)
+            if case.bayes is not None:
+                row["Bayes"] = scores(case.bayes, case.y, case.n_classes)
+            found[group][f"{number}: {case.name}"] = row
+        print(f"{group}: {len(found[group])} cases", file=sys.stderr, flush=True)
+    return found
+
+
+def record_baseline(commit: str) -> None:
+    """Measure the fixed list in a worktree of ``commit``."""
+    with tempfile.TemporaryDirectory() as directory:
+        base = Path(directory) / "base"
+        subprocess.run(["git", "worktree", "add", "--detach", "-q", str(base), commit], cwd=ROOT, check=True)
+        try:
+            env = {**os.environ, "PYTHONPATH": str(base / "src")}
+            script = [sys.executable, str(Path(__file__)), "--measure-baseline"]
+            answer = subprocess.run(script, env=env, stdout=subprocess.PIPE, text=True, check=True)
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(base)], cwd=ROOT, check=True)
+    BASELINE.write_text(
+        json.dumps({"commit": commit, "scores": json.loads(answer.stdout)}, indent=0) + "\n", "utf-8"
+    )
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def summarize(group: Mapping[str, Mapping[str, Any]], names: list[str]) -> list[list[str]]:
+    """Return one row per method: accuracy, log loss, and regret against the best of the fixed list."""
+    rows = []
+    listed = ["majority vote", *BEFORE]
+    accuracy = {name: np.array([case[name][0] for case in group.values()]) for name in {*names, *listed}}
+    loss = {name: np.array([case[name][2] for case in group.values()]) for name in {*names, *listed}}
+    best = np.max([accuracy[name] for name in listed], axis=0)
+    least = np.min([loss[name] for name in listed], axis=0)
+    for name in names:
+        behind, more = 100 * (best - accuracy[name]), loss[name] - least
+        below = np.mean(accuracy[name] < accuracy["majority vote"] - 0.01)
+        f1 = np.mean([case[name][1] for case in group.values()])
+        error = np.mean([case[name][3] for case in group.values()])
+        rows.append(
+            [
+                name, f"{100 * accuracy[name].mean():.1f}", f"{100 * f1:.1f}", f"{loss[name].mean():.3f}",
+                f"{behind.mean():.2f}", f"{np.quantile(behind, 0.9):.2f}", f"{behind.max():.2f}",
+                f"{more.mean():.3f}", f"{np.quantile(more, 0.9):.3f}", f"{100 * below:.0f}%", f"{error:.3f}",
+            ]
+        )  # fmt: skip
+    return rows
+
+
+HEADER = (
+    "method", "accuracy", "F1", "log loss", "regret", "90th percentile", "maximum", "regret, nats",
+    "90th percentile", "1 point below majority vote", "calibration error",
+)  # fmt: skip
+
+
+def page(found: Mapping[str, Mapping[str, Mapping[str, Any]]], commit: str) -> str:
+    lines = [
+        "# Regret of the default",
+        "",
+        "Written by `python -m benchmarks.quality.regret --save` "
+        "([script](../../benchmarks/quality/regret.py), [results](../../benchmarks/results/regret.json)).",
+        "",
+        "Regret is how far a method is behind the best method of a fixed list on the same votes, in points",
+        "of accuracy and in nats of log loss; below 0 it is ahead of all of them. The list was recorded at",
+        f"commit {commit}: majority vote, {', '.join(BEFORE)}.",
+        "A method that refuses votes counts as majority vote.",
+        "Ties and items without votes get the expected credit of a fair draw. Real datasets are those of the",
+        "[design half](halves.md); no method sees a gold label.",
+        "",
+    ]
+    for group, cases in found.items():
+        names = ["default", "majority vote", *BEFORE]
+        names += ["Bayes"] if all("Bayes" in case for case in cases.values()) else []
+        lines += [f"## {group.capitalize()}: {len(cases)} cases", "", "| " + " | ".join(HEADER) + " |"]
+        lines += ["| --- |" + " ---: |" * (len(HEADER) - 1)]
+        lines += ["| " + " | ".join(row) + " |" for row in summarize(cases, names)]
+        behind = sorted(
+            (case["majority vote"][0] - case["default"][0], name) for name, case in cases.items()
+        )[::-1]
+        worst = [f"{name.partition(': ')[2]} ({100 * gap:.1f})" for gap, name in behind[:5] if gap > 0.005]
+        lines += ["", "Furthest below majority vote, in points: " + (", ".join(worst) or "none") + ".", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure the regret of the default.")
+    parser.add_argument("--save", action="store_true", help="write the results and the page")
+    parser.add_argument("--record-baseline", metavar="COMMIT", help="measure the fixed list at a commit")
+    parser.add_argument("--measure-baseline", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure_baseline:
+        print(json.dumps(measure(BEFORE)))
+        return
+    if options.record_baseline:
+        record_baseline(options.record_baseline)
+        return
+    recorded = json.loads(BASELINE.read_text("utf-8"))
+    found = measure({"default": {}})
+    for group, cases in found.items():
+        for name, row in cases.items():
+            row.update({k: v for k, v in recorded["scores"][group][name].items() if k not in row})
+    text = page(found, recorded["commit"])
+    print(text)
+    if options.save:
+        from benchmarks.harness import machine
+
+        RESULT.write_text(json.dumps({"machine": machine(), "scores": found}, indent=0) + "\n", "utf-8")
+        PAGE.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
