@@ -48,7 +48,6 @@ OURS: dict[str, Ours] = {
     # Recorded under the names that methods had when the table was first measured.
     "refined": Ours({"method": "em"}),
     "consensus": Ours({"method": "weighted"}),
-    "anchored": Ours({"method": "anchored_em"}),
     "decomposition": Ours({"method": "decomposition"}),
     "triplet_mean": Ours({"method": "triplet"}, many_classes=False),
     "triplet_median": Ours({"method": fs.solvers.Triplet("median")}, many_classes=False),

@@ -65,11 +65,12 @@ def test_killed_at_twenty_moments(folder):
     for _ in range(20):
         labels.write_text(OLD)
         report.unlink(missing_ok=True)
-        child = launcher.start()
+        child, begun = launcher.start(), time.monotonic()
         time.sleep(rng.uniform(0, 1.1 * took))
         with contextlib.suppress(ProcessLookupError):  # it had ended
             os.kill(child, signal.SIGKILL)
-        launcher.wait()
+        if launcher.wait() == 0:  # the first run may have been slow
+            took = min(took, time.monotonic() - begun)
         found.append(labels.read_bytes())
         assert not report.exists() or report.read_bytes() == new_report
     launcher.close()

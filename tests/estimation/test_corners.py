@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid._limits import use_limits
-from flyingsquid.estimation import confusion, weighted
+from flyingsquid.estimation import confusion, mixture
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
@@ -22,12 +22,12 @@ from flyingsquid.estimation.symmetric import accuracies_from_balance
 from flyingsquid.estimation.task_pairs import pair_of_tasks
 from flyingsquid.estimation.transition import fit_transition_many
 from flyingsquid.estimation.units import UnitCounts, UnitTable, _table
-from flyingsquid.estimation.weighted import fit_opinion
+from flyingsquid.estimation.weighted import is_one_sided
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference.junction_tree import max_product, sum_product
 from flyingsquid.inference.posterior import as_label_array
-from flyingsquid.inference.weighted import Opinion, opinion_posterior
+from flyingsquid.inference.weighted import Mixture, mixture_posterior
 from flyingsquid.moments import Moments, SparseTables, VotesByClass
 from flyingsquid.votes import Votes
 from flyingsquid.votes.patterns import all_patterns
@@ -51,10 +51,11 @@ def test_weighted_labels_of_many_different_rows_are_those_of_each_row(n_classes)
     rng = np.random.default_rng(0)
     codes = rng.integers(-1, n_classes, (9_000, 40)).astype(np.int8)
     weights = rng.uniform(0.5, 2, (40, n_classes))
-    opinion = Opinion(weights, np.zeros(40, bool), np.full(n_classes, 1 / n_classes))
+    uniform = np.full(n_classes, 1 / n_classes)
+    mixture = Mixture(weights=weights, one_sided=np.zeros(40, bool), without_votes=uniform)
     at = [0, 1, 6_553, 6_554, 8_999]
-    one_by_one = np.concatenate([opinion_posterior(codes[[i]], opinion) for i in at])
-    np.testing.assert_allclose(opinion_posterior(codes, opinion)[at], one_by_one, rtol=1e-12)
+    one_by_one = np.concatenate([mixture_posterior(codes[[i]], mixture) for i in at])
+    np.testing.assert_allclose(mixture_posterior(codes, mixture)[at], one_by_one, rtol=1e-12)
 
 
 def test_sources_that_all_keep_silent_have_no_accuracies():
@@ -130,23 +131,22 @@ def test_what_needs_whole_tables_is_named_where_they_are_too_large(options, what
         confusion.require_dense(Moments.of(votes), None, "em")
 
 
-def test_tables_too_large_for_passes_are_refused_or_weighed_without(monkeypatch):
+def test_tables_that_are_too_large_are_left_out(monkeypatch):
     rng = np.random.default_rng(5)
     votes = np.where(
         rng.random((400, 6)) < 0.7, rng.integers(0, 3, 400)[:, None], rng.integers(0, 3, (400, 6))
     )
     moments = Moments.of(votes)
     whole = fs.LabelModel(method="weighted").fit_moments(moments).accuracies_
-    monkeypatch.setattr(weighted, "MOST_DENSE", 6 * 3**2 - 1)
-    with pytest.raises(OptionError, match='cells are too many; use method="weighted"'):
-        fs.LabelModel(method="anchored_em").fit(votes)
+    monkeypatch.setattr(mixture, "MOST_CELLS", 6 * 3**2 - 1)
+    assert fs.LabelModel().fit(votes).fit_.mixture.is_weights_only
     with_silence = np.column_stack([votes, np.full(400, -1)])
     with pytest.warns(SourceWarning, match="always abstain"):
         assert fs.LabelModel(method="weighted").fit(with_silence).accuracies_[6] == 0.5
     apart = fs.LabelModel(method="weighted").fit_moments(moments).accuracies_
     np.testing.assert_allclose(apart, whole, rtol=1e-6)
-    monkeypatch.setattr(weighted, "MOST_DENSE", 6 * 3**2)
-    fs.LabelModel(method="anchored_em").fit(votes)
+    monkeypatch.setattr(mixture, "MOST_CELLS", 6 * 3**2)
+    assert not fs.LabelModel().fit(votes).fit_.mixture.is_weights_only
 
 
 def test_a_joint_table_that_was_rounded_sums_to_1_afterwards():
@@ -175,9 +175,9 @@ def test_one_vote_for_a_second_class_is_enough_to_use_several():
     votes = binary(rng, 500, np.array([0.8, 0.7, 0.75, 0.7]), rng.random(500) < 0.5)
     votes[:, 3] = np.where(votes[:, 3] == 0, -1, 1)
     votes[0, 3] = 0
-    assert not fit_opinion(Moments.of(votes), None, method="weighted").one_sided.any()
+    assert not is_one_sided(Moments.of(votes).vote_counts.astype(float)).any()
     votes[0, 3] = -1
-    found = fit_opinion(Moments.of(votes), None, method="weighted").one_sided
+    found = is_one_sided(Moments.of(votes).vote_counts.astype(float))
     assert found.tolist() == [False, False, False, True]
 
 

@@ -426,7 +426,7 @@ def test_a_model_learns_its_graph(tmp_path, learned):
 
 def test_a_model_without_dependencies_is_the_plain_one(tmp_path):
     votes, _ = draw(5_000, np.random.default_rng(0))
-    model, plain = fs.LabelModel("learn").fit(votes), fs.LabelModel(method="triplet").fit(votes)
+    model, plain = fs.LabelModel("learn").fit(votes), fs.LabelModel().fit(votes)
     assert model.graph_.is_trivial
     assert model.graph_.fit_before.p_value > 1e-3
     np.testing.assert_array_equal(model.predict_proba(votes), plain.predict_proba(votes))

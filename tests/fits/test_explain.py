@@ -66,7 +66,7 @@ def test_the_strongest_come_first_and_none_adds_nothing(item):
     names = [f"s{i}" for i in range(len(codes))]
     why = explain_item(codes, ("no", "yes"), names, prior, weights)
     sizes = [abs(c.adds) for c in why.contributions]
-    assert sizes == sorted(sizes, reverse=True)
+    assert (np.diff(sizes) <= 1e-9).all()  # those that are equal but for rounding keep their order
     assert all(sizes)
     said = weights[np.arange(len(codes)), np.where(codes < 0, 2, codes)]
     assert {c.source for c in why.contributions} == {names[i] for i in np.flatnonzero(said)}
@@ -315,7 +315,7 @@ def test_every_kind_of_fit_says_who_did_not_vote():
         fs.LabelModel(method="triplet").fit(binary).explain([1, -1, 1, -1]),
         fs.LabelModel(method="covariance").fit(binary).explain([1, -1, 1, -1]),
         fs.LabelModel(method="weighted").fit(binary).explain([1, -1, 1, -1]),
-        fs.LabelModel(method="anchored_em").fit(binary).explain([1, -1, 1, -1]),
+        fs.LabelModel(method="auto").fit(binary).explain([1, -1, 1, -1]),
         fs.LabelModel(graph).fit(binary).explain([1, -1, 1, -1]),
         fs.LabelModel(method="em").fit(three).explain([2, -1, 2, -1]),
         fs.LabelModel(chain).fit(clips).explain([1, -1, 1, -1, 0, 0, 0, 0], task=0),

@@ -26,7 +26,7 @@ GRAPHS = [
 ]
 METHODS = [
     "auto", "auto", "triplet", "marginal", "covariance", "quadratic", "agreement", "em", "decomposition",
-    "weighted", "anchored_em", "one_vs_rest", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"),
+    "weighted", "one_vs_rest", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"),
     fs.solvers.Triplet("best", triplets=[(0, 1, 2)]), fs.solvers.Triplet("best", [("s0", "s1", "s2")]),
     fs.solvers.Triplet(screen=0), fs.solvers.Triplet(cliques="linear"), fs.solvers.Quadratic(screen=3.5),
     fs.solvers.Marginal(cliques="linear"), fs.solvers.OneVsRest("covariance"),

@@ -204,7 +204,6 @@ SOLVERS: dict[str, Any] = {
     "triplet": fs.solvers.Triplet("best"),
     "refined": "em",
     "consensus": "weighted",
-    "anchored": "anchored_em",
 }
 
 
@@ -225,18 +224,18 @@ def by_method_on(
 
 CASES: dict[str, Case] = {
     **by_method("binary", binary, "auto", "triplet_mean", "triplet_median", "triplet", "covariance"),
-    **by_method("binary", binary, "quadratic", "consensus", "anchored"),
+    **by_method("binary", binary, "quadratic", "consensus"),
     "binary, independencies": partial(fitted, binary, method="marginal", class_balance=BALANCE),
     "binary, given triplets": partial(fitted, binary, method=fs.solvers.Triplet("best", TRIPLETS)),
     "binary, estimated balance": partial(fitted, binary, class_balance="estimate"),
     "binary, known labels": partial(fitted, binary, known=60, method="covariance"),
     "binary, triplets with known labels": partial(fitted, binary, known=60, method="triplet"),
     "binary, known labels decide the way": partial(fitted, binary, known=60),
-    **by_method("rules", rules, "auto", "consensus", "anchored"),
+    **by_method("rules", rules, "auto", "consensus"),
     "rules, known labels decide the way": partial(fitted, rules, known=60),
     "three, decomposition": partial(fitted, three, method="decomposition"),
     "three, decomposition with known labels": partial(fitted, three, method="decomposition", known=40),
-    **by_method("four", four, "auto", "agreement", "refined", "consensus", "anchored"),
+    **by_method("four", four, "auto", "agreement", "refined", "consensus"),
     "four, one against the rest": partial(fitted, four, method=fs.solvers.OneVsRest("covariance")),
     "four, estimated balance": partial(fitted, four, method="agreement", class_balance="estimate"),
     "four, known labels": partial(fitted, four, known=80, method="em"),
@@ -246,7 +245,7 @@ CASES: dict[str, Case] = {
     **by_method_on(NINE, "one alone", with_one_alone, "triplet_mean", "covariance"),
     "copying, three in a row": lambda: on_graph(copying()[1], TRIPLE, method="covariance"),
     "copying, linear": lambda: on_graph(copying()[1], PAIRS, method=fs.solvers.Triplet(cliques="linear")),
-    **by_method("crowd", crowd, "auto", "agreement", "refined", "consensus", "anchored"),
+    **by_method("crowd", crowd, "auto", "agreement", "refined", "consensus"),
     "sure, known labels": partial(fitted, sure, known=60, method="triplet"),
     "three and a sure one": partial(fitted, three_and_a_sure_one, method="decomposition"),
     "sure": partial(fitted, sure, method="covariance"),

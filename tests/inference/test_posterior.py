@@ -68,5 +68,5 @@ def test_an_item_without_votes_gets_the_prior_exactly():
     sample = fs.datasets.simulate(
         500, [0.9, 0.8, 0.7], coverage=0.6, class_balance=[0.2, 0.8], random_state=0
     )
-    model = fs.LabelModel(class_balance=[0.2, 0.8]).fit(sample.votes)
+    model = fs.LabelModel(method="triplet", class_balance=[0.2, 0.8]).fit(sample.votes)
     np.testing.assert_allclose(model.predict_proba([[-1, -1, -1]]), [[0.2, 0.8]], atol=1e-15)

@@ -72,7 +72,7 @@ def test_a_crowd_is_labeled_nearly_as_well_as_by_bayes_rule(seed, method):
     codes, y = star.sample(20_000, rng)
     model = fs.LabelModel(method=method).fit(votes_of(codes, 4))
     ours, best = model.predict_proba(votes_of(codes, 4)), star.posterior(codes)
-    assert model.diagnostics_.method == "em"
+    assert model.method_ == method
 
     def log_loss(posterior: np.ndarray) -> float:
         return float(-np.log(posterior[np.arange(len(y)), y]).mean())
@@ -233,7 +233,9 @@ def test_silent_sources_weigh_nothing():
         model = fs.LabelModel().fit(votes_of(silent, 3))
     assert caught[0].filename == __file__
     np.testing.assert_allclose(
-        model.predict_proba(votes_of(silent, 3)), fs.LabelModel().fit(votes_of(codes, 3)).predict_proba(codes)
+        model.predict_proba(votes_of(silent, 3)),
+        fs.LabelModel().fit(votes_of(codes, 3)).predict_proba(codes),
+        atol=1e-4,  # EM ends within a tolerance
     )
 
 

@@ -61,7 +61,7 @@ SETTINGS = [
 def test_parameters_are_those_of_a_batch_over_the_window(options, votes, window):
     online = fs.OnlineLabelModel(**window, **options, refresh=1)
     labels = feed(online, votes)
-    batch = fs.LabelModel(**({} if "graph" in options else {"method": "weighted"}) | options)
+    batch = fs.LabelModel(**options)
     if "window" in window:
         last = votes[len(votes) - int(online.window_) :]
         assert online.moments_ == fs.Moments.of(last, options.get("graph"))

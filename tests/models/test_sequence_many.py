@@ -96,6 +96,7 @@ def test_neighbors_help_and_the_transition_is_found(tmp_path):
     with pytest.raises(OptionError, match='temper="auto" is for two classes'):
         fs.SequenceLabelModel(temper="auto").fit(votes)
     weakened = fs.SequenceLabelModel(temper=1e-9).fit(votes)
+    alone = fs.LabelModel(method=model.method_).fit(votes)
     np.testing.assert_allclose(weakened.predict_proba(votes), alone.predict_proba(votes), atol=1e-6)
 
 

@@ -155,8 +155,8 @@ MOMENTS: dict[str, Callable[[fs.Votes], Any]] = {
     "compare_pairs": lambda v: counts(v).compare_pairs(),
     "others_votes": lambda v: counts(v).others_votes(),
     "sparse_others_votes": lambda v: entries_of(counts(v).sparse_others_votes()),
-    "votes_met": lambda v: counts(v).votes_met(np.arange(7)),
-    "votes_met, copies": lambda v: counts(v).votes_met(np.array([0, 1, 2, 3, 4, 5, 0])),
+    "votes_met": lambda v: counts(v).votes_met(),
+    "votes_met, discounted": lambda v: counts(v).votes_met(np.linspace(0, 1, 49).reshape(7, 7)),
     "one_vs_rest": lambda v: [counts(v).one_vs_rest(k) for k in range(4)],
     "select": lambda v: counts(v).select([5, 0, 3]),
     "has_all_pairs": lambda v: counts(v).has_all_pairs,
@@ -252,7 +252,7 @@ def answers(model: Any, votes: fs.Votes, y: np.ndarray) -> dict[str, Any]:
     }
 
 
-METHODS = ["auto", "weighted", "anchored_em", "agreement", "em", "decomposition", "one_vs_rest"]
+METHODS = ["auto", "weighted", "agreement", "em", "decomposition", "one_vs_rest"]
 
 
 @pytest.mark.slow
@@ -344,6 +344,7 @@ ANALYSIS: dict[str, Question] = {
         v, posterior=fitted(v).predict_proba(v)
     ),
     "disagreement_buckets": lambda v, y: str(fs.analysis.disagreement_buckets(v, y, model=fitted(v))),
+    "estimate_rate": lambda v, y: str(fs.analysis.estimate_rate(fitted(v), v, y)),
     "findings": lambda v, y: str(fs.analysis.findings(v, y, model=fitted(v))),
     "learning_curve": lambda v, y: str(
         fs.analysis.learning_curve(fitted(v), v, y, random_state=0, sizes=[100, 200], repeats=2)

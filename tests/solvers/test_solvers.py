@@ -169,12 +169,12 @@ class TestCapabilities:
 
     def test_sequences_need_confusion_tables(self):
         votes = np.random.default_rng(0).integers(0, 2, (50, 4))
-        for name in ("weighted", "anchored_em"):
+        for name in ("weighted",):
             with pytest.raises(OptionError, match="sequences"):
                 fs.SequenceLabelModel(method=name).fit(votes)
 
     def test_what_needs_all_items_cannot_run_on_a_stream(self):
-        for name in ("em", "decomposition", "anchored_em"):
+        for name in ("em", "decomposition"):
             with pytest.raises(OptionError, match="stream"):
                 fs.OnlineLabelModel(method=name).update(np.zeros((3, 3), int))
 
@@ -239,14 +239,14 @@ class TestOneAuto:
     def test_method_and_reason_report_what_was_chosen(self):
         independent = fs.datasets.simulate(5_000, [0.9, 0.8, 0.7, 0.6], random_state=0).votes
         model = fs.LabelModel().fit(independent)
-        assert (model.method_, model.diagnostics_.method) == ("covariance", "covariance")
+        assert (model.method_, model.diagnostics_.method) == ("auto", "auto")
         assert model.reason_ == model.diagnostics_.reason != ""
         counts = fs.LabelModel().fit_moments(fs.Moments.of(independent))
-        assert counts.method_ == "weighted"
+        assert counts.method_ == "auto"
         assert counts.reason_
         assert fs.SequenceLabelModel().fit(independent).method_ == "triplet"
         online = fs.OnlineLabelModel().partial_fit(independent)
-        assert online.method_ == "weighted"
+        assert online.method_ == "auto"
 
     def test_counts_alone_agree_wherever_they_come_from(self):
         """For a solver that needs counts only, batch, stream and chunks are one fit."""

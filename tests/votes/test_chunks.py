@@ -115,7 +115,7 @@ def test_the_default_fits_chunks_as_it_fits_the_whole(source, n_classes):
     assert model.moments_ == whole.moments_
 
 
-@pytest.mark.parametrize("method", ["triplet", "covariance", "agreement", "em", "weighted", "anchored_em"])
+@pytest.mark.parametrize("method", ["triplet", "covariance", "agreement", "em", "weighted", "auto"])
 def test_every_method_fits_chunks_as_it_fits_the_whole(method):
     votes = sample()
     votes[:, 1] = np.where(np.random.default_rng(1).random(len(votes)) < 0.5, votes[:, 0], votes[:, 1])
@@ -148,7 +148,7 @@ def test_too_many_distinct_rows_leave_the_counts(few_rows_kept):
     assert model.diagnostics_.method == by_counts.diagnostics_.method
     assert "from counts, because there are more than 50 distinct rows" in model.diagnostics_.reason
     with pytest.raises(OptionError, match="needs the votes themselves"):
-        fs.LabelModel(method="anchored_em").fit(fs.VoteChunks(votes))
+        fs.LabelModel(method="em").fit(fs.VoteChunks(votes))
 
 
 def test_a_graph_and_a_learned_graph():
@@ -356,7 +356,7 @@ def test_what_a_method_refuses_anyway_is_said_first(options, message):
 @pytest.mark.parametrize(
     ("options", "has_intervals"),
     [
-        ({"method": "agreement"}, True), ({"method": "weighted"}, True), ({"method": "anchored_em"}, True),
+        ({"method": "agreement"}, True), ({"method": "weighted"}, True), ({"method": "auto"}, True),
         ({"method": "em"}, False), ({"method": "decomposition"}, False),
         ({"method": "one_vs_rest"}, False),
     ],

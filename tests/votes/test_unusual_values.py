@@ -7,7 +7,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import dependence_given_truth
-from flyingsquid.estimation.weighted import rows_of
+from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import GraphError, OptionError, VotesError
 from tests.support.errors import mentions
 

@@ -97,7 +97,7 @@ def agreement(votes: Any, *, model: Any = None) -> Agreement:
         raise OptionError(
             "`votes` must be counts of all pairs; got counts for a graph of several tasks. Pass the votes."
         )
-    overlap, alike, by_chance, _ = moments.compare_pairs()
+    overlap, alike, by_chance, *_ = moments.compare_pairs()
     names = moments.source_names
     copies = names_in_groups(names, near_copies(moments))
     share = np.divide(alike, overlap, out=np.full_like(overlap, np.nan), where=overlap > 0)
@@ -202,7 +202,7 @@ def _correlation(parts: Array) -> Array:
 
 def _among_shared(moments: Moments) -> Array:
     """Return covariances and both variances on the items that both vote on, summed over votes, (3, m, m)."""
-    overlap, alike, by_chance, _ = moments.compare_pairs()
+    overlap, alike, by_chance, *_ = moments.compare_pairs()
     # Σᵥ Var(1{i votes v}) among the items that j votes on too is 1 - Σᵥ P(v)².
     spread = overlap - np.divide(_squares(moments), overlap, out=np.zeros_like(overlap), where=overlap > 0)
     return np.stack([np.where(overlap > 0, alike - by_chance * overlap, 0.0), spread, spread.T])

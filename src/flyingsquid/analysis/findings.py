@@ -25,7 +25,7 @@ from flyingsquid.votes.tallies import item_votes
 Array = NDArray[np.float64]
 Names = tuple[str, ...]
 # Methods that compare sources with random votes for any number of classes.
-_WEIGHTED = ("weighted", "anchored_em")
+_WEIGHTED = ("weighted", "auto")
 # At most this many sources and pairs are named, and at most a third of all sources.
 _MOST_NAMED = 5
 # Weaker dependence is not reported, whatever its standard error.
@@ -336,7 +336,7 @@ def _compare_with_chance(
         return (), (), names
     found, here = model.diagnostics_, set(names)
     # Other methods do not compare sources with random votes for more than two classes.
-    compares = len(model.classes_) == 2 or found.method in _WEIGHTED
+    compares = len(model.classes_) == 2 or model.fit_.TAG == "weighted"
     return (
         tuple(name for name in found.adversarial if name in here),
         tuple(name for name in found.useless if name in here),

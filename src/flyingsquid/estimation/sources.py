@@ -256,10 +256,11 @@ MOST_SOURCES = 2_000
 _BEST = 0.97
 
 
-def near_copies(moments: Moments) -> NDArray[np.intp]:
-    """For each source the number of its group, shape (m,); sources of one group are near-copies.
+def near_copies(moments: Moments, pairs: PairAgreement | None = None) -> NDArray[np.intp]:
+    """Return the number of each source's group, shape (m,); sources of one group are near-copies.
 
-    Of more than 2,000 sources each is a group of its own.
+    For more than 2,000 sources, each is a group of its own. ``pairs`` is ``moments.compare_pairs()``, if it
+    has been computed already.
 
     Examples
     --------
@@ -272,7 +273,8 @@ def near_copies(moments: Moments) -> NDArray[np.intp]:
     """
     if moments.n_sources > MOST_SOURCES:
         return np.arange(moments.n_sources)
-    pairs, cast = moments.compare_pairs(), np.asarray(moments.vote_counts, np.float64)
+    pairs = moments.compare_pairs() if pairs is None else pairs
+    cast = np.asarray(moments.vote_counts, np.float64)
     alike = _kappa_unexplained(pairs) >= _UNEXPLAINED
     alike |= _same_items(pairs.overlap, cast, moments.n_items)
     np.fill_diagonal(alike, False)
@@ -287,7 +289,7 @@ def _kappa_unexplained(pairs: PairAgreement) -> Array:
     Kappa, the agreement beyond chance, of independent sources is κᵢⱼ = cᵢcⱼ; c by the median over the others,
     which a few copies do not move.
     """
-    overlap, agreement, by_chance, unusual = pairs
+    overlap, agreement, by_chance, unusual, _ = pairs
     judged = (overlap >= _SHARED) & (np.minimum(unusual, unusual.T) >= _UNUSUAL) & (by_chance < 1)
     np.fill_diagonal(judged, False)
     if not judged.any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -23,7 +23,7 @@ from flyingsquid.fits.files import (
 )
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.inference import Emissions, Opinion
+from flyingsquid.inference import Emissions, Mixture
 from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes.codes import Codes, Label
 
@@ -46,7 +46,7 @@ class PosteriorParameters:
         P(Y_C) of each clique of the tree, shape (K,) * len(clique).
     temper : float
         The power that the evidence of other tasks is taken to.
-    weighted : Opinion or None
+    weighted : Mixture or None
         Weights of the votes, for weighted votes; they replace all of the above.
     """
 
@@ -54,23 +54,23 @@ class PosteriorParameters:
     tree: JunctionTree
     clique_tables: tuple[Array, ...]
     temper: float
-    weighted: Opinion | None = None
+    weighted: Mixture | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ItemScores:
-    """Lookup tables that label one item of two classes by additions alone.
+    """Lookup tables that label one item of two classes quickly.
 
     Attributes
     ----------
-    adds : array of shape (m, 3, 2)
-        What each vote, no vote last, adds to the scores of both classes.
+    adds : array of shape (m, 3, r)
+        What each vote, no vote last, adds to r sums.
     finish : callable
-        Turns the two sums into the two probabilities.
+        Turns the r sums into the two probabilities.
     """
 
     adds: Array
-    finish: Callable[[float, float], tuple[float, float]]
+    finish: Callable[[Sequence[float]], tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)

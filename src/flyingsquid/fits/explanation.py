@@ -319,7 +319,7 @@ def put_together(
     """
     # Adding 0 turns the -0.0 of an even prior into 0.
     start = float(np.log(prior[best]) - np.log(prior[second])) + 0.0
-    strongest = sorted((c for c in said if c.adds != 0), key=lambda c: -abs(c.adds))
+    strongest = sorted((c for c in said if c.adds != 0), key=lambda c: -round(abs(c.adds), 9))
     return Explanation(
         classes,
         classes[best],

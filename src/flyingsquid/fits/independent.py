@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
@@ -111,16 +111,15 @@ class IndependentFit(Fit):
             return None
         prior = self._prior if balance is None else balance
         offset = log(prior[1]) - log(prior[0])
-        adds = np.stack([np.zeros_like(self._weights), self._weights], axis=2)
 
-        def finish(first: float, second: float) -> tuple[float, float]:
-            log_odds = second - first + offset
+        def finish(sums: Sequence[float]) -> tuple[float, float]:
+            log_odds = sums[0] + offset
             # By the smaller side, which the rounding of the larger one would lose.
             small = exp(-abs(log_odds))
             unlikely, likely = small / (1 + small), 1 / (1 + small)
             return (likely, unlikely) if log_odds < 0 else (unlikely, likely)
 
-        return ItemScores(adds, finish)
+        return ItemScores(self._weights[:, :, None], finish)
 
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
         gain = gain_on_drawn_items(self.confusion, self._prior, lambda codes: self.posterior(codes)[:, 0])

@@ -1,18 +1,19 @@
-"""Fit by weighted votes, optionally mixed with confusion tables, for any number of classes."""
+"""Fit by weighted votes mixed with confusion tables, for any number of classes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
 from flyingsquid.estimation.independence import FitTest, independence_of
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
-from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
     DOUBLE,
@@ -26,8 +27,8 @@ from flyingsquid.fits.diagnostics import Diagnostics, names_in, names_in_groups,
 from flyingsquid.fits.explanation import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.independent import SINGLE_TASK, gain_on_drawn_items
-from flyingsquid.inference import Emissions, Opinion, opinion_posterior
-from flyingsquid.inference.weighted import EVEN_VOTE, hot_posterior
+from flyingsquid.inference import Emissions, Mixture, mixture_posterior
+from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, hot_posterior
 from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes.codes import Codes, OneHot
 
@@ -38,17 +39,17 @@ _FEWEST_STEPS, _MOST_ROWS = 4, 4_096
 # Sources beyond which independence is not tested: the test compares all pairs.
 _MOST_TESTED = 300
 # Beyond what any fit gives; larger values in a file are refused.
-_HEAVIEST, _LEAST_LOG = 1e3, -1e3
+_HEAVIEST, _MOST_LOG = 1e3, 1e3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WeightedFit(Fit):
-    """Weights of votes, optionally mixed with tables.
+    """Weights of votes, mixed with tables.
 
     Attributes
     ----------
-    weighting : Opinion
-        How votes become labels.
+    mixture : Mixture
+        How votes become probabilities.
     groups : integer array of shape (m,)
         Near-copies have equal numbers.
     gain : float
@@ -58,15 +59,15 @@ class WeightedFit(Fit):
 
     TAG = "weighted"
 
-    weighting: Opinion
+    mixture: Mixture
     groups: NDArray[np.intp]
     gain: float
 
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return opinion_posterior(codes, self.weighting, dtype)
+        return mixture_posterior(codes, self.mixture, dtype)
 
     def evidence(self, codes: Codes) -> Array:
-        return np.asarray(np.log(self.posterior(codes)) - np.log(self.weighting.without_votes))
+        return np.asarray(np.log(self.posterior(codes)) - np.log(self.mixture.without_votes))
 
     def likelihoods(self, codes: Codes) -> Array:
         return self.confusion.logs().evidence(codes)[:, None, :]
@@ -84,11 +85,11 @@ class WeightedFit(Fit):
         second, best = next_best_and_best(posterior)
         adds = np.zeros(len(codes_row))
         voting = np.flatnonzero(codes_row >= 0)
-        balance = self.weighting.without_votes
+        balance = self.mixture.without_votes
         if len(voting):
             prior = float(np.log(balance[best]) - np.log(balance[second]))
             total = float(np.log(posterior[best]) - np.log(posterior[second])) - prior
-            parts = _parts(codes_row[voting], _of_sources(self.weighting, voting), best, second)
+            parts = _parts(codes_row[voting], self.mixture.of_sources(voting), best, second)
             # What the steps are short of is spread, so that the sum is exact.
             adds[voting] = parts + (total - parts.sum()) / len(voting)
         cells = zip(self.source_names, codes_row, [self.classes] * len(adds), adds, strict=True)
@@ -96,37 +97,21 @@ class WeightedFit(Fit):
         return put_together(self.classes, second, best, posterior, balance, said, codes_row)
 
     def parameters(self) -> PosteriorParameters:
-        weighting = self.weighting
-        if weighting.logs is not None:
-            raise OptionError(
-                f"method={format_value(self.method)} labels by weights and tables together; use predict_proba"
-            )
-        everyone = (tuple(range(len(self.source_names))),)
-        silent = np.zeros((*weighting.weights.shape, len(weighting.balance) + 1))
+        m, n_classes = self.mixture.weights.shape
+        everyone = (tuple(range(m)),)
+        silent = np.zeros((m, n_classes, n_classes + 1))
         return PosteriorParameters(
-            Emissions(everyone, silent), SINGLE_TASK, (weighting.balance,), 1.0, weighting
+            Emissions(everyone, silent), SINGLE_TASK, (self.class_balance[0],), 1.0, self.mixture
         )
 
     def item_scores(self, balance: Array | None = None) -> ItemScores | None:
-        weighting = self.weighting
-        if weighting.logs is not None or len(self.classes) != 2:
+        if len(self.classes) != 2:
             return None
-        settled = weighting.balance if balance is None else balance
-        leans = weighting.given or balance is not None
-        first_prior, second_prior = settled.tolist() if leans else (0.5, 0.5)
-        even = EVEN_VOTE / 2
-        adds = np.zeros((len(self.source_names), 3, 2))
-        adds[:, (0, 1), (0, 1)] = weighting.weights
-
-        def finish(first: float, second: float) -> tuple[float, float]:
-            if not (first or second):
-                return first_prior, second_prior
-            no, yes = first + even, second + even
-            if leans:
-                no, yes = no * first_prior, yes * second_prior
-            return no / (no + yes), yes / (no + yes)
-
-        return ItemScores(adds, finish)
+        ratio = 1.0
+        if balance is not None:
+            now, fitted = balance, self.class_balance[0]
+            ratio = float(now[1] / fitted[1] * fitted[0] / now[0])
+        return _item_scores(self.mixture, ratio)
 
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
         names, test = moments.source_names, _test_independence(moments)
@@ -153,38 +138,116 @@ class WeightedFit(Fit):
         )
 
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        weighting = self.weighting
+        mixture = self.mixture
         meta = {
-            "trust": float(weighting.trust),
-            "given": bool(weighting.given),
+            "trust": float(mixture.trust),
+            "anchored_share": float(mixture.anchored_share),
+            "majority": float(mixture.majority),
             "gain": None if np.isnan(self.gain) else float(self.gain),
         }
         arrays: dict[str, NDArray[Any]] = {
-            "vote_weights": weighting.weights,
-            "one_sided": weighting.one_sided.astype(np.int8),
+            "vote_weights": mixture.weights,
+            "one_sided": mixture.one_sided.astype(np.int8),
+            "without_votes": mixture.without_votes,
             "groups": self.groups.astype(np.int64),
         }
-        if weighting.logs is not None:
-            arrays["logs"] = np.ascontiguousarray(weighting.logs)
+        if mixture.prior is not None:
+            arrays["prior"] = mixture.prior
+        for name, term in (("tables", mixture.tables), ("anchored", mixture.anchored)):
+            if term is not None:
+                arrays[f"{name}.logs"] = np.ascontiguousarray(term.logs)
+                arrays[f"{name}.weights"] = term.weights
+                arrays[f"{name}.balance"] = term.balance
         return meta, arrays
 
     @classmethod
     def from_state(cls, state: State, moments: Moments) -> Self:
         m, k = moments.n_sources, moments.n_classes
         common, meta = read_common(state, moments), state.meta
-        trust, gain, given = float(meta["trust"]), meta["gain"], meta["given"]
-        logs = None
-        if "logs" in state.arrays:
-            logs = read_array(state, "logs", (m, k, k), low=_LEAST_LOG, high=0.0)
-        if type(given) is not bool or not 0 <= trust <= 1 or (logs is None) != (trust == 0):
-            raise ModelFileError("`trust` and `given` in the file do not describe weighted votes")
+        gain = meta["gain"]
         if gain is not None and not (isinstance(gain, float) and -1 <= gain <= 1):
             raise ModelFileError("`gain` in the file must be a number in [-1, 1] or null")
-        weights = read_array(state, "vote_weights", (m, k), low=0.0, high=_HEAVIEST)
-        one_sided = read_array(state, "one_sided", (m,), "int8", low=0, high=1).astype(np.bool_)
+        shares = {}
+        for name in ("trust", "anchored_share", "majority"):
+            shares[name] = float(meta[name])
+            if not 0 <= shares[name] <= 1:
+                raise ModelFileError(f"`{name}` in the file must be a number in [0, 1]")
+        mixture = Mixture(
+            weights=read_array(state, "vote_weights", (m, k), low=0.0, high=_HEAVIEST),
+            one_sided=read_array(state, "one_sided", (m,), "int8", low=0, high=1).astype(np.bool_),
+            without_votes=read_array(state, "without_votes", (k,), low=0.0, high=1.0),
+            prior=read_array(state, "prior", (k,), low=0.0, high=1.0) if "prior" in state.arrays else None,
+            tables=_read_term(state, "tables", m, k),
+            anchored=_read_term(state, "anchored", m, k),
+            **shares,
+        )
         groups = read_array(state, "groups", (m,), "int64", low=0, high=m - 1).astype(np.intp)
-        weighting = Opinion(weights, one_sided, common["class_balance"][0], given, logs, trust)
-        return cls(**common, weighting=weighting, groups=groups, gain=float("nan") if gain is None else gain)
+        return cls(**common, mixture=mixture, groups=groups, gain=float("nan") if gain is None else gain)
+
+
+def _read_term(state: State, name: str, m: int, n_classes: int) -> TableTerm | None:
+    if f"{name}.logs" not in state.arrays:
+        return None
+    return TableTerm(
+        read_array(state, f"{name}.logs", (m, n_classes, n_classes), low=-_MOST_LOG, high=_MOST_LOG),
+        read_array(state, f"{name}.weights", (m, n_classes), low=0.0, high=_HEAVIEST),
+        read_array(state, f"{name}.balance", (n_classes,), low=LEAST_PRIOR, high=1.0),
+    )
+
+
+def _item_scores(mixture: Mixture, ratio: float) -> ItemScores:
+    """Return what each vote adds to the sums that the posterior of one item of two classes needs.
+
+    ``ratio`` multiplies the posterior odds, for items with a class balance of their own.
+    """
+    m = len(mixture.weights)
+    several = np.where(mixture.one_sided, 0.0, 1.0)
+    terms = [term for term in (mixture.tables, mixture.anchored) if term is not None]
+    adds = np.zeros((m, 3, 5 + 3 * len(terms)))
+    adds[:, :2, 0] = 1.0
+    adds[:, :2, 1] = several[:, None]
+    adds[:, 1, 2] = 1.0
+    adds[:, (0, 1), (3, 4)] = mixture.weights
+    for number, term in enumerate(terms):
+        at = 5 + 3 * number
+        adds[:, :2, at] = term.logs[:, 1] - term.logs[:, 0]
+        adds[:, (0, 1), (at + 1, at + 2)] = np.where(mixture.one_sided[:, None], term.weights, 0.0)
+    even, nobody = EVEN_VOTE / 2, float(mixture.without_votes[1])
+    added = even if mixture.prior is None else EVEN_VOTE * float(mixture.prior[1])
+    odds = [log(term.balance[1] / term.balance[0]) for term in terms]
+    use_tables, use_anchored = mixture.tables is not None, mixture.anchored is not None
+    trust, anchored_share, majority = mixture.trust, mixture.anchored_share, mixture.majority
+
+    def by_term(sums: Sequence[float], number: int) -> float:
+        at = 5 + 3 * number
+        ratio = (sums[at + 2] + even) / (sums[at + 1] + even)
+        return _logistic(sums[at] + odds[number] + log(ratio))
+
+    def answer(p: float) -> tuple[float, float]:
+        p = p if ratio == 1.0 else p * ratio / (p * ratio + 1 - p)
+        return 1 - p, p
+
+    def finish(sums: Sequence[float]) -> tuple[float, float]:
+        n_votes = sums[0]
+        if not n_votes:
+            return answer(nobody)
+        p = (sums[4] + added) / (sums[3] + sums[4] + EVEN_VOTE)
+        if use_anchored:
+            held = (n_votes * by_term(sums, int(use_tables)) + added) / (n_votes + EVEN_VOTE)
+            p = (1 - anchored_share) * p + anchored_share * held
+        if use_tables:
+            share = trust * sums[1] / n_votes
+            p = share * by_term(sums, 0) + (1 - share) * p
+        if majority:
+            p = (1 - majority) * p + majority * (sums[2] + added) / (n_votes + EVEN_VOTE)
+        return answer(p)
+
+    return ItemScores(adds, finish)
+
+
+def _logistic(log_odds: float) -> float:
+    small = exp(-abs(log_odds))
+    return small / (1 + small) if log_odds < 0 else 1 / (1 + small)
 
 
 def balanced_accuracies(
@@ -231,9 +294,9 @@ def _test_independence(moments: Moments) -> FitTest | None:
     return independence_of(moments, flags, Separation.independent(moments.n_sources))
 
 
-def _parts(codes: NDArray[Any], weighting: Opinion, best: int, second: int) -> Array:
+def _parts(codes: NDArray[Any], mixture: Mixture, best: int, second: int) -> Array:
     """Return the share of each of s votes in the log odds, shape (s,), by steps along their growth."""
-    n_classes, s = weighting.weights.shape[1], len(codes)
+    n_classes, s = mixture.weights.shape[1], len(codes)
     steps = max(_FEWEST_STEPS, min(_STEPS, _MOST_ROWS // s))
     grown = np.repeat((np.arange(steps) + 0.5) / steps, s)  # each step, once for each vote
     columns = codes.astype(np.int64) * s + np.arange(s)
@@ -243,15 +306,7 @@ def _parts(codes: NDArray[Any], weighting: Opinion, best: int, second: int) -> A
         strength[np.arange(len(grown)), np.tile(np.arange(s), steps)] += side
         cast = np.zeros((len(grown), n_classes * s))
         cast[:, columns] = strength
-        labels = hot_posterior(OneHot.of_strengths(cast, n_classes), weighting)
+        labels = hot_posterior(OneHot.of_strengths(cast, n_classes), mixture)
         odds.append(np.log(labels[:, best]) - np.log(labels[:, second]))
     slopes = (odds[1] - odds[0]) / (2 * _NUDGE)
     return np.asarray(slopes.reshape(steps, s).mean(axis=0))
-
-
-def _of_sources(weighting: Opinion, sources: NDArray[np.intp]) -> Opinion:
-    """Return the weighting of some sources; a label depends only on those that vote on the item."""
-    logs = None if weighting.logs is None else weighting.logs[sources]
-    return replace(
-        weighting, weights=weighting.weights[sources], one_sided=weighting.one_sided[sources], logs=logs
-    )

@@ -13,12 +13,12 @@ from flyingsquid.inference.posterior import (
     vote_shares,
 )
 from flyingsquid.inference.sequences import forward_backward, viterbi
-from flyingsquid.inference.weighted import Opinion, opinion_posterior
+from flyingsquid.inference.weighted import Mixture, mixture_posterior
 
 __all__ = [
     "TIE_BREAKS",
     "Emissions",
-    "Opinion",
+    "Mixture",
     "TieBreak",
     "binary_evidence",
     "binary_posterior",
@@ -27,7 +27,7 @@ __all__ = [
     "decide",
     "forward_backward",
     "max_product",
-    "opinion_posterior",
+    "mixture_posterior",
     "smoothed_shares",
     "sum_product",
     "viterbi",

@@ -1,123 +1,177 @@
-"""Posteriors by weighted votes, optionally mixed with confusion tables."""
+"""Posteriors by weighted votes, mixed with confusion tables as far as these are trusted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
+from flyingsquid.votes.grid import PatternGrid
 from flyingsquid.votes.patterns import by_pattern
 from flyingsquid.votes.tallies import class_sums
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 21
 _DOUBLE = np.dtype(np.float64)
+LEAST_PRIOR = 1e-300
+"""Probabilities before any vote are kept above this, where their logarithm is finite."""
 EVEN_VOTE = 1.0
-"""One vote, spread evenly over the classes, joins the votes of every item."""
+"""One vote, spread over the classes evenly or by a given class balance, joins the votes on every item."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opinion:
-    """Weights of votes, and tables to mix them with.
+@dataclass(frozen=True, slots=True, eq=False)
+class TableTerm:
+    """Confusion tables as one part of a mixture.
+
+    Attributes
+    ----------
+    logs : array of shape (m, K, K)
+        log P(vote v | Y = k), axes source, truth, vote, times how much the source counts; 0 for one-sided
+        sources. Where abstentions count, relative to an abstention.
+    weights : array of shape (m, K)
+        Weight of a vote, used for one-sided sources.
+    balance : array of shape (K,)
+        P(Y = k) of an item without votes: the class balance, unless abstentions count.
+    """
+
+    logs: Array
+    weights: Array
+    balance: Array
+
+    def of_sources(self, sources: NDArray[np.intp]) -> TableTerm:
+        """Return the term for some sources."""
+        return replace(self, logs=self.logs[sources], weights=self.weights[sources])
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Mixture:
+    """How votes become probabilities: weighted votes, tables, and plain majority vote, each with its share.
 
     Attributes
     ----------
     weights : array of shape (m, K)
         Weight of a vote of source i for class k.
     one_sided : mask of shape (m,)
-        Sources whose tables are not used, only their weights.
-    balance : array of shape (K,)
-        P(Y = k): the prior of the tables.
-    given : bool
-        Whether the balance was given. Then weighted votes are multiplied by it, and an item without votes
-        gets it; otherwise such an item gets a uniform posterior.
-    logs : array of shape (m, K, K), or None
-        log P(vote v | Y = k), axes source, truth, vote, divided by the number of near-copies; 0 for one-sided
-        sources.
+        Sources that vote for one class only; they have weights but no tables.
+    without_votes : array of shape (K,)
+        P(Y = k) of an item without votes.
+    prior : array of shape (K,) or None
+        How the one vote that joins the votes on every item is spread: by the class balance if it was given,
+        otherwise evenly.
+    tables : TableTerm or None
     trust : float
-        Share of the posterior that comes from the tables; 0 without them.
+        Share of the tables in the posterior, for items that only sources of several classes vote on.
+    anchored : TableTerm or None
+        Tables that were held close to the weighted votes.
+    anchored_share : float
+        Share of the anchored tables in what is not left to ``tables``; the rest is weighted votes.
+    majority : float
+        Share of plain majority vote.
     """
 
     weights: Array
     one_sided: NDArray[np.bool_]
-    balance: Array
-    given: bool = False
-    logs: Array | None = None
+    without_votes: Array
+    prior: Array | None = None
+    tables: TableTerm | None = None
     trust: float = 0.0
+    anchored: TableTerm | None = None
+    anchored_share: float = 0.0
+    majority: float = 0.0
 
     @property
-    def without_votes(self) -> Array:
-        """P(Y = k) of an item without votes, shape (K,)."""
-        return self.balance if self.given else np.full_like(self.balance, 1 / len(self.balance))
+    def is_weights_only(self) -> bool:
+        """Whether weighted votes alone make the posterior."""
+        return self.tables is None and self.anchored is None and not self.majority
+
+    def of_sources(self, sources: NDArray[np.intp]) -> Mixture:
+        """Return the mixture for some sources; a posterior depends only on those that vote on the item."""
+        return replace(
+            self,
+            weights=self.weights[sources],
+            one_sided=self.one_sided[sources],
+            tables=None if self.tables is None else self.tables.of_sources(sources),
+            anchored=None if self.anchored is None else self.anchored.of_sources(sources),
+        )
 
 
-def opinion_posterior(codes: Codes, opinion: Opinion, dtype: np.dtype[Any] = _DOUBLE) -> NDArray[Any]:
+def mixture_posterior(codes: Codes, mixture: Mixture, dtype: np.dtype[Any] = _DOUBLE) -> NDArray[Any]:
     """Return P(Y = k | votes), shape (n, 1, K) with the task in the middle; in ``dtype`` if it is faster."""
-    m, n_classes = opinion.weights.shape
+    m, n_classes = mixture.weights.shape
 
-    def labels(rows: Codes) -> Array:
-        if opinion.logs is None:
-            sums, has_votes = class_sums(rows, opinion.weights)
-            answer = _leaning(_shares(sums), opinion)
+    def posterior(rows: Codes) -> Array:
+        if mixture.is_weights_only:
+            sums, has_votes = class_sums(rows, mixture.weights)
+            answer = _shares(sums, mixture.prior)
             if not has_votes.all():
-                answer[~has_votes] = opinion.without_votes
+                answer[~has_votes] = mixture.without_votes
             return answer[:, None]
         answer = np.empty((rows.shape[0], 1, n_classes))
         step = max(1, _CHUNK_CELLS // max(m, n_classes))
         for start in range(0, rows.shape[0], step):
             cast = OneHot.of(rows[start : start + step], n_classes)
-            answer[start : start + step, 0] = hot_posterior(cast, opinion)
+            answer[start : start + step, 0] = hot_posterior(cast, mixture)
         return answer
 
-    return by_pattern(codes, labels, n_classes, dtype)
+    return by_pattern(codes, posterior, n_classes, dtype)
 
 
-def hot_posterior(cast: OneHot, opinion: Opinion) -> Array:
+def hot_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:
     """Return P(Y = k | votes) for one-hot votes, shape (n, K)."""
-    answer = _leaning(weighted_shares(cast, opinion.weights), opinion)
     n_votes = cast.totals[:, None]
-    if opinion.logs is not None:
-        of_tables = table_posterior(cast, opinion)
-        of_tables = (n_votes * of_tables + EVEN_VOTE * opinion.without_votes) / (n_votes + EVEN_VOTE)
-        answer = (1 - opinion.trust) * answer + opinion.trust * of_tables
-    return np.where(n_votes > 0, answer, opinion.without_votes)
+    answer = fallback_posterior(cast, mixture)
+    if mixture.tables is not None:
+        several = cast @ np.tile(np.where(mixture.one_sided, 0.0, 1.0), cast.n_classes)
+        trust = mixture.trust * several[:, None] / np.maximum(n_votes, 1e-12)
+        answer = trust * table_posterior(cast, mixture.tables, mixture.one_sided) + (1 - trust) * answer
+    if mixture.majority:
+        equal = weighted_shares(cast, np.ones_like(mixture.weights), mixture.prior)
+        answer = (1 - mixture.majority) * answer + mixture.majority * equal
+    return np.where(n_votes > 0, answer, mixture.without_votes)
 
 
-def _leaning(shares: Array, opinion: Opinion) -> Array:
-    """Return shares of weights, multiplied by the balance if it was given, shape (n, K)."""
-    if not opinion.given:
-        return shares
-    shares = shares * opinion.balance
-    return np.asarray(shares / row_sums(shares))
+def fallback_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:
+    """Return the part of the posterior that does not rest on ``tables``, shape (n, K)."""
+    answer = weighted_shares(cast, mixture.weights, mixture.prior)
+    if mixture.anchored is not None:
+        n_votes = cast.totals[:, None]
+        anchored = table_posterior(cast, mixture.anchored, mixture.one_sided)
+        added = 1 / cast.n_classes if mixture.prior is None else mixture.prior
+        anchored = (n_votes * anchored + EVEN_VOTE * added) / (n_votes + EVEN_VOTE)
+        answer = (1 - mixture.anchored_share) * answer + mixture.anchored_share * anchored
+    return answer
 
 
-def _shares(sums: Array) -> Array:
-    """Return the share of each class in sums of weights and one even vote, shape (n, K)."""
-    sums = sums + EVEN_VOTE / sums.shape[1]
-    return np.asarray(sums / row_sums(sums))
-
-
-def weighted_shares(cast: OneHot, weights: Array) -> Array:
-    """Return the share of each class in the weights of an item's votes and one even vote, shape (n, K)."""
-    return _shares(cast.class_sums(weights))
-
-
-def table_posterior(cast: OneHot, opinion: Opinion) -> Array:
+def table_posterior(cast: OneHot | PatternGrid, term: TableTerm, one_sided: NDArray[np.bool_]) -> Array:
     """Return P(Y = k | votes) by tables, and by shares of one-sided votes, shape (n, K)."""
-    m, n_classes = opinion.weights.shape
-    scores = np.tile(np.log(opinion.balance), (cast.n_items, 1))
-    if opinion.logs is not None:
-        scores += cast @ opinion.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
-    if opinion.one_sided.any():
-        only = np.where(opinion.one_sided[:, None], opinion.weights, 0.0)
-        scores += np.log(weighted_shares(cast, only))
+    m, n_classes = term.weights.shape
+    logs = term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
+    if n_classes == 2 and not one_sided.any():  # one product and one exponential
+        odds = cast @ (logs[:, 1] - logs[:, 0])
+        odds += np.log(term.balance[1]) - np.log(term.balance[0])
+        return np.stack([expit(-odds), expit(odds)], axis=1)
+    scores = cast @ logs
+    scores += np.log(term.balance)
+    if one_sided.any():
+        scores += np.log(weighted_shares(cast, np.where(one_sided[:, None], term.weights, 0.0)))
     scores -= row_tops(scores)
     np.exp(scores, out=scores)
     scores /= row_sums(scores)
     return scores
+
+
+def weighted_shares(cast: OneHot | PatternGrid, weights: Array, prior: Array | None = None) -> Array:
+    """Return the share of each class in the weights of an item's votes and one vote by the prior, (n, K)."""
+    return _shares(cast.class_sums(weights), prior)
+
+
+def _shares(sums: Array, prior: Array | None) -> Array:
+    sums = sums + EVEN_VOTE * (1 / sums.shape[1] if prior is None else prior)
+    return np.asarray(sums / row_sums(sums))
 
 
 def row_sums(values: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -266,10 +266,10 @@ class ItemLookup:
     codes : mapping from a raw vote to its code
     plain : set of votes that are their own codes; empty unless classes are 0 to K - 1
     tables : list of m mappings, or None
-        From the raw vote of a source to what it adds to the scores of two classes, as one complex number:
-        one addition sums both. None if single items need the full inference.
+        From the raw vote of a source to what it adds to some sums; None if single items need the full
+        inference.
     finish : callable, or None
-        Turns the two sums into two probabilities.
+        Turns the sums into two probabilities.
     classes : tuple of labels
     """
 
@@ -278,8 +278,8 @@ class ItemLookup:
     names: tuple[str, ...] | None
     codes: dict[Any, int]
     plain: frozenset[int]
-    tables: list[dict[Any, complex]] | None
-    finish: Callable[[float, float], tuple[float, float]] | None
+    tables: list[dict[Any, tuple[float, ...]]] | None
+    finish: Callable[[Sequence[float]], tuple[float, float]] | None
     classes: tuple[Label, ...]
 
     @classmethod
@@ -298,8 +298,9 @@ class ItemLookup:
         scores = None if fit is None else fit.item_scores(balance)
         if scores is None:
             return cls(width, (width,), layout.names, codes, plain, None, None, classes)
-        adds = (scores.adds[..., 0] + 1j * scores.adds[..., 1]).tolist()
-        tables = [{label: added[code] for label, code in codes.items()} for added in adds]
+        tables = [
+            {label: tuple(adds[code]) for label, code in codes.items()} for adds in scores.adds.tolist()
+        ]
         return cls(width, (width,), layout.names, codes, plain, tables, scores.finish, classes)
 
     def values(self, row: Any) -> list[Any]:

@@ -61,7 +61,6 @@ Method: TypeAlias = (
         "decomposition",
         "one_vs_rest",
         "weighted",
-        "anchored_em",
     ]
 )
 
@@ -85,9 +84,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         ================= =============================== ================= ============================
         method            assumes                         needs             use when
         ================= =============================== ================= ============================
-        ``auto``          what the votes support          counts or votes   in doubt
-        ``weighted``      better than random on average   counts            sources may be dependent
-        ``anchored_em``   as ``weighted``                 votes             items have many votes
+        ``auto``          better than random on average   counts or votes   in doubt
+        ``weighted``      better than random on average   counts            tables of errors are not wanted
         ``triplet``       independent, equal errors       counts, 2 classes following the paper
         ``covariance``    independent                     counts, 2 classes sources are independent
         ``quadratic``     independent                     counts, 2 classes following the paper
@@ -98,21 +96,19 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         ``one_vs_rest``   as its binary solver            counts            following the paper
         ================= =============================== ================= ============================
 
-        "Independent" is given the truth; "equal errors" are equally frequent on both classes. ``auto`` uses
-        ``covariance`` (``em`` for more than two classes) if the votes look independent and are many enough
-        to tell, otherwise ``anchored_em`` if an item has 2.5 votes of sources that use several classes,
-        otherwise ``weighted``. With a graph, ``signs`` or an estimated balance, or gold labels that show
-        weighting to be wrong, it uses ``triplet``, or ``em`` and ``agreement`` for more than two classes.
-        ``method_`` and ``reason_`` report the choice.
+        "Independent" is given the truth; "equal errors" are equally frequent on both classes. ``auto`` mixes
+        confusion tables, as far as they explain how often sources agree, with weighted votes; dependent
+        sources count less. With a graph, ``signs``, an estimated balance, or gold labels that fit it clearly
+        better, it uses ``triplet``, or ``em`` and ``agreement`` for more than two classes. ``method_`` and
+        ``reason_`` report what was used.
     class_balance : None, "uniform", "estimate" or array, default=None
         P(Y = k) in the order of ``classes_``, shape (K,); it is shared by all D tasks. An array (D, K) has
         one row per task. The joint table of all tasks, shape (K,) * D or flat in C order, also sets how they
         depend on each other, which is otherwise learned from votes. ``"estimate"`` estimates the balance from
         triples of votes (for more than two classes, by EM passes), and keeps a uniform one if those leave it
-        open (a standard error of P above 0.075). None is the method's own choice: uniform for ``triplet``,
-        ``agreement`` and ``weighted``; learned by ``anchored_em``, with a uniform one worth 20 items; for
-        ``covariance`` and ``quadratic`` estimated by ``fit`` and uniform in ``fit_moments`` and
-        ``partial_fit``, which see no triples.
+        open (a standard error of P above 0.075). None is the method's own choice: estimated by ``auto``;
+        uniform for ``triplet``, ``agreement`` and ``weighted``; for ``covariance`` and ``quadratic``
+        estimated by ``fit`` and uniform in ``fit_moments`` and ``partial_fit``, which see no triples.
     classes : sequence of labels, optional
         Class labels in order, including those that nobody votes for. Default: those that occur.
     n_classes : int, optional
@@ -172,8 +168,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     >>> model.accuracies_.round(1)
     array([0.9, 0.8, 0.7, 0.6])
     >>> model.predict_proba([[1, -1, 0, 1], [-1, -1, -1, -1]]).round(2)
-    array([[0.11, 0.89],
-           [0.42, 0.58]])
+    array([[0.14, 0.86],
+           [0.46, 0.54]])
     """
 
     def __init__(
@@ -543,8 +539,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
-        ``"weighted"`` and ``"anchored_em"`` estimate sources by their own labels; the interval reflects
-        chance, and not how far the labels are off.
+        ``"auto"`` and ``"weighted"`` estimate sources by their own labels; the interval is wider than chance
+        alone, as far as confusion tables do not explain how often sources agree.
 
         For more than two classes the intervals cover what the method finds on infinitely many items of the
         same kind, which is not the truth if the method is biased, as ``"agreement"`` is. They take another

@@ -319,7 +319,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         balance = getattr(model, "class_balance_", None)
         verdict = getattr(getattr(model, "diagnostics_", None), "verdict", "")
         if label in self.failures_:
-            verdict = f"Majority vote, because {self.failures_[label]}"
+            verdict = f"Majority vote. {self.failures_[label]}"
         return (
             as_scalar(label),
             type(model).__name__,

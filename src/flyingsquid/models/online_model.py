@@ -270,8 +270,10 @@ class OnlineLabelModel(VoteEstimator):
             try:
                 values = row.tolist() if type(row) is np.ndarray else lookup.values(row)
                 if len(values) == lookup.width:
-                    scores = sum(map(dict.__getitem__, lookup.tables, values), 0j)
-                    return dict(zip(lookup.classes, lookup.finish(scores.real, scores.imag), strict=True))
+                    sums = [
+                        sum(adds) for adds in zip(*map(dict.__getitem__, lookup.tables, values), strict=True)
+                    ]
+                    return dict(zip(lookup.classes, lookup.finish(sums), strict=True))
             except LOOKUP_ERRORS:
                 pass  # a value that needs a closer look, or an error with a better message below
         schema = self.vote_schema_

@@ -278,13 +278,13 @@ class Moments:
         """Return the same as :meth:`others_votes`, without the cells that are 0."""
         return self._all_pairs.sparse_others_votes()
 
-    def votes_met(self, groups: NDArray[np.intp]) -> tuple[Array, Array]:
-        """Return the votes of other groups next to a source's votes: agreeing ones, and all; (m, K) each.
+    def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
+        """Return the votes of other sources next to a source's votes: agreeing ones, and all; (m, K) each.
 
-        ``[i, k]`` counts votes on items that source i votes k on. Sources with equal numbers in ``groups`` of
-        shape (m,), such as copies of each other, are one group; each of its s members counts 1 / s.
+        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) says how much a
+        vote of source j counts for source i, such as less for copies; by default 1.
         """
-        return self._all_pairs.votes_met(groups)
+        return self._all_pairs.votes_met(counted)
 
     def one_vs_rest(self, k: int) -> Moments:
         """Return counts of two classes: votes for class k are class 1, all other votes are class 0.

@@ -31,12 +31,14 @@ class PairAgreement(NamedTuple):
     agreement : items that both vote on alike
     chance : share of ``overlap`` on which they would agree by chance; 1 where they share no item
     unusual : votes of the first source on shared items that are not for the class it votes for most there
+    spread : probability that two votes of the first source on shared items differ; 0 where they share no item
     """
 
     overlap: Array
     agreement: Array
     chance: Array
     unusual: Array
+    spread: Array
 
 
 class PairCounts(ABC):
@@ -113,11 +115,11 @@ class PairCounts(ABC):
         """Return the same without the cells that are 0."""
 
     @abstractmethod
-    def votes_met(self, groups: NDArray[np.intp]) -> tuple[Array, Array]:
-        """Return the votes of other groups next to a source's votes: agreeing ones, and all; (m, K) each.
+    def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
+        """Return the votes of other sources next to a source's votes: agreeing ones, and all; (m, K) each.
 
-        ``[i, k]`` counts votes on items that source i votes k on. Sources with equal numbers in ``groups`` of
-        shape (m,) are one group; each of its s members counts 1 / s.
+        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) says how much a
+        vote of source j counts for source i; by default 1.
         """
 
     @abstractmethod
@@ -209,7 +211,8 @@ class DensePairs(PairCounts):
         overlap, usual = own.sum(axis=0), own.max(axis=0)
         agreement = sum((array[k, k] for k in range(n_classes)), start=np.zeros((m, m)))
         products = sum((part * part.T for part in own), start=np.zeros((m, m)))
-        return _comparison(overlap, agreement, products, usual)
+        squares = np.einsum("kij,kij->ij", own, own)
+        return _comparison(overlap, agreement, products, usual, squares)
 
     def others_votes(self) -> Array:
         total = self.array.sum(axis=3).transpose(2, 0, 1).astype(np.float64)
@@ -218,16 +221,15 @@ class DensePairs(PairCounts):
     def sparse_others_votes(self) -> VotesByClass:
         return self.to_sparse().sparse_others_votes()
 
-    def votes_met(self, groups: NDArray[np.intp]) -> tuple[Array, Array]:
+    def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
         array, classes = self.array, range(len(self.array))
-        copies = _group_sizes(groups)
-        if copies.max() == 1:
+        if counted is None:
             # The source itself is all that is not another.
             cast = np.asarray(self.votes(), np.float64)
             met = np.stack([array[k].sum(axis=2).sum(axis=0) for k in classes], axis=1) - cast
             sides = np.stack([array[k, k].sum(axis=1) for k in classes], axis=1) - cast
             return np.maximum(sides, 0.0), np.maximum(met, 0.0)
-        counted = (groups[:, None] != groups) / copies
+        counted = _without_diagonal(counted)
         # Class by class: for many sources, a second copy of the counts would dominate the time.
         meet = [np.einsum("ij,ij->i", array[k].sum(axis=0), counted) for k in classes]
         side = [np.einsum("ij,ij->i", array[k, k], counted) for k in classes]
@@ -350,7 +352,8 @@ class SparsePairs(PairCounts):
         second = csr_array(coo_array((data, (pairs.col // m, place)), shape=shape))
         products = np.asarray(first.multiply(second).sum(axis=0), np.float64).reshape(m, m)
         usual = np.asarray(first.max(axis=0).todense(), np.float64).reshape(m, m)
-        return _comparison(overlap, agreement, products, usual)
+        squares = np.asarray(first.multiply(first).sum(axis=0), np.float64).reshape(m, m)
+        return _comparison(overlap, agreement, products, usual, squares)
 
     def others_votes(self) -> Array:
         m, k, matrix = self.n_sources, self.n_classes, self.matrix
@@ -372,11 +375,13 @@ class SparsePairs(PairCounts):
         others.eliminate_zeros()
         return VotesByClass(others)
 
-    def votes_met(self, groups: NDArray[np.intp]) -> tuple[Array, Array]:
+    def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
         m, size, pairs = self.n_sources, self.matrix.shape[0], self.matrix.tocoo()
-        copies = _group_sizes(groups)
         source, other = pairs.row % m, pairs.col % m
-        data = np.where(groups[source] != groups[other], pairs.data / copies[other], 0.0)
+        if counted is None:
+            data = np.where(source != other, pairs.data, 0.0)
+        else:
+            data = pairs.data * _without_diagonal(counted)[source, other]
         same = pairs.row // m == pairs.col // m
         met = np.bincount(pairs.row, data, minlength=size).reshape(-1, m).T
         sides = np.bincount(pairs.row[same], data[same], minlength=size).reshape(-1, m).T
@@ -427,9 +432,12 @@ class SparsePairs(PairCounts):
         return self
 
 
-def _comparison(overlap: Array, agreement: Array, products: Array, usual: Array) -> PairAgreement:
+def _comparison(
+    overlap: Array, agreement: Array, products: Array, usual: Array, squares: Array
+) -> PairAgreement:
     chance = np.divide(products, overlap**2, out=np.ones_like(overlap), where=overlap > 0)
-    return PairAgreement(overlap, agreement, chance, overlap - usual)
+    alike = np.divide(squares, overlap**2, out=np.ones_like(overlap), where=overlap > 0)
+    return PairAgreement(overlap, agreement, chance, overlap - usual, 1 - alike)
 
 
 def _without_own(total: Array, votes: NDArray[Any]) -> Array:
@@ -439,6 +447,5 @@ def _without_own(total: Array, votes: NDArray[Any]) -> Array:
     return np.maximum(total, 0.0)
 
 
-def _group_sizes(groups: NDArray[np.intp]) -> Array:
-    """Return the number of members of each source's group, shape (m,)."""
-    return np.bincount(groups)[groups].astype(np.float64)
+def _without_diagonal(values: Array) -> Array:
+    return np.where(np.eye(len(values), dtype=bool), 0.0, values)

@@ -14,12 +14,11 @@ from flyingsquid.solvers.auto import Auto
 from flyingsquid.solvers.base import FitData, Requires, Solver, check_capabilities
 from flyingsquid.solvers.closed_form import Covariance, Marginal, Quadratic, Triplet
 from flyingsquid.solvers.tables import EM, Agreement, Decomposition, OneVsRest
-from flyingsquid.solvers.weighted import AnchoredEM, Weighted
+from flyingsquid.solvers.weighted import Weighted
 
 __all__ = [
     "EM",
     "Agreement",
-    "AnchoredEM",
     "Auto",
     "Covariance",
     "Decomposition",
@@ -49,7 +48,6 @@ _SOLVERS: dict[str, type[Solver]] = {
         Decomposition,
         OneVsRest,
         Weighted,
-        AnchoredEM,
     )
 }
 

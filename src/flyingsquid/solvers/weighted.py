@@ -1,4 +1,4 @@
-"""Weighted votes: for sources that need not be independent given the truth, any number of classes."""
+"""Weighted votes, alone or mixed with confusion tables, for any number of classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from flyingsquid.estimation.weighted import VoteWeights, fit_opinion
+from flyingsquid.estimation.mixture import MixtureFit, fit_mixture, fit_weights
+from flyingsquid.estimation.tied_em import rows_of
+from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.diagnostics import silent_sources_concern
 from flyingsquid.fits.weighted import WeightedFit
@@ -16,60 +18,80 @@ from flyingsquid.solvers.base import FitData, Requires, Solver
 
 @dataclass(frozen=True)
 class Weighted(Solver):
-    """Weight a vote by how often others agree with it, from counts alone."""
+    """Weight a vote by how often others agree with it; nothing else is assumed or estimated."""
 
     name: ClassVar[str] = "weighted"
     requires: ClassVar[Requires] = Requires(rows="optional", confusion=False)
 
     def solve(self, data: FitData) -> Fit:
-        return solve_weighted(data, self.name)
+        return solve_mixture(data, self.name, with_tables=False)
 
 
-@dataclass(frozen=True)
-class AnchoredEM(Solver):
-    """Ten EM passes over the votes that are held close to the weighted votes they start from."""
-
-    name: ClassVar[str] = "anchored_em"
-    requires: ClassVar[Requires] = Requires(rows="required", confusion=False)
-
-    def solve(self, data: FitData) -> Fit:
-        return solve_weighted(data, self.name)
-
-
-def solve_weighted(
-    data: FitData, name: str, *, reason: str = "", weights: VoteWeights | None = None
-) -> WeightedFit:
-    """Weight the votes by "weighted" or "anchored_em", which holds gold labels through its passes.
-
-    ``weights`` are the weights of the votes, if they have been computed already.
-    """
+def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> WeightedFit:
+    """Mix weighted votes with tables, or weight votes only. Gold labels are held during EM."""
     moments = data.moments
-    balance = data.balance.tasks[0]
+    if not np.asarray(moments.vote_counts).any():
+        raise NotIdentifiableError(
+            f"No source votes on any of the {moments.n_items:,.0f} items, so nothing can be estimated."
+        )
+    given = data.balance.tasks[0]
+    balance = given if isinstance(given, np.ndarray) else None
     known = None if data.gold is None else data.gold[:, 0]
-    found = fit_opinion(
-        moments,
-        balance if isinstance(balance, np.ndarray) else None,
-        method=name,
-        votes=data.votes,
-        sample_weight=data.weights,
-        gold=known,
-        weighed=weights,
-    )
-    if known is not None and name == "anchored_em":
-        held = f"{np.count_nonzero(known >= 0):,} known labels were held"
-        reason = f"{reason}; {held}" if reason else held
+    rows = None if data.votes is None else rows_of(data.votes, data.weights, known)
+    found = (fit_mixture if with_tables else fit_weights)(moments, rows, balance)
+    groups = found.dependence.groups
+    reason, concerns = _describe(found, data) if with_tables else ("", ())
     return WeightedFit(
-        classes=data.moments.classes,
-        source_names=data.moments.source_names,
+        classes=moments.classes,
+        source_names=moments.source_names,
         method=name,
         reason=reason,
-        balance_note=found.balance_note,
-        class_balance=found.opinion.balance[None, :],
+        balance_note=_balance_note(found, data, given=balance is not None),
+        class_balance=found.balance[None, :],
         accuracies=found.accuracies,
-        confusion=found.tables,
-        concerns=silent_sources_concern(data.moments),
+        confusion=found.confusion,
+        concerns=(*silent_sources_concern(moments), *concerns),
         assessment=Assessment(found.errors),
-        weighting=found.opinion,
-        groups=found.groups,
+        gold=data.gold_by_task if moments.n_classes == 2 else data.gold_counts,
+        mixture=found.mixture,
+        groups=np.arange(moments.n_sources) if groups is None else groups,
         gain=found.gain,
     )
+
+
+def _describe(found: MixtureFit, data: FitData) -> tuple[str, tuple[str, ...]]:
+    """Return the reason of the fit, and concerns about its sources."""
+    trust, dependence, mixture = found.trust, found.dependence, found.mixture
+    parts = []
+    if mixture.tables is None:
+        parts.append("too many classes and sources for confusion tables; weighted votes only")
+    else:
+        parts.append(f"{trust.share:.0%} confusion tables, {1 - trust.share:.0%} weighted votes")
+        if not trust.n_tested:
+            parts.append("too few pairs of sources to test whether they are independent")
+        else:
+            often = "less often" if trust.shared_errors >= 0 else "more often"
+            off = f"{abs(trust.shared_errors):.1%} {often}"
+            parts.append(f"pairs of sources disagree {off} than the tables predict")
+    if dependence.n_pairs:
+        pairs = "1 dependent pair" if dependence.n_pairs == 1 else f"{dependence.n_pairs:,} dependent pairs"
+        parts.append(f"{pairs} of sources discounted")
+    if data.gold is not None:
+        n_gold = int(np.count_nonzero(data.gold[:, 0] >= 0))
+        parts.append("1 gold label was held" if n_gold == 1 else f"{n_gold:,} gold labels were held")
+    if mixture.majority < 0.5:
+        return "; ".join(parts), ()
+    parts.insert(0, f"several explanations fit; {mixture.majority:.0%} plain majority vote")
+    contradiction = (
+        "Two groups of sources contradict each other, and the votes cannot tell which group is right; labels "
+        "follow the majority vote."
+    )
+    return "; ".join(parts), (contradiction,)
+
+
+def _balance_note(found: MixtureFit, data: FitData, *, given: bool) -> str:
+    if given:
+        return "as given"
+    if data.votes is None and found.mixture.tables is None:
+        return "uniform, because only counts are available"
+    return "estimated from the labels"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from flyingsquid.fits import PosteriorParameters
-from flyingsquid.inference import Emissions, Opinion
+from flyingsquid.inference import Emissions, Mixture
 from flyingsquid.inference.junction_tree import Step, plan
-from flyingsquid.inference.weighted import EVEN_VOTE
+from flyingsquid.inference.weighted import EVEN_VOTE, TableTerm
 from flyingsquid.torch.counting import full_precision, unit_numbers
 
 
@@ -20,7 +24,7 @@ def posterior(votes: Tensor, parameters: PosteriorParameters) -> Tensor:
     """
     with full_precision(votes.device):
         if parameters.weighted is not None:
-            return _weighted(votes, parameters.weighted)[:, None, :]
+            return _mixed(votes, parameters.weighted)[:, None, :]
         own = _evidence(votes, parameters.emissions)
         own = own - own.amax(dim=-1, keepdim=True)
         labels = _sum_product(parameters.temper * own, plan(parameters.tree, parameters.clique_tables))
@@ -32,19 +36,45 @@ def posterior(votes: Tensor, parameters: PosteriorParameters) -> Tensor:
         return torch.where(total > 0, full / total, (own == 0).to(full.dtype))
 
 
-def _weighted(votes: Tensor, opinion: Opinion) -> Tensor:
-    """As ``flyingsquid.inference.opinion_posterior`` by weights alone, shape (b, K)."""
+def _mixed(votes: Tensor, mixture: Mixture) -> Tensor:
+    """As ``flyingsquid.inference.mixture_posterior``, shape (b, K)."""
     dtype, device = float_dtype(votes.device), votes.device
-    weights = torch.as_tensor(opinion.weights, dtype=dtype, device=device)
-    balance = torch.as_tensor(opinion.balance, dtype=dtype, device=device)
-    n_classes = len(balance)
-    sums = [(votes == vote).to(dtype) @ weights[:, vote] for vote in range(n_classes)]
-    labels = torch.stack(sums, dim=1) + EVEN_VOTE / n_classes
-    if opinion.given:
-        labels = labels * balance
-    labels = labels / labels.sum(dim=1, keepdim=True)
-    nobody = torch.as_tensor(opinion.without_votes, dtype=dtype, device=device)
-    return torch.where((votes >= 0).any(dim=1, keepdim=True), labels, nobody)
+    n_classes = mixture.weights.shape[1]
+    cast = [(votes == vote).to(dtype) for vote in range(n_classes)]
+
+    def tensor(values: NDArray[Any]) -> Tensor:
+        return torch.as_tensor(values, dtype=dtype, device=device)
+
+    def shares(weights: NDArray[Any], added: Tensor) -> Tensor:
+        by_source = tensor(weights)
+        sums = torch.stack([cast[k] @ by_source[:, k] for k in range(n_classes)], dim=1) + added
+        return sums / sums.sum(dim=1, keepdim=True)
+
+    even = tensor(np.full(n_classes, EVEN_VOTE / n_classes))
+    added = even if mixture.prior is None else EVEN_VOTE * tensor(mixture.prior)
+
+    def by_tables(term: TableTerm) -> Tensor:
+        logs = tensor(term.logs)
+        scores = torch.log(tensor(term.balance)).expand(len(votes), n_classes)
+        for vote in range(n_classes):
+            scores = scores + cast[vote] @ logs[:, :, vote]
+        if mixture.one_sided.any():
+            scores = scores + torch.log(shares(np.where(mixture.one_sided[:, None], term.weights, 0.0), even))
+        return torch.softmax(scores, dim=1)
+
+    n_votes = (votes >= 0).sum(dim=1, keepdim=True).to(dtype)
+    labels = shares(mixture.weights, added)
+    if mixture.anchored is not None:
+        anchored = (n_votes * by_tables(mixture.anchored) + added) / (n_votes + EVEN_VOTE)
+        labels = (1 - mixture.anchored_share) * labels + mixture.anchored_share * anchored
+    if mixture.tables is not None:
+        several = (votes >= 0).to(dtype) @ tensor(~mixture.one_sided)[:, None]
+        trust = mixture.trust * several / n_votes.clamp(min=1)
+        labels = trust * by_tables(mixture.tables) + (1 - trust) * labels
+    if mixture.majority:
+        equal = shares(np.ones_like(mixture.weights), added)
+        labels = (1 - mixture.majority) * labels + mixture.majority * equal
+    return torch.where(n_votes > 0, labels, tensor(mixture.without_votes))
 
 
 def vote_shares(votes: Tensor, tasks: tuple[tuple[int, ...], ...], prior: Tensor) -> Tensor:

@@ -215,6 +215,8 @@ def check_codes(codes: Codes, n_classes: int) -> None:
 Array = NDArray[np.float64]
 # Up to this many classes, a dense product beats a sparse one.
 FEW_CLASSES = 8
+# A product of dense matrices is faster if there are at most this many cells per vote.
+_DENSE_SHARE = 8
 
 
 class Entries(NamedTuple):
@@ -360,6 +362,28 @@ class OneHot:
         """Sum ``values`` of shape (n,) or (n, r) over the items with each vote, shape (K, m) or (K, m, r)."""
         sums = np.asarray(self.matrix.T @ values)
         return sums.reshape(self.n_classes, -1, *values.shape[1:])
+
+    def dense_votes(self, k: int | None = None) -> Array:
+        """Return as zeros and ones which sources vote for class k, or for any class, shape (n, m)."""
+        m = self.n_sources
+        return np.asarray((self._voted if k is None else self.matrix[:, k * m : (k + 1) * m]).toarray())
+
+    @property
+    def _voted(self) -> csr_array:
+        """Which sources vote on each item, shape (n, m)."""
+        matrix, m = self.matrix, self.n_sources
+        return csr_array((np.ones(matrix.nnz), matrix.indices % m, matrix.indptr), shape=(self.n_items, m))
+
+    def co_votes(self, weights: Array) -> Array:
+        """Sum ``weights`` of shape (n,) over the items that both of two sources vote on, shape (m, m)."""
+        matrix, voted = self.matrix, self._voted
+        if self.n_items * self.n_sources <= _DENSE_SHARE * matrix.nnz:
+            votes = voted.toarray()
+            return np.asarray((votes * weights[:, None]).T @ votes)
+        weighted = csr_array(
+            (weights[rows_of_entries(matrix)], voted.indices, voted.indptr), shape=voted.shape
+        )
+        return np.asarray((voted.T @ weighted).todense())
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:
         """Return the votes of some sources as features."""

@@ -1,0 +1,231 @@
+"""Which sources depend on each other beyond the truth, and by how much, from counts of pairs.
+
+On items that two sources both vote on, let rho be their agreement beyond chance, scaled to [-1, 1]. For
+sources that are independent given the truth, ``rho[i, j] = b[i] b[j]``, exactly so for two classes. A robust
+fit of b leaves dependent pairs as outliers. What a pair agrees beyond the fit is the share of its evidence
+that is counted twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from flyingsquid.estimation.sources import MOST_SOURCES, near_copies
+from flyingsquid.moments import Moments, PairAgreement
+
+Array = NDArray[np.float64]
+# A pair is compared if it shares this many items, with this many votes outside the most frequent class.
+_SHARED_ITEMS, _UNUSUAL_VOTES = 30.0, 10.0
+# The fit has one parameter per source, so fewer sources or pairs leave nothing to compare.
+_FEWEST_SOURCES, _FEWEST_PAIRS = 4, 6
+# A pair is dependent if it exceeds the fit by this many standard errors and by this share. Plateaus on
+# simulated copies: 3.5 to 5 standard errors, and .05 to .15.
+_STANDARD_ERRORS, _LEAST_EXCESS = 4.0, 0.1
+# The loss of a residual levels off at this many standard errors (Geman and McClure); it starts wider.
+_SCALE = 3.0
+_MOST_ITERATIONS, _TOLERANCE = 80, 1e-6
+# Iterations until the widest scale has come down.
+_SETTLED = 8
+_LOWEST, _HIGHEST = 0.01, 0.985
+# Several explanations: one factor of the agreement more than the classes need (K - 1), of this size relative
+# to the first; dependent pairs among this share of the sources; and this share of votes outside the most
+# frequent class, because rules that each find a few items of a rare class agree on little without
+# contradiction. All turn on smoothly, by the sixteenth power. Chosen on panels of judges that share a bias;
+# copies among a minority of the sources, and the design datasets, stay below.
+_SECOND_FACTOR, _DEPENDENT_SOURCES, _UNUSUAL_SHARE, _STEEPNESS = 0.2, 0.5, 0.15, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """Dependence between sources.
+
+    Attributes
+    ----------
+    shared : array of shape (m, m) or None
+        Share of the evidence of two sources that they have in common: 1 for copies, 0 if independent. None
+        for more sources than are compared.
+    n_pairs : int
+        Number of dependent pairs.
+    contradiction : float in [0, 1]
+        How clearly a second factor explains the agreement of most sources about as well as the first, so that
+        votes cannot tell which of the two is the truth.
+    """
+
+    shared: Array | None
+    n_pairs: int = 0
+    contradiction: float = 0.0
+
+    @property
+    def groups(self) -> NDArray[np.intp] | None:
+        """Number of each source's group of copies, shape (m,); None if sources were not compared."""
+        if self.shared is None:
+            return None
+        return np.asarray(connected_components(self.shared >= 1, directed=False)[1], np.intp)
+
+    def scaled(self, factor: float) -> Array | None:
+        """Return ``shared`` as far as it is trusted; near-copies, which need no model, count in full."""
+        if self.shared is None:
+            return None
+        return np.where(self.shared >= 0.9, self.shared, factor * self.shared)
+
+
+def find_dependence(moments: Moments) -> Dependence:
+    """Find dependent pairs of sources.
+
+    More than 2,000 sources are not compared.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 3_000)
+    >>> votes = np.where(rng.random((3_000, 6)) < 0.75, y[:, None], 1 - y[:, None])
+    >>> copied = rng.random(3_000) < 0.7
+    >>> votes[copied, 1] = votes[copied, 0]
+    >>> found = find_dependence(Moments.of(votes))
+    >>> found.n_pairs, float(found.shared[0, 1].round(1))
+    (1, 0.7)
+    """
+    m = moments.n_sources
+    if m > MOST_SOURCES:
+        return Dependence(None)
+    shared = np.zeros((m, m))
+    pairs = moments.compare_pairs()
+    n_pairs, contradiction = 0, 0.0
+    is_compared = _compared(pairs)
+    at = np.flatnonzero(is_compared.any(axis=1))
+    if len(at) >= _FEWEST_SOURCES and is_compared.sum() >= 2 * _FEWEST_PAIRS:
+        # Workers of a crowd mostly share few items; what follows is quadratic in the others.
+        of = np.ix_(at, at)
+        correlation = np.where(is_compared[of], _correlation(pairs)[of], 0.0)
+        precision = np.where(is_compared[of], pairs.overlap[of], 0.0)
+        excess, is_dependent = _outliers(correlation, precision)
+        shared[of] = np.where(is_dependent, excess, 0.0)
+        n_pairs = int(is_dependent.sum()) // 2
+        contradiction = _contradiction(correlation, precision, is_dependent, moments)
+    shared[_copies(near_copies(moments, pairs))] = 1.0
+    return Dependence(shared, n_pairs, contradiction)
+
+
+def find_copies(moments: Moments) -> Dependence:
+    """Find near-copies only."""
+    if moments.n_sources > MOST_SOURCES:
+        return Dependence(None)
+    return Dependence(_copies(near_copies(moments)).astype(np.float64))
+
+
+def _copies(groups: NDArray[np.intp]) -> NDArray[np.bool_]:
+    return (groups[:, None] == groups) & ~np.eye(len(groups), dtype=bool)
+
+
+def discounts(shared: Array) -> Array:
+    """Return how much each source counts, shape (m,).
+
+    Together, g sources that share r count as g / (1 + (g - 1) r) votes.
+    """
+    return np.asarray(1 / (1 + shared.sum(axis=1)))
+
+
+def _compared(pairs: PairAgreement) -> NDArray[np.bool_]:
+    enough = (pairs.overlap >= _SHARED_ITEMS) & (np.minimum(pairs.unusual, pairs.unusual.T) >= _UNUSUAL_VOTES)
+    enough &= pairs.spread * pairs.spread.T > 0
+    np.fill_diagonal(enough, False)
+    return enough
+
+
+def _correlation(pairs: PairAgreement) -> Array:
+    """Agreement beyond chance, scaled to [-1, 1], shape (m, m); 0 if unknown."""
+    scale = np.sqrt(pairs.spread * pairs.spread.T)
+    rate = np.divide(pairs.agreement, pairs.overlap, out=np.zeros_like(scale), where=pairs.overlap > 0)
+    return np.divide(rate - pairs.chance, scale, out=np.zeros_like(scale), where=scale > 0)
+
+
+def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Fit ``b b'`` robustly; return the excess of each pair over it, and which pairs are dependent."""
+    strengths, scales = _starts(correlation, precision > 0)
+    fitted = _fit_robustly(correlation, precision, strengths, scales)
+    z = _standardized(correlation, precision, fitted)
+    best = int(np.minimum(z**2, _STANDARD_ERRORS**2).sum(axis=(1, 2)).argmin())
+    fit = fitted[best]
+    excess = np.clip((correlation - fit) / (1 - fit), 0.0, 1.0)
+    return excess, (precision > 0) & (z[best] > _STANDARD_ERRORS) & (excess > _LEAST_EXCESS)
+
+
+def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Return strengths to start from, shape (s, m), and the scales of the loss there, shape (s,).
+
+    Quantiles over the partners of a source resist some dependent partners; leaving out the most correlated
+    pairs resists more of them. The last start is plain least squares.
+    """
+    known = correlation[is_compared]
+    strengths = [np.full(len(correlation), 0.6)]
+    for cut, quantile in ((1.0, 0.5), (1.0, 0.3), (0.85, 0.5), (0.7, 0.5)):
+        kept = is_compared & (correlation <= np.quantile(known, cut))
+        has_some = kept.any(axis=1)
+        typical = _row_quantiles(np.where(kept, correlation, np.inf), quantile)
+        overall = max(float(np.median(typical[has_some])), 0.01)
+        strengths.append(np.clip(typical / np.sqrt(overall), 0.02, 0.97))
+    least_squares, median, *others = strengths
+    return np.array([median, median, *others, least_squares]), np.array([12.0, 3.0, 3.0, 3.0, 3.0, np.inf])
+
+
+def _row_quantiles(values: Array, quantile: float) -> Array:
+    """Return the quantile of the finite values of each row, 0 without any; ``np.nanquantile`` is slower."""
+    ordered = np.sort(values, axis=1)
+    last = np.isfinite(ordered).sum(axis=1) - 1
+    at = quantile * np.maximum(last, 0)
+    low = np.floor(at).astype(np.intp)
+    rows = np.arange(len(values))
+    below, above = ordered[rows, low], ordered[rows, np.minimum(low + 1, np.maximum(last, 0))]
+    below, above = (np.where(last >= 0, each, 0.0) for each in (below, above))
+    return np.asarray(below + (at - low) * (above - below))
+
+
+def _fit_robustly(correlation: Array, precision: Array, strengths: Array, scales: Array) -> Array:
+    """Return ``b b'`` by iteratively weighted least squares from each start, shape (s, m, m)."""
+    for iteration in range(_MOST_ITERATIONS):
+        fitted = strengths[:, :, None] * strengths[:, None, :]
+        z = _standardized(correlation, precision, fitted)
+        scale = np.maximum(_SCALE, scales * 0.8**iteration)[:, None, None]  # infinite for least squares
+        weights = precision / np.maximum(1 - fitted, 0.1) ** 2 / (1 + (z / scale) ** 2) ** 2
+        norm = np.einsum("sij,sj->si", weights, strengths**2)
+        target = np.einsum("sij,ij,sj->si", weights, correlation, strengths)
+        target = np.divide(target, norm, out=strengths.copy(), where=norm > 0)
+        updated = np.clip((strengths + target) / 2, _LOWEST, _HIGHEST)
+        moved = float(np.abs(updated - strengths).max())
+        strengths = updated
+        if moved < _TOLERANCE and iteration > _SETTLED:
+            break
+    return strengths[:, :, None] * strengths[:, None, :]
+
+
+def _standardized(correlation: Array, precision: Array, fitted: Array) -> Array:
+    return np.asarray((correlation - fitted) * np.sqrt(precision) / np.maximum(1 - fitted, 0.1))
+
+
+def _contradiction(
+    correlation: Array, precision: Array, is_dependent: NDArray[np.bool_], moments: Moments
+) -> float:
+    """Return how clearly another factor competes with those of the classes, in [0, 1]."""
+    if len(correlation) < moments.n_classes:
+        return 0.0
+    first, second = np.linalg.eigvalsh(correlation)[[-1, -moments.n_classes]]
+    # Noise alone has eigenvalues up to about twice the root of the largest row sum of variances.
+    variance = np.divide(1.0, precision, out=np.zeros_like(precision), where=precision > 0)
+    noise = 2 * np.sqrt(variance.sum(axis=1).max())
+    if first <= noise or second <= noise:
+        return 0.0
+    size = (second - noise) / first / _SECOND_FACTOR
+    breadth = is_dependent.any(axis=1).mean() / _DEPENDENT_SOURCES
+    votes = np.asarray(moments.vote_counts, np.float64).sum(axis=0)
+    unusual = 1 - votes.max() / votes.sum()
+    return _turned_on(size) * _turned_on(breadth) * _turned_on(unusual / _UNUSUAL_SHARE)
+
+
+def _turned_on(ratio: float) -> float:
+    """Return a smooth step from 0 to 1 at 1."""
+    power = float(ratio) ** _STEEPNESS
+    return power / (1 + power)

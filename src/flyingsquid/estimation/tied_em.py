@@ -1,0 +1,375 @@
+"""Confusion tables by EM with shrinkage, from distinct rows of votes or from counts of pairs.
+
+Every table is tied to the accuracy of its source, and that to the average accuracy, by pseudo-votes. So few
+votes change little, and nothing has to be accepted or refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from flyingsquid.estimation.weighted import VoteWeights
+from flyingsquid.inference.weighted import LEAST_PRIOR, TableTerm, table_posterior, weighted_shares
+from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
+from flyingsquid.votes.codes import OneHot, n_votes_in
+from flyingsquid.votes.grid import PatternGrid, counted_grid
+from flyingsquid.votes.patterns import compressed
+
+Array = NDArray[np.float64]
+MOST_CELLS = 1 << 24
+"""Tables with more cells than this are not estimated; only weights are."""
+# A row of a table is tied by so many votes to its source's accuracy (plateau: 20 to 400), and that by so many
+# to the average accuracy, which starts at this value.
+ROW_VOTES, SOURCE_VOTES, _AVERAGE = 100.0, 40.0, 0.7
+# Anchored passes stay close to the weighted votes by themselves, so their rows are tied less (plateau: 5 to
+# 20).
+_ANCHORED_ROW_VOTES, _ANCHORED_PASSES, _ANCHOR = 10.0, 10, 0.1
+_WORST, _BEST = 0.05, 0.98
+# A uniform class balance is worth this many items.
+UNIFORM_ITEMS = 20.0
+# Accelerated cycles of three passes each; 3 to 30 are used.
+_MOST_CYCLES, _TOLERANCE, _LONGEST_STEP, _LEAST_LOG = 60, 1e-5, 16.0, -12.0
+# EM reads at most this many votes; beyond, evenly spaced items represent all.
+_MOST_VOTES = 1 << 23
+# EM on counts of pairs takes m^2 K^3 operations and memory.
+_MOST_PAIR_CELLS = 1 << 24
+# Coverage in a class is tied by so many items to the coverage in all classes (plateau: 60 to 150).
+_COVERAGE_ITEMS, _LEAST_COVERAGE = 100.0, 1e-4
+
+
+# ---------------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Votes that EM reads.
+
+    Attributes
+    ----------
+    cast : OneHot or PatternGrid of u rows
+    counts : array of shape (u,)
+        How many items have each row.
+    known : array of shape (g, K)
+        True classes of the last g rows, one-hot.
+    """
+
+    cast: OneHot | PatternGrid
+    counts: Array
+    known: Array
+
+    @cached_property
+    def voted(self) -> Array:
+        """How many items have each row, without rows that have no votes, shape (u,)."""
+        return np.where(self.cast.n_votes > 0, self.counts, 0.0)
+
+    @cached_property
+    def votes(self) -> Array:
+        """Votes of each source for each class, shape (m, K)."""
+        return self.cast.vote_sums(self.counts).T
+
+    def with_known(self, labels: Array) -> Array:
+        """Return labels (u, K) with the true classes of the last rows."""
+        if not len(self.known):
+            return labels
+        return np.concatenate([labels[: len(labels) - len(self.known)], self.known])
+
+
+def rows_of(votes: Votes, weights: NDArray[Any] | None, gold: NDArray[Any] | None = None) -> Rows:
+    """Return all possible or all distinct rows if they are few, otherwise all items.
+
+    If votes are very many, items are evenly spaced ones. ``gold`` of shape (n,) holds codes of true classes,
+    negative if unknown; items with gold labels come last.
+    """
+    codes, n_classes = votes.codes, votes.n_classes
+    if gold is None or not (gold >= 0).any():
+        cast, counts = counted_grid(codes, n_classes, weights) or _distinct_rows(votes, weights)
+        return Rows(cast, counts, np.empty((0, n_classes)))
+    counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
+    at = np.flatnonzero(gold >= 0)
+    cast, others = _distinct_rows(votes, np.where(gold < 0, counts, 0.0))
+    known = np.zeros((len(at), n_classes))
+    known[np.arange(len(at)), gold[at]] = 1.0
+    return Rows(cast.stacked_on(OneHot.of(codes[at], n_classes)), np.append(others, counts[at]), known)
+
+
+def _distinct_rows(votes: Votes, weights: NDArray[Any] | None) -> tuple[OneHot, Array]:
+    codes, n_classes = votes.codes, votes.n_classes
+    few = compressed(codes, n_classes, weights)
+    if few is not None:
+        return OneHot.of(few[0], n_classes), few[1].astype(np.float64)
+    counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
+    step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
+    at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
+    return OneHot.of(codes[at], n_classes), counts[at]
+
+
+# ---------------------------------------------------------------------- tables
+
+
+class Tables(NamedTuple):
+    """Confusion tables and class balance.
+
+    Attributes
+    ----------
+    tables : array of shape (m, K, K)
+        P(vote v | Y = k, the source votes), axes source, truth, vote.
+    balance : array of shape (K,)
+    coverage : array of shape (m, K) or None
+        P(the source votes | Y = k), if it was estimated.
+    """
+
+    tables: Array
+    balance: Array
+    coverage: Array | None = None
+
+    def flat(self) -> Array:
+        """Return all parameters in one array."""
+        parts = [self.tables.ravel(), self.balance]
+        return np.concatenate(parts if self.coverage is None else [*parts, self.coverage.ravel()])
+
+    def term(self, weights: VoteWeights, abstention: float = 0.0) -> TableTerm:
+        """Return the tables as part of a mixture; ``abstention`` in [0, 1] is how far abstentions count."""
+        counts = np.where(weights.one_sided, 0.0, weights.discounts)[:, None]
+        logs = counts[:, :, None] * np.log(self.tables)
+        if self.coverage is None or not abstention:
+            return TableTerm(logs, weights.weights, self.balance)
+        counts = abstention * counts
+        silent = counts * np.log1p(-self.coverage)
+        logs += (counts * np.log(self.coverage) - silent)[:, :, None]
+        prior = softmax(np.log(self.balance) + silent.sum(axis=0))
+        return TableTerm(logs, weights.weights, np.maximum(prior, LEAST_PRIOR))
+
+
+def tied_tables(expected: Array, row_votes: float) -> Array:
+    """Return tables from expected counts of votes, both shape (m, K, K) with axes source, truth, vote."""
+    n_classes = expected.shape[1]
+    right, cast = np.einsum("mkk->m", expected), expected.sum(axis=(1, 2))
+    average = (right.sum() + SOURCE_VOTES * _AVERAGE) / (cast.sum() + SOURCE_VOTES)
+    own = np.clip((right + SOURCE_VOTES * average) / (cast + SOURCE_VOTES), _WORST, _BEST)[:, None, None]
+    same = np.eye(n_classes)
+    prior = own * same + (1 - own) / (n_classes - 1) * (1 - same)
+    return np.asarray((expected + row_votes * prior) / (expected.sum(axis=2, keepdims=True) + row_votes))
+
+
+def _balance_of(mass: Array) -> Array:
+    mass = mass + UNIFORM_ITEMS / len(mass)
+    return np.asarray(mass / mass.sum())
+
+
+class Expected(NamedTuple):
+    """What EM expects of the true classes.
+
+    Attributes
+    ----------
+    votes : array of shape (m, K, K)
+        Number of votes, axes source, truth, vote.
+    voted, items : arrays of shape (K,)
+        Number of items of each class, with votes and in all.
+    """
+
+    votes: Array
+    voted: Array
+    items: Array
+
+
+def tables_from_rows(rows: Rows, weights: VoteWeights, balance: Array | None) -> Tables:
+    """Estimate tables by EM to convergence, starting from weighted votes.
+
+    ``balance`` of shape (K,) is the class balance, if it is known.
+    """
+
+    def step(tables: Tables) -> Tables:
+        return _maximize(_expect(rows, tables.term(weights), weights), weights, ROW_VOTES, balance)
+
+    start = _expect_labels(rows, rows.with_known(weighted_shares(rows.cast, weights.weights)))
+    return _accelerate(step, _maximize(start, weights, ROW_VOTES, balance))
+
+
+def with_abstention(
+    rows: Rows, weights: VoteWeights, balance: Array | None, start: Tables, abstention: float
+) -> Tables:
+    """Continue EM with coverage that depends on the class; ``abstention`` is that of :meth:`Tables.term`."""
+
+    def step(now: Tables) -> Tables:
+        expected = _expect(rows, now.term(weights, abstention), weights)
+        mass = expected.voted + abstention * (expected.items - expected.voted)
+        found = _maximize(expected._replace(voted=mass), weights, ROW_VOTES, balance)
+        return found._replace(coverage=_coverage_by_class(expected.votes.sum(axis=2), expected.items))
+
+    return _accelerate(step, step(start))
+
+
+def _coverage_by_class(voted: Array, mass: Array) -> Array:
+    """Return P(the source votes | Y = k), shape (m, K), from expected numbers of its votes and of items."""
+    overall = voted.sum(axis=1, keepdims=True) / np.maximum(mass.sum(axis=-1, keepdims=True), 1e-9)
+    coverage = (voted + _COVERAGE_ITEMS * overall) / (mass + _COVERAGE_ITEMS)
+    return np.clip(coverage, _LEAST_COVERAGE, 1 - _LEAST_COVERAGE)
+
+
+def anchored_tables(rows: Rows, weights: VoteWeights, balance: Array | None) -> Tables:
+    """Estimate tables by ten EM passes whose labels are held close to weighted votes."""
+    anchor = rows.with_known(weighted_shares(rows.cast, weights.weights))
+    tables = _maximize(_expect_labels(rows, anchor), weights, _ANCHORED_ROW_VOTES, balance)
+    for _ in range(_ANCHORED_PASSES - 1):
+        by_tables = table_posterior(rows.cast, tables.term(weights), weights.one_sided)
+        labels = rows.with_known((1 - _ANCHOR) * by_tables + _ANCHOR * anchor)
+        tables = _maximize(_expect_labels(rows, labels), weights, _ANCHORED_ROW_VOTES, balance)
+    return tables
+
+
+def _expect(rows: Rows, term: TableTerm, weights: VoteWeights) -> Expected:
+    """Return what the tables expect."""
+    if len(term.balance) > 2 or weights.one_sided.any():
+        return _expect_labels(rows, rows.with_known(table_posterior(rows.cast, term, weights.one_sided)))
+    # Of two classes, one is enough.
+    second = rows.cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
+    second += np.log(term.balance[1]) - np.log(term.balance[0])
+    second = expit(second, out=second)
+    if len(rows.known):
+        second[-len(rows.known) :] = rows.known[:, 1]
+    voted, items = float(rows.voted @ second), float(rows.counts @ second)
+    second *= rows.counts
+    of_second = rows.cast.vote_sums(second).T
+    return Expected(
+        np.stack([rows.votes - of_second, of_second], axis=1),
+        np.array([rows.voted.sum() - voted, voted]),
+        np.array([rows.counts.sum() - items, items]),
+    )
+
+
+def _expect_labels(rows: Rows, labels: Array) -> Expected:
+    """Return what labels of shape (u, K) expect."""
+    votes = rows.cast.vote_sums(labels * rows.counts[:, None]).transpose(1, 2, 0)
+    return Expected(votes, rows.voted @ labels, rows.counts @ labels)
+
+
+def _maximize(expected: Expected, weights: VoteWeights, row_votes: float, balance: Array | None) -> Tables:
+    """Return the tables that are most likely."""
+    tables = tied_tables(np.where(weights.one_sided[:, None, None], 0.0, expected.votes), row_votes)
+    return Tables(tables, _balance_of(expected.voted) if balance is None else balance)
+
+
+# ---------------------------------------------------------------------- counts of pairs
+
+
+def can_use_pairs(n_sources: int, n_classes: int) -> bool:
+    """Return whether EM on counts of pairs is small enough."""
+    return n_sources**2 * n_classes**3 <= _MOST_PAIR_CELLS
+
+
+def tables_from_pairs(
+    moments: Moments,
+    weights: VoteWeights,
+    shared: Array,
+    balance: Array | None,
+    start: Tables | None = None,
+    abstention: float = 0.0,
+) -> Tables:
+    """Estimate tables by EM of the pairwise likelihood; pairs count as far as they are independent.
+
+    With ``abstention``, not voting is one more answer, and pairs with it count that much.
+    """
+    m, n_classes = moments.n_sources, moments.n_classes
+    several = ~weights.one_sided
+    counted = (1 - shared) * weights.discounts * np.outer(several, several)
+    np.fill_diagonal(counted, 0.0)
+    cast = np.asarray(moments.vote_counts, np.float64)
+    counts = moments.pair_counts * counted
+    if start is None:
+        start = _start_from_pairs(counts, cast[several].sum(axis=0), balance)
+    if abstention:
+        counts = _pairs_with_abstention(moments, abstention) * counted
+        if start.coverage is None:
+            overall = np.clip(moments.coverage, _LEAST_COVERAGE, 1 - _LEAST_COVERAGE)
+            start = start._replace(coverage=np.tile(overall[:, None], n_classes))
+        cast = np.column_stack([cast, np.maximum(moments.n_items - cast.sum(axis=1), 0.0)])
+    met = counts.sum(axis=(1, 3)).T  # of each source, answers of each kind next to another's
+    scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0)
+
+    def step(now: Tables) -> Tables:
+        likelihood = now.tables
+        if abstention and now.coverage is not None:
+            voting = now.coverage[:, :, None] ** abstention
+            silent = (1 - now.coverage[:, :, None]) ** abstention
+            likelihood = np.concatenate([now.tables * voting, silent], axis=2)
+        joint = np.stack(
+            [
+                now.balance[y] * np.einsum("iu,jv->uvij", likelihood[:, y], likelihood[:, y])
+                for y in range(n_classes)
+            ]
+        )
+        expected = counts * joint / np.maximum(joint.sum(axis=0), 1e-300)
+        answers = expected.sum(axis=(2, 4)).transpose(2, 0, 1) * scale[:, None, :]
+        mass = answers.sum(axis=(0, 2))
+        votes, items = answers[:, :, :n_classes], cast.sum() / m
+        return Tables(
+            tied_tables(votes, ROW_VOTES),
+            _balance_of(items * mass / max(mass.sum(), 1e-9)) if balance is None else balance,
+            _coverage_by_class(votes.sum(axis=2), answers.sum(axis=2)) if abstention else None,
+        )
+
+    return _accelerate(step, step(start))
+
+
+def _start_from_pairs(counts: Array, votes: Array, balance: Array | None) -> Tables:
+    """Start from how often other sources agree with each source, and the votes (K,) for each class."""
+    n_classes = len(counts)
+    met, agreeing = counts.sum(axis=(1, 3)).T, np.einsum("uuij->iu", counts)
+    share = np.divide(agreeing, met, out=np.full_like(agreeing, 0.5), where=met > 0)
+    right = np.clip(share.sum(axis=1) / n_classes, 1 / n_classes + 0.02, 0.95)[:, None, None]
+    same = np.eye(n_classes)
+    return Tables(
+        right * same + (1 - right) / (n_classes - 1) * (1 - same),
+        (votes + 1) / (votes + 1).sum() if balance is None else balance,
+    )
+
+
+def _pairs_with_abstention(moments: Moments, factor: float) -> Array:
+    """Return counts of pairs of answers, shape (K + 1, K + 1, m, m); abstention is last, and counts less."""
+    pairs = moments.pair_counts.astype(np.float64)
+    cast = np.asarray(moments.vote_counts, np.float64).T[:, :, None]  # (K, m, 1)
+    one_votes = np.maximum(cast - pairs.sum(axis=1), 0.0)  # i votes and j does not
+    silent = moments.n_items - cast.sum(axis=0) - one_votes.sum(axis=0).T  # neither votes
+    answers = np.zeros((len(pairs) + 1, len(pairs) + 1, *pairs.shape[2:]))
+    answers[:-1, :-1] = pairs
+    answers[:-1, -1] = factor * one_votes
+    answers[-1, :-1] = factor * one_votes.transpose(0, 2, 1)
+    answers[-1, -1] = factor * np.maximum(silent, 0.0)
+    return answers
+
+
+# ---------------------------------------------------------------------- acceleration
+
+
+def _accelerate(step: Callable[[Tables], Tables], now: Tables) -> Tables:
+    """Iterate to a fixed point with SQUAREM (Varadhan and Roland 2008) on the logarithms."""
+    for _ in range(_MOST_CYCLES):
+        first = step(now)
+        second = step(first)
+        if np.abs(second.flat() - first.flat()).max() < _TOLERANCE:
+            return second
+        logs = [np.log(each.flat()) for each in (now, first, second)]
+        change = logs[1] - logs[0]
+        curve = logs[2] - logs[1] - change
+        length = np.clip(np.sqrt(change @ change / max(curve @ curve, 1e-24)), 1.0, _LONGEST_STEP)
+        jump = np.exp(np.clip(logs[0] + 2 * length * change + length**2 * curve, _LEAST_LOG, 0.0))
+        now = step(_normalized(jump, now))
+    return now
+
+
+def _normalized(values: Array, like: Tables) -> Tables:
+    m, n_classes = like.tables.shape[:2]
+    cells = like.tables.size
+    tables, balance = values[:cells].reshape(m, n_classes, n_classes), values[cells : cells + n_classes]
+    coverage = None
+    if like.coverage is not None:
+        coverage = np.clip(values[cells + n_classes :].reshape(m, n_classes), None, 1 - _LEAST_COVERAGE)
+    return Tables(tables / tables.sum(axis=2, keepdims=True), balance / balance.sum(), coverage)

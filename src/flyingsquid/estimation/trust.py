@@ -1,0 +1,204 @@
+"""How far confusion tables can be trusted, from what they leave unexplained.
+
+Tables assume that sources are independent given the truth. If so, they predict how often each pair of sources
+agrees. Two things can be wrong: on average pairs agree more than predicted, because sources share errors; or
+single pairs differ from the prediction both ways. Bayes factors compare each with a negligible misfit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from flyingsquid.estimation.dependence import Dependence
+from flyingsquid.estimation.tied_em import Rows, Tables
+from flyingsquid.estimation.weighted import VoteWeights, votes_per_item
+from flyingsquid.moments import Moments
+
+Array = NDArray[np.float64]
+# Probability that the tables are adequate, before the misfit is seen: the one real trade-off, between clean
+# votes (more) and real ones (less). Trust if nothing can be tested, as with three sources that always vote.
+_PRIOR, _UNTESTED = 0.3, 0.1
+# A residual correlation of pairs of this size means that tables are wrong (plateau: .05 to .2); of this size,
+# that the misfit of single pairs is negligible (.01 to .03).
+_WRONG, _NEGLIGIBLE = 0.1, 0.02
+# On average over pairs, a misfit is negligible if it overstates the evidence on an item by this share (.02 to
+# .1).
+_OVERSTATED = 0.05
+_LEAST_MEAN, _MOST_MEAN = 0.001, 0.02
+# Counts of pairs do not show a dependence that all sources share.
+_MOST_FROM_PAIRS = 0.8
+# If this share of all pairs is dependent, they are no exceptions, and the model is another.
+_MANY_DEPENDENT = 0.25
+# Abstention is tested for sources with a coverage in this range, next to votes for a class that are at least
+# this many, and for at least so many sources.
+_LEAST_COVERAGE, _MOST_COVERAGE, _UNUSUAL_VOTES, _FEWEST_SOURCES = 0.02, 0.98, 10.0, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How far tables are trusted.
+
+    Attributes
+    ----------
+    share : float
+        Share of the posterior that tables get.
+    shared_errors : float
+        Mean residual correlation of pairs: how much more they agree than the tables predict.
+    misfit : float
+        Mean squared standardized residual of pairs; 1 for independent sources.
+    n_tested : int
+        Degrees of freedom: pairs beyond the number of sources; 0 if nothing could be tested.
+    """
+
+    share: float
+    shared_errors: float = 0.0
+    misfit: float = 1.0
+    n_tested: int = 0
+
+
+def trust_from_rows(
+    moments: Moments,
+    rows: Rows,
+    labels: Array,
+    tables: Tables,
+    weights: VoteWeights,
+    dependence: Dependence,
+    abstained: float | None,
+) -> Trust:
+    """Return the trust in tables that give rows the labels (u, K).
+
+    ``abstained`` is the evidence against abstention that depends on the class only. It decides if there are
+    too few pairs to compare their agreement.
+    """
+    m = moments.n_sources
+    predicted, variance = np.zeros((m, m)), np.zeros((m, m))
+    for y in range(moments.n_classes):
+        items = rows.cast.co_votes(rows.counts * labels[:, y])
+        rate = tables.tables[:, y] @ tables.tables[:, y].T
+        predicted += items * rate
+        variance += items * rate * (1 - rate)
+    return _trust(moments, predicted, variance, weights, dependence, abstained, most=1.0)
+
+
+def trust_from_pairs(
+    moments: Moments,
+    tables: Tables,
+    weights: VoteWeights,
+    dependence: Dependence,
+    abstained: float | None,
+) -> Trust:
+    """Return the trust in tables of counts of pairs."""
+    overlap = np.asarray(moments.overlap(), np.float64)
+    rates = np.einsum("iyv,jyv->yij", tables.tables, tables.tables)
+    share = tables.balance[:, None, None]  # P(Y = y | both vote), shape (y, i, j)
+    if tables.coverage is not None:
+        share = share * np.einsum("iy,jy->yij", tables.coverage, tables.coverage)
+        share = share / share.sum(axis=0)
+    predicted = overlap * (share * rates).sum(axis=0)
+    variance = overlap * (share * rates * (1 - rates)).sum(axis=0)
+    return _trust(moments, predicted, variance, weights, dependence, abstained, most=_MOST_FROM_PAIRS)
+
+
+def _trust(
+    moments: Moments,
+    predicted: Array,
+    variance: Array,
+    weights: VoteWeights,
+    dependence: Dependence,
+    abstained: float | None,
+    *,
+    most: float,
+) -> Trust:
+    several = ~weights.one_sided
+    overlap = np.asarray(moments.overlap(), np.float64)
+    tested = (overlap >= 1) & np.outer(several, several)
+    if dependence.shared is not None:
+        tested &= dependence.shared == 0
+    np.fill_diagonal(tested, False)
+    pairs = np.triu(tested, 1)
+    n_tested = max(int(pairs.sum()) - int(tested.any(axis=1).sum()), 0)
+    against: float | None
+    if n_tested:
+        residual = (np.asarray(moments.agreement(), np.float64) - predicted)[pairs]
+        spread = np.maximum(variance[pairs], 0.25)
+        room = np.maximum(overlap - predicted, 0.05 * overlap)[pairs]  # by how much they could agree more
+        shared_errors = float(residual.sum() / room.sum())
+        misfit = float((residual**2 / spread).sum() / n_tested)
+        error = float(np.sqrt(spread.sum()) / room.sum())
+        against = _evidence_against(
+            shared_errors,
+            error,
+            misfit,
+            n_tested,
+            float(np.mean(room**2 / spread)),
+            votes_per_item(moments, weights),
+        )
+        found = Trust(1.0, shared_errors, misfit, n_tested)
+    else:
+        against, found = abstained, Trust(1.0)
+    share = _UNTESTED if against is None else min(most, probability_adequate(against))
+    voting = several & (np.asarray(moments.vote_counts).sum(axis=1) > 0)
+    all_pairs = max(voting.sum() * (voting.sum() - 1) / 2, 1)
+    share /= 1 + (dependence.n_pairs / all_pairs / _MANY_DEPENDENT) ** 8
+    return Trust(float(share), found.shared_errors, found.misfit, found.n_tested)
+
+
+def probability_adequate(against: float) -> float:
+    """Return the probability that a model is adequate, given the log Bayes factor against it."""
+    odds = (1 - _PRIOR) / _PRIOR * np.exp(np.clip(against, -50.0, 50.0))
+    return float(1 / (1 + odds))
+
+
+def _evidence_against(
+    mean: float, error: float, misfit: float, n_tested: int, precision: float, per_item: float
+) -> float:
+    """Return the log Bayes factor of "tables are wrong" against "negligible misfit"."""
+    negligible = float(np.clip(_OVERSTATED / max(per_item - 1, 1e-9), _LEAST_MEAN, _MOST_MEAN))
+
+    def log_density_of_mean(size: float) -> float:
+        total = size**2 + error**2
+        return float(-0.5 * np.log(total) - 0.5 * mean**2 / total)
+
+    def log_density_of_spread(size: float) -> float:
+        total = 1 + precision * size**2
+        return float(-0.5 * n_tested * (np.log(total) + misfit / total))
+
+    # Shared errors make pairs agree more, so their mean correlation is positive: half a normal.
+    positive = np.log(2) + float(log_ndtr(mean * _WRONG / error / np.hypot(_WRONG, error)))
+    by_mean = log_density_of_mean(_WRONG) + positive - log_density_of_mean(negligible)
+    by_spread = log_density_of_spread(_WRONG) - log_density_of_spread(_NEGLIGIBLE)
+    if max(by_mean, by_spread) > 0:  # either one is enough to reject the tables
+        return float(np.logaddexp(by_mean, by_spread) - np.log(2))
+    return by_mean + by_spread
+
+
+def evidence_against_abstention(moments: Moments, tables: Tables, weights: VoteWeights) -> float | None:
+    """Return the log Bayes factor against abstention that depends on the class only; None if it is untested.
+
+    Whether one source votes, and for which class another one votes, are compared with what the coverage in
+    each class predicts.
+    """
+    coverage = moments.coverage
+    several = ~weights.one_sided & (coverage > 0)
+    varying = several & (coverage > _LEAST_COVERAGE) & (coverage < _MOST_COVERAGE)
+    if tables.coverage is None or not varying.any() or several.sum() < _FEWEST_SOURCES:
+        return None
+    at, others, n_items = np.flatnonzero(varying), np.flatnonzero(several), float(moments.n_items)
+    seen = moments.pair_counts.sum(axis=0)[:, at][:, :, others] / n_items  # i votes and j votes v: (v, i, j)
+    votes = tables.coverage[:, :, None] * tables.tables
+    predicted = np.einsum("k,ik,jkv->vij", tables.balance, tables.coverage[at], votes[others])
+    share = (np.asarray(moments.vote_counts, np.float64)[others] / n_items).T[:, None]
+    of_vote = share * (1 - share)
+    tested = (at[:, None] != others) & (of_vote * n_items > _UNUSUAL_VOTES)
+    scale = np.sqrt((coverage * (1 - coverage))[at][:, None] * of_vote)
+    correlation = (seen - predicted)[tested] / scale[tested]
+
+    def log_density(size: float) -> float:
+        total = 1 / n_items + size**2
+        return float(np.sum(-0.5 * np.log(total) - 0.5 * correlation**2 / total))
+
+    return log_density(_WRONG) - log_density(_NEGLIGIBLE) if len(correlation) else None

@@ -1,0 +1,51 @@
+"""A grid of all possible rows gives the sums of the rows themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from flyingsquid.votes.codes import OneHot
+from flyingsquid.votes.grid import PatternGrid, counted_grid
+from flyingsquid.votes.patterns import all_patterns
+
+
+@pytest.mark.parametrize(("m", "n_classes"), [(1, 2), (2, 3), (5, 2), (4, 3)])
+def test_sums_are_those_of_the_rows(m, n_classes):
+    grid, rows = PatternGrid(m, n_classes), OneHot.of(all_patterns(m, n_classes), n_classes)
+    rng = np.random.default_rng(m)
+    one, several = rng.normal(size=rows.n_items), rng.normal(size=(rows.n_items, 3))
+    weights, by_class = rng.normal(size=(n_classes * m, 2)), rng.normal(size=(m, n_classes))
+    assert grid.n_items == rows.n_items
+    np.testing.assert_array_equal(grid.n_votes, rows.n_votes)
+    np.testing.assert_array_equal(grid.totals, rows.totals)
+    np.testing.assert_allclose(grid @ weights, rows @ weights, atol=1e-12)
+    np.testing.assert_allclose(grid @ weights[:, 0], rows @ weights[:, 0], atol=1e-12)
+    np.testing.assert_allclose(grid.class_sums(by_class), rows.class_sums(by_class), atol=1e-12)
+    np.testing.assert_allclose(grid.vote_sums(one), rows.vote_sums(one), atol=1e-12)
+    np.testing.assert_allclose(grid.vote_sums(several), rows.vote_sums(several), atol=1e-12)
+    np.testing.assert_allclose(grid.co_votes(one), rows.co_votes(one), atol=1e-12)
+    np.testing.assert_array_equal(grid[1:].matrix.toarray(), rows.matrix[1:].toarray())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_item_is_counted_once(weighted):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-2, 2, (400, 3)).astype(np.int8)  # -2 is a reason for a missing vote
+    weights = rng.integers(0, 5, 400) if weighted else None
+    grid, counts = counted_grid(codes, 2, weights)
+    times = np.ones(400) if weights is None else weights
+    assert counts.sum() == times.sum()
+    np.testing.assert_array_equal(
+        grid.vote_sums(counts), OneHot.of(np.maximum(codes, -1), 2).vote_sums(times)
+    )
+
+
+def test_a_grid_that_would_not_be_faster_is_left_out():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (1_000, 6)).astype(np.int8)
+    assert counted_grid(codes, 2, None) is None  # all sources vote, so few of the rows occur
+    assert counted_grid(codes[:100], 2, None) is None
+    assert counted_grid(np.tile(codes, (1, 20)), 2, None) is None
+    assert counted_grid(csr_array(codes + 1), 2, None) is None
