@@ -126,7 +126,7 @@ def test_json_is_all_there_is_on_standard_output(folder):
     assert found["sources"]["source"] == list(NAMES)
     assert found["comparison"]["n_gold"] == 150
     assert 0.5 < found["comparison"]["model"]["accuracy"] <= 1
-    assert found["use_model"] in (True, False)
+    assert found["use_model"] == (found["verdict_kind"] == "recommended")
     label("votes.csv", "-o", "-", "--json", code=2)
 
 

@@ -98,13 +98,14 @@ def test_a_verdict_for_unequal_sources_is_to_use_the_model_and_is_true():
     truth = model.score(sample.votes, sample.y) - fs.MajorityVote().fit(sample.votes).score(
         sample.votes, sample.y
     )
+    assert verdict.kind == "recommended"
     assert verdict.use_model
-    assert str(verdict).startswith("Recommended: ")
     assert verdict.gain == pytest.approx(truth, abs=0.04)
 
 
 def test_a_verdict_for_equal_sources_is_that_majority_vote_will_do():
     verdict = fs.LabelModel(method="triplet").fit(draw([0.75] * 5).votes).diagnostics_.verdict
+    assert verdict.kind == "no better"
     assert not verdict.use_model
     assert "about equally good" in str(verdict)
     sparse = draw([0.8, 0.7, 0.7, 0.75], coverage=0.15, n=100_000).votes
@@ -116,8 +117,65 @@ def test_a_wrong_balance_is_in_the_verdict():
     with pytest.warns(SourceWarning, match="do not fit"):
         model = fs.LabelModel(method="triplet").fit(votes)
     assert "class balance does not fit" in str(model.diagnostics_.verdict)
-    assert str(model.diagnostics_.verdict).startswith("Uncertain")
+    assert model.diagnostics_.verdict.kind == "unproven"
     assert len(model.diagnostics_.clipped) > 2
+
+
+class TestVerdictOfTheDefault:
+    @pytest.mark.parametrize(
+        ("shares", "n", "m", "coverage"),
+        [
+            ([0.5, 0.5], 2_000, 8, 1.0),
+            ([0.8, 0.2], 2_000, 8, 1.0),
+            ([0.5, 0.5], 2_000, 20, 0.3),
+            ([0.25] * 4, 500, 8, 1.0),
+            ([0.6, 0.3, 0.1], 500, 8, 1.0),
+        ],
+    )
+    def test_noise_has_no_signal(self, shares, n, m, coverage):
+        kinds = []
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            votes = rng.choice(len(shares), (n, m), p=shares)
+            votes[rng.random((n, m)) >= coverage] = -1
+            kinds.append(fs.LabelModel(n_classes=len(shares)).fit(votes).diagnostics_.verdict.kind)
+        assert kinds.count("no signal") >= 18
+        assert kinds.count("recommended") <= 1
+
+    def test_a_gain_comes_with_an_interval_that_contains_it(self):
+        inside = []
+        for seed in range(20):
+            sample = fs.datasets.simulate(
+                5_000, [0.9, 0.85, 0.6, 0.6, 0.6, 0.6, 0.6], coverage=0.8, random_state=seed
+            )
+            model = fs.LabelModel().fit(sample.votes)
+            verdict = model.diagnostics_.verdict
+            majority = fs.MajorityVote().fit(sample.votes)
+            gain = model.score(sample.votes, sample.y) - majority.score(sample.votes, sample.y)
+            low, high = verdict.gain_interval
+            assert low <= verdict.gain <= high
+            assert verdict.kind == "recommended"
+            inside.append(low <= gain <= high)
+        assert sum(inside) >= 17
+
+    def test_contradictory_groups(self):
+        rng = np.random.default_rng(0)
+        truth, bias = rng.integers(0, 2, (2, 400))
+        votes = np.where(rng.random((400, 27)) < np.repeat([0.9, 0.5, 0.1], 9), truth[:, None], bias[:, None])
+        votes = np.where(rng.random(votes.shape) < 0.9, votes, 1 - votes)
+        with pytest.warns(SourceWarning, match="contradict"):
+            verdict = fs.LabelModel().fit(votes).diagnostics_.verdict
+        assert verdict.kind == "contradictory"
+
+    def test_three_sources_are_never_enough_for_a_recommendation(self):
+        sample = draw([0.95, 0.6, 0.6], n=10_000, coverage=1.0)
+        verdict = fs.LabelModel().fit(sample.votes).diagnostics_.verdict
+        assert verdict.kind in ("unproven", "no better")
+
+    def test_files_keep_it(self, tmp_path):
+        model = fs.LabelModel().fit(draw([0.9, 0.8, 0.7, 0.6, 0.6]).votes)
+        model.save(tmp_path / "model.fsq")
+        assert fs.load(tmp_path / "model.fsq").diagnostics_.verdict == model.diagnostics_.verdict
 
 
 def test_diagnostics_need_a_fit_and_belong_to_it():

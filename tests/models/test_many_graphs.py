@@ -392,7 +392,7 @@ def test_summary_and_diagnostics(fitted):
     found = fitted.diagnostics_
     assert (found.method, found.reason) == ("em", "three views and ten passes over the votes")
     assert found.class_balance == "by the labels of ten passes over the votes"
-    assert found.verdict.use_model
+    assert found.verdict.kind == "unproven"  # a graph of many classes has no test of independence
     assert found.verdict.gain > 0.05
 
 

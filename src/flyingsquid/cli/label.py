@@ -234,6 +234,7 @@ def _result(
         "method": getattr(diagnostics, "method", None),
         "reason": getattr(diagnostics, "reason", None),
         "verdict": None if verdict is None else str(verdict),
+        "verdict_kind": getattr(verdict, "kind", None),
         "use_model": getattr(verdict, "use_model", None),
         "class_balance": np.asarray(getattr(model, "class_balance_", [])).tolist() or None,
         "sources": model.summary().to_dict(),

@@ -50,6 +50,8 @@ class Dependence:
         for more sources than are compared.
     n_pairs : int
         Number of dependent pairs.
+    second_factor : float
+        How large the first factor of the agreement that the classes do not need is, relative to the largest.
     contradiction : float in [0, 1]
         How clearly a second factor explains the agreement of most sources about as well as the first, so that
         votes cannot tell which of the two is the truth.
@@ -57,6 +59,7 @@ class Dependence:
 
     shared: Array | None
     n_pairs: int = 0
+    second_factor: float = 0.0
     contradiction: float = 0.0
 
     @property
@@ -94,7 +97,7 @@ def find_dependence(moments: Moments) -> Dependence:
         return Dependence(None)
     shared = np.zeros((m, m))
     pairs = moments.compare_pairs()
-    n_pairs, contradiction = 0, 0.0
+    n_pairs, second_factor, contradiction = 0, 0.0, 0.0
     is_compared = _compared(pairs)
     at = np.flatnonzero(is_compared.any(axis=1))
     if len(at) >= _FEWEST_SOURCES and is_compared.sum() >= 2 * _FEWEST_PAIRS:
@@ -105,9 +108,10 @@ def find_dependence(moments: Moments) -> Dependence:
         excess, is_dependent = _outliers(correlation, precision)
         shared[of] = np.where(is_dependent, excess, 0.0)
         n_pairs = int(is_dependent.sum()) // 2
-        contradiction = _contradiction(correlation, precision, is_dependent, moments)
+        second_factor = _second_factor(correlation, precision, moments.n_classes)
+        contradiction = _contradiction(second_factor, is_dependent, moments)
     shared[_copies(near_copies(moments, pairs))] = 1.0
-    return Dependence(shared, n_pairs, contradiction)
+    return Dependence(shared, n_pairs, second_factor, contradiction)
 
 
 def find_copies(moments: Moments) -> Dependence:
@@ -206,23 +210,27 @@ def _standardized(correlation: Array, precision: Array, fitted: Array) -> Array:
     return np.asarray((correlation - fitted) * np.sqrt(precision) / np.maximum(1 - fitted, 0.1))
 
 
-def _contradiction(
-    correlation: Array, precision: Array, is_dependent: NDArray[np.bool_], moments: Moments
-) -> float:
-    """Return how clearly another factor competes with those of the classes, in [0, 1]."""
-    if len(correlation) < moments.n_classes:
+def _second_factor(correlation: Array, precision: Array, n_classes: int) -> float:
+    """Return the size of the K-th factor beyond noise, relative to the first."""
+    if len(correlation) < n_classes:
         return 0.0
-    first, second = np.linalg.eigvalsh(correlation)[[-1, -moments.n_classes]]
+    first, other = np.linalg.eigvalsh(correlation)[[-1, -n_classes]]
     # Noise alone has eigenvalues up to about twice the root of the largest row sum of variances.
     variance = np.divide(1.0, precision, out=np.zeros_like(precision), where=precision > 0)
     noise = 2 * np.sqrt(variance.sum(axis=1).max())
-    if first <= noise or second <= noise:
-        return 0.0
-    size = (second - noise) / first / _SECOND_FACTOR
+    return float(max(other - noise, 0.0) / first) if first > noise else 0.0
+
+
+def _contradiction(second_factor: float, is_dependent: NDArray[np.bool_], moments: Moments) -> float:
+    """Return how clearly another factor competes with those of the classes, in [0, 1]."""
     breadth = is_dependent.any(axis=1).mean() / _DEPENDENT_SOURCES
     votes = np.asarray(moments.vote_counts, np.float64).sum(axis=0)
     unusual = 1 - votes.max() / votes.sum()
-    return _turned_on(size) * _turned_on(breadth) * _turned_on(unusual / _UNUSUAL_SHARE)
+    return (
+        _turned_on(second_factor / _SECOND_FACTOR)
+        * _turned_on(breadth)
+        * _turned_on(unusual / _UNUSUAL_SHARE)
+    )
 
 
 def _turned_on(ratio: float) -> float:

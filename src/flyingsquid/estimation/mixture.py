@@ -64,6 +64,9 @@ _TRUSTED_BALANCE, _BALANCE_PAIRS = 0.1, 100.0
 _MISFIT_WIDTH, _DOUBT_WIDTH = 0.05, 0.75
 # Parts of the answer with a smaller share than this are left out.
 _NEGLIGIBLE = 0.01
+# The gain must hold under tables of at least this share, and under weighted votes unless the tables have more
+# than this share and this divided by the number of tested pairs: few pairs test little.
+_PLAUSIBLE, _PASSED, _FEW_PAIRS = 0.05, 0.5, 4.0
 # Standard errors use at most this many cells of votes, and so many parameters together.
 _MOST_SCORE_CELLS, _MOST_PARAMETERS = 1 << 18, 600
 
@@ -82,6 +85,8 @@ class MixtureFit:
         P(vote is right | source votes), and standard errors that include misfit.
     gain : float
         Expected accuracy less that of majority vote, as the labels imply; NaN from counts alone.
+    gain_interval : pair of floats or None
+        95% interval of the gain, over tables and weighted votes as far as each is plausible.
     trust : Trust
     dependence : Dependence
     """
@@ -92,6 +97,7 @@ class MixtureFit:
     accuracies: Array
     errors: Array
     gain: float
+    gain_interval: tuple[float, float] | None
     trust: Trust
     dependence: Dependence
 
@@ -250,8 +256,9 @@ def _from_rows(
     m = moments.n_sources
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     labels = rows.with_known(hot_posterior(rows.cast, mixture))
-    gain = _gain_over_majority(labels, rows, m)
     fallback = rows.with_known(fallback_posterior(rows.cast, mixture))
+    has_passed = trust.share > _PASSED + _FEW_PAIRS / max(trust.n_tested, 1)
+    plausible = [] if has_passed else [fallback]
     # Fallback labels are less certain than they should be, and sources would look worse than they are;
     # rounded to the best class, sources would look better. The mean of both was closest on real and simulated
     # votes.
@@ -261,6 +268,8 @@ def _from_rows(
     errors = _sampling_errors(right, cast)
     if mixture.tables is not None and tables is not None:
         by_tables = rows.with_known(table_posterior(rows.cast, mixture.tables, mixture.one_sided))
+        if trust.share > _PLAUSIBLE:
+            plausible.append(by_tables)
         right = share * _agreement_with(by_tables, rows, m) + (1 - share) * right
         errors = _sampling_errors(right, cast)
         if not mixture.one_sided.all():
@@ -275,7 +284,7 @@ def _from_rows(
         _confusion_of(moments, rows, believed),
         np.where(cast > 0, right, 0.5),
         np.where(cast > 1, widened, np.nan),
-        gain,
+        *_gain_over_majority(labels, plausible, rows, m),
         trust,
         dependence,
     )
@@ -315,6 +324,7 @@ def _from_counts(
         right,
         np.where(cast > 1, widened / NORMAL_95, np.nan),
         float("nan"),
+        None,
         trust,
         dependence,
     )
@@ -370,12 +380,23 @@ def _sampling_errors(right: Array, cast: Array) -> Array:
     return np.asarray(np.sqrt(share * (1 - share) / np.maximum(cast, 1.0)))
 
 
-def _gain_over_majority(labels: Array, rows: Rows, m: int) -> float:
-    """Return the expected accuracy of the labels less that of majority vote, as the labels imply."""
-    votes = weighted_shares(rows.cast, np.ones((m, labels.shape[1])))
-    of_majority = row_sums(labels * _rounded(votes))[:, 0]
+def _gain_over_majority(
+    labels: Array, plausible: list[Array], rows: Rows, m: int
+) -> tuple[float, tuple[float, float]]:
+    """Return the expected accuracy of the labels less that of majority vote, and its 95% interval.
+
+    The labels imply the gain. The interval spans what each plausible model, posteriors of shape (u, K),
+    implies, and the sampling error of the items on which the two differ.
+    """
     total = rows.counts.sum()
-    return float(rows.counts @ (row_tops(labels)[:, 0] - of_majority) / total) if total > 0 else 0.0
+    if not total > 0:
+        return 0.0, (0.0, 0.0)
+    best = _rounded(labels)
+    change = best - _rounded(weighted_shares(rows.cast, np.ones((m, labels.shape[1]))))
+    gain, *gains = (float(rows.counts @ row_sums(p * change)[:, 0] / total) for p in (labels, *plausible))
+    differ = float(rows.counts @ row_sums(np.maximum(change, 0.0))[:, 0] / total)
+    reach = float(NORMAL_95 * np.sqrt(differ / total))
+    return gain, (min(gain, *gains) - reach, max(gain, *gains) + reach)
 
 
 def _table_errors(rows: Rows, labels: Array, tables: Tables) -> Array:

@@ -1,4 +1,4 @@
-"""How far confusion tables can be trusted, from what they leave unexplained.
+"""How far confusion tables can be trusted, from what they leave unexplained; and whether votes say anything.
 
 Tables assume that sources are independent given the truth. If so, they predict how often each pair of sources
 agrees. Two things can be wrong: on average pairs agree more than predicted, because sources share errors; or
@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
+from scipy.stats import chi2
 
 from flyingsquid.estimation.dependence import Dependence
+from flyingsquid.estimation.sources import MOST_SOURCES
 from flyingsquid.estimation.tied_em import Rows, Tables
 from flyingsquid.estimation.weighted import VoteWeights, votes_per_item
 from flyingsquid.moments import Moments
@@ -36,6 +38,9 @@ _MANY_DEPENDENT = 0.25
 # Abstention is tested for sources with a coverage in this range, next to votes for a class that are at least
 # this many, and for at least so many sources.
 _LEAST_COVERAGE, _MOST_COVERAGE, _UNUSUAL_VOTES, _FEWEST_SOURCES = 0.02, 0.98, 10.0, 3
+# Agreement is not by chance if a test gives it a smaller probability; pairs are compared one by one if they
+# share so many items.
+_BY_CHANCE, _SHARED_ITEMS = 0.003, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +207,27 @@ def evidence_against_abstention(moments: Moments, tables: Tables, weights: VoteW
         return float(np.sum(-0.5 * np.log(total) - 0.5 * correlation**2 / total))
 
     return log_density(_WRONG) - log_density(_NEGLIGIBLE) if len(correlation) else None
+
+
+def agree_by_chance(moments: Moments) -> bool:
+    """Return whether chance could explain the agreement of the sources; False if there is nothing to compare.
+
+    Sources that guess agree as often as their class shares imply. Two tests compare: all pairs together, and
+    pair by pair, which also sees groups of sources that contradict each other.
+    """
+    if moments.n_sources > MOST_SOURCES or not moments.has_all_pairs:
+        return False
+    pairs = moments.compare_pairs()
+    cast = np.asarray(moments.vote_counts, np.float64)
+    share = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1e-12)
+    by_chance, cubes = share @ share.T, share**2 @ share.T
+    # Variance of the agreement beyond chance of two sources that guess (Fleiss, Cohen and Everitt 1969).
+    variance = pairs.overlap * np.maximum(by_chance + by_chance**2 - cubes - cubes.T, 0.0)
+    compared = np.triu((variance > 1e-9) & (pairs.spread * pairs.spread.T > 0), 1)
+    if not compared.any():
+        return False
+    beyond, variance = (pairs.agreement - pairs.chance * pairs.overlap)[compared], variance[compared]
+    together = ndtr(-beyond.sum() / np.sqrt(variance.sum()))
+    often = pairs.overlap[compared] >= _SHARED_ITEMS
+    single = chi2.sf((beyond[often] ** 2 / variance[often]).sum(), often.sum()) if often.any() else 1.0
+    return bool(min(together, single) > _BY_CHANCE)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,18 @@ Mask = NDArray[np.bool_]
 _WORTH_HAVING = 0.005
 _ALIKE = 0.08
 _CLEARLY_DEPENDENT = 1e-3
+# A factor of this relative size is seen on panels of judges that share a bias, and never on clean votes.
+_SECOND_FACTOR = 0.05
 # No real dataset has shown a gain this large.
 _TOO_GOOD = 0.3
+_TOO_GOOD_DOUBT = "such a gain is more often a sign that good and bad sources are confused"
 PERSISTENT = 0.1
 """Errors with a smaller excess correlation than this hardly change a label."""
 _MOST_NAMED = 5
 _SOURCE_FIELDS = ("silent", "one_sided", "unidentified", "useless", "adversarial", "clipped")
+
+
+VerdictKind = Literal["recommended", "no better", "unproven", "no signal", "contradictory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +40,46 @@ class Verdict:
 
     Attributes
     ----------
+    kind : {"recommended", "no better", "unproven", "no signal", "contradictory"}
+        "no better": majority vote is as good. "unproven": a gain is estimated, but rests on an assumption
+        that could not be tested or did not hold. "no signal": chance could explain how often the
+        sources agree.
+        "contradictory": two groups of sources disagree, and the votes cannot tell which is right.
     words : str
     gain : float
-        Accuracy of the model less that of majority vote on items drawn from the fitted model: a model-based
-        estimate, right only as far as the assumptions are.
-    use_model : bool
-        Whether the gain is worth having and nothing speaks against the assumptions.
+        Estimated accuracy of the model less that of majority vote, right only as far as the assumptions are.
+    gain_interval : pair of floats or None
+        95% interval of the gain; None if the method has none.
     """
 
+    kind: VerdictKind
     words: str
     gain: float
-    use_model: bool
+    gain_interval: tuple[float, float] | None = None
+
+    @property
+    def use_model(self) -> bool:
+        """Whether the model is recommended."""
+        return self.kind == "recommended"
 
     def __str__(self) -> str:
         return self.words
+
+    def to_meta(self) -> list[Any]:
+        """Return JSON values."""
+        interval = None if self.gain_interval is None else list(self.gain_interval)
+        return [self.kind, self.words, self.gain, interval]
+
+    @classmethod
+    def from_meta(cls, meta: Any) -> Verdict:
+        """Read what :meth:`to_meta` returned."""
+        kind, words, gain, interval = meta
+        if kind not in get_args(VerdictKind):
+            raise ModelFileError(f"the verdict in the file must be one of {', '.join(get_args(VerdictKind))}")
+        if interval is not None:
+            low, high = interval
+            interval = (float(low), float(high))
+        return cls(kind, str(words), float(gain), interval)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +133,7 @@ class Diagnostics:
 
     def to_meta(self) -> dict[str, Any]:
         """Return everything but the two arrays as JSON values."""
-        test, verdict = self.fit_test, self.verdict
+        test = self.fit_test
         return {
             "method": self.method,
             "reason": self.reason,
@@ -111,7 +143,7 @@ class Diagnostics:
             "fit_test": None
             if test is None
             else [test.statistic, test.degrees, test.p_value, test.effective_sources],
-            "verdict": [verdict.words, verdict.gain, verdict.use_model],
+            "verdict": self.verdict.to_meta(),
         }
 
     @classmethod
@@ -127,7 +159,6 @@ class Diagnostics:
         mentioned += [name for group in meta["identical"] for name in group]
         if not set(mentioned) <= set(source_names):
             raise ModelFileError("the diagnostics in the file name sources that the model does not have")
-        words, gain, use_model = meta["verdict"]
         test = None
         if meta["fit_test"] is not None:
             statistic, degrees, p_value, effective = meta["fit_test"]
@@ -141,7 +172,7 @@ class Diagnostics:
             triplets_used=triplets_used,
             triplets_skipped=triplets_skipped,
             fit_test=test,
-            verdict=Verdict(str(words), float(gain), bool(use_model)),
+            verdict=Verdict.from_meta(meta["verdict"]),
         )
 
 
@@ -214,7 +245,7 @@ def recommend(
     test: FitTest | None = None,
     doubts: Sequence[str] = (),
 ) -> Verdict:
-    """Recommend the model or majority vote, given the estimated gain and reasons against it.
+    """Recommend a model of independent sources or majority vote, given the estimated gain.
 
     Parameters
     ----------
@@ -223,22 +254,94 @@ def recommend(
     clipped : mask of shape (m,), optional
         Sources that do not fit the class balance.
     test : FitTest, optional
+        Without one, independence could not be tested.
     doubts : sequence of str
         Further reasons to distrust the estimate.
     """
     if gain < _WORTH_HAVING:
-        return Verdict(
-            f"Majority vote is as good here, because {_reason(accuracies, coverage)}.", gain, use_model=False
-        )
-    claim = f"estimated accuracy is {100 * gain:.1f} points above majority vote"
+        return no_better(gain, accuracies, coverage)
     found = [*_doubts(clipped, test, gain), *doubts]
-    if found:
-        words = f"Uncertain: {claim}, but {' and '.join(found)}. Compare with some gold labels before use."
-        return Verdict(words, gain, use_model=False)
-    caution = (
-        "" if test is not None else " There are too few votes to test whether the sources are independent."
-    )
-    return Verdict(f"Recommended: {claim}.{caution}", gain, use_model=True)
+    if test is None:
+        found.append("there are too few votes to test whether the sources are independent")
+    return unproven(gain, found) if found else Verdict("recommended", f"Recommended: {_claim(gain)}.", gain)
+
+
+def no_better(gain: float, accuracies: Array, coverage: Array) -> Verdict:
+    """Return the verdict that majority vote is as good."""
+    reason = _reason(accuracies, coverage)
+    return Verdict("no better", f"No better than majority vote, because {reason}.", gain)
+
+
+def unproven(gain: float, doubts: Sequence[str], interval: tuple[float, float] | None = None) -> Verdict:
+    """Return the verdict that the gain is uncertain, with the reasons."""
+    reasons = " and ".join(doubts)
+    words = f"Unproven: {_claim(gain, interval)}, but {reasons}. Compare with some gold labels before use."
+    return Verdict("unproven", words, gain, interval)
+
+
+def recommend_mixture(
+    gain: float,
+    interval: tuple[float, float] | None,
+    accuracies: Array,
+    coverage: Array,
+    *,
+    is_certain: bool,
+    is_tested: bool,
+    second_factor: float,
+    is_contradictory: bool,
+    by_chance: bool,
+) -> Verdict:
+    """Recommend the default or majority vote.
+
+    Parameters
+    ----------
+    gain : float
+    interval : pair of floats or None
+        95% interval of the gain under every plausible model.
+    accuracies, coverage : arrays of shape (m,)
+    is_certain : bool
+        Whether every plausible model implies a gain.
+    is_tested : bool
+        Whether it could be tested that the sources are independent.
+    second_factor : float
+        How much of the agreement of the sources has another reason than the classes, relative to these.
+    is_contradictory : bool
+        Whether two groups of sources disagree.
+    by_chance : bool
+        Whether chance explains how often the sources agree.
+    """
+    if by_chance:
+        words = (
+            "No signal: chance could explain how often the sources agree, so nothing shows that the labels "
+            "are better than guesses."
+        )
+        return Verdict("no signal", words, gain, interval)
+    if is_contradictory:
+        words = (
+            "Contradictory: two groups of sources disagree, and the votes cannot tell which group is right. "
+            "Labels follow the majority vote; only gold labels can decide."
+        )
+        return Verdict("contradictory", words, gain, interval)
+    if gain < _WORTH_HAVING:
+        return replace(no_better(gain, accuracies, coverage), gain_interval=interval)
+    doubts = [] if is_tested else ["there are too few votes to test whether the sources are independent"]
+    if second_factor > _SECOND_FACTOR:
+        doubts.append("some sources agree for another reason, which may be the truth as well")
+    if not is_certain:
+        doubts.append("other plausible models imply none")
+    if gain > _TOO_GOOD:
+        doubts.append(_TOO_GOOD_DOUBT)
+    if doubts:
+        return unproven(gain, doubts, interval)
+    return Verdict("recommended", f"Recommended: {_claim(gain, interval)}.", gain, interval)
+
+
+def _claim(gain: float, interval: tuple[float, float] | None = None) -> str:
+    claim = f"estimated accuracy is {100 * gain:.1f} points above majority vote"
+    if interval is None:
+        return claim
+    low, high = (100 * end for end in interval)
+    return f"{claim} (95% interval {low:+.1f} to {high:+.1f})"
 
 
 def persistent_errors_doubt(persistence: float, steps: str) -> str:
@@ -277,9 +380,7 @@ def _doubts(clipped: Mask | None, test: FitTest | None, gain: float) -> list[str
         p = f"p = {test.p_value:.1g}" if test.p_value > 0 else "p < 1e-300"
         doubts.append(f"the sources are not independent given the truth ({p})")
     if gain > _TOO_GOOD:
-        doubts.append(
-            "so large a gain is more often a sign that the good and the bad are taken for each other"
-        )
+        doubts.append(_TOO_GOOD_DOUBT)
     if clipped is not None and 2 * clipped.sum() > len(clipped):
         doubts.append("the class balance does not fit the votes")
     return doubts

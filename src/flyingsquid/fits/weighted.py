@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.independence import FitTest, independence_of
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
+from flyingsquid.estimation.trust import agree_by_chance
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
@@ -23,7 +24,13 @@ from flyingsquid.fits.base import (
     PosteriorParameters,
     read_common,
 )
-from flyingsquid.fits.diagnostics import Diagnostics, names_in, names_in_groups, recommend, without_triplets
+from flyingsquid.fits.diagnostics import (
+    Diagnostics,
+    names_in,
+    names_in_groups,
+    recommend_mixture,
+    without_triplets,
+)
 from flyingsquid.fits.explanation import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.independent import SINGLE_TASK, gain_on_drawn_items
@@ -39,7 +46,7 @@ _FEWEST_STEPS, _MOST_ROWS = 4, 4_096
 # Sources beyond which independence is not tested: the test compares all pairs.
 _MOST_TESTED = 300
 # Beyond what any fit gives; larger values in a file are refused.
-_HEAVIEST, _MOST_LOG = 1e3, 1e3
+_HEAVIEST, _MOST_LOG, _WIDEST_GAIN = 1e3, 1e3, 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,6 +62,12 @@ class WeightedFit(Fit):
     gain : float
         Expected accuracy less that of majority vote, as the labels themselves imply; NaN if only counts were
         available.
+    gain_interval : pair of floats or None
+        95% interval of the gain under every plausible model.
+    is_tested : bool
+        Whether it could be tested that the sources are independent.
+    second_factor : float
+        How much of the agreement of the sources has another reason than the classes, relative to these.
     """
 
     TAG = "weighted"
@@ -62,6 +75,9 @@ class WeightedFit(Fit):
     mixture: Mixture
     groups: NDArray[np.intp]
     gain: float
+    gain_interval: tuple[float, float] | None
+    is_tested: bool
+    second_factor: float
 
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return mixture_posterior(codes, self.mixture, dtype)
@@ -115,11 +131,13 @@ class WeightedFit(Fit):
 
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
         names, test = moments.source_names, _test_independence(moments)
-        gain = self.gain
-        if np.isnan(gain):
+        if self.gain_interval is None:  # from counts alone
             gain = gain_on_drawn_items(
                 self.confusion, self.class_balance[0], lambda codes: self.posterior(codes)[:, 0]
             )
+            is_certain = self.mixture.trust > 0.5
+        else:
+            gain, is_certain = self.gain, self.gain_interval[0] > 0
         # A source is useless or adversarial by how well it tells the classes apart. How often it is right
         # depends on the class balance too, which sources of mostly one class miss.
         skill, error = balanced_accuracies(self.confusion, self.class_balance[0], float(moments.n_items))
@@ -134,7 +152,17 @@ class WeightedFit(Fit):
             useless=names_in(names, several & (np.abs(skill - chance) <= reach)),
             adversarial=names_in(names, several & (skill < chance - reach)),
             fit_test=test,
-            verdict=recommend(gain, self.accuracies, moments.coverage, test=test),
+            verdict=recommend_mixture(
+                gain,
+                self.gain_interval,
+                self.accuracies,
+                moments.coverage,
+                is_certain=is_certain,
+                is_tested=self.is_tested,
+                second_factor=self.second_factor,
+                is_contradictory=self.mixture.majority >= 0.5,
+                by_chance=agree_by_chance(moments),
+            ),
         )
 
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -143,7 +171,9 @@ class WeightedFit(Fit):
             "trust": float(mixture.trust),
             "anchored_share": float(mixture.anchored_share),
             "majority": float(mixture.majority),
-            "gain": None if np.isnan(self.gain) else float(self.gain),
+            "gain": None if self.gain_interval is None else [self.gain, *self.gain_interval],
+            "is_tested": self.is_tested,
+            "second_factor": self.second_factor,
         }
         arrays: dict[str, NDArray[Any]] = {
             "vote_weights": mixture.weights,
@@ -164,9 +194,7 @@ class WeightedFit(Fit):
     def from_state(cls, state: State, moments: Moments) -> Self:
         m, k = moments.n_sources, moments.n_classes
         common, meta = read_common(state, moments), state.meta
-        gain = meta["gain"]
-        if gain is not None and not (isinstance(gain, float) and -1 <= gain <= 1):
-            raise ModelFileError("`gain` in the file must be a number in [-1, 1] or null")
+        gain = _read_gain(meta["gain"])
         shares = {}
         for name in ("trust", "anchored_share", "majority"):
             shares[name] = float(meta[name])
@@ -182,7 +210,26 @@ class WeightedFit(Fit):
             **shares,
         )
         groups = read_array(state, "groups", (m,), "int64", low=0, high=m - 1).astype(np.intp)
-        return cls(**common, mixture=mixture, groups=groups, gain=float("nan") if gain is None else gain)
+        return cls(
+            **common,
+            mixture=mixture,
+            groups=groups,
+            gain=float("nan") if gain is None else gain[0],
+            gain_interval=None if gain is None else (gain[1], gain[2]),
+            is_tested=bool(meta["is_tested"]),
+            second_factor=float(meta["second_factor"]),
+        )
+
+
+def _read_gain(values: Any) -> list[float] | None:
+    """Return the gain and the ends of its interval; None if there are none."""
+    if values is None:
+        return None
+    if not (isinstance(values, list) and len(values) == 3):
+        raise ModelFileError("`gain` in the file must be three numbers or null")
+    if not all(isinstance(value, float) and -_WIDEST_GAIN <= value <= _WIDEST_GAIN for value in values):
+        raise ModelFileError(f"`gain` in the file must be numbers in [-{_WIDEST_GAIN:g}, {_WIDEST_GAIN:g}]")
+    return values
 
 
 def _read_term(state: State, name: str, m: int, n_classes: int) -> TableTerm | None:

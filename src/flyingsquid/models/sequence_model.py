@@ -379,7 +379,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             n_pairs=moments.n_pairs,
             temper=fitted.temper,
             pairs=transition.pairs,
-            verdict=[verdict.words, verdict.gain, verdict.use_model],
+            verdict=verdict.to_meta(),
         )
         arrays = {
             "joint": transition.joint,
@@ -406,14 +406,13 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         )
         model = cls(**options_from_meta(meta["options"], cls))
         model._validate()
-        words, gain, use_model = meta["verdict"]
         model._state = FitState(
             FittedSequences(
                 fit,
                 moments,
                 _read_transition(state, fit, rows.n_sources),
                 _read_temper(meta["temper"]),
-                Verdict(str(words), float(gain), bool(use_model)),
+                Verdict.from_meta(meta["verdict"]),
             ),
             None,
         )

@@ -56,6 +56,9 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
         gain=found.gain,
+        gain_interval=found.gain_interval,
+        is_tested=found.trust.n_tested > 0 or found.trust.share > 0.5,
+        second_factor=found.dependence.second_factor,
     )
 
 
