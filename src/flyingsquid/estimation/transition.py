@@ -1,8 +1,10 @@
-"""How truths of many classes follow each other, from votes alone.
+"""How truths follow each other, and how far errors persist, from votes alone.
 
 For different sources i and j, P(i votes a, j votes b in the next row) = Σ A_i[a, k] J[k, l] A_j[b, l], with A
 the tables of the sources and J = P(now = k, next = l). That is linear in J: least squares over all pairs of
-different sources, then the nearest table with the class balance on both margins.
+different sources, then the nearest table with the class balance on both margins. For two classes J has one
+free parameter, the correlation of neighboring truths. It is the covariance of votes in neighboring rows
+relative to that in the same row: no accuracy is needed for it.
 """
 
 from __future__ import annotations
@@ -23,15 +25,19 @@ Array = NDArray[np.float64]
 _NOISE_FLOOR = 1e-3
 # Errors that persist longer than this make n rows worth less than n/200, and none worth nothing.
 _MOST_PERSISTENT = 0.99
+# Neighbors count if confusion tables are trusted more than this, which is their trust if nothing can be
+# tested, and in full from the second value on. Between them, the simulated chains of 300 rows and the short
+# parts of tennis and bc5cdr are a trade-off (docs/design/0009-default.md).
+_UNTESTED, _TRUSTED = 0.1, 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A stationary chain of two classes.
+    """A stationary chain of K classes.
 
     Attributes
     ----------
-    joint : array of shape (2, 2)
+    joint : array of shape (K, K)
         P(now = k, next = l); both margins are the class balance, all cells are above 0.
     correlation : float
         Of neighboring truths, as the votes say; 0 where they say nothing. ``joint`` holds what is
@@ -52,8 +58,13 @@ class Transition:
     excess_correlation: Array
 
     @property
+    def balance(self) -> Array:
+        """P(now = k), shape (K,)."""
+        return np.asarray(self.joint.sum(axis=1))
+
+    @property
     def matrix(self) -> Array:
-        """P(next = l | now = k), shape (2, 2)."""
+        """P(next = l | now = k), shape (K, K)."""
         return np.asarray(self.joint / self.joint.sum(axis=1, keepdims=True))
 
 
@@ -142,6 +153,96 @@ def worth_of_a_row(persistence: float) -> float:
     return (1 - persistence) / (1 + persistence)
 
 
+def share_of_neighbors(trust: float) -> float:
+    """Return how far the evidence of neighboring rows counts, in [0, 1].
+
+    If sources are not independent within a row, neighbors repeat what they get wrong together, and votes
+    cannot show it.
+
+    Parameters
+    ----------
+    trust : float
+        Probability that the confusion tables explain the votes within rows.
+
+    Examples
+    --------
+    >>> share_of_neighbors(0.1), share_of_neighbors(0.3), share_of_neighbors(0.9)
+    (0.0, 0.5, 1.0)
+    """
+    return float(np.clip(round((trust - _UNTESTED) / (_TRUSTED - _UNTESTED), 12), 0.0, 1.0))
+
+
+def transition_by_agreement(
+    moments: SequenceMoments, balance: Array, accuracies: Array, usable: NDArray[np.bool_]
+) -> Transition:
+    """Estimate the chain of two truths by the agreement of different sources in neighboring rows.
+
+    The correlation is how far sources agree beyond chance in neighboring rows, relative to the same row, over
+    the votes of all usable pairs, weighted by how much better than random both are. It is shrunk by its
+    standard error. ``excess_correlation`` is left at 0.
+
+    Parameters
+    ----------
+    moments : SequenceMoments of two classes
+    balance : array of shape (2,)
+        P(Y = k), the margins of the result.
+    accuracies : array of shape (m,)
+    usable : mask of shape (m, m)
+        Ordered pairs of sources that may be compared.
+    """
+    rows, m = moments.rows, moments.rows.n_sources
+    counts = np.asarray(rows.vote_counts, np.float64)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    by_chance = shares @ shares.T
+    same_row, lagged = np.asarray(rows.overlap(), np.float64), np.asarray(moments.lagged, np.float64)
+    next_row = lagged.sum(axis=(0, 1))
+    skill = np.maximum(accuracies - 0.5, 0.0)
+    weights = np.outer(skill, skill) * next_row * (usable & (same_row > 0))
+    now = np.asarray(rows.agreement(), np.float64) / np.maximum(same_row, 1.0) - by_chance
+    later = np.einsum("aaij->ij", lagged) / np.maximum(next_row, 1.0) - by_chance
+    together, pairs = float((weights * now).sum()), int((weights > 0).sum())
+    if not together > 0:
+        return Transition(np.outer(balance, balance), 0.0, np.inf, pairs, np.zeros(m))
+    correlation = float((weights * later).sum()) / together
+    noise = weights**2 * by_chance * (1 - by_chance) / np.maximum(next_row, 1.0)
+    error = float(np.sqrt(noise.sum())) / together
+    known = 0.0
+    if error <= SAYS_NOTHING and abs(correlation) > error:
+        known = correlation * (1 - (error / correlation) ** 2)
+    # In signs ±1, the variance of a truth is 4 P(Y = 0) P(Y = 1).
+    joint = joint_table(4 * known * float(balance.prod()), balance, balance, float(moments.n_pairs))
+    return Transition(joint, correlation, error, pairs, np.zeros(m))
+
+
+def excess_correlations(moments: SequenceMoments, tables: Array, joint: Array) -> Array:
+    """Return how much more each source agrees with itself in the next row than the truths explain, (m,).
+
+    Covariances of the indicators of all classes are added up. What the truths explain of them follows from
+    the tables: between neighboring rows from ``joint``, within a row from its margin.
+
+    Parameters
+    ----------
+    moments : SequenceMoments of K classes
+    tables : array of shape (m, K, K + 1)
+        P(vote = v | Y = k), no vote last.
+    joint : array of shape (K, K)
+        P(now = k, next = l).
+    """
+    m = moments.rows.n_sources
+    if not moments.n_pairs > 0:
+        return np.zeros(m)
+    votes, balance, n = tables[:, :, :-1], joint.sum(axis=1), float(moments.n_pairs)
+    apart = np.outer(balance, balance)
+    first, second = np.asarray(moments.first) / n, np.asarray(moments.second) / n
+    again = np.einsum("aaii->i", np.asarray(moments.lagged)) / n - (first * second).sum(axis=1)
+    by_truths = np.einsum("ika,kl,ila->i", votes, joint - apart, votes, optimize=True)
+    rates = np.asarray(moments.rows.vote_counts, np.float64) / moments.rows.n_items
+    variance = (rates * (1 - rates)).sum(axis=1)
+    left = variance - np.einsum("ika,kl,ila->i", votes, np.diag(balance) - apart, votes, optimize=True)
+    excess = np.divide(again - by_truths, left, out=np.zeros(m), where=left > _NOISE_FLOOR * variance)
+    return np.clip(excess, -1.0, 1.0)
+
+
 def _usable(lagged: LaggedMoments, findings: SourceFindings) -> NDArray[np.bool_]:
     """Ordered pairs of sources that measure how truths follow each other, shape (m, m)."""
     judged = (findings.slopes != 0) & ~findings.unidentified & ~findings.silent
@@ -218,7 +319,9 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
         return Transition(apart, 0.0, np.inf, pairs, np.zeros(m))
     joint = with_margins(found, balance, float(moments.n_pairs))
     alike, chance = float(np.trace(joint)), float((balance**2).sum())
-    return Transition(joint, (alike - chance) / (1 - chance), np.nan, pairs, np.zeros(m))
+    return Transition(
+        joint, (alike - chance) / (1 - chance), np.nan, pairs, excess_correlations(moments, tables, joint)
+    )
 
 
 def _own_pairs(moments: SequenceMoments) -> int:

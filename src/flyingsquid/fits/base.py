@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.sources import SourceFindings
+from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.state import State
 from flyingsquid.fits.diagnostics import Diagnostics
@@ -24,7 +25,7 @@ from flyingsquid.fits.files import (
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference import Emissions, Mixture
-from flyingsquid.moments import ConfusionTables, Moments
+from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, Label
 
 Array = NDArray[np.float64]
@@ -71,6 +72,21 @@ class ItemScores:
 
     adds: Array
     finish: Callable[[Sequence[float]], tuple[float, float]]
+
+
+class RowEvidence(NamedTuple):
+    """Evidence of the rows of sequences, each array of shape (T, K), up to a constant per row.
+
+    Attributes
+    ----------
+    alone : array
+        log P(Y(t) = k | votes on the row itself).
+    shared : array
+        log P(votes on the row | Y(t) = k): what the row tells its neighbors.
+    """
+
+    alone: Array
+    shared: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +154,8 @@ class Fit(ABC):
     """
 
     TAG: ClassVar[str]
+    tempers_paths: ClassVar[bool] = True
+    """Whether ``temper`` applies to all evidence on the most probable path of a sequence."""
 
     classes: tuple[Label, ...]
     source_names: tuple[str, ...]
@@ -211,6 +229,30 @@ class Fit(ABC):
     def excess_correlation(self) -> Array:
         """How much errors on neighboring tasks agree beyond what the truths explain, shape (m,)."""
         return np.full(len(self.source_names), np.nan)
+
+    # ------------------------------------------------------------------ rows of sequences
+
+    def mean_label(self, codes: Codes | None) -> Array:
+        """Return P(Y = k) that the evidence of rows is relative to, shape (K,).
+
+        ``codes`` are the rows that were fitted, or None if only counts are available.
+        """
+        return np.asarray(self.class_balance[0])
+
+    def row_evidence(self, codes: Codes, balance: Array) -> RowEvidence:
+        """Return the evidence of rows; ``balance`` of shape (K,) comes from :meth:`mean_label`."""
+        shared = self.evidence(codes)[:, 0]
+        return RowEvidence(shared + np.log(balance), shared)
+
+    def transition(self, moments: SequenceMoments, balance: Array) -> Transition:
+        """Estimate how truths of neighboring rows follow each other, with ``balance`` as margins."""
+        if self.findings is not None:
+            return fit_transition(moments, balance, self.findings)
+        return fit_transition_many(moments, np.asarray(self.confusion), balance)
+
+    def neighbor_share(self, moments: Moments) -> float:
+        """Return how far neighboring rows count, in [0, 1]; 1 for methods that take their model as given."""
+        return 1.0
 
     # ------------------------------------------------------------------ assessment
 

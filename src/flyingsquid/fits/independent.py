@@ -148,9 +148,14 @@ def gain_on_drawn_items(
 
     ``label`` returns posteriors of shape (n, K) for codes of shape (n, m).
     """
+    codes, y = draw_items(tables, balance)
+    return accuracy_gain(label(codes), vote_shares(codes, len(balance))[:, 0], y)
+
+
+def draw_items(tables: ConfusionTables, balance: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return codes of items drawn from the tables with a fixed seed, shape (n, m), and their classes."""
     rng = np.random.default_rng(0)
     m, n_classes, _ = tables.shape
     n = int(np.clip(_DRAWN_CELLS // (m * n_classes), 200, _MOST_ITEMS))
     y = rng.choice(n_classes, n, p=balance)
-    codes = tables.draw(y, rng)
-    return accuracy_gain(label(codes), vote_shares(codes, n_classes)[:, 0], y)
+    return tables.draw(y, rng), y

@@ -41,6 +41,8 @@ class SequenceDiagnostics(Diagnostics):
     persistent : sources whose errors persist from row to row, beyond what the truths explain
     temper : float
         What the evidence of other rows is multiplied with; 1 where it counts in full.
+    neighbor_share : float
+        How far the message of all other rows counts; 0 if every row is labeled by itself.
     """
 
     transition: str
@@ -48,10 +50,16 @@ class SequenceDiagnostics(Diagnostics):
     correlation_error: float
     persistent: tuple[str, ...]
     temper: float
+    neighbor_share: float
 
 
 def diagnose_sequences(
-    rows: Diagnostics, fit: Fit, transition: Transition, coverage: Array, temper: float
+    rows: Diagnostics,
+    fit: Fit,
+    transition: Transition,
+    coverage: Array,
+    temper: float,
+    neighbor_share: float,
 ) -> SequenceDiagnostics:
     """Add to the diagnostics of rows how they follow each other.
 
@@ -64,11 +72,12 @@ def diagnose_sequences(
     plain = {field.name: getattr(rows, field.name) for field in fields(rows)}
     return SequenceDiagnostics(
         **{**plain, "verdict": verdict},
-        transition=_describe(transition),
+        transition=_describe(transition, neighbor_share),
         correlation=transition.correlation,
         correlation_error=transition.error,
         persistent=names_in(fit.source_names, excess > PERSISTENT),
         temper=temper,
+        neighbor_share=neighbor_share,
     )
 
 
@@ -101,7 +110,17 @@ def summarize_sequences(
     )
 
 
-def _describe(transition: Transition) -> str:
+def _describe(transition: Transition, neighbor_share: float) -> str:
+    if neighbor_share == 0:
+        return (
+            "every row is labeled by itself, because the votes do not show that sources are independent "
+            "within a row"
+        )
+    described = _describe_chain(transition)
+    return described if neighbor_share == 1 else f"{described}; neighbors count {neighbor_share:.0%}"
+
+
+def _describe_chain(transition: Transition) -> str:
     if not transition.pairs:
         return (
             "rows are taken to be independent, because there are no neighboring rows in which two different "

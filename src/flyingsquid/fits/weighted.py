@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.independence import FitTest, independence_of
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
+from flyingsquid.estimation.transition import (
+    Transition,
+    excess_correlations,
+    fit_transition_many,
+    share_of_neighbors,
+    transition_by_agreement,
+)
 from flyingsquid.estimation.trust import agree_by_chance
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.state import State
@@ -22,6 +29,7 @@ from flyingsquid.fits.base import (
     Fit,
     ItemScores,
     PosteriorParameters,
+    RowEvidence,
     read_common,
 )
 from flyingsquid.fits.diagnostics import (
@@ -33,11 +41,12 @@ from flyingsquid.fits.diagnostics import (
 )
 from flyingsquid.fits.explanation import Explanation, contribution, next_best_and_best, put_together
 from flyingsquid.fits.files import read_array
-from flyingsquid.fits.independent import SINGLE_TASK, gain_on_drawn_items
+from flyingsquid.fits.independent import SINGLE_TASK, draw_items, gain_on_drawn_items
 from flyingsquid.inference import Emissions, Mixture, mixture_posterior
 from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, hot_posterior
-from flyingsquid.moments import ConfusionTables, Moments
+from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, OneHot
+from flyingsquid.votes.tallies import item_votes
 
 # Steps along which votes grow in an explanation, how far a vote is moved to see what it adds, and limits for
 # items of many votes.
@@ -71,6 +80,7 @@ class WeightedFit(Fit):
     """
 
     TAG = "weighted"
+    tempers_paths: ClassVar[bool] = False
 
     mixture: Mixture
     groups: NDArray[np.intp]
@@ -164,6 +174,41 @@ class WeightedFit(Fit):
                 by_chance=agree_by_chance(moments),
             ),
         )
+
+    # ------------------------------------------------------------------ rows of sequences
+
+    def mean_label(self, codes: Codes | None) -> Array:
+        """Return the mean label of rows with votes, next to one row of each class, shape (K,).
+
+        Only relative to it, the evidence of a row is that of a likelihood: its mean over all rows is 1 for
+        every class. Relative to any other balance, neighbors would repeat what is typical of all rows.
+        """
+        if codes is None:
+            codes = draw_items(self.confusion, self.class_balance[0])[0]
+        labels = self.posterior(codes)[item_votes(codes).cast > 0, 0]
+        mass = labels.sum(axis=0) + 1
+        return np.asarray(mass / mass.sum())
+
+    def row_evidence(self, codes: Codes, balance: Array) -> RowEvidence:
+        alone = np.log(self.posterior(codes)[:, 0])
+        voted = item_votes(codes).cast > 0
+        return RowEvidence(alone, np.where(voted[:, None], alone - np.log(balance), 0.0))
+
+    def transition(self, moments: SequenceMoments, balance: Array) -> Transition:
+        tables = np.asarray(self.confusion)
+        if len(self.classes) > 2:
+            return fit_transition_many(moments, tables, balance)
+        several = ~self.mixture.one_sided
+        usable = np.outer(several, several) & (self.groups[:, None] != self.groups)
+        found = transition_by_agreement(moments, balance, self.accuracies, usable)
+        return replace(found, excess_correlation=excess_correlations(moments, tables, found.joint))
+
+    def neighbor_share(self, moments: Moments) -> float:
+        cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+        several = cast[~self.mixture.one_sided].sum() / max(cast.sum(), 1.0)
+        return share_of_neighbors(self.mixture.trust * (1 - self.mixture.majority) * float(several))
+
+    # ------------------------------------------------------------------ files
 
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         mixture = self.mixture

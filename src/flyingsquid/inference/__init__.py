@@ -12,7 +12,7 @@ from flyingsquid.inference.posterior import (
     smoothed_shares,
     vote_shares,
 )
-from flyingsquid.inference.sequences import forward_backward, viterbi
+from flyingsquid.inference.sequences import combine_rows, forward_backward, viterbi
 from flyingsquid.inference.weighted import Mixture, mixture_posterior
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "binary_posterior",
     "class_evidence",
     "class_posterior",
+    "combine_rows",
     "decide",
     "forward_backward",
     "max_product",

@@ -162,6 +162,53 @@ def viterbi(
     return _trace(came_from, blocks, ends)
 
 
+def combine_rows(
+    alone: Array,
+    shared: Array,
+    lengths: Index,
+    prior: Array,
+    transition: Array,
+    *,
+    temper: float = 1.0,
+    share: float = 1.0,
+) -> Array:
+    """Return labels of rows from their own votes and a message of all other rows, shape (T, K).
+
+    The label is P(Y(t) = k | own votes) P(votes of other rows | Y(t) = k)^share, normalized.
+
+    Parameters
+    ----------
+    alone : array of shape (T, K)
+        log P(Y(t) = k | votes on the row itself), up to a constant for each row.
+    shared : array of shape (T, K)
+        log P(votes on the row | Y(t) = k), up to a constant for each row.
+    lengths, prior, transition : as in :func:`forward_backward`
+    temper : float in (0, 1]
+        The power that the likelihood of every other row is taken to.
+    share : float in [0, 1]
+        The power that the message is taken to; with 0 rows stand alone.
+
+    Examples
+    --------
+    >>> own = np.log([[0.1, 0.9], [0.5, 0.5]])
+    >>> sticky, even = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([0.5, 0.5])
+    >>> combine_rows(own, own, np.array([2]), even, sticky).round(2)
+    array([[0.1 , 0.9 ],
+           [0.18, 0.82]])
+    >>> combine_rows(own, own, np.array([2]), even, sticky, share=0.0).round(2)
+    array([[0.1, 0.9],
+           [0.5, 0.5]])
+    """
+    scores = alone
+    if share > 0:
+        posterior, _ = forward_backward(temper * shared, lengths, prior, transition)
+        with np.errstate(divide="ignore"):  # a posterior that underflows stays 0
+            message = np.log(posterior) - temper * shared - np.log(prior)
+        scores = alone + share * message
+    labels = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(labels / labels.sum(axis=1, keepdims=True))
+
+
 def _stored(evidence: Array, blocks: Blocks) -> Array:
     """Return evidence in the order in which steps read it, shape (K, T)."""
     columns = np.ascontiguousarray(evidence.T)

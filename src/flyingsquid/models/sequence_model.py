@@ -15,8 +15,6 @@ from flyingsquid._table import Table
 from flyingsquid._values import format_value
 from flyingsquid.estimation.transition import (
     Transition,
-    fit_transition,
-    fit_transition_many,
     persistence_of_errors,
     require_few_classes,
     worth_of_a_row,
@@ -28,11 +26,11 @@ from flyingsquid.exceptions import (
     VotesError,
 )
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import Assessment, Fit
+from flyingsquid.fits.base import Fit
 from flyingsquid.fits.diagnostics import Verdict
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
-from flyingsquid.inference import TieBreak, decide, forward_backward, viterbi, with_own_evidence
+from flyingsquid.inference import TieBreak, combine_rows, decide, forward_backward, viterbi
 from flyingsquid.models import validation
 from flyingsquid.models._base import FitAttributes, FitState, FittedParameters, VoteSchema, read_tie_generator
 from flyingsquid.models._state import (
@@ -62,16 +60,17 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     ----------
     method : str or Solver, default="auto"
         How the sources are estimated, from all rows, as in :class:`LabelModel`; it must estimate confusion
-        tables. ``"auto"`` is ``"triplet"`` for two classes, and ``"em"`` or ``"agreement"`` for more.
+        tables. With ``"auto"``, a row by itself is labeled as by ``LabelModel()``, and neighbors count as far
+        as the votes fit a model of independent sources. Other methods take their model as given.
     class_balance : None, "uniform", "estimate" or array, default=None
     signs : "average" or mapping, default="average"
         As in :class:`LabelModel`.
-    temper : None, "auto" or float in (0, 1], default=None
-        Errors of real sources persist from row to row, and the model assumes that they are independent: its
-        labels are then too certain. A number multiplies the evidence of all other rows: near 0 every row
-        stands alone. ``"auto"`` is (1 - r)/(1 + r), with r the mean of the excess correlations above 0,
-        weighted by coverage. None leaves the evidence as it is. On the paths of :meth:`predict` it multiplies
-        all evidence.
+    temper : "auto", None or float in (0, 1], default="auto"
+        Errors of real sources persist from row to row. Rows that repeat an error are less evidence than
+        independent ones. A number multiplies the evidence of all other rows: near 0 every row stands alone.
+        ``"auto"`` is (1 - r)/(1 + r), with r the mean of the excess correlations above 0, weighted by
+        coverage. None, as 1, counts errors of neighboring rows as independent. On the paths of
+        :meth:`predict` it multiplies all evidence of methods other than ``"auto"``.
 
     Attributes
     ----------
@@ -79,7 +78,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     source_names_ : tuple of m str
     class_balance_ : array of shape (K,)
     transition_ : array of shape (K, K)
-        P(next = l | now = k). ``class_balance_`` is its stationary distribution.
+        P(next = l | now = k). Its stationary distribution is ``class_balance_``; for ``method="auto"``, the
+        mean label of single rows.
     accuracies_ : array of shape (m,)
         P(vote is right | source votes).
     accuracies_interval_ : array of shape (m, 2)
@@ -89,9 +89,12 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         P(vote = v | Y = k), no vote last.
     excess_correlation_ : array of shape (m,)
         How much more a source agrees with itself in the next row than the truths explain: 0 under the
-        model, 1 for errors that never end. Measured for two classes only; 0 for more.
+        model, 1 for errors that never end.
     temper_ : float
         What the evidence of other rows is multiplied with.
+    neighbor_share_ : float
+        How far the message of all other rows counts: 1 in full, 0 if every row is labeled by itself. Below 1
+        only for ``method="auto"``.
     moments_ : SequenceMoments
     diagnostics_ : SequenceDiagnostics
         Computed when asked.
@@ -121,7 +124,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         method: Method = "auto",
         class_balance: Literal["uniform", "estimate"] | ArrayLike | None = None,
         signs: Literal["average"] | Mapping[Source, int] = "average",
-        temper: Literal["auto"] | float | None = None,
+        temper: Literal["auto"] | float | None = "auto",
     ) -> None:
         self.method = method
         self.class_balance = class_balance
@@ -144,7 +147,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         sequences = read_lengths(lengths, read.n_items)
         counts = Moments.of(read)
         fit = self._solve(solver, FitData(moments=counts, votes=read, rows="all", **self._request()))
-        self._publish(fit, SequenceMoments.of_rows(counts, read, sequences))
+        self._publish(fit, SequenceMoments.of_rows(counts, read, sequences), read)
         return self._warn()
 
     def fit_moments(self, moments: SequenceMoments) -> Self:
@@ -186,11 +189,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
 
         ``votes`` and ``lengths`` as in :meth:`fit`; named sources are matched by name, others by position.
         """
-        evidence, sequences = self._evidence(votes, lengths)
-        posterior, _ = forward_backward(
-            self.temper_ * evidence, sequences, self.class_balance_, self.transition_
-        )
-        return with_own_evidence(posterior, evidence, self.temper_)
+        read, sequences = self._read_sequences(votes, lengths)
+        return self._fitted.posterior(read, sequences)
 
     def predict(
         self,
@@ -231,8 +231,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         if not joint:
             rng = read_tie_generator(tie_break, random_state)
             return decide(self.predict_proba(votes, lengths), self.vote_schema_.classes, tie_break, rng)
-        paths = self._paths(*self._evidence(votes, lengths))
-        return self.classes_[paths]
+        read, sequences = self._read_sequences(votes, lengths)
+        return self.classes_[self._fitted.paths(read, sequences)]
 
     def fit_predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
         """Fit the model and return a class for each row: ``fit(votes).predict(votes)``.
@@ -264,19 +264,20 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         read, sequences = self._read_sequences(votes, lengths)
         # By the tables themselves, which sum to 1 even if the class balance does not fit the votes.
         evidence = self.fit_.likelihoods(read.codes)[:, 0]
-        return forward_backward(evidence, sequences, self.class_balance_, self.transition_)[1]
+        transition = self._fitted.transition
+        return forward_backward(evidence, sequences, transition.balance, transition.matrix)[1]
 
     def score(self, votes: Any, y: ArrayLike, lengths: Any = None) -> float:
         """Accuracy of :meth:`predict` on the rows whose true class is known.
 
         ``y`` of shape (T,): None, NaN and masked are unknown, and -1 unless it is a class.
         """
-        evidence, sequences = self._evidence(votes, lengths)
-        truth = read_gold(y, self.vote_schema_.classes, len(evidence), "y")
+        read, sequences = self._read_sequences(votes, lengths)
+        truth = read_gold(y, self.vote_schema_.classes, read.n_items, "y")
         known = truth >= 0
         if not known.any():
             raise VotesError("y holds no known class, so there is nothing to score")
-        path = self._paths(evidence, sequences)
+        path = self._fitted.paths(read, sequences)
         return float(np.mean(path[known] == truth[known]))
 
     def summary(self) -> Table:
@@ -322,6 +323,10 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         return self._fitted.temper
 
     @property
+    def neighbor_share_(self) -> float:
+        return self._fitted.neighbor_share
+
+    @property
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
@@ -344,30 +349,21 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         return validation.check_options(self.method, None, None)
 
     def _request(self) -> dict[str, Any]:
-        return {"class_balance": self.class_balance, "signs": self.signs, "use": "tables"}
+        return {"class_balance": self.class_balance, "signs": self.signs, "use": "sequences"}
 
     def _solve(self, solver: Solver, data: FitData) -> Fit:
-        if isinstance(self.temper, str) and data.n_classes > 2:
-            raise OptionError('temper="auto" is for two classes; pass a float in (0, 1].')
         return check_solver(solver, data).solve(data)
 
-    def _publish(self, fit: Fit, moments: SequenceMoments) -> None:
-        balance, tables = fit.class_balance[0], np.asarray(fit.confusion)
-        if fit.findings is not None:
-            transition = fit_transition(moments, balance, fit.findings)
-            persistence = persistence_of_errors(
-                transition.excess_correlation, np.minimum(moments.rows.coverage, 1.0)
-            )
-            worth = worth_of_a_row(persistence)
-            assessment = fit.assessment.widened(1 / np.sqrt(worth))
-        else:
-            transition, worth = fit_transition_many(moments, tables, balance), 1.0
-            # Errors of such tables are not followed from row to row, so standard errors are unknown.
-            assessment = Assessment()
+    def _publish(self, fit: Fit, moments: SequenceMoments, votes: Votes | None = None) -> None:
+        rows = moments.rows
+        transition = fit.transition(moments, fit.mean_label(None if votes is None else votes.codes))
+        persistence = persistence_of_errors(transition.excess_correlation, np.minimum(rows.coverage, 1.0))
+        worth = worth_of_a_row(persistence)
         temper = worth if isinstance(self.temper, str) else 1.0 if self.temper is None else float(self.temper)
-        fit = replace(fit, assessment=assessment)
+        fit = replace(fit, assessment=fit.assessment.widened(1 / np.sqrt(worth)))
+        fitted = FittedSequences(fit, moments, transition, temper, fit.neighbor_share(rows))
         # One assignment: an interrupted fit leaves the model as it was.
-        self._state = FitState(FittedSequences(fit, moments, transition, temper), None)
+        self._state = FitState(fitted, None)
 
     def _to_state(self) -> State:
         fitted = self._fitted
@@ -378,6 +374,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             options=options_to_meta(self.get_params(deep=False)),
             n_pairs=moments.n_pairs,
             temper=fitted.temper,
+            neighbor_share=fitted.neighbor_share,
             pairs=transition.pairs,
             verdict=verdict.to_meta(),
         )
@@ -411,7 +408,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
                 fit,
                 moments,
                 _read_transition(state, fit, rows.n_sources),
-                _read_temper(meta["temper"]),
+                _read_share(meta["temper"], "temper", at_least=np.nextafter(0.0, 1.0)),
+                _read_share(meta["neighbor_share"], "neighbor_share"),
                 Verdict.from_meta(meta["verdict"]),
             ),
             None,
@@ -421,15 +419,6 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def _read_sequences(self, votes: Any, lengths: Any) -> tuple[Votes, NDArray[np.intp]]:
         read = self.read_votes(votes)
         return read, read_lengths(lengths, read.n_items)
-
-    def _evidence(self, votes: Any, lengths: Any) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """Return the evidence of each row, shape (T, K), and the lengths of sequences."""
-        read, sequences = self._read_sequences(votes, lengths)
-        return self.fit_.evidence(read.codes)[:, 0], sequences
-
-    def _paths(self, evidence: NDArray[np.float64], lengths: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the most probable path of each sequence, all evidence tempered, shape (T,)."""
-        return viterbi(self.temper_ * evidence, lengths, self.class_balance_, self.transition_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,6 +431,8 @@ class FittedSequences(FittedParameters):
     moments : SequenceMoments
     transition : Transition
     temper : float
+    neighbor_share : float
+        The power that the message of other rows is taken to.
     recorded_verdict : Verdict or None
         The recommendation, if the model was read from a file.
     """
@@ -449,7 +440,36 @@ class FittedSequences(FittedParameters):
     moments: SequenceMoments
     transition: Transition
     temper: float
+    neighbor_share: float
     recorded_verdict: Verdict | None = None
+
+    def posterior(self, votes: Votes, lengths: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return P(Y(t) = k | all rows of its sequence), shape (T, K)."""
+        balance = self.transition.balance
+        alone, shared = self.fit.row_evidence(votes.codes, balance)
+        return combine_rows(
+            alone,
+            shared,
+            lengths,
+            balance,
+            self.transition.matrix,
+            temper=self.temper,
+            share=self.neighbor_share,
+        )
+
+    def paths(self, votes: Votes, lengths: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the most probable path of each sequence, shape (T,).
+
+        How neighboring classes go together counts to the power ``neighbor_share``.
+        """
+        if self.neighbor_share == 0:
+            numbers = tuple(range(len(self.fit.classes)))
+            return np.asarray(decide(self.posterior(votes, lengths), numbers, "first", None), np.intp)
+        balance = self.transition.balance
+        alone, shared = self.fit.row_evidence(votes.codes, balance)
+        evidence = alone - (1 - self.temper) * shared if self.fit.tempers_paths else alone
+        together = (self.transition.joint / np.outer(balance, balance)) ** self.neighbor_share
+        return viterbi(evidence, lengths, np.ones_like(balance), together)
 
     @cached_property
     def coverage(self) -> NDArray[np.float64]:
@@ -458,19 +478,22 @@ class FittedSequences(FittedParameters):
     @cached_property
     def diagnostics(self) -> SequenceDiagnostics:
         rows = self.fit.diagnose(self.moments.rows)
-        found = diagnose_sequences(rows, self.fit, self.transition, self.coverage, self.temper)
+        found = diagnose_sequences(
+            rows, self.fit, self.transition, self.coverage, self.temper, self.neighbor_share
+        )
         return found if self.recorded_verdict is None else replace(found, verdict=self.recorded_verdict)
 
 
 def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
-    """Return the transition in a file; refuse one that does not fit the class balance."""
-    balance, pairs = fit.class_balance[0], state.meta["pairs"]
-    joint = read_array(state, "joint", (len(balance),) * 2, low=0.0, high=1.0)
+    """Return the transition in a file; refuse one that is not stationary."""
+    pairs = state.meta["pairs"]
+    joint = read_array(state, "joint", (len(fit.classes),) * 2, low=0.0, high=1.0)
     excess = read_array(state, "excess", (n_sources,), low=-1.0, high=1.0)
     correlation = state.arrays["correlation"]
     fits = (
         bool((joint > 0).all())
-        and all(np.abs(joint.sum(axis=axis) - balance).max() < 1e-9 for axis in (0, 1))
+        and abs(joint.sum() - 1) < 1e-9
+        and np.abs(joint.sum(axis=0) - joint.sum(axis=1)).max() < 1e-9
         and correlation.shape == (2,)
         and str(correlation.dtype) == "float64"
         and not np.isnan(correlation[0])
@@ -481,7 +504,7 @@ def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
     return Transition(joint, float(correlation[0]), float(correlation[1]), pairs, excess)
 
 
-def _read_temper(temper: Any) -> float:
-    if type(temper) is not float or not 0 < temper <= 1:
-        raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {format_value(temper)}")
-    return temper
+def _read_share(value: Any, name: str, *, at_least: float = 0.0) -> float:
+    if type(value) is not float or not at_least <= value <= 1:
+        raise ModelFileError(f"`{name}` in the file must be a number in [0, 1]; got {format_value(value)}")
+    return value

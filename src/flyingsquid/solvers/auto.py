@@ -1,8 +1,7 @@
 """What ``method="auto"`` means: the only module that knows.
 
 Weighted votes are mixed with confusion tables, as far as the tables explain the votes. Only what needs a
-model of its own is left to other solvers: dependency graphs, known signs, ``class_balance="estimate"`` and
-sequences.
+model of its own is left to other solvers: dependency graphs, known signs and ``class_balance="estimate"``.
 """
 
 from __future__ import annotations

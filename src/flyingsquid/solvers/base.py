@@ -21,7 +21,7 @@ from flyingsquid.moments import Moments
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes
 
-Use = Literal["labels", "stream", "tables"]
+Use = Literal["labels", "stream", "tables", "sequences"]
 Rows = Literal["all", "distinct", "none"]
 
 
@@ -82,9 +82,9 @@ class FitData:
         The graph that was learned from the votes.
     concerns : tuple of str
         What reading the votes has found.
-    use : {"labels", "stream", "tables"}
-        What the fit is for. Parameters of a stream must not jump from one refresh to the next; sequences need
-        confusion tables.
+    use : {"labels", "stream", "tables", "sequences"}
+        What the fit is for. Parameters of a stream must not jump from one refresh to the next; tasks that are
+        fitted one by one, and sequences, need confusion tables.
     """
 
     moments: Moments
@@ -216,7 +216,7 @@ def check_capabilities(solver: Solver, data: FitData) -> None:
         raise OptionError(f"`signs` is not supported by {name}; leave it out.")
     if data.estimates_balance and not requires.estimated_balance:
         raise OptionError(f'class_balance="estimate" is not supported by {name}; pass the balance or None.')
-    if data.use == "tables" and not requires.confusion:
+    if data.use in ("tables", "sequences") and not requires.confusion:
         raise OptionError(
             f"{name} does not estimate how sources err on each class, which sequences need; use "
             'method="auto" or "covariance".'
