@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -12,8 +13,11 @@ from flyingsquid.estimation.binary import Evidence, fit_binary
 from flyingsquid.estimation.task_pairs import joint_table
 from flyingsquid.estimation.transition import (
     LaggedMoments,
+    excess_correlations,
     fit_transition,
     persistence_of_errors,
+    share_of_neighbors,
+    transition_by_agreement,
     worth_of_a_row,
 )
 from flyingsquid.exceptions import SourceWarning
@@ -98,7 +102,7 @@ def test_copies_are_no_two_sources():
 
 def test_rows_without_neighbors_are_independent():
     sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], class_balance=[0.3, 0.7], random_state=0)
-    model = fs.SequenceLabelModel(class_balance=[0.3, 0.7]).fit(sample.votes, [1] * 500)
+    model = fs.SequenceLabelModel(method="triplet", class_balance=[0.3, 0.7]).fit(sample.votes, [1] * 500)
     np.testing.assert_allclose(model.transition_, [[0.3, 0.7], [0.3, 0.7]])
     assert "independent, because there are no neighboring rows" in model.diagnostics_.transition
     alone = fs.LabelModel(method="triplet", class_balance=[0.3, 0.7]).fit(sample.votes)
@@ -112,9 +116,10 @@ def test_sources_that_never_vote_next_to_each_other_say_nothing():
     sample = fs.datasets.simulate(900, [0.9, 0.85, 0.8], random_state=rng)
     codes = np.asarray(sample.votes.codes).copy()
     codes[1::2] = -1
-    model = fs.SequenceLabelModel().fit(fs.Votes(codes, (0, 1)))
-    np.testing.assert_allclose(model.transition_, 0.5)
-    assert model.diagnostics_.correlation_error == np.inf
+    for method in ("auto", "triplet"):
+        model = fs.SequenceLabelModel(method=method).fit(fs.Votes(codes, (0, 1)))
+        np.testing.assert_allclose(model.transition_[0], model.transition_[1])
+        assert model.diagnostics_.correlation_error == np.inf
 
 
 @pytest.mark.parametrize("balance", [0.5, 0.2, 0.01])
@@ -150,3 +155,34 @@ def test_one_sided_sources_leave_the_answer_to_the_others():
         warnings.simplefilter("ignore", SourceWarning)
         model = fs.SequenceLabelModel().fit(fs.Votes(codes, (0, 1)))
     assert model.diagnostics_.correlation == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize("persistence", [0.9, 0.5, 0.0, -0.2])
+def test_agreement_of_different_sources_gives_the_exact_correlation(persistence):
+    """On exact counts, whatever the accuracies are taken to be."""
+    balance, n = np.array([0.6, 0.4]), 1e9
+    right = np.array([0.9, 0.8, 0.7])
+    votes = np.stack([np.stack([right, 1 - right], 1), np.stack([1 - right, right], 1)], 1)
+    joint = joint_table(4 * persistence * balance.prod(), balance, balance, n)
+    lagged = n * np.einsum("kl,ika,jlb->abij", joint, votes, votes)
+    cast = n * np.einsum("k,ika->ia", balance, votes)
+    patterns = np.array(list(itertools.product((0, 1), repeat=3)), np.int8)
+    likely = votes[np.arange(3), :, patterns].prod(axis=1) @ balance
+    rows = fs.Moments.of(fs.Votes(patterns, (0, 1)), sample_weight=n * likely)
+    moments = fs.SequenceMoments(rows, n, lagged, cast, cast)
+    for accuracies in (right, np.array([0.6, 0.9, 0.7])):
+        found = transition_by_agreement(moments, balance, accuracies, ~np.eye(3, dtype=bool))
+        assert found.correlation == pytest.approx(persistence, abs=1e-9)
+        np.testing.assert_allclose(found.joint, joint, atol=1e-6)
+        assert found.pairs == 6
+    tables = np.concatenate([votes, np.zeros((3, 2, 1))], axis=2)
+    np.testing.assert_allclose(excess_correlations(moments, tables, joint), 0, atol=1e-9)
+
+
+def test_neighbors_count_as_far_as_tables_are_trusted():
+    trust = np.linspace(0, 1, 101)
+    shares = np.array([share_of_neighbors(each) for each in trust])
+    assert (shares[trust <= 0.1] == 0).all()
+    assert (shares[trust >= 0.5] == 1).all()
+    assert (np.diff(shares) >= 0).all()
+    assert np.diff(shares).max() < 0.03

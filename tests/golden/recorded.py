@@ -259,8 +259,8 @@ CASES: dict[str, Case] = {
     "frames, one-sided": lambda: on_graph(one_sided(frames(), 3), CHAIN, method="triplet"),
     "frames, lopsided": lambda: on_graph(frames(), CHAIN, method="triplet", class_balance=BALANCE),
     "sequences": sequences,
-    "sequences, one alone": partial(sequences, -1, method="triplet", class_balance=BALANCE),
-    "sequences, one-sided": partial(sequences, 3, method="triplet", class_balance=BALANCE),
+    "sequences, one alone": partial(sequences, -1, method="triplet", class_balance=BALANCE, temper=None),
+    "sequences, one-sided": partial(sequences, 3, method="triplet", class_balance=BALANCE, temper=None),
     "sequences, tempered": partial(sequences, temper="auto", method="triplet", class_balance="estimate"),
 }
 

@@ -53,7 +53,8 @@ def test_labels_equal_enumeration():
     rng = np.random.default_rng(0)
     joint, balance = chain(rng, 3)
     codes, _ = draw(ManyStar(crowd(rng, 6, 3, right=0.7, coverage=0.7).confusion, balance), joint, 4_000, rng)
-    model = fs.SequenceLabelModel(class_balance=balance).fit(fs.Votes(codes, (0, 1, 2)))
+    model = fs.SequenceLabelModel(method="em", class_balance=balance, temper=None)
+    model.fit(fs.Votes(codes, (0, 1, 2)))
     rows = codes[10:15]
     tables = model.confusion_
     scores = {}
@@ -93,10 +94,10 @@ def test_neighbors_help_and_the_transition_is_found(tmp_path):
         counted.predict_proba(votes),
         fs.SequenceLabelModel(method="agreement").fit(votes).predict_proba(votes),
     )
-    with pytest.raises(OptionError, match='temper="auto" is for two classes'):
-        fs.SequenceLabelModel(temper="auto").fit(votes)
+    assert model.neighbor_share_ == 1
+    np.testing.assert_allclose(model.excess_correlation_, 0, atol=0.05)
+    assert 0.95 < model.temper_ <= 1
     weakened = fs.SequenceLabelModel(temper=1e-9).fit(votes)
-    alone = fs.LabelModel(method=model.method_).fit(votes)
     np.testing.assert_allclose(weakened.predict_proba(votes), alone.predict_proba(votes), atol=1e-6)
 
 
@@ -107,9 +108,39 @@ def test_rows_without_neighbors_are_independent():
     model = fs.SequenceLabelModel().fit(votes, [1] * 600)
     np.testing.assert_allclose(
         model.predict_proba(votes, [1] * 600),
-        fs.LabelModel(method="em").fit(votes).predict_proba(votes),
+        fs.LabelModel().fit(votes).predict_proba(votes),
         atol=1e-9,
     )
+
+
+def test_errors_that_persist_are_measured_for_any_number_of_classes():
+    rng = np.random.default_rng(4)
+    joint = 0.6 * np.eye(3) / 3 + 0.4 / 9
+    star = crowd(rng, 5, 3, right=0.7, coverage=1.0)
+    codes, y = draw(ManyStar(star.confusion, np.full(3, 1 / 3)), joint, 20_000, rng)
+    stuck = codes.copy()
+    for t in range(1, len(y)):  # an error is repeated as long as the truth stays
+        again = (rng.random(5) < 0.6) & (y[t] == y[t - 1])
+        stuck[t] = np.where(again, stuck[t - 1], codes[t])
+    for method in ("auto", "em"):
+        free = fs.SequenceLabelModel(method=method).fit(fs.Votes(codes, (0, 1, 2)))
+        held = fs.SequenceLabelModel(method=method).fit(fs.Votes(stuck, (0, 1, 2)))
+        np.testing.assert_allclose(free.excess_correlation_, 0, atol=0.05)
+        assert (held.excess_correlation_ > 0.2).all()
+        assert held.temper_ < 0.7 < free.temper_
+
+
+def test_classes_permute():
+    rng = np.random.default_rng(5)
+    joint, balance = chain(rng, 3)
+    star = ManyStar(crowd(rng, 6, 3, right=0.7, coverage=0.7).confusion, balance)
+    codes = draw(star, joint, 3_000, rng)[0]
+    to = np.array([2, 0, 1])
+    moved = np.where(codes >= 0, to[np.maximum(codes, 0)], -1).astype(np.int8)
+    ours, theirs = (fs.Votes(each, (0, 1, 2)) for each in (codes, moved))
+    model, other = fs.SequenceLabelModel().fit(ours), fs.SequenceLabelModel().fit(theirs)
+    np.testing.assert_allclose(other.predict_proba(theirs)[:, to], model.predict_proba(ours), atol=1e-6)
+    np.testing.assert_allclose(other.transition_[np.ix_(to, to)], model.transition_, atol=1e-6)
 
 
 def test_margins_are_kept():

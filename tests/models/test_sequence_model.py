@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 import flyingsquid as fs
 from flyingsquid.exceptions import (
+    FlyingSquidError,
     IncompatibleError,
     ModelFileError,
     NotFittedError,
@@ -85,13 +86,13 @@ def test_exact_counts_of_sources_of_any_kind(seed):
     np.testing.assert_allclose(model.excess_correlation_, 0, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["auto", "covariance"])
+@pytest.mark.parametrize("method", ["triplet", "covariance"])
 @pytest.mark.parametrize("temper", [None, 0.5])
 def test_labels_equal_enumeration(method, temper):
     model = fs.SequenceLabelModel(method=method, temper=temper).fit(VIDEO.votes, VIDEO.lengths)
     rows = np.asarray(VIDEO.votes.codes[1:6])
     tables = model.confusion_.copy()
-    if method == "auto":
+    if method == "triplet":
         tables[:, :, 2] = (model.class_balance_ @ tables[:, :, 2].T)[:, None]  # silence says nothing
     scores, likelihood, own_in_full = {}, 0.0, np.zeros((5, 2))
     for path in itertools.product((0, 1), repeat=5):
@@ -112,6 +113,78 @@ def test_labels_equal_enumeration(method, temper):
     assert model.log_likelihood(rows)[0] == pytest.approx(np.log(likelihood), abs=1e-10)
 
 
+def enumerate_rows(model: fs.SequenceLabelModel, rows: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Labels and the best path of one short sequence by the definition of the default model."""
+    balance = np.linalg.matrix_power(model.transition_, 4_096)[0]
+    alone = model.fit_.posterior(rows)[:, 0]
+    voted = np.any(rows >= 0, axis=1)
+    emissions = np.where(voted.reshape(-1, 1), alone / balance, 1.0) ** model.temper_
+    together = model.transition_ / balance
+    message, paths = np.zeros_like(alone), {}
+    for path in itertools.product(range(len(balance)), repeat=len(rows)):
+        steps = np.prod([together[a, b] for a, b in itertools.pairwise(path)])
+        at = np.arange(len(rows)), np.array(path)
+        for t, k in enumerate(path):
+            others = np.delete(emissions[at] * balance[list(path)], t)
+            message[t, k] += steps * others.prod()
+        paths[path] = alone[at].prod() * steps**model.neighbor_share_
+    labels = alone * message**model.neighbor_share_
+    return labels / labels.sum(axis=1, keepdims=True), max(paths, key=paths.__getitem__)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("temper", ["auto", None, 0.3])
+def test_labels_of_the_default_equal_enumeration(share, temper):
+    model = fs.SequenceLabelModel(temper=temper).fit(VIDEO.votes, VIDEO.lengths)
+    assert model.neighbor_share_ == 1
+    model._state = model._state._replace(
+        fitted=dataclasses.replace(model._state.fitted, neighbor_share=share)
+    )
+    rows = np.array(VIDEO.votes.codes[1:7])
+    rows[[1, 4]] = -1
+    labels, path = enumerate_rows(model, rows)
+    np.testing.assert_allclose(model.predict_proba(rows), labels, atol=1e-10)
+    np.testing.assert_array_equal(model.predict(rows), path)
+    if share == 0:
+        alone = fs.LabelModel().fit(VIDEO.votes)
+        np.testing.assert_allclose(model.predict_proba(rows), alone.predict_proba(rows), atol=1e-14)
+
+
+def test_neighbors_do_not_count_if_sources_depend_on_each_other():
+    """Some rows are hard for all sources: the labels are those of LabelModel(), ties included."""
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate_sequence(6_000, np.full(6, 0.97), persistence=0.9, random_state=rng)
+    hard = rng.random((6_000, 1)) < 0.4
+    votes = np.where(hard, rng.integers(0, 2, (6_000, 6)), np.asarray(sample.votes.codes))
+    votes = np.where(rng.random(votes.shape) < 0.7, votes, -1)
+    model, alone = fs.SequenceLabelModel().fit(votes), fs.LabelModel().fit(votes)
+    assert model.neighbor_share_ == 0
+    assert "by itself" in model.diagnostics_.transition
+    np.testing.assert_allclose(model.predict_proba(votes), alone.predict_proba(votes), atol=1e-15)
+    np.testing.assert_array_equal(model.predict(votes), alone.predict(votes))
+
+
+def test_the_default_is_deterministic_and_permutes_with_classes_and_sources():
+    codes = np.asarray(VIDEO.votes.codes)
+    model = fs.SequenceLabelModel().fit(codes, VIDEO.lengths)
+    labels = model.predict_proba(codes, VIDEO.lengths)
+    again = fs.SequenceLabelModel().fit(codes, VIDEO.lengths)
+    np.testing.assert_array_equal(again.predict_proba(codes, VIDEO.lengths), labels)
+    swapped = np.where(codes >= 0, 1 - codes, -1)[:, ::-1]
+    other = fs.SequenceLabelModel().fit(swapped, VIDEO.lengths)
+    np.testing.assert_allclose(other.predict_proba(swapped, VIDEO.lengths), labels[:, ::-1], atol=1e-6)
+    np.testing.assert_allclose(other.transition_, model.transition_[::-1, ::-1], atol=1e-6)
+    np.testing.assert_allclose(other.excess_correlation_, model.excess_correlation_[::-1], atol=1e-6)
+
+
+def test_counts_alone_give_nearly_the_same_labels():
+    whole = fs.SequenceLabelModel().fit(VIDEO.votes, VIDEO.lengths)
+    counted = fs.SequenceLabelModel().partial_fit(VIDEO.votes, VIDEO.lengths)
+    assert counted.moments_ == whole.moments_
+    ours, theirs = (m.predict(VIDEO.votes, VIDEO.lengths) for m in (whole, counted))
+    assert np.mean(ours != theirs) < 0.02
+
+
 def test_sequences_are_independent_of_each_other():
     model = fs.SequenceLabelModel().fit(VIDEO.votes, VIDEO.lengths)
     a, b = VIDEO.votes[:50], VIDEO.votes[3_000:3_120]
@@ -129,15 +202,17 @@ def test_sequences_are_independent_of_each_other():
     )
 
 
-def test_a_row_without_votes_learns_from_its_neighbors():
-    model = fs.SequenceLabelModel().fit(VIDEO.votes, VIDEO.lengths)
+@pytest.mark.parametrize("method", ["auto", "triplet"])
+def test_a_row_without_votes_learns_from_its_neighbors(method):
+    model = fs.SequenceLabelModel(method=method).fit(VIDEO.votes, VIDEO.lengths)
     votes = np.full((9, 4), -1)
     votes[4] = 1
     up = model.predict_proba(votes)[:, 1]
     assert (np.diff(up[:5]) > 0).all()
     assert (np.diff(up[4:]) < 0).all()
     assert up[0] > 0.6
-    np.testing.assert_allclose(model.predict_proba(votes[:4]), 0.5, atol=1e-12)
+    nobody = model.fit_.posterior(votes[:4])[:, 0]
+    np.testing.assert_allclose(model.predict_proba(votes[:4]), nobody, atol=1e-12)
 
 
 def test_neighbors_help_where_truths_persist():
@@ -158,10 +233,7 @@ def test_neighbors_help_where_truths_persist():
 
 def test_rows_that_do_not_follow_each_other_are_labeled_as_by_themselves():
     sample = fs.datasets.simulate_sequence(50_000, [0.85, 0.8, 0.7], persistence=0.0, random_state=0)
-    ours, alone = (
-        fs.SequenceLabelModel().fit(sample.votes),
-        fs.LabelModel(method="triplet").fit(sample.votes),
-    )
+    ours, alone = fs.SequenceLabelModel().fit(sample.votes), fs.LabelModel().fit(sample.votes)
     gap = np.abs(ours.predict_proba(sample.votes) - alone.predict_proba(sample.votes))
     assert gap.max() < 0.05
     assert ours.accuracies_ == pytest.approx(alone.accuracies_)
@@ -194,16 +266,18 @@ def test_intervals_cover_the_truth_also_where_errors_persist():
         sample = fs.datasets.simulate_sequence(
             3_000, [0.85, 0.8, 0.75, 0.7], persistence=0.9, error_persistence=0.6, random_state=rng
         )
-        low, high = fs.SequenceLabelModel().fit(sample.votes).accuracies_interval_.T
+        low, high = fs.SequenceLabelModel(method="triplet").fit(sample.votes).accuracies_interval_.T
         inside.append((low <= sample.accuracies) & (sample.accuracies <= high))
     assert 0.91 < np.mean(inside) <= 0.995
 
 
 def test_parts_add_up_to_the_whole():
-    whole = fs.SequenceLabelModel().fit(VIDEO.votes, VIDEO.lengths)
-    parts = fs.SequenceLabelModel().partial_fit(VIDEO.votes[:2001], [1, 2_000])
+    whole = fs.SequenceLabelModel(method="triplet").fit(VIDEO.votes, VIDEO.lengths)
+    parts = fs.SequenceLabelModel(method="triplet").partial_fit(VIDEO.votes[:2001], [1, 2_000])
     parts.partial_fit(VIDEO.votes[2001:], [3_000, 999])
-    counted = fs.SequenceLabelModel().fit_moments(fs.SequenceMoments.of(VIDEO.votes, VIDEO.lengths))
+    counted = fs.SequenceLabelModel(method="triplet").fit_moments(
+        fs.SequenceMoments.of(VIDEO.votes, VIDEO.lengths)
+    )
     for other in (parts, counted):
         assert other.moments_ == whole.moments_
         np.testing.assert_array_equal(other.transition_, whole.transition_)
@@ -213,7 +287,7 @@ def test_parts_add_up_to_the_whole():
 
 
 def test_counts_that_do_not_suffice_yet_are_kept():
-    model = fs.SequenceLabelModel()
+    model = fs.SequenceLabelModel(method="triplet")
     with pytest.raises(NotIdentifiableError):
         model.partial_fit(fs.Votes(np.array([[0, -1, -1, -1], [1, -1, -1, -1]], np.int8), (0, 1)))
     model.partial_fit(VIDEO.votes, VIDEO.lengths)
@@ -241,7 +315,8 @@ def test_the_class_balance_may_be_estimated():
     np.testing.assert_array_equal(given.class_balance_, [0.8, 0.2])
 
 
-def test_tempering_makes_labels_less_sure_where_errors_persist():
+@pytest.mark.parametrize("method", ["auto", "triplet"])
+def test_tempering_makes_labels_less_sure_where_errors_persist(method):
     sample = fs.datasets.simulate_sequence(
         20_000, [0.85, 0.8, 0.75, 0.7], persistence=0.9, error_persistence=0.7, random_state=0
     )
@@ -250,14 +325,13 @@ def test_tempering_makes_labels_less_sure_where_errors_persist():
     def log_loss(model: fs.SequenceLabelModel) -> float:
         return float(-np.log(model.fit(sample.votes).predict_proba(sample.votes)[at]).mean())
 
-    auto = fs.SequenceLabelModel(temper="auto")
-    assert log_loss(auto) < log_loss(fs.SequenceLabelModel()) - 0.01
+    auto = fs.SequenceLabelModel(method=method)
+    assert log_loss(auto) < log_loss(fs.SequenceLabelModel(method=method, temper=None)) - 0.01
     r = auto.excess_correlation_.mean()  # all sources vote on every row
     assert auto.temper_ == pytest.approx((1 - r) / (1 + r))
     assert auto.diagnostics_.temper == auto.temper_
     assert len(auto.diagnostics_.persistent) == 4
-    assert "errors persist" in auto.diagnostics_.verdict.words
-    by_hand = fs.SequenceLabelModel(temper=auto.temper_).fit(sample.votes)
+    by_hand = fs.SequenceLabelModel(method=method, temper=auto.temper_).fit(sample.votes)
     np.testing.assert_array_equal(by_hand.predict_proba(sample.votes), auto.predict_proba(sample.votes))
 
 
@@ -303,8 +377,9 @@ def test_sparse_named_and_text_votes():
         (lambda m, v: m.set_params(method="weighted").fit(v), OptionError, 'method="weighted"'),
         (lambda m, v: m.set_params(signs={"nobody": 1}).fit(v), OptionError, "`signs`.*got 'nobody'"),
         (lambda m, v: m.set_params(class_balance=[0.1]).fit(v), OptionError, "class_balance has shape"),
-        (lambda m, v: m.fit(v[:, :2]), NotIdentifiableError, "Three different sources are needed"),
+        (lambda m, v: m.set_params(method="triplet").fit(v[:, :2]), NotIdentifiableError, "Three different"),
         (lambda m, v: m.fit(v[:0]), VotesError, "at least one item"),
+        (lambda m, v: m.fit(np.full_like(v, -1)), FlyingSquidError, "classes|No source votes"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused(call, error, message):
@@ -318,7 +393,7 @@ def test_a_refused_fit_changes_nothing():
     before = model.predict_proba(VIDEO.votes, VIDEO.lengths)
     for call in (
         lambda: model.fit(VIDEO.votes, [5]),
-        lambda: model.fit(np.zeros((5, 4), int)),
+        lambda: model.fit(np.full((5, 4), -1)),
         lambda: model.partial_fit(VIDEO.votes, [5]),
     ):
         with pytest.raises(fs.FlyingSquidError):
@@ -338,6 +413,7 @@ def test_warnings_point_to_the_caller():
 
 OPTIONS = [
     {},
+    {"temper": None, "class_balance": [0.4, 0.6]},
     {"method": "covariance", "temper": "auto"},
     {"method": fs.solvers.Triplet("median"), "class_balance": [0.4, 0.6], "signs": {"w": 1}, "temper": 0.5},
     {"method": fs.solvers.Quadratic(screen=0.5), "class_balance": "estimate"},
@@ -357,7 +433,7 @@ def test_a_model_comes_back_identical(options, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
     for name in (
         "classes_", "class_balance_", "transition_", "accuracies_", "accuracies_interval_", "coverage_",
-        "confusion_", "excess_correlation_", "temper_",
+        "confusion_", "excess_correlation_", "temper_", "neighbor_share_",
     ):  # fmt: skip
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
     assert again.moments_ == model.moments_
@@ -406,7 +482,8 @@ def test_whole_files_with_wrong_contents_are_refused(tmp_path, name, how):
 @pytest.mark.parametrize(
     "meta",
     [
-        {"temper": 0.0}, {"temper": 2.0}, {"pairs": "12"}, {"counts": {}}, {"options": {}}, {"verdict": []},
+        {"temper": 0.0}, {"temper": 2.0}, {"neighbor_share": -0.1},
+        {"neighbor_share": "1"}, {"pairs": "12"}, {"counts": {}}, {"options": {}}, {"verdict": []},
         {"fit": {}}, {"fit": {"tag": "unknown"}}, {"n_pairs": -1},
     ],
 )  # fmt: skip

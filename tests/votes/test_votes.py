@@ -391,3 +391,47 @@ def test_decimals_are_numbers_and_other_types_are_named():
     days = np.full((2, 2), datetime.date(2020, 1, 1), object)
     with pytest.raises(VotesError, match=r"row 0, source 0: .* of type date"):
         fs.Votes.from_classes(days)
+
+
+def spans() -> fs.Votes:
+    words = np.array([["drug", None, "N/A"], [None] * 3, [None, "drug", "outside"]], object)
+    return fs.Votes.from_classes(
+        words, classes=["outside", "drug"], names=list("abc"), reasons={"N/A": "refused"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [[1, -1, -2], [0, 0, 0], [-1, 1, 0]]),
+        ({"where": "everywhere"}, [[1, 0, -2], [0, 0, 0], [0, 1, 0]]),
+        ({"sources": [1]}, [[1, -1, -2], [-1, 0, -1], [-1, 1, 0]]),
+        ({"where": "everywhere", "sources": [0, 2]}, [[1, -1, -2], [0, -1, 0], [0, 1, 0]]),
+    ],
+)
+def test_abstentions_may_mean_a_class(options, expected):
+    filled = spans().fill_abstains("outside", **options)
+    assert filled.codes.tolist() == expected
+    assert filled.names == ("a", "b", "c")
+    assert filled.codes.dtype == spans().codes.dtype
+    assert spans().codes.tolist() == [[1, -1, -2], [-1, -1, -1], [-1, 1, 0]]  # not in place
+
+
+def test_sparse_abstentions_are_filled_too():
+    votes = fs.Votes.from_long([0, 2], ["a", "b"], [1, 0], classes=[0, 1])
+    assert votes.fill_abstains(0, where="everywhere").codes.tolist() == [[1, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("label", "options", "message"),
+    [
+        ("person", {}, "`label` must be one of 'outside', 'drug'; got 'person'"),
+        ([0], {}, "`label`"),
+        ("outside", {"where": "here"}, "`where`.*got 'here'"),
+        ("outside", {"sources": [3]}, "`sources`"),
+        ("outside", {"sources": []}, "`sources`"),
+    ],
+)
+def test_a_class_that_abstentions_cannot_mean(label, options, message):
+    with pytest.raises(VotesError, match=message):
+        spans().fill_abstains(label, **options)

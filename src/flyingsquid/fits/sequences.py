@@ -111,13 +111,13 @@ def summarize_sequences(
 
 
 def _describe(transition: Transition, neighbor_share: float) -> str:
-    if neighbor_share == 0:
+    if transition.pairs and neighbor_share == 0:
         return (
             "every row is labeled by itself, because the votes do not show that sources are independent "
             "within a row"
         )
     described = _describe_chain(transition)
-    return described if neighbor_share == 1 else f"{described}; neighbors count {neighbor_share:.0%}"
+    return described if neighbor_share in (0, 1) else f"{described}; neighbors count {neighbor_share:.0%}"
 
 
 def _describe_chain(transition: Transition) -> str:

@@ -190,7 +190,8 @@ class WeightedFit(Fit):
         return np.asarray(mass / mass.sum())
 
     def row_evidence(self, codes: Codes, balance: Array) -> RowEvidence:
-        alone = np.log(self.posterior(codes)[:, 0])
+        # Many sources that agree leave 0 for the other classes.
+        alone = np.log(np.maximum(self.posterior(codes)[:, 0], LEAST_PRIOR))
         voted = item_votes(codes).cast > 0
         return RowEvidence(alone, np.where(voted[:, None], alone - np.log(balance), 0.0))
 

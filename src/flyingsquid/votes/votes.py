@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid._values import format_list
+from flyingsquid._values import format_list, format_value, is_one_of
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes import frames, longform
 from flyingsquid.votes.codes import (
@@ -30,6 +30,7 @@ from flyingsquid.votes.codes import (
 from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column
 from flyingsquid.votes.patterns import DistinctRows, distinct_codes
 from flyingsquid.votes.scores import Bins, Thresholds, read_scores
+from flyingsquid.votes.tallies import item_votes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -373,6 +374,58 @@ class Votes:
         wider = csr_array((codes.data, columns, codes.indptr), shape=(self.n_items, len(names)))
         wider.sort_indices()
         return Votes(wider, self.classes, names, self.items)
+
+    def fill_abstains(
+        self,
+        label: Label,
+        *,
+        where: Literal["no_votes", "everywhere"] = "no_votes",
+        sources: Sequence[int] | None = None,
+    ) -> Votes:
+        """Return the votes with abstentions replaced by votes for one class, stored densely.
+
+        For sources whose silence means a class, such as rules that mark spans of tokens and leave all other
+        tokens blank. Votes that are missing for a reason, such as refusals, stay missing.
+
+        Parameters
+        ----------
+        label : class label
+            One of :attr:`classes`.
+        where : {"no_votes", "everywhere"}, default="no_votes"
+            Which abstentions are replaced: those on items without any vote, or all of them. A rule that is
+            blank on an item which another rule marks has often just not found it, so ``"everywhere"`` makes
+            many sources outvote the few that know better.
+        sources : sequence of integers, optional
+            Positions of the sources whose silence means ``label``; default all.
+
+        Examples
+        --------
+        >>> spans = Votes.from_classes(
+        ...     [["drug", None], [None, None]], classes=["outside", "drug"])
+        >>> spans.fill_abstains("outside").codes
+        array([[ 1, -1],
+               [ 0,  0]], dtype=int8)
+        >>> spans.fill_abstains("outside", where="everywhere").codes
+        array([[1, 0],
+               [0, 0]], dtype=int8)
+        """
+        if not isinstance(label, Hashable) or label not in self.classes:
+            raise VotesError(
+                f"`label` must be one of {format_list(self.classes)}; got {format_value(label)}. Name all "
+                "classes with `classes` when the votes are read."
+            )
+        if not is_one_of(where, ("no_votes", "everywhere")):
+            raise VotesError(f'`where` must be "no_votes" or "everywhere"; got {format_value(where)}.')
+        chosen = np.ones(self.n_sources, np.bool_)
+        if sources is not None:
+            chosen[:] = False
+            chosen[read_columns(sources, self.n_sources)] = True
+        dense = cast(NDArray[Any], self.to_dense().codes)
+        filled = (dense == ABSTAIN) & chosen
+        if where == "no_votes":
+            filled &= (item_votes(dense).cast == 0)[:, None]
+        code = dense.dtype.type(self.classes.index(label))
+        return replace(self, codes=np.where(filled, code, dense))
 
     def to_dense(self) -> Votes:
         """Return the same votes with dense codes."""
