@@ -244,7 +244,7 @@ class TestOneAuto:
         counts = fs.LabelModel().fit_moments(fs.Moments.of(independent))
         assert counts.method_ == "auto"
         assert counts.reason_
-        assert fs.SequenceLabelModel().fit(independent).method_ == "triplet"
+        assert fs.SequenceLabelModel().fit(independent).method_ == "auto"
         online = fs.OnlineLabelModel().partial_fit(independent)
         assert online.method_ == "auto"
 
