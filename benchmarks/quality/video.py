@@ -107,6 +107,8 @@ METHODS: dict[str, Method] = {
     "one sequence": one_sequence("triplet"),
     "chain of D, tempered": chain("triplet", temper="auto"),
     "one sequence, tempered": one_sequence("triplet", temper="auto"),
+    "single frames, default": single_frames("auto"),
+    "one sequence, default": one_sequence("auto", temper="auto"),
     "single frames, covariance": single_frames("covariance"),
     "chain of 3, covariance": chain("covariance", short=True),
     "chain of D, covariance": chain("covariance"),
@@ -114,7 +116,7 @@ METHODS: dict[str, Method] = {
 }
 # Each method of several frames, and the one of single frames that it is to beat.
 BESIDE = {
-    name: "single frames, covariance" if "covariance" in name else "single frames"
+    name: next((f"single frames{of}" for of in (", covariance", ", default") if of in name), "single frames")
     for name in METHODS
     if name.startswith(("chain", "one"))
 }
@@ -153,7 +155,8 @@ scored. Every model is told a class balance: an even one, or that of the valid s
 
 *Chain of D* cuts the frames into clips of the paper's length ({lengths}) with the same sources on every
 frame, *chain of 3* into clips of three, *one sequence* is `SequenceLabelModel` on all frames in a row; where
-one video ends is not known. *Tempered* is `temper="auto"`. Ties get the credit of a coin; probabilities are
+one video ends is not known. *Tempered* is `temper="auto"`; without it, methods other than the default are fitted
+with `temper=None`. Ties get the credit of a coin; probabilities are
 clipped to [0.0001, 0.9999]. `commercial` is of the [frozen half](halves.md): nothing was or is chosen by it.
 """
 

@@ -29,7 +29,7 @@ def video() -> None:
         "frames that know their neighbours": fs.SequenceLabelModel()
         .fit(votes, lengths)
         .predict_proba(votes, lengths),
-        "the same, tempered": fs.SequenceLabelModel(temper="auto")
+        "the same, tempered": fs.SequenceLabelModel()
         .fit(votes, lengths)
         .predict_proba(votes, lengths),
     }
