@@ -26,7 +26,7 @@ def video() -> None:
     votes, lengths = stuck.votes, stuck.lengths
     ways = {
         "every frame by itself": fs.LabelModel().fit(votes).predict_proba(votes),
-        "frames that know their neighbours": fs.SequenceLabelModel()
+        "frames that know their neighbours": fs.SequenceLabelModel(temper=None)
         .fit(votes, lengths)
         .predict_proba(votes, lengths),
         "the same, tempered": fs.SequenceLabelModel()
