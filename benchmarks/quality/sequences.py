@@ -233,7 +233,14 @@ def render(results: list[tuple[SequenceSet, dict[str, Any]]]) -> str:
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [f"| {m} | {' | '.join(_cell(r[m]) for _, r in results)} |" for m in METHODS]
     return "\n".join(
-        [INTRODUCTION, *lines, "", "## Compared with the same method on rows by themselves", "", *_gains(results)]
+        [
+            INTRODUCTION,
+            *lines,
+            "",
+            "## Compared with the same method on rows by themselves",
+            "",
+            *_gains(results),
+        ]
     )
 
 

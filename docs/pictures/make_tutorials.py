@@ -29,9 +29,7 @@ def video() -> None:
         "frames that know their neighbours": fs.SequenceLabelModel(temper=None)
         .fit(votes, lengths)
         .predict_proba(votes, lengths),
-        "the same, tempered": fs.SequenceLabelModel()
-        .fit(votes, lengths)
-        .predict_proba(votes, lengths),
+        "the same, tempered": fs.SequenceLabelModel().fit(votes, lengths).predict_proba(votes, lengths),
     }
     at = np.arange(9_000)[SHOWN]
     steps = np.diff(stuck.y[SHOWN], prepend=0, append=0)
