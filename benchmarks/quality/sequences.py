@@ -2,8 +2,8 @@
 
 Run ``python -m benchmarks.quality.sequences``; ``--save`` writes docs/quality/sequences.md. Reads the folder
 named by FLYINGSQUID_DATA. Fits see no gold, but for the class balance where a row says so: the train split is
-fitted, the test split scored. Two sets are of the frozen half (docs/quality/halves.md): they are reported, and
-nothing is chosen by them.
+fitted, the test split scored. Two datasets are of the frozen half (docs/quality/halves.md): they are
+reported, and nothing is chosen by them.
 """
 
 from __future__ import annotations
@@ -203,18 +203,18 @@ and scored on the test split; *balance given* is told the class balance of the t
     accuracy in % / F1 of all classes but 0 in % / F1 of whole spans in % (tokens only) / log loss in nats
 
 By default, neighbors count as far as the votes fit a model of sources that are independent within a row
-([why](../design/0009-default.md)). Where the cells of `LabelModel` and `SequenceLabelModel` are equal, they do not
-count, and every row is labeled by itself. Other methods take their model as given, and win or lose.
+([why](../design/0009-default.md)). Where the cells of `LabelModel` and `SequenceLabelModel` are equal, they
+do not count, and every row is labeled by itself. Other methods take their model as given, and win or lose.
 
 Ties, and rows without votes, are class 0. Spans are runs of one class that must match from the first row to
 the last; F1 counts all classes but 0 together. *refused* includes methods for two classes where there are
 three. Probabilities are clipped to [0.0001, 0.9999] for the log loss.
 
-- `tennis`, `basketball` and `commercial` are video; where one video ends is not known. In `basketball` one source
-  votes for both classes and three for one class each, so nothing can be estimated; the weights break the ties
-  of majority vote the wrong way.
-- `seq_bc5cdr` has three classes: chemicals, diseases, and neither. Its rules mark spans and are blank elsewhere.
-  *Blanks vote O on tokens without votes* is `votes.fill_abstains(0)`, *blanks vote O*
+- `tennis`, `basketball` and `commercial` are video; where one video ends is not known. In `basketball` one
+  source votes for both classes and three for one class each, so nothing can be estimated; the weights break
+  the ties of majority vote the wrong way.
+- `seq_bc5cdr` has three classes: chemicals, diseases, and neither. Its rules mark spans and are blank
+  elsewhere. *Blanks vote O on tokens without votes* is `votes.fill_abstains(0)`, *blanks vote O*
   `votes.fill_abstains(0, where="everywhere")` ([guide](../guides/sequences.md)).
 - `commercial` and `seq_laptopreview` are of the [frozen half](halves.md).
 - For `seq_laptopreview`, two things came after a first look at it. The
