@@ -156,7 +156,8 @@ scored. Every model is told a class balance: an even one, or that of the valid s
 *Chain of D* cuts the frames into clips of the paper's length ({lengths}) with the same sources on every
 frame, *chain of 3* into clips of three, *one sequence* is `SequenceLabelModel` on all frames in a row; where
 one video ends is not known. *Tempered* is `temper="auto"`; without it, methods other than the default are
-fitted with `temper=None`. Ties get the credit of a coin; probabilities are clipped to [0.0001, 0.9999]. `commercial` is of the [frozen half](halves.md): nothing was or is chosen by it.
+fitted with `temper=None`. Ties get the credit of a coin; probabilities are clipped to [0.0001, 0.9999].
+`commercial` is of the [frozen half](halves.md): nothing was or is chosen by it.
 """
 
 
