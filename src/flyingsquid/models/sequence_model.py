@@ -49,12 +49,13 @@ from flyingsquid.votes.arguments import read_gold, read_lengths
 
 
 class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
-    """Combine noisy votes on the rows of sequences, in closed form and without gold labels.
+    """Combine noisy votes on the rows of sequences, without gold labels.
 
     Every row (a video frame, a token) has one truth, of two or more classes. Within a sequence truths follow
     a stationary Markov chain; sources err independently of each other given the truth, and are the same
-    throughout. So a row that nobody votes on learns from its neighbors. How truths follow each other is read
-    off the votes of *different* sources in neighboring rows.
+    throughout. So a row that nobody votes on learns from its neighbors. How truths follow each other is
+    estimated from the votes of *different* sources in neighboring rows. By default, neighbors count as far as
+    the votes fit these assumptions; otherwise labels are those of :class:`LabelModel`.
 
     Parameters
     ----------
