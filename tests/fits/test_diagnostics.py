@@ -132,6 +132,7 @@ class TestVerdictOfTheDefault:
             ([0.6, 0.3, 0.1], 500, 8, 1.0),
         ],
     )
+    @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
     def test_noise_has_no_signal(self, shares, n, m, coverage):
         kinds = []
         for seed in range(20):

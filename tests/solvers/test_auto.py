@@ -247,6 +247,21 @@ class TestDefault:
         assert abs(model.predict_proba([[-1] * 5])[0, 1] - 0.5) < 0.1
         assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes), y) - 0.005
 
+    def test_votes_for_one_class_say_nothing_about_other_items(self):
+        rng = np.random.default_rng(0)
+        votes = np.where(rng.random((500, 6)) < 0.1, 1, -1)
+        model = fs.LabelModel(n_classes=2)
+        with pytest.warns(SourceWarning, match="All votes are for class 1"):
+            model.fit(votes)
+        np.testing.assert_allclose(model.predict_proba([[-1] * 6]), 0.5)
+        assert model.predict_proba([[1] + [-1] * 5])[0, 1] > 0.5
+
+    def test_one_class_for_every_item_is_never_silent(self):
+        rng = np.random.default_rng(0)
+        votes = np.where(rng.random((300, 12)) < 0.03, 1, 0)
+        with pytest.warns(SourceWarning, match="Every item with votes is labeled 0"):
+            fs.LabelModel().fit(votes)
+
     def test_what_only_one_way_can_honour_decides_the_way(self):
         votes, _ = panel(np.random.default_rng(0), 300, [0.8] * 5)
         for options in ({"signs": {0: 1}}, {"class_balance": "estimate"}):

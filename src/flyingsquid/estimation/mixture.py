@@ -85,6 +85,8 @@ class MixtureFit:
         P(vote is right | source votes), and standard errors that include misfit.
     gain : float
         Expected accuracy less that of majority vote, as the labels imply; NaN from counts alone.
+    only_class : int or None
+        The class that all items with votes get, if it is one.
     gain_interval : pair of floats or None
         95% interval of the gain, over tables and weighted votes as far as each is plausible.
     trust : Trust
@@ -100,6 +102,7 @@ class MixtureFit:
     gain_interval: tuple[float, float] | None
     trust: Trust
     dependence: Dependence
+    only_class: int | None = None
 
 
 def fit_mixture(moments: Moments, rows: Rows | None, balance: Array | None) -> MixtureFit:
@@ -232,8 +235,8 @@ def _without_votes(
 ) -> Array:
     """Return P(Y = k) for items without votes."""
     otherwise = np.full(moments.n_classes, 1 / moments.n_classes) if balance is None else balance
-    if term is None:
-        return otherwise
+    if term is None or np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=0)) < 2:
+        return otherwise  # votes for one class do not show how frequent it is
     overlap = np.asarray(moments.overlap(), np.float64) * np.outer(~weights.one_sided, ~weights.one_sided)
     pairs = (overlap.sum() - np.trace(overlap)) / 2
     known = pairs / (pairs + _BALANCE_PAIRS)
@@ -287,6 +290,7 @@ def _from_rows(
         *_gain_over_majority(labels, plausible, rows, m),
         trust,
         dependence,
+        _only_class(labels[rows.voted > 0]),
     )
 
 
@@ -378,6 +382,12 @@ def _sampling_errors(right: Array, cast: Array) -> Array:
     """Return standard errors of the share of right votes, shape (m,)."""
     share = (right * cast + 1) / (cast + 2)  # one vote each way, so two equal votes are not certainty
     return np.asarray(np.sqrt(share * (1 - share) / np.maximum(cast, 1.0)))
+
+
+def _only_class(labels: Array) -> int | None:
+    """Return the class that all labels (u, K) are for, None if there are several."""
+    best = np.unique(labels.argmax(axis=1))
+    return int(best[0]) if len(best) == 1 else None
 
 
 def _gain_over_majority(

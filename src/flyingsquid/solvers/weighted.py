@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from flyingsquid._values import format_value
 from flyingsquid.estimation.mixture import MixtureFit, fit_mixture, fit_weights
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
@@ -14,6 +15,9 @@ from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.diagnostics import silent_sources_concern
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.solvers.base import FitData, Requires, Solver
+
+# With fewer items, one class for all of them is no surprise.
+_FEW_ITEMS = 20
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
         class_balance=found.balance[None, :],
         accuracies=found.accuracies,
         confusion=found.confusion,
-        concerns=(*silent_sources_concern(moments), *concerns),
+        concerns=(*silent_sources_concern(moments), *_single_class_concern(found, data), *concerns),
         assessment=Assessment(found.errors),
         gold=data.gold_by_task if moments.n_classes == 2 else data.gold_counts,
         mixture=found.mixture,
@@ -90,6 +94,16 @@ def _describe(found: MixtureFit, data: FitData) -> tuple[str, tuple[str, ...]]:
         "follow the majority vote."
     )
     return "; ".join(parts), (contradiction,)
+
+
+def _single_class_concern(found: MixtureFit, data: FitData) -> tuple[str, ...]:
+    """Return a sentence if all items get one class, in a tuple; empty if not."""
+    if found.only_class is None or data.moments.n_items < _FEW_ITEMS:
+        return ()
+    name = format_value(data.moments.classes[found.only_class])
+    if np.count_nonzero(np.asarray(data.moments.vote_counts).sum(axis=0)) < 2:
+        return (f"All votes are for class {name}, so nothing shows which items are of another class.",)
+    return (f"Every item with votes is labeled {name}; the votes for other classes are always outweighed.",)
 
 
 def _balance_note(found: MixtureFit, data: FitData, *, given: bool) -> str:
