@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +133,7 @@ def fit_mixture(moments: Moments, rows: Rows | None, balance: Array | None) -> M
         refit = partial(with_abstention, rows, weights, balance)
         tables, abstention, against = _with_abstention(moments, tables, weights, refit)
         term = tables.term(weights, abstention)
-        labels = rows.with_known(table_posterior(rows.cast, term, weights.one_sided))
+        labels = table_posterior(rows.cast, term, weights.one_sided)
         trust = trust_from_rows(moments, rows, labels, tables, weights, dependence, against)
     mixture = _mix(moments, rows, balance, tables, trust, dependence, weights, abstention)
     if rows is None:
@@ -258,8 +259,8 @@ def _from_rows(
 ) -> MixtureFit:
     m = moments.n_sources
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-    labels = rows.with_known(hot_posterior(rows.cast, mixture))
-    fallback = rows.with_known(fallback_posterior(rows.cast, mixture))
+    labels = hot_posterior(rows.cast, mixture)
+    fallback = fallback_posterior(rows.cast, mixture)
     has_passed = trust.share > _PASSED + _FEW_PAIRS / max(trust.n_tested, 1)
     plausible = [] if has_passed else [fallback]
     # Fallback labels are less certain than they should be, and sources would look worse than they are;
@@ -270,7 +271,7 @@ def _from_rows(
     right = _agreement_with(believed, rows, m)
     errors = _sampling_errors(right, cast)
     if mixture.tables is not None and tables is not None:
-        by_tables = rows.with_known(table_posterior(rows.cast, mixture.tables, mixture.one_sided))
+        by_tables = table_posterior(rows.cast, mixture.tables, mixture.one_sided)
         if trust.share > _PLAUSIBLE:
             plausible.append(by_tables)
         right = share * _agreement_with(by_tables, rows, m) + (1 - share) * right
@@ -291,6 +292,34 @@ def _from_rows(
         trust,
         dependence,
         _only_class(labels[rows.voted > 0]),
+    )
+
+
+class SourceEstimates(NamedTuple):
+    """What labels imply about the sources; the fields are those of :class:`MixtureFit`."""
+
+    balance: Array
+    confusion: ConfusionTables
+    accuracies: Array
+    errors: Array
+    gain: float
+
+
+def estimate_sources(moments: Moments, rows: Rows, labels: Array, balance: Array | None) -> SourceEstimates:
+    """Estimate sources by labels of the rows, shape (u, K).
+
+    ``balance`` of shape (K,) is the class balance, if it is known.
+    """
+    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    right = _agreement_with(labels, rows, moments.n_sources)
+    doubt = _mean_doubt(labels, rows, cast)
+    widened = np.hypot(NORMAL_95 * _sampling_errors(right, cast), _MISFIT_WIDTH + _DOUBT_WIDTH * doubt)
+    return SourceEstimates(
+        _mean_label(labels, rows) if balance is None else balance,
+        _confusion_of(moments, rows, labels),
+        np.where(cast > 0, right, 0.5),
+        np.where(cast > 1, widened / NORMAL_95, np.nan),
+        _gain_over_majority(labels, rows, moments.n_sources),
     )
 
 

@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 NORMAL_95 = 1.959963984540054
 
 
-def wilson(share: Array, n: NDArray[np.int64]) -> tuple[Array, Array]:
+def wilson(share: Array, n: NDArray[np.int64] | Array) -> tuple[Array, Array]:
     """Ends of the 95% interval of shares of n items (Wilson 1927), any shape; NaN where n is 0."""
     z = NORMAL_95
     with np.errstate(invalid="ignore", divide="ignore"):

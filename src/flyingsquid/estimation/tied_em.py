@@ -57,13 +57,10 @@ class Rows:
     cast : OneHot or PatternGrid of u rows
     counts : array of shape (u,)
         How many items have each row.
-    known : array of shape (g, K)
-        True classes of the last g rows, one-hot.
     """
 
     cast: OneHot | PatternGrid
     counts: Array
-    known: Array
 
     @cached_property
     def voted(self) -> Array:
@@ -75,29 +72,14 @@ class Rows:
         """Votes of each source for each class, shape (m, K)."""
         return self.cast.vote_sums(self.counts).T
 
-    def with_known(self, labels: Array) -> Array:
-        """Return labels (u, K) with the true classes of the last rows."""
-        if not len(self.known):
-            return labels
-        return np.concatenate([labels[: len(labels) - len(self.known)], self.known])
 
-
-def rows_of(votes: Votes, weights: NDArray[Any] | None, gold: NDArray[Any] | None = None) -> Rows:
+def rows_of(votes: Votes, weights: NDArray[Any] | None) -> Rows:
     """Return all possible or all distinct rows if they are few, otherwise all items.
 
-    If votes are very many, items are evenly spaced ones. ``gold`` of shape (n,) holds codes of true classes,
-    negative if unknown; items with gold labels come last.
+    If votes are very many, items are evenly spaced ones.
     """
-    codes, n_classes = votes.codes, votes.n_classes
-    if gold is None or not (gold >= 0).any():
-        cast, counts = counted_grid(codes, n_classes, weights) or _distinct_rows(votes, weights)
-        return Rows(cast, counts, np.empty((0, n_classes)))
-    counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
-    at = np.flatnonzero(gold >= 0)
-    cast, others = _distinct_rows(votes, np.where(gold < 0, counts, 0.0))
-    known = np.zeros((len(at), n_classes))
-    known[np.arange(len(at)), gold[at]] = 1.0
-    return Rows(cast.stacked_on(OneHot.of(codes[at], n_classes)), np.append(others, counts[at]), known)
+    found = counted_grid(votes.codes, votes.n_classes, weights) or _distinct_rows(votes, weights)
+    return Rows(*found)
 
 
 def _distinct_rows(votes: Votes, weights: NDArray[Any] | None) -> tuple[OneHot, Array]:
@@ -189,7 +171,7 @@ def tables_from_rows(rows: Rows, weights: VoteWeights, balance: Array | None) ->
     def step(tables: Tables) -> Tables:
         return _maximize(_expect(rows, tables.term(weights), weights), weights, ROW_VOTES, balance)
 
-    start = _expect_labels(rows, rows.with_known(weighted_shares(rows.cast, weights.weights)))
+    start = _expect_labels(rows, weighted_shares(rows.cast, weights.weights))
     return _accelerate(step, _maximize(start, weights, ROW_VOTES, balance))
 
 
@@ -216,11 +198,11 @@ def _coverage_by_class(voted: Array, mass: Array) -> Array:
 
 def anchored_tables(rows: Rows, weights: VoteWeights, balance: Array | None) -> Tables:
     """Estimate tables by ten EM passes whose labels are held close to weighted votes."""
-    anchor = rows.with_known(weighted_shares(rows.cast, weights.weights))
+    anchor = weighted_shares(rows.cast, weights.weights)
     tables = _maximize(_expect_labels(rows, anchor), weights, _ANCHORED_ROW_VOTES, balance)
     for _ in range(_ANCHORED_PASSES - 1):
         by_tables = table_posterior(rows.cast, tables.term(weights), weights.one_sided)
-        labels = rows.with_known((1 - _ANCHOR) * by_tables + _ANCHOR * anchor)
+        labels = (1 - _ANCHOR) * by_tables + _ANCHOR * anchor
         tables = _maximize(_expect_labels(rows, labels), weights, _ANCHORED_ROW_VOTES, balance)
     return tables
 
@@ -228,13 +210,11 @@ def anchored_tables(rows: Rows, weights: VoteWeights, balance: Array | None) -> 
 def _expect(rows: Rows, term: TableTerm, weights: VoteWeights) -> Expected:
     """Return what the tables expect."""
     if len(term.balance) > 2 or weights.one_sided.any():
-        return _expect_labels(rows, rows.with_known(table_posterior(rows.cast, term, weights.one_sided)))
+        return _expect_labels(rows, table_posterior(rows.cast, term, weights.one_sided))
     # Of two classes, one is enough.
     second = rows.cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
     second += np.log(term.balance[1]) - np.log(term.balance[0])
     second = expit(second, out=second)
-    if len(rows.known):
-        second[-len(rows.known) :] = rows.known[:, 1]
     voted, items = float(rows.voted @ second), float(rows.counts @ second)
     second *= rows.counts
     of_second = rows.cast.vote_sums(second).T

@@ -1,6 +1,7 @@
 """Fitted parameters: immutable values with one interface."""
 
 from flyingsquid.fits.base import Assessment, Fit, PosteriorParameters
+from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.diagnostics import Diagnostics, Verdict
 from flyingsquid.fits.explanation import Contribution, Explanation, VoteCount
 from flyingsquid.fits.graph import GraphFit
@@ -10,6 +11,7 @@ from flyingsquid.fits.weighted import WeightedFit
 __all__ = [
     "Assessment",
     "Contribution",
+    "CorrectedFit",
     "Diagnostics",
     "Explanation",
     "Fit",

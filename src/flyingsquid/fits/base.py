@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
+from flyingsquid.estimation.gold_regression import GoldCorrection
 from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
 from flyingsquid.exceptions import ModelFileError
@@ -24,12 +25,12 @@ from flyingsquid.fits.files import (
 )
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.inference import Emissions, Mixture
+from flyingsquid.inference import Correction, Emissions, Mixture
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, Label
 
 Array = NDArray[np.float64]
-Gold = tuple[GoldCounts | None, ...] | ManyGold
+Gold = tuple[GoldCounts | None, ...] | ManyGold | GoldCorrection
 DOUBLE = np.dtype(np.float64)
 
 
@@ -49,6 +50,8 @@ class PosteriorParameters:
         The power that the evidence of other tasks is taken to.
     weighted : Mixture or None
         Weights of the votes, for weighted votes; they replace all of the above.
+    correction : Correction or None
+        Correction of the posteriors by gold labels.
     """
 
     emissions: Emissions
@@ -56,6 +59,7 @@ class PosteriorParameters:
     clique_tables: tuple[Array, ...]
     temper: float
     weighted: Mixture | None = None
+    correction: Correction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ class Fit(ABC):
         P(vote = v | Y = k), no vote last. An array is wrapped.
     concerns : tuple of str
         Sentences about suspicious sources, for a warning.
-    gold : counts of the sources' votes on gold labels, or None
+    gold : counts of the sources' votes on gold labels, a correction by gold labels, or None
     findings : SourceFindings or None
         For closed forms of two classes; not kept in files.
     assessment : Assessment

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimation.gold_regression import GoldEffect
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.moments import Moments
@@ -114,6 +115,9 @@ class Diagnostics:
         Test of whether the sources err independently given the truth; None if there are too few sources.
     verdict : Verdict
         Recommendation for or against the model.
+    gold : GoldEffect or None
+        What gold labels changed, for ``method="auto"``: cross-validated accuracy and log loss with and
+        without them, each with a 95% interval, and whether they were enough. None without gold labels.
     """
 
     method: str
@@ -130,9 +134,10 @@ class Diagnostics:
     triplets_skipped: NDArray[np.int64]
     fit_test: FitTest | None
     verdict: Verdict
+    gold: GoldEffect | None = field(default=None, kw_only=True)
 
     def to_meta(self) -> dict[str, Any]:
-        """Return everything but the two arrays as JSON values."""
+        """Return everything but the two arrays and the effect of gold labels as JSON values."""
         test = self.fit_test
         return {
             "method": self.method,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_value
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
+from flyingsquid.estimation.gold_regression import GoldCorrection
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.state import State
@@ -49,9 +50,9 @@ def read_array(
 # ---------------------------------------------------------------------- gold labels
 
 
-def gold_to_arrays(gold: tuple[GoldCounts | None, ...] | ManyGold | None) -> Arrays:
-    """Return counts of votes on gold labels as plain arrays."""
-    if gold is None:
+def gold_to_arrays(gold: tuple[GoldCounts | None, ...] | ManyGold | GoldCorrection | None) -> Arrays:
+    """Return counts of votes on gold labels as plain arrays; a correction is kept by its fit."""
+    if gold is None or isinstance(gold, GoldCorrection):
         return {}
     if isinstance(gold, ManyGold):
         arrays = {"gold_classes": gold.classes, "gold_said": gold.said}

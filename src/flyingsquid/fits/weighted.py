@@ -93,7 +93,7 @@ class WeightedFit(Fit):
         return mixture_posterior(codes, self.mixture, dtype)
 
     def evidence(self, codes: Codes) -> Array:
-        return np.asarray(np.log(self.posterior(codes)) - np.log(self.mixture.without_votes))
+        return np.asarray(np.log(self.posterior(codes)) - np.log(self.without_votes))
 
     def likelihoods(self, codes: Codes) -> Array:
         return self.confusion.logs().evidence(codes)[:, None, :]
@@ -111,16 +111,26 @@ class WeightedFit(Fit):
         second, best = next_best_and_best(posterior)
         adds = np.zeros(len(codes_row))
         voting = np.flatnonzero(codes_row >= 0)
-        balance = self.mixture.without_votes
         if len(voting):
-            prior = float(np.log(balance[best]) - np.log(balance[second]))
-            total = float(np.log(posterior[best]) - np.log(posterior[second])) - prior
-            parts = _parts(codes_row[voting], self.mixture.of_sources(voting), best, second)
-            # What the steps are short of is spread, so that the sum is exact.
-            adds[voting] = parts + (total - parts.sum()) / len(voting)
+            adds[voting] = self.vote_parts(codes_row, voting, best, second)
+        balance = self.without_votes
         cells = zip(self.source_names, codes_row, [self.classes] * len(adds), adds, strict=True)
         said = [contribution(*cell) for cell in cells]
         return put_together(self.classes, second, best, posterior, balance, said, codes_row)
+
+    @property
+    def without_votes(self) -> Array:
+        """P(Y = k) of an item without votes, shape (K,)."""
+        return self.mixture.without_votes
+
+    def vote_parts(self, codes_row: NDArray[Any], voting: NDArray[np.intp], best: int, second: int) -> Array:
+        """Return what the votes of the sources ``voting`` add to the log odds of two classes."""
+        codes, mixture = codes_row[voting], self.mixture.of_sources(voting)
+        labels = mixture_posterior(codes[None, :], mixture)[0, 0]
+        log_odds = np.log(labels) - np.log(mixture.without_votes)
+        parts = _parts(codes, mixture, best, second)
+        # What the steps are short of is spread, so that the sum is exact.
+        return np.asarray(parts + (log_odds[best] - log_odds[second] - parts.sum()) / len(voting))
 
     def parameters(self) -> PosteriorParameters:
         m, n_classes = self.mixture.weights.shape

@@ -1,5 +1,6 @@
 """Inference: posteriors and labels from estimated parameters, in log space."""
 
+from flyingsquid.inference.correction import Correction
 from flyingsquid.inference.junction_tree import Emissions, max_product, sum_product, with_own_evidence
 from flyingsquid.inference.posterior import (
     TIE_BREAKS,
@@ -17,6 +18,7 @@ from flyingsquid.inference.weighted import Mixture, mixture_posterior
 
 __all__ = [
     "TIE_BREAKS",
+    "Correction",
     "Emissions",
     "Mixture",
     "TieBreak",

@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator
 from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files.state import State, decode_labels, encode_labels
-from flyingsquid.fits import Fit, GraphFit, IndependentFit, WeightedFit
+from flyingsquid.fits import CorrectedFit, Fit, GraphFit, IndependentFit, WeightedFit
 from flyingsquid.moments import Moments
 from flyingsquid.moments.files import KIND as MOMENTS
 from flyingsquid.moments.files import to_state as moments_to_state
 from flyingsquid.solvers import get_solver, solver_from_options
 
-_FITS: dict[str, type[Fit]] = {fit.TAG: fit for fit in (IndependentFit, WeightedFit, GraphFit)}
+_FITS: dict[str, type[Fit]] = {fit.TAG: fit for fit in (IndependentFit, WeightedFit, CorrectedFit, GraphFit)}
 
 
 def options_to_meta(params: Mapping[str, Any]) -> dict[str, Any]:

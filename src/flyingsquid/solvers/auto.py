@@ -1,7 +1,8 @@
 """What ``method="auto"`` means: the only module that knows.
 
-Weighted votes are mixed with confusion tables, as far as the tables explain the votes. Only what needs a
-model of its own is left to other solvers: dependency graphs, known signs and ``class_balance="estimate"``.
+Weighted votes are mixed with confusion tables, as far as the tables explain the votes. Gold labels correct
+the log odds of the mixture. Only what needs a model of its own is left to other solvers: dependency graphs,
+known signs and ``class_balance="estimate"``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from flyingsquid.estimation.binary import Options
 from flyingsquid.estimation.confusion import is_huge
+from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.graph import GraphFit
@@ -22,13 +24,10 @@ from flyingsquid.solvers.base import FitData, Requires, Solver, check_capabiliti
 from flyingsquid.solvers.closed_form import Triplet, solve_closed_form
 from flyingsquid.solvers.graph_tables import solve_tables_on_graph
 from flyingsquid.solvers.tables import EM, Agreement, solve_tables
-from flyingsquid.solvers.weighted import solve_mixture
+from flyingsquid.solvers.weighted import solve_corrected, solve_mixture
 
 # EM passes over tables pay if an item has this many votes, and a cell of a source's table so many on average.
 _VOTES_PER_ITEM, _VOTES_PER_CELL = 2.5, 30.0
-# Gold labels replace the mixture by a corrected closed form only if that gets this many standard errors more
-# of them right: a correction by few labels costs more than it gives.
-_CLEARLY_BETTER = 2.0
 
 
 @dataclass(frozen=True)
@@ -43,34 +42,14 @@ class Auto(Solver):
     def solve(self, data: FitData) -> Fit:
         if data.use == "tables" or not _is_open(data):
             return _tables_or_triplets(data)
-        if data.gold is None and data.earlier_gold is not None:
+        if data.gold is None and isinstance(data.earlier_gold, (tuple, ManyGold)):  # counts by another method
             return _tables_or_triplets(data)
-        return solve_mixture(data, self.name) if data.gold is None else _mix_or_correct(data)
+        return solve_corrected(data, self.name) if data.has_gold else solve_mixture(data, self.name)
 
 
 def _is_open(data: FitData) -> bool:
     """Return whether nothing is asked for that only one family of solvers supports."""
     return not (data.moments.graph is not None or data.has_signs or data.estimates_balance)
-
-
-def _mix_or_correct(data: FitData) -> Fit:
-    """Mix weighted votes and tables, or correct a closed form by gold labels if these fit it clearly better.
-
-    That happens when most sources err more often than not, which only gold labels can show.
-    """
-    mixed = solve_mixture(data, Auto.name)
-    try:
-        corrected = _tables_or_triplets(data)
-    except NotIdentifiableError:
-        return mixed
-    gold, votes = data.gold, data.votes
-    if gold is None or votes is None:
-        return mixed
-    known = np.flatnonzero(gold[:, 0] >= 0)
-    codes, truth = votes.codes[known], gold[known, 0]
-    right = [fit.posterior(codes)[:, 0].argmax(axis=1) == truth for fit in (mixed, corrected)]
-    won, lost = np.count_nonzero(right[1] & ~right[0]), np.count_nonzero(right[0] & ~right[1])
-    return corrected if won - lost > _CLEARLY_BETTER * np.sqrt(won + lost) else mixed
 
 
 # ---------------------------------------------------------------------- closed forms and tables

@@ -74,7 +74,7 @@ class FitData:
         How the votes were read, for the reason of the fit; empty for votes in memory.
     gold : integer array of shape (n, D) or None
         Codes of gold labels, negative if unknown.
-    earlier_gold : counts on the gold labels of an earlier fit, or None
+    earlier_gold : counts on the gold labels of an earlier fit, its correction by them, or None
     class_balance : None, "uniform", "estimate" or array
     signs : "average" or mapping from source to sign
     temper : None, "auto" or float

@@ -15,7 +15,7 @@ from flyingsquid.moments import Gathered, Moments, gather
 from flyingsquid.solvers.base import FitData
 from flyingsquid.solvers.structure import graph_from
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
-from flyingsquid.votes.arguments import read_task_gold, read_weights
+from flyingsquid.votes.arguments import item_ids, join_by_item, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.reading import refuse_options
 
@@ -67,7 +67,10 @@ def read_fit_data(
     )
     if isinstance(graph, str):
         data = _with_learned_graph(data)
-    return data if gold is None else replace(data, gold=_read_gold(gold, read, data.moments))
+    if gold is None:
+        return data
+    joined = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
+    return replace(data, gold=_read_gold(joined, read, data.moments))
 
 
 def _read_gold(gold: Any, votes: Votes, moments: Moments) -> NDArray[Any] | None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from flyingsquid._values import format_value
-from flyingsquid.estimation.mixture import MixtureFit, fit_mixture, fit_weights
+from flyingsquid.estimation.gold_regression import FEWEST_LABELS, GoldCorrection, fit_correction
+from flyingsquid.estimation.mixture import MixtureFit, estimate_sources, fit_mixture, fit_weights
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.fits.base import Assessment, Fit
+from flyingsquid.fits.base import Array, Assessment, Fit
+from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.diagnostics import silent_sources_concern
 from flyingsquid.fits.weighted import WeightedFit
+from flyingsquid.inference.weighted import hot_posterior
 from flyingsquid.solvers.base import FitData, Requires, Solver
+from flyingsquid.votes.codes import OneHot
 
 # With fewer items, one class for all of them is no surprise.
 _FEW_ITEMS = 20
@@ -32,19 +36,17 @@ class Weighted(Solver):
 
 
 def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> WeightedFit:
-    """Mix weighted votes with tables, or weight votes only. Gold labels are held during EM."""
+    """Mix weighted votes with tables, or weight votes only, without gold labels."""
     moments = data.moments
     if not np.asarray(moments.vote_counts).any():
         raise NotIdentifiableError(
             f"No source votes on any of the {moments.n_items:,.0f} items, so nothing can be estimated."
         )
-    given = data.balance.tasks[0]
-    balance = given if isinstance(given, np.ndarray) else None
-    known = None if data.gold is None else data.gold[:, 0]
-    rows = None if data.votes is None else rows_of(data.votes, data.weights, known)
+    balance = _given_balance(data)
+    rows = None if data.votes is None else rows_of(data.votes, data.weights)
     found = (fit_mixture if with_tables else fit_weights)(moments, rows, balance)
     groups = found.dependence.groups
-    reason, concerns = _describe(found, data) if with_tables else ("", ())
+    reason, concerns = _describe(found) if with_tables else ("", ())
     return WeightedFit(
         classes=moments.classes,
         source_names=moments.source_names,
@@ -56,7 +58,6 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
         confusion=found.confusion,
         concerns=(*silent_sources_concern(moments), *_single_class_concern(found, data), *concerns),
         assessment=Assessment(found.errors),
-        gold=data.gold_by_task if moments.n_classes == 2 else data.gold_counts,
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
         gain=found.gain,
@@ -66,7 +67,49 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
     )
 
 
-def _describe(found: MixtureFit, data: FitData) -> tuple[str, tuple[str, ...]]:
+def solve_corrected(data: FitData, name: str) -> WeightedFit:
+    """Fit votes without gold labels, then correct the log odds by these, or as in an earlier fit."""
+    plain, votes, gold = solve_mixture(data, name), data.votes, data.gold
+    if gold is None or votes is None:
+        earlier = data.earlier_gold
+        return CorrectedFit.of(plain, earlier) if isinstance(earlier, GoldCorrection) else plain
+    counts = np.ones(votes.n_items) if data.weights is None else np.asarray(data.weights, np.float64)
+    known = np.flatnonzero((gold[:, 0] >= 0) & (counts > 0))
+    if len(known) < FEWEST_LABELS:
+        are = "1 gold label is" if len(known) == 1 else f"{len(known)} gold labels are"
+        unused = f"{are} too few to be used; at least {FEWEST_LABELS} are needed."
+        return replace(plain, concerns=(*plain.concerns, unused))
+    truth, codes = gold[known, 0].astype(np.intp), votes.codes[known]
+    cast = OneHot.of(codes, votes.n_classes)
+    by_gold = fit_correction(plain.posterior(codes)[:, 0], cast, truth, counts[known])
+    rows = rows_of(votes, data.weights)
+    labels = by_gold.correction.apply(hot_posterior(rows.cast, plain.mixture), rows.cast)
+    sources = estimate_sources(data.moments, rows, labels, _given_balance(data))
+    one_class = ()
+    if len(np.unique(truth)) == 1:
+        label = format_value(votes.classes[truth[0]])
+        one_class = (
+            f"All {len(known):,} gold labels have the class {label}; they should be a random sample.",
+        )
+    return replace(
+        CorrectedFit.of(plain, by_gold),
+        reason=f"{plain.reason}; {by_gold.effect.sentence()}",
+        class_balance=sources.balance[None, :],
+        accuracies=sources.accuracies,
+        confusion=sources.confusion,
+        gain=sources.gain,
+        assessment=Assessment(sources.errors),
+        concerns=(*plain.concerns, *one_class),
+    )
+
+
+def _given_balance(data: FitData) -> Array | None:
+    """Return the class balance if it was given, shape (K,)."""
+    given = data.balance.tasks[0]
+    return given if isinstance(given, np.ndarray) else None
+
+
+def _describe(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
     """Return the reason of the fit, and concerns about its sources."""
     trust, dependence, mixture = found.trust, found.dependence, found.mixture
     parts = []
@@ -83,9 +126,6 @@ def _describe(found: MixtureFit, data: FitData) -> tuple[str, tuple[str, ...]]:
     if dependence.n_pairs:
         pairs = "1 dependent pair" if dependence.n_pairs == 1 else f"{dependence.n_pairs:,} dependent pairs"
         parts.append(f"{pairs} of sources discounted")
-    if data.gold is not None:
-        n_gold = int(np.count_nonzero(data.gold[:, 0] >= 0))
-        parts.append("1 gold label was held" if n_gold == 1 else f"{n_gold:,} gold labels were held")
     if mixture.majority < 0.5:
         return "; ".join(parts), ()
     parts.insert(0, f"several explanations fit; {mixture.majority:.0%} plain majority vote")

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flyingsquid.fits import PosteriorParameters
-from flyingsquid.inference import Emissions, Mixture
+from flyingsquid.inference import Correction, Emissions, Mixture
+from flyingsquid.inference.correction import LEAST_PROBABILITY
 from flyingsquid.inference.junction_tree import Step, plan
 from flyingsquid.inference.weighted import EVEN_VOTE, TableTerm
 from flyingsquid.torch.counting import full_precision, unit_numbers
@@ -24,7 +25,10 @@ def posterior(votes: Tensor, parameters: PosteriorParameters) -> Tensor:
     """
     with full_precision(votes.device):
         if parameters.weighted is not None:
-            return _mixed(votes, parameters.weighted)[:, None, :]
+            labels = _mixed(votes, parameters.weighted)
+            if parameters.correction is not None:
+                labels = _corrected(labels, votes, parameters.correction)
+            return labels[:, None, :]
         own = _evidence(votes, parameters.emissions)
         own = own - own.amax(dim=-1, keepdim=True)
         labels = _sum_product(parameters.temper * own, plan(parameters.tree, parameters.clique_tables))
@@ -75,6 +79,26 @@ def _mixed(votes: Tensor, mixture: Mixture) -> Tensor:
         equal = shares(np.ones_like(mixture.weights), added)
         labels = (1 - mixture.majority) * labels + mixture.majority * equal
     return torch.where(n_votes > 0, labels, tensor(mixture.without_votes))
+
+
+def _corrected(labels: Tensor, votes: Tensor, correction: Correction) -> Tensor:
+    """As ``Correction.apply``, shape (b, K)."""
+    n_classes = labels.shape[1]
+    cast = [(votes == vote).to(labels.dtype) for vote in range(n_classes)]
+
+    def tensor(values: NDArray[Any]) -> Tensor:
+        return torch.as_tensor(values, dtype=labels.dtype, device=labels.device)
+
+    counts = torch.stack([votes_for.sum(dim=1) for votes_for in cast], dim=1)
+    total = counts.sum(dim=1, keepdim=True)
+    weights = tensor(correction.weights)
+    scores = correction.of_posterior * torch.log(labels.clamp(min=LEAST_PROBABILITY))
+    scores = scores + correction.of_share * torch.log(counts + EVEN_VOTE / n_classes)
+    scores = scores + tensor(correction.intercepts)
+    scores = scores + torch.stack([cast[k] @ weights[:, k] for k in range(n_classes)], dim=1)
+    if correction.confusion is not None:
+        scores = scores + counts / total.clamp(min=1) @ tensor(correction.confusion)
+    return torch.softmax(scores, dim=1)
 
 
 def vote_shares(votes: Tensor, tasks: tuple[tuple[int, ...], ...], prior: Tensor) -> Tensor:

@@ -1,0 +1,335 @@
+"""Correct label-free posteriors by gold labels: multinomial logistic regression with leave-one-out weights.
+
+The label-free posterior is the prior: a ridge penalty pulls its coefficient to 1 and everything else to 0.
+Candidates differ in how far votes of single sources may move the log odds; one of them changes nothing. Their
+coefficients are averaged with weights by the likelihood of each gold label under a fit without it, so few
+labels change little and none of the candidates has to be chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.normal import NORMAL_95, wilson
+from flyingsquid.inference.correction import Correction, log_probabilities, log_shares, mean_votes
+from flyingsquid.votes.codes import OneHot
+
+Array = NDArray[np.float64]
+FEWEST_LABELS = 5
+"""Fewer gold labels than this are not used."""
+# Prior standard deviations of the coefficients of the posterior, the vote share and the intercepts (.5 to 1:
+# same), and of those of votes, one candidate each. From learning curves on design datasets
+# (docs/quality/gold.md).
+_CALIBRATION, _VOTES = 0.5, (0.0, 0.03, 0.1, 0.2, 0.4, 0.8)
+# Floating-point operations of one pass, and cells of the features: they bound the number of coefficients.
+_MOST_OPERATIONS, _MOST_CELLS = 1 << 29, 1 << 24
+_MOST_PASSES, _TOLERANCE, _LEAST_STEP = 50, 1e-7, 1e-6
+# A difference in log loss smaller than this does not matter.
+_NEGLIGIBLE_LOSS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class GoldEffect:
+    """What gold labels changed, by leaving out one of them at a time.
+
+    Attributes
+    ----------
+    n_gold : int
+    accuracy, accuracy_without : Estimate
+        With the gold labels, and of the label-free fit, on the same items.
+    log_loss, log_loss_without : Estimate
+    log_loss_change : Estimate
+        Log loss with gold labels less that without.
+    """
+
+    n_gold: int
+    accuracy: Estimate
+    accuracy_without: Estimate
+    log_loss: Estimate
+    log_loss_without: Estimate
+    log_loss_change: Estimate
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the labels suffice to tell what they change."""
+        change = self.log_loss_change
+        return change.high < 0 or change.high - change.low < 2 * _NEGLIGIBLE_LOSS
+
+    def sentence(self) -> str:
+        """Return the effect in one sentence."""
+        now, before = self.accuracy, self.accuracy_without
+        more = "" if self.is_enough else "; more gold labels are needed to tell whether they help"
+        return (
+            f"{self.n_gold:,} gold labels: cross-validated accuracy {now.value:.1%} "
+            f"[{now.low:.1%}, {now.high:.1%}] with them and {before.value:.1%} "
+            f"[{before.low:.1%}, {before.high:.1%}] without, log loss {self.log_loss.value:.3f} "
+            f"[{self.log_loss.low:.3f}, {self.log_loss.high:.3f}] and {self.log_loss_without.value:.3f} "
+            f"[{self.log_loss_without.low:.3f}, {self.log_loss_without.high:.3f}]{more}"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GoldCorrection:
+    """A correction by gold labels and its effect."""
+
+    correction: Correction
+    effect: GoldEffect
+
+
+def fit_correction(
+    labels: Array, cast: OneHot, gold: NDArray[np.intp], weights: Array | None = None
+) -> GoldCorrection:
+    """Estimate the correction of label-free posteriors by gold labels.
+
+    Parameters
+    ----------
+    labels : array of shape (n, K)
+        Label-free posteriors of the items with gold labels.
+    cast : OneHot
+        Their votes.
+    gold : integer array of shape (n,)
+        Their classes.
+    weights : array of shape (n,), optional
+        How often each item counts.
+
+    Notes
+    -----
+    Newton's method on the penalized likelihood. Without item i, its logits are, by one Newton step,
+    z + J (I - S J)^-1 (p - y), where J is the covariance of the logits z by the curvature at the optimum, and
+    S = diag(p) - p p' (Rad and Maleki 2020). If there are more coefficients than logits, the features are
+    replaced by coordinates in the space that they span, which leaves the penalty as it is.
+    """
+    share = np.ones(len(gold)) if weights is None else np.asarray(weights, np.float64)
+    features = _Features.of(labels, cast)
+    start = features.start()
+    found, logits = [start], [features.values @ start]
+    for scale in _VOTES if features.has_votes else _VOTES[:1]:
+        coefficients, left_out = _fit(features.values, gold, share, features.scales(scale), start)
+        found.append(coefficients)
+        logits.append(left_out)
+    losses = share * np.array([_log_loss(z, gold) for z in logits])
+    totals = losses.sum(axis=1)
+    mean = _softmax(-totals) @ np.array(found)
+    # An item does not take part in the weights that its own score is averaged with.
+    without_own = _softmax((losses - totals[:, None]).T)
+    crossed = np.einsum("nc,cnk->nk", without_own, np.array(logits))
+    return GoldCorrection(features.correction(mean), _effect(crossed, logits[0], gold, share))
+
+
+# ---------------------------------------------------------------------- features
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Features:
+    """Features of g items and K classes, shape (g, K, d), and which coefficients they are.
+
+    Columns: posterior, vote share, K intercepts (if ``has_intercepts``), votes of ``sources`` class by class,
+    K^2 of the confusion (if ``has_confusion``).
+    """
+
+    values: Array
+    n_sources: int
+    sources: NDArray[np.intp]
+    has_intercepts: bool
+    has_confusion: bool
+
+    @classmethod
+    def of(cls, labels: Array, cast: OneHot) -> _Features:
+        n, n_classes = labels.shape
+        counts = cast.class_sums(np.ones((cast.n_sources, n_classes)))
+        logits = n * n_classes
+        most = _MOST_CELLS // logits
+        if logits**3 > _MOST_OPERATIONS:
+            most = min(most, int(np.sqrt(_MOST_OPERATIONS / logits)))
+        left = max(most - 2, 0)
+        identity = np.broadcast_to(np.eye(n_classes), (n, n_classes, n_classes))
+        blocks = [log_probabilities(labels)[:, :, None], log_shares(counts)[:, :, None]]
+        has_intercepts = n_classes <= left
+        if has_intercepts:
+            blocks.append(identity)
+            left -= n_classes
+        # For two classes, the votes of single sources say all that a confusion could.
+        has_confusion = n_classes > 2 and 2 * n_classes**2 <= left
+        left -= n_classes**2 if has_confusion else 0
+        sources = _most_active(cast, left // n_classes)
+        if len(sources):
+            votes = np.stack([cast.dense_votes(k)[:, sources] for k in range(n_classes)], axis=1)
+            own = identity[:, :, :, None] * votes[:, :, None, :]
+            blocks.append(own.reshape(n, n_classes, -1))
+        if has_confusion:
+            said = (
+                identity[:, :, None, :] * mean_votes(counts)[:, None, :, None]
+            )  # axes item, truth, vote, truth
+            blocks.append(said.reshape(n, n_classes, -1))
+        values = np.concatenate(blocks, axis=2)
+        return cls(values, cast.n_sources, sources, has_intercepts, has_confusion)
+
+    @property
+    def has_votes(self) -> bool:
+        return len(self.sources) > 0 or self.has_confusion
+
+    @property
+    def _n_calibration(self) -> int:
+        return 2 + (self.values.shape[1] if self.has_intercepts else 0)
+
+    def start(self) -> Array:
+        """Return the coefficients that change nothing."""
+        start = np.zeros(self.values.shape[2])
+        start[0] = 1.0
+        return start
+
+    def scales(self, votes: float) -> Array:
+        """Return the prior standard deviations of the coefficients."""
+        scales = np.full(self.values.shape[2], votes)
+        scales[: self._n_calibration] = _CALIBRATION
+        return scales
+
+    def correction(self, coefficients: Array) -> Correction:
+        """Return coefficients as a correction of all sources."""
+        n_classes, at = self.values.shape[1], self._n_calibration
+        weights = np.zeros((self.n_sources, n_classes))
+        size = n_classes * len(self.sources)
+        weights[self.sources] = coefficients[at : at + size].reshape(n_classes, -1).T
+        confusion = coefficients[at + size :].reshape(n_classes, n_classes) if self.has_confusion else None
+        return Correction(
+            of_posterior=float(coefficients[0]),
+            of_share=float(coefficients[1]),
+            intercepts=coefficients[2:at] if self.has_intercepts else np.zeros(n_classes),
+            weights=weights,
+            confusion=confusion,
+        )
+
+
+def _most_active(cast: OneHot, most: int) -> NDArray[np.intp]:
+    """Return the sources with most votes, at most so many; equally active ones are in or out together."""
+    votes = cast.vote_sums(np.ones(cast.n_items)).sum(axis=0)
+    ordered = np.sort(votes)[::-1]
+    least = ordered[most] if most < len(ordered) else 0.0
+    return np.flatnonzero(votes > least)
+
+
+# ---------------------------------------------------------------------- regression
+
+
+def _fit(
+    features: Array, gold: NDArray[np.intp], share: Array, scales: Array, start: Array
+) -> tuple[Array, Array]:
+    """Return coefficients (d,), and logits (n, K) of every item by a fit without it."""
+    n, n_classes, _ = features.shape
+    used = scales > 0
+    offset = features @ start
+    scaled = (features[:, :, used] * scales[used]).reshape(n * n_classes, -1)
+    back = None
+    if scaled.shape[1] > len(scaled):
+        values, vectors = np.linalg.eigh(scaled @ scaled.T)
+        kept = values > 1e-10 * values[-1]
+        values, vectors = np.sqrt(values[kept]), vectors[:, kept]
+        back = scaled.T @ (vectors / values)
+        scaled = vectors * values
+    moved, left_out = _newton(scaled.reshape(n, n_classes, -1), offset, gold, share)
+    coefficients = start.copy()
+    coefficients[used] += scales[used] * (moved if back is None else back @ moved)
+    return coefficients, left_out
+
+
+def _newton(features: Array, offset: Array, gold: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
+    """Minimize the penalized log loss; return coefficients and leave-one-out logits."""
+    _, n_classes, d = features.shape
+    truth = np.eye(n_classes)[gold]
+    theta, logits = np.zeros(d), offset
+    value = float(share @ _log_loss(logits, gold))
+    for _ in range(_MOST_PASSES):
+        p = _softmax(logits)
+        slope = np.einsum("nk,nkd->d", share[:, None] * (p - truth), features) + theta
+        step = np.linalg.solve(_curvature(features, p, share), slope)
+        expected, size = float(slope @ step), 1.0
+        if expected < _TOLERANCE:
+            break
+        while size > _LEAST_STEP:
+            tried = theta - size * step
+            moved = offset + features @ tried
+            new = float(share @ _log_loss(moved, gold) + tried @ tried / 2)
+            if new <= value - size * expected / 4:
+                break
+            size /= 2
+        theta, logits, value = tried, moved, new
+    p = _softmax(logits)
+    residuals = share[:, None] * (p - truth)
+    inverse = np.linalg.inv(_curvature(features, p, share))
+    spread = share[:, None, None] * (p[:, :, None] * np.eye(n_classes) - p[:, :, None] * p[:, None, :])
+    if d < n_classes:  # the same in the smaller space
+        own = np.swapaxes(features, 1, 2) @ spread @ features
+        pulled = np.einsum("nk,nkd->nd", residuals, features) @ inverse
+        back = np.linalg.solve(np.eye(d) - inverse @ own, pulled[:, :, None])
+        return theta, logits + (features @ back)[:, :, 0]
+    covariance = (features @ inverse) @ np.swapaxes(features, 1, 2)
+    pulled = np.linalg.solve(np.eye(n_classes) - spread @ covariance, residuals[:, :, None])
+    return theta, logits + (covariance @ pulled)[:, :, 0]
+
+
+def _curvature(features: Array, p: Array, share: Array) -> Array:
+    """Return the second derivative of the penalized log loss, shape (d, d)."""
+    d = features.shape[2]
+    weighted = (features * np.sqrt(share[:, None] * p)[:, :, None]).reshape(-1, d)
+    means = np.einsum("nk,nkd->nd", p, features) * np.sqrt(share)[:, None]
+    return np.asarray(weighted.T @ weighted - means.T @ means + np.eye(d))
+
+
+def _softmax(scores: Array) -> Array:
+    odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
+
+
+def _log_loss(logits: Array, gold: NDArray[np.intp]) -> Array:
+    """Return the log loss of each item, shape (n,)."""
+    top = logits.max(axis=1)
+    total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+    return np.asarray(total - logits[np.arange(len(gold)), gold])
+
+
+# ---------------------------------------------------------------------- effect
+
+
+def _effect(crossed: Array, before: Array, gold: NDArray[np.intp], share: Array) -> GoldEffect:
+    losses = [_log_loss(z, gold) for z in (crossed, before)]
+    right = [_credit(z, gold) for z in (crossed, before)]
+    return GoldEffect(
+        len(gold),
+        _proportion(right[0], share),
+        _proportion(right[1], share),
+        _mean(losses[0], share),
+        _mean(losses[1], share),
+        _mean(losses[0] - losses[1], share),
+    )
+
+
+def _credit(logits: Array, gold: NDArray[np.intp]) -> Array:
+    """Return 1 for right labels, a share of 1 for ties."""
+    best = logits >= logits.max(axis=1, keepdims=True) - 1e-9
+    return np.asarray(best[np.arange(len(gold)), gold] / best.sum(axis=1))
+
+
+def _mean(values: Array, share: Array) -> Estimate:
+    mean = float(share @ values / share.sum())
+    variance = float(share**2 @ (values - mean) ** 2) / share.sum() ** 2
+    reach = NORMAL_95 * np.sqrt(variance * len(values) / max(len(values) - 1, 1))
+    return Estimate(mean, mean - reach, mean + reach)
+
+
+def _proportion(right: Array, share: Array) -> Estimate:
+    """Return a proportion with its Wilson interval."""
+    mean = float(share @ right / share.sum())
+    low, high = wilson(np.array(mean), np.array(share.sum() ** 2 / (share @ share)))
+    return Estimate(mean, float(low), float(high))

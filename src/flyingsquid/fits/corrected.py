@@ -1,0 +1,161 @@
+"""Fit by weighted votes and tables, corrected by gold labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from math import exp, log
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.gold_regression import Estimate, GoldCorrection, GoldEffect
+from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.state import State
+from flyingsquid.fits.base import DOUBLE, Array, ItemScores, PosteriorParameters
+from flyingsquid.fits.diagnostics import Diagnostics
+from flyingsquid.fits.files import read_array
+from flyingsquid.fits.weighted import WeightedFit
+from flyingsquid.inference import Correction, mixture_posterior
+from flyingsquid.inference.weighted import EVEN_VOTE
+from flyingsquid.moments import Moments
+from flyingsquid.votes.codes import Codes, OneHot
+from flyingsquid.votes.patterns import by_pattern
+
+# Items are corrected in chunks of so many cells.
+_CHUNK_CELLS = 1 << 21
+# Beyond what any fit gives; larger values in a file are refused.
+_LARGEST = 1e3
+_SCORES = ("accuracy", "accuracy_without", "log_loss", "log_loss_without", "log_loss_change")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CorrectedFit(WeightedFit):
+    """A label-free fit, whose log odds gold labels have corrected.
+
+    The mixture is that of the label-free fit. Accuracies, tables and class balance are those of the corrected
+    labels.
+
+    Attributes
+    ----------
+    by_gold : GoldCorrection
+        The correction, and what it changed.
+    """
+
+    TAG = "corrected"
+
+    by_gold: GoldCorrection
+
+    @classmethod
+    def of(cls, plain: WeightedFit, by_gold: GoldCorrection) -> Self:
+        """Return a label-free fit with a correction."""
+        kept = {each.name: getattr(plain, each.name) for each in fields(plain)}
+        return cls(**{**kept, "gold": by_gold}, by_gold=by_gold)
+
+    @property
+    def correction(self) -> Correction:
+        return self.by_gold.correction
+
+    @property
+    def without_votes(self) -> Array:
+        return self.correction.without_votes(self.mixture.without_votes)
+
+    def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
+        m, n_classes = self.mixture.weights.shape
+        step = max(1, _CHUNK_CELLS // max(m, n_classes))
+
+        def posterior(rows: Codes) -> Array:
+            labels = mixture_posterior(rows, self.mixture)
+            for start in range(0, len(labels), step):
+                part = slice(start, start + step)
+                labels[part, 0] = self.correction.apply(labels[part, 0], OneHot.of(rows[part], n_classes))
+            return labels
+
+        return by_pattern(codes, posterior, n_classes, dtype)
+
+    def vote_parts(self, codes_row: NDArray[Any], voting: NDArray[np.intp], best: int, second: int) -> Array:
+        parts = super().vote_parts(codes_row, voting, best, second)
+        return self.correction.of_sources(voting).parts(codes_row[voting], parts, best, second)
+
+    def parameters(self) -> PosteriorParameters:
+        return replace(super().parameters(), correction=self.correction)
+
+    def item_scores(self, balance: Array | None = None) -> ItemScores | None:
+        plain = WeightedFit.item_scores(self)
+        if plain is None:
+            return None
+        correction, m = self.correction, len(self.source_names)
+        adds = np.zeros((m, 3, 3))  # votes for each class, and what they add to the log odds
+        adds[:, (0, 1), (0, 1)] = 1.0
+        adds[:, :2, 2] = correction.weights * [-1.0, 1.0]
+        offset = float(correction.intercepts[1] - correction.intercepts[0])
+        if balance is not None:
+            offset += float(
+                np.log(balance[1] / balance[0] * self.class_balance[0, 0] / self.class_balance[0, 1])
+            )
+
+        def finish(sums: Sequence[float]) -> tuple[float, float]:
+            before, after = plain.finish(sums[:-3])
+            none, one, added = sums[-3:]
+            log_odds = correction.of_posterior * (log(after) - log(before)) + added + offset
+            log_odds += correction.of_share * log((one + EVEN_VOTE / 2) / (none + EVEN_VOTE / 2))
+            small = exp(-abs(log_odds))
+            unlikely, likely = small / (1 + small), 1 / (1 + small)
+            return (likely, unlikely) if log_odds < 0 else (unlikely, likely)
+
+        return ItemScores(np.concatenate([plain.adds, adds], axis=2), finish)
+
+    def own_diagnostics(self, moments: Moments) -> Diagnostics:
+        return replace(super().own_diagnostics(moments), gold=self.by_gold.effect)
+
+    def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        meta, arrays = super()._extra_state()
+        correction, effect = self.correction, self.by_gold.effect
+        meta |= {
+            "of_posterior": correction.of_posterior,
+            "of_share": correction.of_share,
+            "gold": {
+                "n_gold": effect.n_gold,
+                **{name: list(astuple(getattr(effect, name))) for name in _SCORES},
+            },
+        }
+        arrays |= {"intercepts": correction.intercepts, "vote_corrections": correction.weights}
+        if correction.confusion is not None:
+            arrays["confusion_correction"] = np.ascontiguousarray(correction.confusion)
+        return meta, arrays
+
+    @classmethod
+    def from_state(cls, state: State, moments: Moments) -> Self:
+        plain = WeightedFit.from_state(state, moments)
+        m, k = moments.n_sources, moments.n_classes
+        bounds = {"low": -_LARGEST, "high": _LARGEST}
+        confusion = None
+        if "confusion_correction" in state.arrays:
+            confusion = read_array(state, "confusion_correction", (k, k), **bounds)
+        correction = Correction(
+            of_posterior=_read_number(state, "of_posterior"),
+            of_share=_read_number(state, "of_share"),
+            intercepts=read_array(state, "intercepts", (k,), **bounds),
+            weights=read_array(state, "vote_corrections", (m, k), **bounds),
+            confusion=confusion,
+        )
+        return cls.of(plain, GoldCorrection(correction, _read_effect(state.meta["gold"])))
+
+
+def _read_number(state: State, name: str) -> float:
+    value = state.meta[name]
+    if not isinstance(value, float) or not abs(value) <= _LARGEST:
+        raise ModelFileError(f"`{name}` in the file must be a number in [-{_LARGEST:g}, {_LARGEST:g}]")
+    return value
+
+
+def _read_effect(meta: Any) -> GoldEffect:
+    scores = [tuple(meta[name]) for name in _SCORES]
+    numbers = [value for score in scores for value in score]
+    fits = all(len(score) == 3 for score in scores) and all(
+        isinstance(value, float) and np.isfinite(value) for value in numbers
+    )
+    if not fits or type(meta["n_gold"]) is not int or meta["n_gold"] < 1:
+        raise ModelFileError("`gold` in the file must be a number of labels and scores with intervals")
+    return GoldEffect(meta["n_gold"], *(Estimate(*score) for score in scores))
