@@ -7,7 +7,6 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import dependence_given_truth
-from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import GraphError, OptionError, VotesError
 from tests.support.errors import mentions
 
@@ -136,14 +135,6 @@ def test_a_balance_beyond_all_floats():
         fs.LabelModel(class_balance=[10**400, 1]).fit(VOTES)
 
 
-def test_gold_labels_among_very_many_classes():
-    """Without a table of classes by classes."""
-    votes = fs.Votes.from_classes(np.random.default_rng(0).integers(0, 3, (80, 5)), classes=range(32_767))
-    rows = rows_of(votes, None, np.where(np.arange(80) < 5, 2, -1))
-    assert rows.known.shape == (5, 32_767)
-    assert rows.known.argmax(axis=1).tolist() == [2] * 5
-
-
 def test_options_of_every_kind_are_asked_for_what_they_are():
     with pytest.raises(OptionError, match="`screen`"):
         fs.solvers.Triplet(screen=np.array([1.0, 2.0]))
@@ -167,7 +158,7 @@ def test_what_has_no_text_is_named_by_its_type():
 def test_gold_labels_need_a_table_of_classes_by_classes():
     votes = fs.Votes.from_classes(VOTES, classes=range(32_767))
     with pytest.raises(OptionError, match="8,192 classes at most"):
-        fs.LabelModel().fit(votes, gold=np.where(np.arange(60) < 5, 1, -1))
+        fs.LabelModel(method="agreement").fit(votes, gold=np.where(np.arange(60) < 5, 1, -1))
 
 
 def test_a_span_of_time_is_no_confidence():

@@ -9,6 +9,7 @@ labels change little and none of the candidates has to be chosen.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,12 @@ from flyingsquid.votes.codes import OneHot
 Array = NDArray[np.float64]
 FEWEST_LABELS = 5
 """Fewer gold labels than this are not used."""
-# Prior standard deviations of the coefficients of the posterior, the vote share and the intercepts (.5 to 1:
-# same), and of those of votes, one candidate each. From learning curves on design datasets
+# Prior standard deviations of the coefficients of the posterior, the vote share and the intercepts, and of
+# those of votes: one candidate for each pair. Learning curves on design datasets hardly change with either
 # (docs/quality/gold.md).
-_CALIBRATION, _VOTES = 0.5, (0.0, 0.03, 0.1, 0.2, 0.4, 0.8)
+_CALIBRATION, _VOTES = (0.3, 1.0), (0.0, 0.05, 0.15, 0.4, 0.8)
+# The confusion multiplies shares of votes, which sum to 1, so its coefficients are larger (2 to 4: same).
+_CONFUSION = 2.0
 # Floating-point operations of one pass, and cells of the features: they bound the number of coefficients.
 _MOST_OPERATIONS, _MOST_CELLS = 1 << 29, 1 << 24
 _MOST_PASSES, _TOLERANCE, _LEAST_STEP = 50, 1e-7, 1e-6
@@ -115,15 +118,17 @@ def fit_correction(
     features = _Features.of(labels, cast)
     start = features.start()
     found, logits = [start], [features.values @ start]
-    for scale in _VOTES if features.has_votes else _VOTES[:1]:
-        coefficients, left_out = _fit(features.values, gold, share, features.scales(scale), start)
+    for scales in product(_CALIBRATION, _VOTES if features.has_votes else _VOTES[:1]):
+        coefficients, left_out = _fit(features.values, gold, share, features.scales(*scales), start)
         found.append(coefficients)
         logits.append(left_out)
     losses = share * np.array([_log_loss(z, gold) for z in logits])
-    totals = losses.sum(axis=1)
-    mean = _softmax(-totals) @ np.array(found)
+    # Before any label is seen, no correction is as probable as all others together.
+    scores = -losses.sum(axis=1)
+    scores[0] += np.log(len(found) - 1)
+    mean = _softmax(scores) @ np.array(found)
     # An item does not take part in the weights that its own score is averaged with.
-    without_own = _softmax((losses - totals[:, None]).T)
+    without_own = _softmax((losses + scores[:, None]).T)
     crossed = np.einsum("nc,cnk->nk", without_own, np.array(logits))
     return GoldCorrection(features.correction(mean), _effect(crossed, logits[0], gold, share))
 
@@ -154,11 +159,11 @@ class _Features:
         if logits**3 > _MOST_OPERATIONS:
             most = min(most, int(np.sqrt(_MOST_OPERATIONS / logits)))
         left = max(most - 2, 0)
-        identity = np.broadcast_to(np.eye(n_classes), (n, n_classes, n_classes))
         blocks = [log_probabilities(labels)[:, :, None], log_shares(counts)[:, :, None]]
         has_intercepts = n_classes <= left
+        identity = np.eye(n_classes if has_intercepts else 0)[None]
         if has_intercepts:
-            blocks.append(identity)
+            blocks.append(np.broadcast_to(identity, (n, n_classes, n_classes)))
             left -= n_classes
         # For two classes, the votes of single sources say all that a confusion could.
         has_confusion = n_classes > 2 and 2 * n_classes**2 <= left
@@ -190,10 +195,12 @@ class _Features:
         start[0] = 1.0
         return start
 
-    def scales(self, votes: float) -> Array:
+    def scales(self, calibration: float, votes: float) -> Array:
         """Return the prior standard deviations of the coefficients."""
         scales = np.full(self.values.shape[2], votes)
-        scales[: self._n_calibration] = _CALIBRATION
+        scales[: self._n_calibration] = calibration
+        if self.has_confusion:
+            scales[-(self.values.shape[1] ** 2) :] = _CONFUSION * votes
         return scales
 
     def correction(self, coefficients: Array) -> Correction:
@@ -247,7 +254,8 @@ def _fit(
 def _newton(features: Array, offset: Array, gold: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
     """Minimize the penalized log loss; return coefficients and leave-one-out logits."""
     _, n_classes, d = features.shape
-    truth = np.eye(n_classes)[gold]
+    truth = np.zeros_like(offset)
+    truth[np.arange(len(gold)), gold] = 1.0
     theta, logits = np.zeros(d), offset
     value = float(share @ _log_loss(logits, gold))
     for _ in range(_MOST_PASSES):
@@ -268,12 +276,14 @@ def _newton(features: Array, offset: Array, gold: NDArray[np.intp], share: Array
     p = _softmax(logits)
     residuals = share[:, None] * (p - truth)
     inverse = np.linalg.inv(_curvature(features, p, share))
-    spread = share[:, None, None] * (p[:, :, None] * np.eye(n_classes) - p[:, :, None] * p[:, None, :])
     if d < n_classes:  # the same in the smaller space
-        own = np.swapaxes(features, 1, 2) @ spread @ features
+        means = np.einsum("nk,nkd->nd", p, features)
+        own = np.swapaxes(features, 1, 2) @ (p[:, :, None] * features) - means[:, :, None] * means[:, None, :]
+        own *= share[:, None, None]
         pulled = np.einsum("nk,nkd->nd", residuals, features) @ inverse
         back = np.linalg.solve(np.eye(d) - inverse @ own, pulled[:, :, None])
         return theta, logits + (features @ back)[:, :, 0]
+    spread = share[:, None, None] * (p[:, :, None] * np.eye(n_classes) - p[:, :, None] * p[:, None, :])
     covariance = (features @ inverse) @ np.swapaxes(features, 1, 2)
     pulled = np.linalg.solve(np.eye(n_classes) - spread @ covariance, residuals[:, :, None])
     return theta, logits + (covariance @ pulled)[:, :, 0]
@@ -324,7 +334,7 @@ def _credit(logits: Array, gold: NDArray[np.intp]) -> Array:
 def _mean(values: Array, share: Array) -> Estimate:
     mean = float(share @ values / share.sum())
     variance = float(share**2 @ (values - mean) ** 2) / share.sum() ** 2
-    reach = NORMAL_95 * np.sqrt(variance * len(values) / max(len(values) - 1, 1))
+    reach = NORMAL_95 * float(np.sqrt(variance * len(values) / max(len(values) - 1, 1)))
     return Estimate(mean, mean - reach, mean + reach)
 
 

@@ -27,6 +27,7 @@ from flyingsquid.votes.patterns import by_pattern
 _CHUNK_CELLS = 1 << 21
 # Beyond what any fit gives; larger values in a file are refused.
 _LARGEST = 1e3
+_CONFUSION = "confusion_correction"
 _SCORES = ("accuracy", "accuracy_without", "log_loss", "log_loss_without", "log_loss_change")
 
 
@@ -122,23 +123,23 @@ class CorrectedFit(WeightedFit):
         }
         arrays |= {"intercepts": correction.intercepts, "vote_corrections": correction.weights}
         if correction.confusion is not None:
-            arrays["confusion_correction"] = np.ascontiguousarray(correction.confusion)
+            arrays[_CONFUSION] = np.ascontiguousarray(correction.confusion)
         return meta, arrays
 
     @classmethod
     def from_state(cls, state: State, moments: Moments) -> Self:
         plain = WeightedFit.from_state(state, moments)
         m, k = moments.n_sources, moments.n_classes
-        bounds = {"low": -_LARGEST, "high": _LARGEST}
-        confusion = None
-        if "confusion_correction" in state.arrays:
-            confusion = read_array(state, "confusion_correction", (k, k), **bounds)
+
+        def read(name: str, shape: tuple[int, ...]) -> Array:
+            return read_array(state, name, shape, low=-_LARGEST, high=_LARGEST)
+
         correction = Correction(
             of_posterior=_read_number(state, "of_posterior"),
             of_share=_read_number(state, "of_share"),
-            intercepts=read_array(state, "intercepts", (k,), **bounds),
-            weights=read_array(state, "vote_corrections", (m, k), **bounds),
-            confusion=confusion,
+            intercepts=read("intercepts", (k,)),
+            weights=read("vote_corrections", (m, k)),
+            confusion=read(_CONFUSION, (k, k)) if _CONFUSION in state.arrays else None,
         )
         return cls.of(plain, GoldCorrection(correction, _read_effect(state.meta["gold"])))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,10 @@ def summarize_sources(
     other, are not here: counts of pairs do not determine them for more than two sources.
     """
     tally = SourceTally.of_moments(moments)
-    return source_table(tally, notes_of(diagnostics, moments), accuracies, interval)
+    table = source_table(tally, notes_of(diagnostics, moments), accuracies, interval)
+    if diagnostics.gold is None:
+        return table
+    return replace(table, footnotes=(*table.footnotes, diagnostics.gold.sentence()))
 
 
 def summarize_tally(tally: SourceTally) -> Table:

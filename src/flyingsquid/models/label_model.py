@@ -98,8 +98,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
         "Independent" is given the truth; "equal errors" are equally frequent on both classes. ``auto`` mixes
         confusion tables, as far as they explain how often sources agree, with weighted votes; dependent
-        sources count less. With a graph, ``signs``, an estimated balance, or gold labels that fit it clearly
-        better, it uses ``triplet``, or ``em`` and ``agreement`` for more than two classes. ``method_`` and
+        sources count less, and gold labels correct the log odds. With a graph, ``signs`` or an estimated
+        balance, it uses ``triplet``, or ``em`` and ``agreement`` for more than two classes. ``method_`` and
         ``reason_`` report what was used.
     class_balance : None, "uniform", "estimate" or array, default=None
         P(Y = k) in the order of ``classes_``, shape (K,); it is shared by all D tasks. An array (D, K) has
@@ -129,7 +129,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     method_ : str
         The method that was used.
     reason_ : str
-        Why ``"auto"`` chose it; otherwise empty.
+        What ``"auto"`` did, and what gold labels changed; otherwise empty.
     class_balance_ : array of shape (K,), or (D, K) for D > 1 tasks
     accuracies_ : array of shape (m,)
         P(vote is right | source votes); 0.5 for a source that always abstains.
@@ -231,10 +231,13 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             dataframe; only counts and distinct rows leave the cluster.
         y : ignored
             Not used, present for scikit-learn's cross-validation. Gold labels are passed as ``gold``.
-        gold : sequence of n labels, or array (n, D), optional
-            Gold labels of some items; None, NaN and masked if unknown, and -1 unless it is a class. A closed
-            form uses them for signs, the class balance unless it was given, and the accuracies; weighted
-            votes hold them through the passes. They should be a random sample of the items.
+        gold : sequence of n labels, mapping {item: label}, pandas Series, or array (n, D), optional
+            Gold labels of some items; None, NaN and masked if unknown, and -1 unless it is a class. They
+            should be a random sample of the items. A mapping and a Series are joined by item identifier,
+            everything else is by position. ``method="auto"`` fits the votes without them, then corrects the
+            log odds as far as cross-validation supports it; fewer than five labels are not used.
+            ``diagnostics_.gold`` reports what they changed. A closed form uses them for signs, the class
+            balance unless it was given, and the accuracies; ``em`` holds them through the passes.
         sample_weight : array of shape (n,) or float, optional
             How often each item counts.
 
@@ -243,8 +246,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         >>> import flyingsquid as fs
         >>> data = fs.datasets.load_breast_cancer()
         >>> gold = [label if i < 50 else None for i, label in enumerate(data.y.tolist())]
-        >>> fs.LabelModel().fit(data.votes, gold=gold).classes_
-        array(['benign', 'malignant'], dtype='<U9')
+        >>> model = fs.LabelModel().fit(data.votes, gold=gold)
+        >>> model.diagnostics_.gold.n_gold
+        50
         """
         return self._fit(votes, gold=gold, sample_weight=sample_weight)._warn()
 
@@ -268,8 +272,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         """Add the votes to the counts of earlier calls, then estimate the parameters again.
 
         The counts are kept even if they do not determine the accuracies yet and
-        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on. Gold
-        labels of an earlier ``fit`` are still used if they corrected the sources.
+        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on. The
+        correction by gold labels of an earlier ``fit`` is applied again.
 
         Examples
         --------

@@ -71,8 +71,10 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
     """Fit votes without gold labels, then correct the log odds by these, or as in an earlier fit."""
     plain, votes, gold = solve_mixture(data, name), data.votes, data.gold
     if gold is None or votes is None:
-        earlier = data.earlier_gold
-        return CorrectedFit.of(plain, earlier) if isinstance(earlier, GoldCorrection) else plain
+        if not isinstance(data.earlier_gold, GoldCorrection):
+            return plain
+        again = CorrectedFit.of(plain, data.earlier_gold)
+        return replace(again, reason=f"{plain.reason}; {again.by_gold.effect.sentence()}")
     counts = np.ones(votes.n_items) if data.weights is None else np.asarray(data.weights, np.float64)
     known = np.flatnonzero((gold[:, 0] >= 0) & (counts > 0))
     if len(known) < FEWEST_LABELS:
@@ -85,7 +87,7 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
     rows = rows_of(votes, data.weights)
     labels = by_gold.correction.apply(hot_posterior(rows.cast, plain.mixture), rows.cast)
     sources = estimate_sources(data.moments, rows, labels, _given_balance(data))
-    one_class = ()
+    one_class: tuple[str, ...] = ()
     if len(np.unique(truth)) == 1:
         label = format_value(votes.classes[truth[0]])
         one_class = (

@@ -1,0 +1,270 @@
+"""Learning curves of ``fit(votes, gold=...)``: what 20 to 200 gold labels are worth on real votes.
+
+    python -m benchmarks.quality.gold                      # print the tables
+    python -m benchmarks.quality.gold --draws 2            # faster
+    python -m benchmarks.quality.gold --save               # also write results and docs/quality/gold.md
+
+Gold labels are drawn at random from the train split if there is one with labels, otherwise from the pool.
+Only items whose gold label was not given are scored: the test split, or the rest of the pool. Datasets are
+those of the design half (docs/quality/halves.md), from the directory FLYINGSQUID_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.harness import RESULTS, save
+from benchmarks.quality.halves import DESIGN, FROZEN
+from benchmarks.quality.regret import majority, scores
+
+ROOT = Path(__file__).parents[2]
+NAMES = {"design": "gold", "frozen": "gold_frozen"}
+PAGE = ROOT / "docs" / "quality" / "gold.md"
+SIZES, DRAWS = (20, 50, 100, 200), 20
+# A dataset takes part if so many items with gold labels are left to be scored.
+_FEWEST_SCORED = 50
+# Dawid-Skene fits all votes again for every draw, so it gets fewer draws.
+_EM_DRAWS = 4
+# So many items of a test split are enough to score.
+_MOST_SCORED = 4_000
+_STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
+METHODS = ("fit(gold=)", "default", "logistic regression", "Dawid-Skene", "stack")
+Array = NDArray[np.float64]
+Codes = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Votes and true classes to draw gold labels from, and those to score; -1 if unknown.
+
+    ``is_split`` tells whether the scored items are others than those of the pool.
+    """
+
+    name: str
+    n_classes: int
+    votes: Codes
+    y: NDArray[Any]
+    scored_votes: Codes
+    scored_y: NDArray[Any]
+    is_split: bool
+
+
+def load(name: str) -> Pool:
+    """Read a dataset."""
+    directory = Path(os.environ["FLYINGSQUID_DATA"]) / name
+    with np.load(directory / f"{name}.npz", allow_pickle=False) as data:
+        parts = {key: data[key] for key in data.files if key.startswith(("L", "Y"))}
+    n_classes = int(json.loads((directory / "meta.json").read_text("utf-8"))["K"])
+    if "L" in parts:
+        return Pool(name, n_classes, parts["L"], parts["Y"], parts["L"], parts["Y"], False)
+    scored = "_test" if "L_test" in parts else "_valid"
+    votes, y = parts[f"L{scored}"], parts[f"Y{scored}"]
+    if len(y) > _MOST_SCORED:
+        at = np.random.default_rng(0).choice(len(y), _MOST_SCORED, replace=False)
+        votes, y = votes[at], y[at]
+    if "L_train" in parts and (parts.get("Y_train", np.array([-1])) >= 0).any():
+        return Pool(name, n_classes, parts["L_train"], parts["Y_train"], votes, y, True)
+    return Pool(name, n_classes, votes, y, votes, y, False)
+
+
+# ---------------------------------------------------------------------- methods
+
+
+class Study:
+    """One dataset, labeled by every method for one draw of gold labels after another."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.classes = tuple(range(pool.n_classes))
+        model = self._model()
+        self.label_free = model.predict_proba(self._read(pool.scored_votes))
+        self.pool_label_free = model.predict_proba(self._read(pool.votes))
+
+    def _read(self, votes: Codes) -> Any:
+        import flyingsquid as fs
+
+        return fs.Votes.from_classes(votes, classes=self.classes)
+
+    def _model(self, gold: NDArray[Any] | None = None, method: Literal["auto", "em"] = "auto") -> Any:
+        import flyingsquid as fs
+
+        return fs.LabelModel(method=method).fit(self._read(self.pool.votes), gold=gold)
+
+    def label(self, at: NDArray[np.intp], seed: int) -> dict[str, Array]:
+        """Return posteriors of the scored items by every method; ``at`` are the items with gold labels."""
+        pool = self.pool
+        gold = np.full(len(pool.y), -1)
+        gold[at] = pool.y[at]
+        found = {
+            "default": self.label_free,
+            "fit(gold=)": self._model(gold).predict_proba(self._read(pool.scored_votes)),
+        }
+        truth, k = gold[at], pool.n_classes
+        sources = np.flatnonzero((pool.votes[at] >= 0).any(axis=0))  # others would get no coefficient
+        known, scored = (one_hot(votes[:, sources], k) for votes in (pool.votes[at], pool.scored_votes))
+        found["logistic regression"] = logistic(known, truth, scored, k)
+        odds = (
+            log_odds(self.pool_label_free[at], pool.votes[at], k),
+            log_odds(self.label_free, pool.scored_votes, k),
+        )
+        found["stack"] = logistic(np.hstack([odds[0], known]), truth, np.hstack([odds[1], scored]), k)
+        if seed < _EM_DRAWS:
+            found["Dawid-Skene"] = self._model(gold, "em").predict_proba(self._read(pool.scored_votes))
+        return found
+
+
+def one_hot(votes: Codes, n_classes: int) -> Array:
+    return np.concatenate([votes == k for k in range(n_classes)], axis=1).astype(np.float64)
+
+
+def log_odds(labels: Array, votes: Codes, n_classes: int) -> Array:
+    """Return the log odds of the label-free default and of the vote share, relative to the first class."""
+    logs = [np.log(np.clip(p, 1e-4, 1)) for p in (labels, majority(votes, n_classes))]
+    return np.concatenate([each[:, 1:] - each[:, :1] for each in logs], axis=1)
+
+
+def logistic(known: Array, truth: NDArray[Any], scored: Array, n_classes: int) -> Array:
+    """Return posteriors by ridge logistic regression, its strength by cross-validation of the log loss."""
+    from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+
+    found = np.full((len(scored), n_classes), 1e-4)
+    present, counts = np.unique(truth, return_counts=True)
+    if len(present) == 1:
+        found[:, present[0]] = 1.0
+    else:
+        model: Any = LogisticRegression(C=0.1, max_iter=300)
+        if counts.min() > 1:
+            folds = min(5, int(counts.min()))
+            model = LogisticRegressionCV(Cs=_STRENGTHS, cv=folds, scoring="neg_log_loss", max_iter=300)
+        model.fit(known, truth)
+        found[:, model.classes_] = np.maximum(model.predict_proba(scored), 1e-4)
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+# ---------------------------------------------------------------------- curves
+
+
+def measure(names: Sequence[str], draws: int) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return mean scores (accuracy, F1, log loss) by number of labels, dataset and method."""
+    found: dict[str, dict[str, dict[str, Any]]] = {str(size): {} for size in SIZES}
+    for name in names:
+        start, pool = time.perf_counter(), load(name)
+        study, known = Study(pool), np.flatnonzero(pool.y >= 0)
+        for size in SIZES:
+            if len(known) < size + (0 if pool.is_split else _FEWEST_SCORED):
+                continue
+            rows: dict[str, list[tuple[float, ...]]] = {}
+            for seed in range(draws):
+                at = np.random.default_rng([seed, size]).choice(known, size, replace=False)
+                y = pool.scored_y.copy()
+                if not pool.is_split:
+                    y[at] = -1
+                for method, p in study.label(at, seed).items():
+                    rows.setdefault(method, []).append(scores(p, y, pool.n_classes)[:3])
+            found[str(size)][name] = {method: np.mean(each, axis=0).tolist() for method, each in rows.items()}
+        print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    return found
+
+
+HEADER = f"""# What gold labels are worth
+
+Written by `python -m benchmarks.quality.gold --save` ([script](../../benchmarks/quality/gold.py),
+[results](../../benchmarks/results/gold.json)).
+
+Learning curves of `LabelModel().fit(votes, gold=...)` with random gold labels, taken from the train split if
+it has labels, otherwise from the pool. Only items whose gold label was not given are scored: the test split,
+or the rest of the pool. Means over {DRAWS} draws ({_EM_DRAWS} for Dawid-Skene) and all datasets with enough
+items ([halves](halves.md)). F1 is that of the second class, or the mean over the classes if there are more
+than two. Beyond {_MOST_SCORED:,} items to score, a fixed random part is scored.
+
+- default: the label-free fit, which sees no gold label;
+- logistic regression: scikit-learn on one-hot votes, trained on the gold labels, C by cross-validation;
+- Dawid-Skene: `method="em"`, which holds the gold labels during its passes;
+- stack: logistic regression on the log odds of the default and of the vote share, and on the votes.
+
+"""
+
+
+def tables(found: Mapping[str, Mapping[str, Mapping[str, Any]]], half: str) -> str:
+    """Return the tables of one half."""
+    lines = []
+    for size, datasets in found.items():
+        lines += [f"## {half.capitalize()} half: {size} gold labels, {len(datasets)} datasets", ""]
+        lines += ["| method | accuracy | F1 | log loss |", "| --- | ---: | ---: | ---: |"]
+        for method in METHODS:
+            mean = np.mean([row[method] for row in datasets.values()], axis=0)
+            lines.append(f"| {method} | {100 * mean[0]:.1f} | {100 * mean[1]:.1f} | {mean[2]:.3f} |")
+        lines += ["", behind(datasets), ""]
+    lines += [f"## {half.capitalize()} half: every dataset with 100 gold labels", ""]
+    lines += ["Accuracy, F1 and log loss.", ""]
+    lines += ["| dataset | " + " | ".join(METHODS) + " |", "| --- |" + " ---: |" * len(METHODS)]
+    for name, row in found["100"].items():
+        cells = [f"{100 * row[m][0]:.1f} / {100 * row[m][1]:.1f} / {row[m][2]:.3f}" for m in METHODS]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def behind(datasets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a sentence about datasets on which gold labels lose to a parent."""
+    gaps = {
+        name: max(row["default"][0], row["logistic regression"][0]) - row["fit(gold=)"][0]
+        for name, row in datasets.items()
+    }
+    lost = [f"{name} ({100 * gap:.1f})" for name, gap in gaps.items() if gap > 0.005]
+    return (
+        "More than half a point of accuracy below the better one of default and logistic regression: "
+        f"{', '.join(lost) or 'none'}."
+    )
+
+
+def render(results: Mapping[str, Any]) -> str:
+    """Return the page: the design half, and the frozen half if it was opened."""
+    return "\n".join(tables(results[half], half) for half in NAMES if half in results)
+
+
+def saved() -> dict[str, Any]:
+    """Return the saved results of each half that has been computed."""
+    found = {}
+    for half, name in NAMES.items():
+        path = RESULTS / f"{name}.json"
+        if path.is_file():
+            found[half] = json.loads(path.read_text(encoding="utf-8"))["results"]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--save", action="store_true", help="write the results file and the page")
+    parser.add_argument(
+        "--draws", type=int, default=DRAWS, help="draws of gold labels for each number of labels"
+    )
+    parser.add_argument(
+        "--frozen",
+        action="store_true",
+        help="the frozen half instead; only when nothing is left to choose, see docs/quality/halves.md",
+    )
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    half = "frozen" if options.frozen else "design"
+    sets = FROZEN if options.frozen else DESIGN
+    results = measure([each.name for each in sets if each.kind != "sequences"], options.draws)
+    print(render({half: results}))
+    if options.save:
+        print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")
+        PAGE.write_text(HEADER + render(saved()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

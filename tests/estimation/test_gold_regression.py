@@ -1,0 +1,127 @@
+"""Regression on gold labels: leave-one-out is right, features do not depend on order, and bounds hold."""
+
+import numpy as np
+import pytest
+
+from flyingsquid.estimation import gold_regression
+from flyingsquid.estimation.gold_regression import fit_correction
+from flyingsquid.votes.codes import OneHot
+
+
+def drawn(n: int, n_classes: int, m: int, seed: int = 0):
+    """Return label-free posteriors, codes and true classes of n items."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    codes = np.where(rng.random((n, m)) < 0.6, y[:, None], rng.integers(0, n_classes, (n, m)))
+    codes[rng.random((n, m)) < 0.3] = -1
+    counts = np.stack([(codes == k).sum(axis=1) for k in range(n_classes)], axis=1) + 1.0
+    return counts / counts.sum(axis=1, keepdims=True), codes, y
+
+
+def probabilities(labels, codes, found):
+    return found.correction.apply(labels, OneHot.of(codes, labels.shape[1]))
+
+
+@pytest.mark.parametrize(("n_classes", "m"), [(2, 4), (3, 5), (2, 60), (4, 30)])
+def test_approximate_leave_one_out_is_close_to_exact(n_classes, m):
+    labels, codes, y = drawn(40, n_classes, m)
+    features = gold_regression._Features.of(labels, OneHot.of(codes, n_classes))
+    start, scales, share = features.start(), features.scales(0.3, 0.4), np.ones(40)
+    _, left_out = gold_regression._fit(features.values, y, share, scales, start)
+    exact = []
+    for i in range(40):
+        kept = np.arange(40) != i
+        theta, _ = gold_regression._fit(features.values[kept], y[kept], share[kept], scales, start)
+        exact.append(features.values[i] @ theta)
+    loss, expected = (gold_regression._log_loss(np.array(z), y).mean() for z in (left_out, exact))
+    assert loss == pytest.approx(expected, rel=0.05)
+
+
+def test_both_spaces_give_the_same_leave_one_out():
+    """Few coefficients and many classes, or the other way around: one formula."""
+    labels, codes, y = drawn(30, 9, 3)
+    features = gold_regression._Features.of(labels, OneHot.of(codes, 9)).values[:, :, :2]
+    share = np.linspace(0.5, 2.0, 30)
+    small = gold_regression._newton(features, features[:, :, 0], y, share)
+    padded = np.concatenate([features, np.zeros((30, 9, 10))], axis=2)
+    large = gold_regression._newton(padded, features[:, :, 0], y, share)
+    np.testing.assert_allclose(small[1], large[1], atol=1e-9)
+
+
+def test_more_coefficients_than_logits_change_nothing_but_the_speed():
+    labels, codes, y = drawn(12, 2, 40)
+    features = gold_regression._Features.of(labels, OneHot.of(codes, 2))
+    scales, start, share = features.scales(0.3, 0.4), features.start(), np.ones(12)
+    assert features.values.shape[2] > 24
+    reduced = gold_regression._fit(features.values, y, share, scales, start)
+    plain = gold_regression._newton(features.values * scales, features.values @ start, y, share)
+    np.testing.assert_allclose(reduced[0] - start, scales * plain[0], atol=1e-5)
+    np.testing.assert_allclose(reduced[1], plain[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_order_does_not_matter(n_classes):
+    labels, codes, y = drawn(60, n_classes, 6)
+    rng = np.random.default_rng(1)
+    items, sources, names = rng.permutation(60), rng.permutation(6), rng.permutation(n_classes)
+    plain = probabilities(labels, codes, fit_correction(labels, OneHot.of(codes, n_classes), y))
+    renamed = np.where(codes < 0, -1, np.argsort(names)[codes])[:, sources]
+    mixed = labels[:, names]
+    cast = OneHot.of(renamed[items], n_classes)
+    found = fit_correction(mixed[items], cast, np.argsort(names)[y][items])
+    np.testing.assert_allclose(probabilities(mixed, renamed, found), plain[:, names], atol=1e-5)
+
+
+def test_a_weight_of_two_is_an_item_twice_in_the_fit():
+    labels, codes, y = drawn(40, 2, 5)
+    features = gold_regression._Features.of(labels, OneHot.of(codes, 2))
+    scales, start, share = features.scales(0.3, 0.4), features.start(), np.ones(40)
+    share[:10] = 2.0
+    weighted, _ = gold_regression._fit(features.values, y, share, scales, start)
+    twice = np.r_[np.arange(40), np.arange(10)]
+    repeated, _ = gold_regression._fit(features.values[twice], y[twice], np.ones(50), scales, start)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-5)
+
+
+def test_the_number_of_coefficients_is_bounded(monkeypatch):
+    """Sources with most votes keep coefficients of their own; equally active ones are treated alike."""
+    labels, codes, y = drawn(50, 2, 8)
+    codes[:, :3] = -1
+    codes[:10, :3] = 0
+    monkeypatch.setattr(gold_regression, "_MOST_CELLS", 100 * 14)
+    features = gold_regression._Features.of(labels, OneHot.of(codes, 2))
+    assert features.sources.tolist() == [3, 4, 5, 6, 7]
+    found = fit_correction(labels, OneHot.of(codes, 2), y)
+    assert not found.correction.weights[:3].any()
+    assert found.correction.weights[3:].any()
+
+
+def test_labels_that_the_posterior_predicts_well_change_little():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 2_000)
+    y = (rng.random(2_000) < p).astype(int)
+    labels, codes = np.stack([1 - p, p], axis=1), rng.integers(-1, 2, (2_000, 4))
+    found = fit_correction(labels, OneHot.of(codes, 2), y)
+    assert np.abs(probabilities(labels, codes, found) - labels).max() < 0.05
+    assert found.effect.is_enough
+    assert abs(found.effect.log_loss_change.value) < 0.02
+
+
+def test_the_effect_has_intervals_around_its_values():
+    labels, codes, y = drawn(80, 3, 6)
+    effect = fit_correction(labels, OneHot.of(codes, 3), y).effect
+    for score in (effect.accuracy, effect.accuracy_without, effect.log_loss, effect.log_loss_without):
+        assert score.low <= score.value <= score.high
+    change = effect.log_loss.value - effect.log_loss_without.value
+    assert effect.log_loss_change.value == pytest.approx(change)
+    assert "80 gold labels" in effect.sentence()
+
+
+def test_very_many_classes_need_no_table_of_classes_by_classes():
+    labels, codes, y = drawn(6, 3, 5)
+    wide = np.full((6, 20_000), 1e-6)
+    wide[:, :3] += labels
+    wide /= wide.sum(axis=1, keepdims=True)
+    found = fit_correction(wide, OneHot.of(codes, 20_000), y)
+    assert found.correction.confusion is None
+    np.testing.assert_allclose(found.correction.apply(wide, OneHot.of(codes, 20_000)).sum(axis=1), 1)
