@@ -1,0 +1,60 @@
+"""The learning curves of gold labels: every method labels, and the page has every table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+
+pytestmark = [
+    pytest.mark.extra,  # the harness reads the machine with psutil
+    pytest.mark.filterwarnings("ignore::FutureWarning"),  # attributes of scikit-learn that are not used
+]
+
+
+@pytest.fixture(scope="module")
+def gold():
+    from benchmarks.quality import gold
+
+    return gold
+
+
+@pytest.fixture(scope="module")
+def pool(gold):
+    sample = fs.datasets.simulate(400, [0.9, 0.8, 0.7, 0.6], coverage=0.8, random_state=0)
+    votes, y = np.asarray(sample.votes.codes), np.asarray(sample.y)
+    return gold.Pool("made", 2, votes, y, votes, y, False)
+
+
+def test_only_items_without_gold_labels_are_scored(gold, pool, monkeypatch):
+    scored = []
+
+    def count(p, y, n_classes):
+        scored.append(int((y >= 0).sum()))
+        return 0.0, 0.0, 0.0, 0.0
+
+    monkeypatch.setattr(gold, "load", lambda name: pool)
+    monkeypatch.setattr(gold, "scores", count)
+    found = gold.measure(["made"], draws=1)
+    assert sorted(set(scored)) == [200, 300, 350, 380]
+    assert all(set(row["made"]) == set(gold.METHODS) for row in found.values())
+
+
+def test_every_method_returns_probabilities(gold, pool):
+    labels = gold.Study(pool).label(np.arange(50), seed=0)
+    for p in labels.values():
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_labels_of_one_class_have_a_baseline(gold):
+    p = gold.logistic(np.zeros((5, 2)), np.ones(5, int), np.zeros((3, 2)), 2)
+    assert (p.argmax(axis=1) == 1).all()
+
+
+def test_the_page_names_datasets_that_lose(gold):
+    row = dict.fromkeys(gold.METHODS, [0.8, 0.7, 0.4])
+    worse = {**row, "fit(gold=)": [0.7, 0.7, 0.4]}
+    text = gold.tables({"100": {"good": row, "bad": worse}}, "design")
+    assert "bad (10.0)" in text
+    assert "good (" not in text
