@@ -156,7 +156,7 @@ def logistic(known: Array, truth: NDArray[Any], scored: Array, n_classes: int) -
 # ---------------------------------------------------------------------- curves
 
 
-def measure(names: Sequence[str], draws: int) -> dict[str, dict[str, dict[str, Any]]]:
+def measure(names: Sequence[str], draws: int) -> dict[str, Any]:
     """Return mean scores (accuracy, F1, log loss) by number of labels, dataset and method."""
     found: dict[str, dict[str, dict[str, Any]]] = {str(size): {} for size in SIZES}
     for name in names:
@@ -175,7 +175,7 @@ def measure(names: Sequence[str], draws: int) -> dict[str, dict[str, dict[str, A
                     rows.setdefault(method, []).append(scores(p, y, pool.n_classes)[:3])
             found[str(size)][name] = {method: np.mean(each, axis=0).tolist() for method, each in rows.items()}
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-    return found
+    return {"draws": draws, "scores": found}
 
 
 HEADER = f"""# What gold labels are worth
@@ -185,9 +185,9 @@ Written by `python -m benchmarks.quality.gold --save` ([script](../../benchmarks
 
 Learning curves of `LabelModel().fit(votes, gold=...)` with random gold labels, taken from the train split if
 it has labels, otherwise from the pool. Only items whose gold label was not given are scored: the test split,
-or the rest of the pool. Means over {DRAWS} draws ({_EM_DRAWS} for Dawid-Skene) and all datasets with enough
-items ([halves](halves.md)). F1 is that of the second class, or the mean over the classes if there are more
-than two. Beyond {_MOST_SCORED:,} items to score, a fixed random part is scored.
+or the rest of the pool. Means over draws and over all datasets with enough items ([halves](halves.md)).
+F1 is that of the second class, or the mean over the classes if there are more than two. Beyond
+{_MOST_SCORED:,} items to score, a fixed random part is scored.
 
 - default: the label-free fit, which sees no gold label;
 - logistic regression: scikit-learn on one-hot votes, trained on the gold labels, C by cross-validation;
@@ -197,11 +197,12 @@ than two. Beyond {_MOST_SCORED:,} items to score, a fixed random part is scored.
 """
 
 
-def tables(found: Mapping[str, Mapping[str, Mapping[str, Any]]], half: str) -> str:
+def tables(results: Mapping[str, Any], half: str) -> str:
     """Return the tables of one half."""
-    lines = []
+    lines, draws, found = list[str](), results["draws"], results["scores"]
     for size, datasets in found.items():
         lines += [f"## {half.capitalize()} half: {size} gold labels, {len(datasets)} datasets", ""]
+        lines += [f"{draws} draws, {min(_EM_DRAWS, draws)} for Dawid-Skene.", ""]
         lines += ["| method | accuracy | F1 | log loss |", "| --- | ---: | ---: | ---: |"]
         for method in METHODS:
             mean = np.mean([row[method] for row in datasets.values()], axis=0)

@@ -38,7 +38,7 @@ def test_only_items_without_gold_labels_are_scored(gold, pool, monkeypatch):
     monkeypatch.setattr(gold, "scores", count)
     found = gold.measure(["made"], draws=1)
     assert sorted(set(scored)) == [200, 300, 350, 380]
-    assert all(set(row["made"]) == set(gold.METHODS) for row in found.values())
+    assert all(set(row["made"]) == set(gold.METHODS) for row in found["scores"].values())
 
 
 def test_every_method_returns_probabilities(gold, pool):
@@ -53,8 +53,8 @@ def test_labels_of_one_class_have_a_baseline(gold):
 
 
 def test_the_page_names_datasets_that_lose(gold):
-    row = dict.fromkeys(gold.METHODS, [0.8, 0.7, 0.4])
+    row = {method: [0.8, 0.7, 0.4] for method in gold.METHODS}
     worse = {**row, "fit(gold=)": [0.7, 0.7, 0.4]}
-    text = gold.tables({"100": {"good": row, "bad": worse}}, "design")
+    text = gold.tables({"draws": 20, "scores": {"100": {"good": row, "bad": worse}}}, "design")
     assert "bad (10.0)" in text
     assert "good (" not in text
