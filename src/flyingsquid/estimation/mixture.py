@@ -303,10 +303,13 @@ class SourceEstimates(NamedTuple):
     accuracies: Array
     errors: Array
     gain: float
+    gain_interval: tuple[float, float]
 
 
-def estimate_sources(moments: Moments, rows: Rows, labels: Array, balance: Array | None) -> SourceEstimates:
-    """Estimate sources by labels of the rows, shape (u, K).
+def estimate_sources(
+    moments: Moments, rows: Rows, labels: Array, plain: Array, balance: Array | None
+) -> SourceEstimates:
+    """Estimate sources by labels of the rows, shape (u, K), which replace the ``plain`` ones.
 
     ``balance`` of shape (K,) is the class balance, if it is known.
     """
@@ -319,7 +322,7 @@ def estimate_sources(moments: Moments, rows: Rows, labels: Array, balance: Array
         _confusion_of(moments, rows, labels),
         np.where(cast > 0, right, 0.5),
         np.where(cast > 1, widened / NORMAL_95, np.nan),
-        _gain_over_majority(labels, rows, moments.n_sources),
+        *_gain_over_majority(labels, [plain], rows, moments.n_sources),
     )
 
 

@@ -85,8 +85,9 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
     cast = OneHot.of(codes, votes.n_classes)
     by_gold = fit_correction(plain.posterior(codes)[:, 0], cast, truth, counts[known])
     rows = rows_of(votes, data.weights)
-    labels = by_gold.correction.apply(hot_posterior(rows.cast, plain.mixture), rows.cast)
-    sources = estimate_sources(data.moments, rows, labels, _given_balance(data))
+    before = hot_posterior(rows.cast, plain.mixture)
+    labels = by_gold.correction.apply(before, rows.cast)
+    sources = estimate_sources(data.moments, rows, labels, before, _given_balance(data))
     one_class: tuple[str, ...] = ()
     if len(np.unique(truth)) == 1:
         label = format_value(votes.classes[truth[0]])
@@ -100,6 +101,7 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
         accuracies=sources.accuracies,
         confusion=sources.confusion,
         gain=sources.gain,
+        gain_interval=sources.gain_interval,
         assessment=Assessment(sources.errors),
         concerns=(*plain.concerns, *one_class),
     )
