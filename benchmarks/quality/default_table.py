@@ -9,6 +9,7 @@ there is nothing left to choose (docs/quality/halves.md).
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import flyingsquid as fs
-from benchmarks.harness import save
+from benchmarks.harness import RESULTS, save
 from benchmarks.quality import default_page
 from benchmarks.quality.folder import data_folder
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
@@ -152,6 +153,27 @@ def run(
     return {p: _protocol([measured[questions[real.name, p].key] for real in sets], peers) for p in PROTOCOLS}
 
 
+def with_recorded(results: dict[str, Any], recorded: dict[str, Any]) -> dict[str, Any]:
+    """Return results with the recorded scores of the methods and peers that were not measured again."""
+    merged = {}
+    for protocol, found in results.items():
+        known = {each["name"]: each["scores"] for each in recorded[protocol]["sets"]}
+        sets = []
+        for each in found["sets"]:
+            old = known.get(each["name"], {})
+            kept = [MAJORITY, *ours_for(_set_of(each), list(OURS)), *PEERS]
+            scores = {name: each["scores"].get(name, old.get(name)) for name in kept}
+            sets.append(
+                {**each, "scores": {name: value for name, value in scores.items() if value is not None}}
+            )
+        merged[protocol] = _protocol(sets, tuple(PEERS))
+    return merged
+
+
+def _set_of(measured: dict[str, Any]) -> RealSet:
+    return RealSet(measured["name"], measured["kind"], measured["n_classes"])
+
+
 def _protocol(sets: list[dict[str, Any]], peers: Sequence[str]) -> dict[str, Any]:
     return {"sets": sets, **summarise(sets, default=DEFAULT, rivals=peers)}
 
@@ -184,9 +206,8 @@ def main() -> None:
         help="the frozen half instead; only when nothing is left to choose, see docs/quality/halves.md",
     )
     arguments = parser.parse_args()
-    whole = not arguments.sets and set(arguments.methods) == set(OURS) and set(arguments.peers) == set(PEERS)
-    if arguments.save and not whole:
-        parser.error("--save takes the whole table: all sets, methods and peers")
+    if arguments.save and arguments.sets:
+        parser.error("--save takes all sets")
     half = FROZEN if arguments.frozen else DESIGN
     chosen = [real for real in half if not arguments.sets or real.name in arguments.sets]
     name = "default_table_frozen" if arguments.frozen else "default_table"
@@ -198,6 +219,8 @@ def main() -> None:
         limit=arguments.limit,
         ask=not arguments.remembered,
     )
+    if set(arguments.methods) < set(OURS) or set(arguments.peers) < set(PEERS):
+        results = with_recorded(results, json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["results"])
     print(default_page.render({"frozen" if arguments.frozen else "design": results}))
     if arguments.save:
         print(f"saved to {save(name, results).name} and {default_page.write().name}")

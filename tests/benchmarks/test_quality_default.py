@@ -231,7 +231,27 @@ def test_part_of_the_table_is_not_saved(table, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["default_table", "--save", "--sets", "imdb"])
     with pytest.raises(SystemExit):
         table.main()
-    assert "--save takes the whole table" in capsys.readouterr().err
+    assert "--save takes all sets" in capsys.readouterr().err
+
+
+def test_methods_that_are_not_measured_again_keep_their_scores(table, page):
+    recorded = page.saved()["design"]
+    again = {
+        protocol: {
+            "sets": [
+                {
+                    **each,
+                    "scores": {"majority": each["scores"]["majority"], "auto": each["scores"]["majority"]},
+                }
+                for each in found["sets"]
+            ]
+        }
+        for protocol, found in recorded.items()
+    }
+    merged = table.with_recorded(again, recorded)
+    for protocol, found in merged.items():
+        for new, old in zip(found["sets"], recorded[protocol]["sets"], strict=True):
+            assert new["scores"] == {**old["scores"], "auto": old["scores"]["majority"]}
 
 
 def test_the_saved_page_is_what_the_saved_results_say(page):
