@@ -62,11 +62,11 @@ def test_killed_at_twenty_moments(folder):
     assert launcher.wait() == 0
     took, new_labels, new_report = time.monotonic() - begun, labels.read_bytes(), report.read_bytes()
     found = []
-    for _ in range(20):
+    for number in range(20):
         labels.write_text(OLD)
         report.unlink(missing_ok=True)
         child, begun = launcher.start(), time.monotonic()
-        time.sleep(rng.uniform(0, 1.1 * took))
+        time.sleep((number + rng.random()) / 20 * 1.1 * took)  # spread evenly: labels come early
         with contextlib.suppress(ProcessLookupError):  # it had ended
             os.kill(child, signal.SIGKILL)
         if launcher.wait() == 0:  # the first run may have been slow
