@@ -92,8 +92,8 @@ def test_one_item_is_labeled_as_in_a_chunk(options, votes):
 @examples(25)
 def test_counts_do_not_depend_on_how_the_stream_was_cut(sizes, one_by_one):
     online, whole = (
-        fs.OnlineLabelModel(window=400),
-        fs.OnlineLabelModel(window=400).partial_fit(VOTES[:1_000]),
+        fs.OnlineLabelModel(window=400, method="triplet"),
+        fs.OnlineLabelModel(window=400, method="triplet").partial_fit(VOTES[:1_000]),
     )
     start = 0
     while start < 1_000:
@@ -472,7 +472,7 @@ def test_changes_of_sources_are_found_and_said():
 
 @pytest.mark.slow
 def test_the_history_is_bounded_and_reaches_back_to_the_beginning():
-    online = fs.OnlineLabelModel(window=100, refresh=25)
+    online = fs.OnlineLabelModel(window=100, refresh=25, method="triplet")
     votes = np.tile(VOTES, (7, 1))
     for start in range(0, len(votes), 25):
         online.update(votes[start : start + 25])
