@@ -1,14 +1,14 @@
 """Settings of all tests: Hypothesis profiles, and interrupts.
 
 No test fails because the machine is busy, so the profiles set no deadline. The profile "quick"
-(``--hypothesis-profile=quick``, as ``make test-quick`` passes it) draws a tenth of the examples.
+(``--hypothesis-profile=quick``, as ``make test-quick`` passes it) draws few examples.
 """
 
 import signal
 
 from hypothesis import settings
 
-settings.register_profile("full", deadline=None)
+settings.register_profile("full", deadline=None, max_examples=70)
 settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("full")
 

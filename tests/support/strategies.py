@@ -11,7 +11,7 @@ import flyingsquid as fs
 
 
 def examples(number: int) -> settings:
-    """Return settings that draw ``number`` examples; a tenth of them in the profile "quick"."""
+    """Return settings that draw a part of ``number`` examples, as the profile says: 70% or 10%."""
     return settings(max_examples=max(1, number * settings().max_examples // 100))
 
 
