@@ -217,6 +217,8 @@ Array = NDArray[np.float64]
 FEW_CLASSES = 8
 # A product of dense matrices is faster if there are at most this many cells per vote.
 _DENSE_SHARE = 8
+# Products of at most this many cells are faster dense: repeated ones, as in EM, two to three times.
+_FEW_CELLS = 1 << 15
 
 
 class Entries(NamedTuple):
@@ -245,10 +247,18 @@ class OneHot:
     ([2, 1], [5.0, 4.0])
     """
 
-    __slots__ = ("matrix", "n_classes")
+    __slots__ = ("_factors", "matrix", "n_classes")
 
     def __init__(self, matrix: csr_array, n_classes: int) -> None:
         self.matrix, self.n_classes = matrix, n_classes
+        self._factors: tuple[Any, Any] | None = None
+
+    def _as_factors(self) -> tuple[Any, Any]:
+        """Return the matrix and its transpose for products, computed once; dense if they are small."""
+        if self._factors is None:
+            factor = self.matrix.toarray() if np.prod(self.matrix.shape) <= _FEW_CELLS else self.matrix
+            self._factors = factor, factor.T
+        return self._factors
 
     @classmethod
     def of(cls, codes: Codes, n_classes: int) -> OneHot:
@@ -291,7 +301,7 @@ class OneHot:
     @property
     def totals(self) -> Array:
         """Sum of the strengths of the votes on each item, shape (n,)."""
-        return np.asarray(self.matrix @ np.ones(self.matrix.shape[1]))
+        return np.asarray(self._as_factors()[0] @ np.ones(self.matrix.shape[1]))
 
     def entries(self) -> Entries:
         """Return item, source and class of every vote, item by item."""
@@ -315,14 +325,14 @@ class OneHot:
 
     def __matmul__(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (K m,) or (K m, r) over the votes on each item, shape (n,) or (n, r)."""
-        return np.asarray(self.matrix @ weights)
+        return np.asarray(self._as_factors()[0] @ weights)
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each item, shape (n, K)."""
         m, n_classes = weights.shape
         if n_classes <= FEW_CLASSES:
             spread = np.eye(n_classes)[:, None] * weights.T[:, :, None]
-            return np.asarray(self.matrix @ spread.reshape(n_classes * m, n_classes))
+            return np.asarray(self._as_factors()[0] @ spread.reshape(n_classes * m, n_classes))
         by_class = csr_array(
             (weights.T.ravel(), np.repeat(np.arange(n_classes), m), np.arange(n_classes * m + 1)),
             shape=(n_classes * m, n_classes),
@@ -360,7 +370,7 @@ class OneHot:
 
     def vote_sums(self, values: Array) -> Array:
         """Sum ``values`` of shape (n,) or (n, r) over the items with each vote, shape (K, m) or (K, m, r)."""
-        sums = np.asarray(self.matrix.T @ values)
+        sums = np.asarray(self._as_factors()[1] @ values)
         return sums.reshape(self.n_classes, -1, *values.shape[1:])
 
     def dense_votes(self, k: int | None = None) -> Array:
