@@ -60,6 +60,10 @@ _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
 # Items without votes get the estimated balance only if it is trusted more than this. Trust in it grows with
 # the pairs of votes on the same items, half at so many (100 to 300: same).
 _TRUSTED_BALANCE, _BALANCE_PAIRS = 0.1, 100.0
+# Otherwise they get the shares of the votes, which are closer to uniform than the balance is: next to so many
+# votes spread evenly, if most votes are by sources of several classes and one class has so much more than a
+# uniform share. Smaller differences often come from errors or coverage that depend on the class (regret.md).
+_UNIFORM_VOTES, _SEVERAL, _IMBALANCE = 20.0, 0.5, 0.12
 # Half-width of an interval for tables that are not trusted: a constant, and a share of the doubt about the
 # items that the source votes on.
 _MISFIT_WIDTH, _DOUBT_WIDTH = 0.05, 0.75
@@ -234,15 +238,25 @@ def _share_of_several(moments: Moments, weights: VoteWeights) -> float:
 def _without_votes(
     moments: Moments, balance: Array | None, term: TableTerm | None, trust: Trust, weights: VoteWeights
 ) -> Array:
-    """Return P(Y = k) for items without votes."""
-    otherwise = np.full(moments.n_classes, 1 / moments.n_classes) if balance is None else balance
+    """Return P(Y = k) for items without votes: the class balance as far as it is known."""
+    several = _share_of_several(moments, weights)
+    otherwise = _shares_of_votes(moments, weights, several) if balance is None else balance
     if term is None or np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=0)) < 2:
         return otherwise  # votes for one class do not show how frequent it is
     overlap = np.asarray(moments.overlap(), np.float64) * np.outer(~weights.one_sided, ~weights.one_sided)
     pairs = (overlap.sum() - np.trace(overlap)) / 2
     known = pairs / (pairs + _BALANCE_PAIRS)
-    trusted = trust.share * _share_of_several(moments, weights) * known
+    trusted = trust.share * several * known
     return trusted * term.balance + (1 - trusted) * otherwise if trusted > _TRUSTED_BALANCE else otherwise
+
+
+def _shares_of_votes(moments: Moments, weights: VoteWeights, several: float) -> Array:
+    """Return the share of each class in the votes, or uniform shares if they show no clear imbalance."""
+    uniform = np.full(moments.n_classes, 1 / moments.n_classes)
+    cast = np.asarray(moments.vote_counts, np.float64)[~weights.one_sided].sum(axis=0)
+    shares = (cast + _UNIFORM_VOTES * uniform) / (cast.sum() + _UNIFORM_VOTES)
+    is_clear = several > _SEVERAL and np.count_nonzero(cast) > 1 and shares.max() - uniform[0] > _IMBALANCE
+    return np.asarray(shares) if is_clear else uniform
 
 
 # ---------------------------------------------------------------------- what the labels say about the sources
