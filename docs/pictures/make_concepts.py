@@ -11,35 +11,40 @@ import flyingsquid as fs
 
 
 def landing() -> None:
-    """Votes, what the sources are worth, probabilities."""
-    rng = np.random.default_rng(3)
-    accuracies = [0.9, 0.8, 0.7, 0.65, 0.6]
-    many = fs.datasets.simulate(4_000, accuracies, coverage=[0.6, 0.8, 0.9, 0.7, 0.8], random_state=rng)
-    model = fs.LabelModel().fit(many.votes)
-    shown = slice(0, 12)
+    """Draw votes on real biopsies, the estimated accuracy of each rule, and the labels."""
+    data = fs.datasets.load_breast_cancer()
+    model = fs.LabelModel().fit(data.votes)
+    rng = np.random.default_rng(0)
+    shown = rng.permutation([i for y in np.unique(data.y) for i in rng.choice(np.flatnonzero(data.y == y), 7)])
     figure, (left, middle, right) = plt.subplots(
-        1, 3, figsize=(9, 3.4), width_ratios=[1.3, 1.4, 1], layout="constrained"
+        1, 3, figsize=(10, 3.8), width_ratios=[1.2, 1.5, 1.1], layout="constrained"
     )
-    _cells(left, np.asarray(many.votes.codes)[shown])
-    left.set_title("votes: many, noisy, missing", loc="left", color=GREY)
-    low, high = model.accuracies_interval_.T
-    at = np.arange(5)[::-1]
+    _cells(left, np.asarray(data.votes.codes)[shown])
+    left.set_title("1. Votes of seven rules", loc="left", color=GREY)
+    left.text(0, -1.0, "blue: malignant, orange: benign, empty: abstains", fontsize=9, color=GREY)
+
+    measured = fs.summarize(data.votes, data.y).to_dict()["precision"]
+    order = np.argsort(model.accuracies_)
+    low, high = model.accuracies_interval_[order].T
+    at = np.arange(len(order))
     middle.hlines(at, low, high, color=BLUE, linewidth=3, alpha=0.5)
-    middle.plot(model.accuracies_, at, "o", color=BLUE)
-    middle.plot(accuracies, at, "|", color=ORANGE, markersize=14, markeredgewidth=2)
-    middle.set_yticks(at, [f"source {j + 1}" for j in range(5)])
-    middle.set_xlim(0.5, 1)
-    middle.set_title("what each is worth", loc="left", color=GREY)
-    middle.text(0.985, -0.75, "found without labels; | is the truth", ha="right", fontsize=9, color=GREY)
-    middle.set_ylim(-1, 4.5)
-    probabilities = model.predict_proba(many.votes)[shown, 1]
-    rows = np.arange(12)[::-1]
+    middle.plot(model.accuracies_[order], at, "o", color=BLUE)
+    middle.plot(np.asarray(measured)[order], at, "|", color=ORANGE, markersize=14, markeredgewidth=2)
+    middle.set_yticks(at, [model.source_names_[i] for i in order])
+    middle.set_xlim(0.3, 1)
+    middle.set_ylim(-1.6, len(order) - 0.5)
+    middle.set_title("2. Accuracy of each rule", loc="left", color=GREY)
+    middle.text(0.3, -1.3, "dot: estimated without gold labels, |: measured", fontsize=9, color=GREY)
+
+    probabilities = model.predict_proba(data.votes)[shown, 1]
+    rows = np.arange(len(shown))[::-1]
     colors = [BLUE if p >= 0.5 else ORANGE for p in probabilities]
     right.barh(rows, probabilities - 0.5, left=0.5, color=colors, height=0.7)
     right.axvline(0.5, color=GREY, linewidth=0.8)
     right.set_xlim(0, 1)
     right.set_yticks([])
-    right.set_title("labels: P(class 1)", loc="left", color=GREY)
+    right.set_ylim(-1.6, len(shown) - 0.6)  # rows of the votes on the left
+    right.set_title("3. Labels: P(malignant)", loc="left", color=GREY)
     for axis in (middle, right):
         plain(axis)
     save(figure, "landing")
@@ -54,7 +59,7 @@ def _cells(axis: Axes, codes: np.ndarray) -> None:
                 Rectangle((column, row), 0.86, 0.8, facecolor=color, edgecolor=edge, linewidth=0.5)
             )
     axis.set_xlim(-0.1, codes.shape[1])
-    axis.set_ylim(-0.2, len(codes))
+    axis.set_ylim(-1.2, len(codes))
     axis.axis("off")
 
 
@@ -64,8 +69,8 @@ def triplet() -> None:
     places = {"a": (0.15, 0.2), "b": (0.5, 0.85), "c": (0.85, 0.2)}
     worth = {"a": 0.8, "b": 0.6, "c": 0.5}
     for axis, title in (
-        (left, "seen: how often two agree, beyond chance"),
-        (right, "found: what each is worth"),
+        (left, "observed: agreement beyond chance"),
+        (right, "solution: mean parameter of each source"),
     ):
         axis.set_title(title, loc="left", fontsize=11, color=GREY)
         axis.set_xlim(0, 1)

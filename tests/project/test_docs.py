@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import re
+from contextlib import redirect_stdout
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # A block that imports one of these runs only where it is installed.
 PEERS = ("torch", "transformers", "snorkel", "crowdkit", "cleanlab", "pandas", "dask")
 MISSING = [name for name in PEERS if find_spec(name) is None]
-PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# A block of code, and the block of its output if that follows.
+PYTHON = re.compile(r"^```python\n(.*?)^```(?:\n\n```output\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 
 
 def name(path: Path) -> str:
@@ -26,13 +29,15 @@ def name(path: Path) -> str:
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a page may write files
     namespace: dict[str, object] = {}
-    for block in PYTHON.findall(page.read_text("utf-8")):
+    for block, output in PYTHON.findall(page.read_text("utf-8")):
         if any(re.search(rf"^(>>> )?(import|from) {extra}\b", block, re.MULTILINE) for extra in MISSING):
             if page.parent.name == "tutorials":
                 break  # one story: what follows builds on it
             continue
         if ">>>" not in block:
-            exec(compile(block, name(page), "exec"), namespace)  # our own pages
+            with redirect_stdout(StringIO()) as printed:
+                exec(compile(block, name(page), "exec"), namespace)  # our own pages
+            assert not output or printed.getvalue() == output
             continue
         case = doctest.DocTestParser().get_doctest(block, namespace, name(page), name(page), 0)
         runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
