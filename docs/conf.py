@@ -1,4 +1,4 @@
-"""How the pages are built: `make docs`. Sphinx with MyST, strictly: a warning is an error."""
+"""Configuration of Sphinx: `make docs` builds the pages with MyST, and treats warnings as errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "pictures/*.py"]
+exclude_patterns = ["_build"]
 default_role = "code"  # docstrings quote code with one backtick as well as with two
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
@@ -37,9 +37,9 @@ autodoc_typehints_description_target = "documented"
 autodoc_default_options = {"members": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-napoleon_use_ivar = True  # a fitted attribute may also be a property, and is then described twice
+napoleon_use_ivar = True  # fitted attributes that are also properties would otherwise be described twice
 
-# Types in docstrings are words, "array of shape (n, K)", and a word may happen to be the name of two things.
+# Types in docstrings are prose, "array of shape (n, K)", and a word of it may be the name of two objects.
 suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
@@ -47,18 +47,18 @@ html_title = "flyingsquid"
 html_static_path: list[str] = []
 html_copy_source = False
 html_show_sourcelink = False
-html_show_copyright = False  # LICENSE says it
+html_show_copyright = False  # see LICENSE
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
 def skip(app: object, what: str, name: str, obj: object, would_skip: bool, options: object) -> bool | None:
-    """Leave out what scikit-learn generates: the requests of metadata routing."""
+    """Leave out the methods that scikit-learn generates for metadata routing."""
     return True if name.endswith("_request") or name == "get_metadata_routing" else None
 
 
 def relink(app: Any, path: Path, parent: str, content: list[str]) -> None:
-    """Let links of an included page, which are relative to its own place, lead there from here."""
+    """Rewrite the links of an included page, which are relative to its own directory."""
 
     def from_here(link: re.Match[str]) -> str:
         target = (DOCS / path).resolve().parent / link[1]
@@ -75,7 +75,7 @@ NAMES = {name for section in PUBLIC["names"].values() for name in section}
 
 
 def resolve(name: str) -> Any:
-    """Return what a name such as "fs.analysis.find" stands for."""
+    """Return the object with a name such as "fs.analysis.findings"."""
     found: Any = flyingsquid
     for part in name.split(".")[1:]:
         found = getattr(found, part) if hasattr(found, part) else import_module(f"{found.__name__}.{part}")
@@ -122,15 +122,14 @@ def describe_namespaces() -> str:
         home, _, last = name.rpartition(".")
         members.setdefault(home.replace("fs", "flyingsquid", 1), []).append(f"`{last}`")
     rows = [f"| `{home}` | {len(names)} | {', '.join(names)} |" for home, names in sorted(members.items())]
-    return "\n".join(["| namespace | | names |", "|---|--:|---|", *rows])
+    return "\n".join(["| namespace | number | names |", "|---|--:|---|", *rows])
 
 
 def fill_in_names(app: object, docname: str, source: list[str]) -> None:
-    """Replace the blocks ```{public-names} Section``` and ```{public-namespaces}``` of a page."""
-    text = re.sub(
-        r"^```\{public-names\} (.*)\n```$", lambda m: describe_section(m[1]), source[0], flags=re.MULTILINE
-    )
-    source[0] = text.replace("```{public-namespaces}\n```", describe_namespaces())
+    """Replace the tables that docs/api_reference.py wrote for readers of the repository."""
+    if docname == "reference/api":
+        regions = r"<!-- names: (.*?) -->\n.*?<!-- end of names -->"
+        source[0] = re.sub(regions, lambda m: describe_section(m[1]), source[0], flags=re.DOTALL)
 
 
 def setup(app: Any) -> None:

@@ -15,7 +15,9 @@ def landing() -> None:
     data = fs.datasets.load_breast_cancer()
     model = fs.LabelModel().fit(data.votes)
     rng = np.random.default_rng(0)
-    shown = rng.permutation([i for y in np.unique(data.y) for i in rng.choice(np.flatnonzero(data.y == y), 7)])
+    shown = rng.permutation(
+        [i for y in np.unique(data.y) for i in rng.choice(np.flatnonzero(data.y == y), 7)]
+    )
     figure, (left, middle, right) = plt.subplots(
         1, 3, figsize=(10, 3.8), width_ratios=[1.2, 1.5, 1.1], layout="constrained"
     )
