@@ -1,4 +1,4 @@
-# `make demo` shows the package, `make test-quick` is for the loop of an edit, `make test` is everything. Each makes
+# `make demo` shows the package, `make test-quick` runs the fast tests, `make test` runs all tests. Each command creates
 # its own environment.
 PYTHON ?= python3
 VENV := .venv
@@ -25,7 +25,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install $(PIP_FLAGS) -c constraints.txt -e '.[dev]'
 	@touch $(VENV)/.core $@
 
-venv: $(VENV)/.dev ## Make the development environment, with all extras
+venv: $(VENV)/.dev ## Create the development environment, with all extras
 
 demo: $(VENV)/.core ## Label real data with seven rules and no gold labels
 	@$(BIN)/flyingsquid demo
@@ -54,14 +54,14 @@ $(LOWEST)/.done: pyproject.toml constraints-lowest.txt
 test-lowest: $(LOWEST)/.done ## Run the tests with the oldest packages allowed
 	$(LOWEST)/bin/python -m pytest -m 'not slow'
 
-coverage: venv ## Run the suite and show which lines and branches no test reaches
+coverage: venv ## Run the tests and show lines and branches that no test reaches
 	$(BIN)/python -m pytest -n logical --dist loadfile --cov --cov-report=term
 	$(BIN)/python -m tests.reach
 
-mutants: venv ## Make 300 places of the mathematics wrong, one at a time, and see whether a test fails
+mutants: venv ## Change 300 places of the mathematics, one at a time, and check that a test fails
 	$(BIN)/python -m tests.mutants --sample 300 --seed 2
 
-fuzz: venv ## Twenty minutes of damaged files and of unusual values in every call
+fuzz: venv ## Test damaged files and unusual values in every call for twenty minutes
 	$(BIN)/python -m tests.fuzz --minutes 20
 
 lint: venv ## Check style and types
@@ -95,12 +95,12 @@ $(PEERS)/.done: benchmarks/quality/peers-requirements.txt benchmarks/quality/pee
 	$(PEERS)/bin/python -m pip install $(PIP_FLAGS) --no-deps -r benchmarks/quality/peers-requirements.txt
 	@touch $@
 
-peers: $(PEERS)/.done ## Make the environment of the label models that ours is compared with
+peers: $(PEERS)/.done ## Create the environment of the label models for comparison
 
-paper: venv peers ## Measure the paper's tables and figures anew (FLYINGSQUID_DATA names the real votes)
+paper: venv peers ## Measure the paper's tables and figures again (FLYINGSQUID_DATA names the real votes)
 	$(BIN)/python -m benchmarks.paper --peers $(PEERS)/bin/python
 
-docs: venv ## Build the pages into build/docs; a warning is an error
+docs: venv ## Build the documentation into build/docs; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 dist: ## Build the wheel and the sdist, check them, and run the wheel's demo

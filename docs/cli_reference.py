@@ -1,4 +1,4 @@
-"""Generate the page of the command line: ``python docs/cli_reference.py > docs/reference/cli.md``."""
+"""Generate the reference of the command line: ``python docs/cli_reference.py > docs/reference/cli.md``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ from flyingsquid.cli.main import COMMANDS, main
 from flyingsquid.cli.options import MethodName, reading_options
 
 _KINDS = {"integer range": "N", "float range": "X"}
-_OPENING = """# The command line
+_OPENING = """# Command line
 
-This page is generated from the commands; `flyingsquid COMMAND --help` prints the same. A first tour:
-[From a file of votes to a file of labels](../tutorials/first-labels.md).
+`flyingsquid COMMAND --help` prints the options of a command; this page is generated from the same text. For an
+introduction, see [Label a file from the command line](../tutorials/first-labels.md). The formats are described
+in [Files of votes and labels](formats.md).
 
-Exit codes: 0 success; 1 an error, described in one line; 2 wrong usage, such as an invalid value of an
-option; 70 an unexpected error, which is a bug; 130 stopped by Ctrl-C; 143 stopped by SIGTERM; 141 the reader
-of standard output has gone. `flyingsquid --debug COMMAND ...`, or the environment variable
-`FLYINGSQUID_DEBUG=1`, shows the traceback of an error. Files are written completely or not at all, and
-replace existing ones only with `--force`. The formats are described in [Files of votes and
-labels](formats.md).
+| exit code | meaning |
+|--:|---|
+| 0 | success |
+| 1 | an error, described in one line |
+| 2 | wrong usage, such as an invalid value of an option |
+| 70 | an unexpected error, which is a bug |
+| 130 | stopped by Ctrl-C |
+| 141 | the reader of standard output was closed |
+| 143 | stopped by SIGTERM |
+
+`flyingsquid --debug COMMAND ...`, or the environment variable `FLYINGSQUID_DEBUG=1`, shows the traceback of an
+error. Files are written completely or not at all, and replace existing files only with `--force`.
 """
 
 
@@ -35,7 +42,7 @@ def reference() -> str:
         command = main.get_command(ctx, name)
         if command is not None:
             parts.append(_section(name, command, {option.name for option in shared}))
-    parts.append("\n".join(["## Options of reading", "", *_table(shared)]))
+    parts.append("\n".join(["## Reading options", "", *_table(shared)]))
     return "\n".join(parts)
 
 
@@ -59,12 +66,12 @@ def _section(name: str, command: click.Command, shared: set[str | None]) -> str:
     lines += _text(command.help or "")
     lines += _table(own) if own else []
     if len(own) < len(options):
-        lines += ["And the [options of reading](#options-of-reading).", ""]
+        lines += ["It also takes the [reading options](#reading-options).", ""]
     return "\n".join(lines)
 
 
 def _table(options: list[click.Option]) -> list[str]:
-    return ["| option | |", "|---|---|", *(_row(option) for option in options), ""]
+    return ["| option | description |", "|---|---|", *(_row(option) for option in options), ""]
 
 
 def _text(help_text: str) -> list[str]:
