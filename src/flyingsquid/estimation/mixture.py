@@ -70,8 +70,8 @@ _MISFIT_WIDTH, _DOUBT_WIDTH = 0.05, 0.75
 # Parts of the answer with a smaller share than this are left out.
 _NEGLIGIBLE = 0.01
 # The gain must hold under tables of at least this share, and under weighted votes unless the tables have more
-# than this share and this divided by the number of tested pairs: few pairs test little.
-_PLAUSIBLE, _PASSED, _FEW_PAIRS = 0.05, 0.5, 4.0
+# than this share: of 180 random panels of LLMBar none is recommended with a loss (at .79: one).
+_PLAUSIBLE, _PASSED = 0.05, 0.9
 # Standard errors use at most this many cells of votes, and so many parameters together.
 _MOST_SCORE_CELLS, _MOST_PARAMETERS = 1 << 18, 600
 
@@ -275,8 +275,7 @@ def _from_rows(
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     labels = hot_posterior(rows.cast, mixture)
     fallback = fallback_posterior(rows.cast, mixture)
-    has_passed = trust.share > _PASSED + _FEW_PAIRS / max(trust.n_tested, 1)
-    plausible = [] if has_passed else [fallback]
+    plausible = [] if trust.share > _PASSED else [fallback]
     # Fallback labels are less certain than they should be, and sources would look worse than they are;
     # rounded to the best class, sources would look better. The mean of both was closest on real and simulated
     # votes.
