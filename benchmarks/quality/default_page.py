@@ -1,4 +1,4 @@
-"""The table of the default as a page: every word that depends on a number is made from the numbers."""
+"""The page that compares the default with other label models, written from the saved results."""
 
 from __future__ import annotations
 
@@ -22,47 +22,59 @@ PROTOCOLS = {"split": "train to test", "merged": "merged covered items"}
 Results: TypeAlias = Mapping[str, Any]
 
 INTRODUCTION = """\
-# The default beside majority vote and beside other label models
+# Accuracy on real datasets
+
+This page compares the default, `LabelModel()`, with majority vote, with the other methods of this package
+and with other label models, on real votes. `auto` is the default. No method sees a gold label. {status}
 
 Written by `python -m benchmarks.quality.default_table --save`
 ([script](../../benchmarks/quality/default_table.py); results: {files}).
-`auto` is `LabelModel()` as it comes. {status}
 
-Two protocols, and no method sees a gold label in either:
+There are two protocols:
 
-- **train to test**: fitted on the train split, scored on the test split; where there is one pool, it is both.
-- **merged covered items**: all splits are one pool, items that nobody votes on are dropped, and the rest is
-  fitted and scored. Published tables of label models are often made this way.
+- **train to test**: fitted on the train split and scored on the test split. Datasets without splits are
+  fitted and scored on all items.
+- **merged covered items**: all splits are merged, items without votes are dropped, and the rest is fitted
+  and scored. Published comparisons of label models often use this protocol.
 
-A cell is
+Every cell has the form
 
     accuracy in % / F1 in % / log loss in nats
 
-- F1 is that of class 1 for two classes, and the mean over the classes for more. An item whose best classes
-  tie gets the credit of a fair draw between them, in accuracy and F1, items without votes included.
-- Majority vote's probabilities are vote shares with one vote added for each class. All probabilities are
-  clipped to [0.0001, 0.9999] for log loss.
-- Every set counts once in a mean. `weather` and `weather5` are listed but in no mean: their gold is made of
-  these same votes. Tags of sequences are scored by token, and a rule that is silent votes for "no entity".
-- *refused* is a method that says it cannot judge these votes, or a peer that failed or ran out of time; it
-  counts as majority vote, which is what its user would fall back on. The reasons are [below](#refusals).
-- Intervals are 95% bootstrap intervals over sets ({draws:,} draws). Where an interval holds 0, the sets do
-  not say which of the two is better.
+- F1 is that of class 1 for two classes, and the mean over the classes otherwise. Ties, including items
+  without votes, get the expected score of a random choice.
+- The probabilities of majority vote are vote shares with one vote added for each class. All probabilities
+  are clipped to [0.0001, 0.9999] for the log loss.
+- Every dataset has the same weight in a mean. `weather` and `weather5` are not part of the means, because
+  their gold labels are aggregates of the same votes. Sequences are scored by token, and a rule that
+  leaves a token blank votes for "no entity".
+- *refused* means that a method raised an error, failed or ran out of time. It is scored as majority vote,
+  which its user would use instead. The reasons are listed [below](#refusals).
+- Intervals are 95% bootstrap intervals over datasets ({draws:,} draws). If an interval contains 0, the
+  datasets do not show which of the two methods is better.
 
-The peers are the latest releases of their authors or of crowd-kit, each at its defaults, in their own
-environment (`make peers`): Snorkel's LabelModel with the {epochs} epochs of its tutorials; from crowd-kit
-Dawid-Skene, GLAD, MACE and M-MSR; the hyper label model, a network trained offline, from hyperlm. Snorkel is
-fitted on the train split like ours. The others label the items that they are given, so they are given train
-and test items together, which is more than ours sees; items without votes get even probabilities. M-MSR gives
-labels only, so its log loss is that of certainty, clipped. A peer that takes minutes on one set is stopped,
-as listed below. Everyone has one thread, and seconds are those of the processor, so that a busy machine does
-not matter. The peers' are remembered from the run that asked them, on the same machine.
+The other label models are the latest releases of their authors or of crowd-kit with default settings, in
+a separate environment (`make peers`): Snorkel's LabelModel with the {epochs} epochs of its tutorials;
+Dawid-Skene, GLAD, MACE and M-MSR from crowd-kit; and the hyper label model, a network trained offline,
+from hyperlm. Snorkel is fitted on the train split, like our methods. The others can only label the items
+that they are fitted to, so they are given train and test items together; items without votes get uniform
+probabilities. M-MSR returns labels only, so its log loss is that of probabilities of 0 and 1, clipped.
+Models that take minutes on one dataset are stopped. All methods use one thread, and times are CPU times
+on the same machine.
 """
 STATUS = {
-    True: """Nothing was or is chosen by looking at
-the frozen half; [which sets that is, and why](halves.md).""",
-    False: """This is the design half;
-[which sets that is, and why](halves.md). The frozen half is opened once, when nothing is left to choose.""",
+    True: """The
+[frozen half](halves.md) of the datasets is reserved for reporting.""",
+    False: """This is the
+[design half](halves.md). The frozen half is measured once, when nothing is left to choose.""",
+}
+# Results were recorded under the names that methods had when the table was first measured.
+NAMES = {
+    "refined": "em",
+    "consensus": "weighted",
+    "triplet_mean": "triplet",
+    "triplet_median": 'Triplet("median")',
+    "triplet": 'Triplet("best")',
 }
 
 
@@ -73,13 +85,13 @@ def write() -> Path:
 
 
 def saved() -> dict[str, Results]:
-    """The results of each half that has been computed."""
+    """Return the results of each half that has been computed."""
     paths = {half: RESULTS / name for half, name in FILES.items()}
     return {h: json.loads(p.read_text("utf-8"))["results"] for h, p in paths.items() if p.is_file()}
 
 
 def render(halves: Mapping[str, Results]) -> str:
-    """The whole page, of one half or of both side by side."""
+    """Return the page, with one half or both halves."""
     files = (f"[{half}](../../benchmarks/results/{FILES[half]})" for half in halves)
     head = INTRODUCTION.format(
         files=", ".join(files),
@@ -93,17 +105,21 @@ def render(halves: Mapping[str, Results]) -> str:
         parts.append(f"## Means, {title}\n")
         parts.append(_overall(tables))
         parts += _each(tables, "Means by kind", _means_by_kind)
-        parts += _each(tables, "Ahead of majority vote", _ahead_of_majority)
-        parts += _each(tables, "`auto` ahead of the peers", _default_ahead)
-        parts += _each(tables, "Where `auto` is below majority vote", _losses)
+        parts += _each(tables, "Difference from majority vote", _ahead_of_majority)
+        parts += _each(tables, "Difference of `auto` from other label models", _default_ahead)
+        parts += _each(tables, "Datasets on which `auto` is below majority vote", _losses)
     for protocol, title in PROTOCOLS.items():
         tables = {half: results[protocol] for half, results in halves.items()}
-        parts.append(f"## Every set, {title}\n")
-        parts += _each(tables, "Default and peers", lambda t: _sets(t, [MAJORITY, "auto", *PEERS]))
+        parts.append(f"## Every dataset, {title}\n")
         parts += _each(
-            tables, "Our methods", lambda t: _sets(t, [c for c in _contenders(t) if c not in PEERS])
+            tables, "Default and other label models", lambda t: _sets(t, [MAJORITY, "auto", *PEERS])
         )
-        parts += _each(tables, "Seconds", _seconds)
+        parts += _each(
+            tables,
+            "All methods of this package",
+            lambda t: _sets(t, [c for c in _contenders(t) if c not in PEERS]),
+        )
+        parts += _each(tables, "CPU seconds", _seconds)
     parts += ["## Refusals\n", _refusals(halves)]
     return "\n".join(parts)
 
@@ -116,8 +132,8 @@ def _each(tables: Mapping[str, Results], title: str, part: Callable[[Results], s
 
 
 def _overall(tables: Mapping[str, Results]) -> str:
-    """Contenders by half: means over all sets, and sets lost."""
-    columns = [c for half in tables for c in (f"{half} half", "sets below majority vote")]
+    """Return means over all datasets, and the number of datasets below majority vote, by method and half."""
+    columns = [c for half in tables for c in (f"{half} half", "datasets below majority vote")]
     first = next(iter(tables.values()))
     rows = []
     for contender in first["means"]["all"]:
@@ -127,11 +143,11 @@ def _overall(tables: Mapping[str, Results]) -> str:
             lost = table["below"].get(contender)
             cells.append(f"{len(lost['sets'])} of {lost['of']}" if lost else "")
         rows.append(cells)
-    return _markdown(["", *columns], rows) + "\n" + _below_says()
+    return _markdown(["", *columns], rows) + "\n" + _explain_below()
 
 
-def _below_says() -> str:
-    return _wrapped(f"Below means by more than {100 * MARGIN:.1f} points of accuracy.") + "\n"
+def _explain_below() -> str:
+    return _wrapped(f"Below majority vote: by more than {100 * MARGIN:.1f} points of accuracy.") + "\n"
 
 
 def _means_by_kind(table: Results) -> str:
@@ -150,11 +166,11 @@ def _default_ahead(table: Results) -> str:
 
 
 def _gaps(table: Results, all_gaps: Mapping[str, Any], group: str) -> str:
-    """One group's differences: points of accuracy and F1, nats of log loss."""
+    """Return the differences of one group: points of accuracy and F1, nats of log loss."""
     gaps = all_gaps.get(group)
     if not gaps:
         return ""
-    title = f"{group} ({table['counts'][group]} sets)"
+    title = f"{group} ({table['counts'][group]} datasets)"
     rows = [[_name(c), *(_gap(gap[m], m) for m in METRICS)] for c, gap in gaps.items()]
     return _markdown([title, "accuracy, points", "F1, points", "log loss (lower is better)"], rows)
 
@@ -167,7 +183,7 @@ def _gap(value: Sequence[float], metric: str) -> str:
 
 def _losses(table: Results) -> str:
     lost = table["below"]["auto"]
-    opening = f"More than {100 * MARGIN:.1f} points on {len(lost['sets'])} of {lost['of']} sets"
+    opening = f"More than {100 * MARGIN:.1f} points on {len(lost['sets'])} of {lost['of']} datasets"
     if not lost["sets"]:
         return opening + ".\n"
     by_name = {s["name"]: s for s in table["sets"]}
@@ -184,11 +200,11 @@ def _losses(table: Results) -> str:
 def _sets(table: Results, contenders: Iterable[str]) -> str:
     shown = [c for c in contenders if any(c in s["scores"] for s in table["sets"])]
     rows = [[f"`{s['name']}`", _size(s), *(_cell(s["scores"].get(c)) for c in shown)] for s in table["sets"]]
-    return _markdown(["set", "items x sources, K", *map(_name, shown)], rows)
+    return _markdown(["dataset", "items x sources, K", *map(_name, shown)], rows)
 
 
 def _seconds(table: Results) -> str:
-    """Everyone's time, and ours as a ratio to Snorkel's."""
+    """Return the time of every method, and the ratio of `auto` to Snorkel."""
     shown = [c for c in ("auto", *PEERS) if any(c in s["scores"] for s in table["sets"])]
     rows = []
     for s in table["sets"]:
@@ -196,7 +212,7 @@ def _seconds(table: Results) -> str:
         rows.append([f"`{s['name']}`", *("refused" if v is None else f"{v:.2f}" for v in seconds)])
         ratio = _ratio(s)
         rows[-1].append("" if ratio is None else f"{ratio:.3f}")
-    return _markdown(["set", *map(_name, shown), "`auto` / Snorkel"], rows) + "\n" + _slow(table["sets"])
+    return _markdown(["dataset", *map(_name, shown), "`auto` / Snorkel"], rows) + "\n" + _slow(table["sets"])
 
 
 def _ratio(s: Results) -> float | None:
@@ -205,10 +221,10 @@ def _ratio(s: Results) -> float | None:
 
 
 def _slow(sets: Sequence[Results]) -> str:
-    """Where ours takes more than half of Snorkel's time."""
+    """Return the datasets on which `auto` takes more than half of Snorkel's time."""
     ratios = {s["name"]: _ratio(s) for s in sets}
     slow = [f"`{name}`" for name, ratio in ratios.items() if ratio is not None and ratio > HALF]
-    return _wrapped(f"More than half of Snorkel's time on: {', '.join(slow) or 'no set'}.") + "\n"
+    return _wrapped(f"More than half of Snorkel's time on: {', '.join(slow) or 'no dataset'}.") + "\n"
 
 
 def _size(s: Results) -> str:
@@ -230,7 +246,7 @@ def _refusals(halves: Mapping[str, Results]) -> str:
     return "\n".join(lines or ["None."]) + "\n"
 
 
-# ---------------------------------------------------------------------- words
+# ---------------------------------------------------------------------- formatting
 
 
 def _contenders(table: Results) -> list[str]:
@@ -240,7 +256,7 @@ def _contenders(table: Results) -> list[str]:
 def _name(contender: str) -> str:
     if contender == MAJORITY:
         return "majority vote"
-    return PEERS.get(contender, f"`{contender}`")
+    return PEERS.get(contender, f"`{NAMES.get(contender, contender)}`")
 
 
 def _cell(scores: Mapping[str, Any] | None) -> str:

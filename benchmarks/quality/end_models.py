@@ -155,35 +155,38 @@ def _row(found: list[list[float]], alone: list[float] | None = None) -> dict[str
 INTRODUCTION = """\
 # End models on real votes
 
+This page compares end models that are trained on labels of different label models. Labels come from the
+votes of the train split, without gold labels. Items without votes are left out, and the end model is
+scored on the test split. Both datasets belong to the [design half](halves.md).
+
 Written by `python -m benchmarks.quality.end_models --save`
 ([script](../../benchmarks/quality/end_models.py), [results](../../benchmarks/results/end_models.json)).
-Both sets are of the design half; [which sets that is, and why](halves.md). Labels are made from the votes
-of the train split without any gold, items without votes are left out, and the end model is scored on the
-test split. A cell is
+Every cell has the form
 
     accuracy in % / F1 of class 1 in %
 
-with the deviation over five seeds where there is a seed. In brackets: the label model by itself on the
-votes of the test split, ties to class 0. The end model is a logistic regression with the default of
-scikit-learn, on words and pairs of words (`youtube`) or on standardised features (`census`).
-`LabelModelLoss` trains one linear layer with Adam for twenty epochs, and learns the sources in the first.
-No option was tuned. Snorkel is 0.10.0 with 500 epochs and its defaults.
+with the standard deviation over five seeds if there is a seed. The numbers in parentheses are those of
+the label model itself on the votes of the test split; ties count as class 0. The end model is a logistic
+regression with the default options of scikit-learn, on words and pairs of words (`youtube`) or on
+standardized features (`census`). `LabelModelLoss` trains one linear layer with Adam for twenty epochs,
+and estimates the sources in the first. Nothing was tuned. Snorkel is version 0.10.0 with 500 epochs and
+default options.
 """
 NOTES = """
-## Beside the paper
+## Comparison with the paper
 
-The paper has for spam, in F1: 91.5 by gold of the small labeled split, 88.3 by majority vote, 91.8 by
-Snorkel (its "data programming" column), 92.3 by FlyingSquid, and 89.1 for its label model alone. What
-differs here: the split of WRENCH (1586 / 120 / 250) and its rules; how the end model sees a text, and that
-nothing of it was tuned on the valid split; and the 250 items of the test split, on which one point is two
-and a half comments. `census` is not in the paper.
+For spam, the paper reports these F1 scores: 91.5 with the gold labels of the small labeled split, 88.3
+with majority vote, 91.8 with Snorkel (its column "data programming"), 92.3 with FlyingSquid, and 89.1 for
+its label model alone. The conditions differ: this page uses the splits (1586 / 120 / 250) and rules of
+WRENCH, and other text features; nothing was tuned on the valid split; and on a test split of 250 items,
+one point is two and a half comments. `census` is not in the paper.
 
-## What else to know
+## Notes
 
-- Traditional supervision has 120 labels on `youtube`, and 5561 on `census`: no small split there.
-- `covariance` estimates the class balance in `fit`, and takes an even one in `LabelModelLoss`, which keeps
-  counts of pairs. On these sets, whose rules vote for one class each, that changes much, in both
-  directions.
+- The valid split, which traditional supervision uses, has 120 labels on `youtube` and 5561 on `census`.
+- `covariance` estimates the class balance in `fit`, but uses a uniform one in `LabelModelLoss`, which
+  keeps only counts of pairs. On these datasets, whose rules vote for one class each, this has a large
+  effect in both directions.
 """
 
 

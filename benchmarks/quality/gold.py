@@ -178,16 +178,16 @@ def measure(names: Sequence[str], draws: int) -> dict[str, Any]:
     return {"draws": draws, "scores": found}
 
 
-HEADER = f"""# What gold labels are worth
+HEADER = f"""# Learning curves of gold labels
+
+This page shows how much gold labels improve `LabelModel().fit(votes, gold=...)`. Gold labels are random
+items of the train split if it has labels, otherwise of the pool. Only items whose gold label was not
+given are scored: the test split, or the rest of the pool. Means are over draws and over all datasets with
+enough items ([halves](halves.md)). F1 is that of the second class, or the mean over the classes if there
+are more than two. Beyond {_MOST_SCORED:,} items to score, a fixed random part is scored.
 
 Written by `python -m benchmarks.quality.gold --save` ([script](../../benchmarks/quality/gold.py),
 [results](../../benchmarks/results/gold.json)).
-
-Learning curves of `LabelModel().fit(votes, gold=...)` with random gold labels, taken from the train split if
-it has labels, otherwise from the pool. Only items whose gold label was not given are scored: the test split,
-or the rest of the pool. Means over draws and over all datasets with enough items ([halves](halves.md)).
-F1 is that of the second class, or the mean over the classes if there are more than two. Beyond
-{_MOST_SCORED:,} items to score, a fixed random part is scored.
 
 - default: the label-free fit, which sees no gold label;
 - logistic regression: scikit-learn on one-hot votes, trained on the gold labels, C by cross-validation;
@@ -225,7 +225,7 @@ def behind(datasets: Mapping[str, Mapping[str, Any]]) -> str:
     }
     lost = [f"{name} ({100 * gap:.1f})" for name, gap in gaps.items() if gap > 0.005]
     return (
-        "More than half a point of accuracy below the better one of default and logistic regression: "
+        "Datasets more than half a point of accuracy below the better of default and logistic regression: "
         f"{', '.join(lost) or 'none'}."
     )
 

@@ -79,22 +79,25 @@ def measure(votes: Codes, y: Codes) -> dict[str, dict[str, float] | str]:
 
 
 INTRODUCTION = """\
-# Streams of real frames
+# Streams of real video frames
+
+This page shows how much a single pass over a stream loses compared with a fit to all frames. The frames
+of the train split, in order, are one stream. Every frame is labeled once when it arrives, in chunks of
+{chunk}, with parameters from the frames before it and its own chunk. *Offline* is one fit to all frames,
+which are then labeled. No gold labels are used, and every model is given a uniform class balance.
 
 Written by `python -m benchmarks.quality.online_video --save`
-([script](../../benchmarks/quality/online_video.py), [results](../../benchmarks/results/online_video.json)).
-The frames of the train split in order, as one stream: every frame is labeled when it comes, once, in
-chunks of {chunk}, by parameters of the frames before it and its own chunk. *Offline* is one fit on all
-frames, which then labels them. No gold labels; every model is told an even balance. A cell is
+([script](../../benchmarks/quality/online_video.py),
+[results](../../benchmarks/results/online_video.json)). Every cell has the form
 
     accuracy in % / F1 of class 1 in % / log loss in nats
 
-`commercial` is of the [frozen half](halves.md): nothing was or is chosen by it.
+`commercial` belongs to the [frozen half](halves.md), so nothing was chosen by looking at it.
 """
 
 
 def render(results: dict[str, dict[str, Any]]) -> str:
-    """The whole page."""
+    """Return the page."""
     lines = [INTRODUCTION.format(chunk=CHUNK)]
     heads = [f"`{name}`, {r['frames']:,} frames" for name, r in results.items()]
     lines.append(f"| | {' | '.join(heads)} |")
@@ -107,7 +110,7 @@ def render(results: dict[str, dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Single passes over real frames, beside fits on all of them."
+        description="Compare single passes over real frames with fits to all of them."
     )
     parser.add_argument("--save", action="store_true", help="write the results file and the page")
     arguments = parser.parse_args()

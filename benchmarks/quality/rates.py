@@ -154,30 +154,34 @@ def summarize(sets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 INTRODUCTION = """\
-# Rates with few gold labels
+# Coverage of rate intervals
 
-Written by `python -m benchmarks.quality.rates --save`
-([script](../../benchmarks/quality/rates.py); results: [design](../../benchmarks/results/rates.json),
-[frozen](../../benchmarks/results/rates_frozen.json)). It measures the intervals of
-[`fs.estimate_rate`](../guides/rates.md) on every dataset with at least 1,000 gold labels. The population are
-all items with gold labels, so that the true shares are known. The default `LabelModel` is fitted once to all
-votes, without gold labels. Then 2,000 random samples of n = 50, 100 and 200 items get gold labels. A cell of
-the tables is one n and one class with at least 10 expected gold labels.
+This page measures the intervals of [`fs.estimate_rate`](../guides/rates.md) on every dataset with at
+least 1,000 gold labels. The population is all items with gold labels, so the true shares are known. The
+default `LabelModel` is fitted once to all votes, without gold labels. Then 2,000 random samples of n =
+50, 100 and 200 items get gold labels. A cell of the tables is one n and one class with at least 10
+expected gold labels.
 
-Goals: 95% intervals hold the true share in at least 93% of the samples, in 95% of the cells; and their mean
-width is never more than 5% above that of the gold labels alone (Wilson's interval for a finite population).
+Written by `python -m benchmarks.quality.rates --save` ([script](../../benchmarks/quality/rates.py);
+results: [design](../../benchmarks/results/rates.json),
+[frozen](../../benchmarks/results/rates_frozen.json)).
 
-The method was chosen on the design half; [which datasets that is, and why](halves.md). The frozen half was
-computed once, after that.
+There are two goals: 95% intervals contain the true share in at least 93% of the samples, in 95% of the
+cells; and their mean width is never more than 5% above that of the gold labels alone (Wilson's interval
+for a finite population).
+
+The method was chosen on the [design half](halves.md) of the datasets. The frozen half was measured once,
+after that.
 """
 COLUMNS = """\
 | dataset | n | class | share | coverage | gold alone | width | gold alone | ratio | worth |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 """
 NOTES = """\
-`coverage`: samples whose interval holds the true share. `width`: mean width of the interval in points.
-`worth`: the number of gold labels that would be as precise without a model, from the mean squared errors of
-both estimates over all samples; in brackets the median of what `n_effective` reports from one sample.
+`coverage` is the share of samples whose interval contains the true share, and `width` the mean width of
+the interval in points. `worth` is the number of gold labels that would be as precise without a model,
+from the mean squared errors of both estimates over all samples; in parentheses, the median of
+`n_effective` as reported from one sample.
 
 """
 

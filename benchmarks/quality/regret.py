@@ -351,17 +351,18 @@ HEADER = (
 
 def page(found: Mapping[str, Mapping[str, Mapping[str, Any]]], commit: str) -> str:
     lines = [
-        "# Regret of the default",
+        "# Regret of the default on simulated and real votes",
+        "",
+        "Regret is the difference between a method and the best method of a fixed list on the same votes,",
+        "in points of accuracy and in nats of log loss. If it is negative, the method is better than all of",
+        f"them. The list was recorded at commit {commit}: majority vote, {', '.join(BEFORE)}.",
+        "Their names are those of that commit: `consensus` is now called `weighted`, `triplet_mean` is",
+        "`triplet`, and `anchored` is part of the default. A method that refuses votes counts as majority",
+        "vote. Ties and items without votes get the expected score of a random choice. Real datasets are",
+        "those of the [design half](halves.md). No method sees a gold label.",
         "",
         "Written by `python -m benchmarks.quality.regret --save` "
         "([script](../../benchmarks/quality/regret.py), [results](../../benchmarks/results/regret.json)).",
-        "",
-        "Regret is how far a method is behind the best method of a fixed list on the same votes, in points",
-        "of accuracy and in nats of log loss; below 0 it is ahead of all of them. The list was recorded at",
-        f"commit {commit}: majority vote, {', '.join(BEFORE)}.",
-        "A method that refuses votes counts as majority vote.",
-        "Ties and items without votes get the expected credit of a fair draw. Real datasets are those of the",
-        "[design half](halves.md); no method sees a gold label.",
         "",
     ]
     for group, cases in found.items():
@@ -374,7 +375,7 @@ def page(found: Mapping[str, Mapping[str, Mapping[str, Any]]], commit: str) -> s
             (case["majority vote"][0] - case["default"][0], name) for name, case in cases.items()
         )[::-1]
         worst = [f"{name.partition(': ')[2]} ({100 * gap:.1f})" for gap, name in behind[:5] if gap > 0.005]
-        lines += ["", "Furthest below majority vote, in points: " + (", ".join(worst) or "none") + ".", ""]
+        lines += ["", "Largest losses to majority vote, in points: " + (", ".join(worst) or "none") + ".", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

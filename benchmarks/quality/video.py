@@ -145,24 +145,28 @@ def measure(video: Video) -> dict[str, dict[str, dict[str, float] | str]]:
 # ---------------------------------------------------------------------- the page
 
 INTRODUCTION = """\
-# Video: chains of frames beside single frames
+# Chains of frames on real video
+
+This page compares models of chains and sequences with models of single frames. The train split is fitted
+without gold labels, and the test split is scored. Every model is given a class balance: a uniform one
+("even balance"), or that of the valid split.
 
 Written by `python -m benchmarks.quality.video --save` ([script](../../benchmarks/quality/video.py),
-[results](../../benchmarks/results/video.json)). The train split is fitted, without labels, the test split
-scored. Every model is told a class balance: an even one, or that of the valid split. A cell is
+[results](../../benchmarks/results/video.json)). Every cell has the form
 
     accuracy in % / F1 of class 1 in % / log loss in nats
 
-*Chain of D* cuts the frames into clips of the paper's length ({lengths}) with the same sources on every
-frame, *chain of 3* into clips of three, *one sequence* is `SequenceLabelModel` on all frames in a row; where
-one video ends is not known. *Tempered* is `temper="auto"`; without it, methods other than the default are
-fitted with `temper=None`. Ties get the credit of a coin; probabilities are clipped to [0.0001, 0.9999].
-`commercial` is of the [frozen half](halves.md): nothing was or is chosen by it.
+*Chain of D* divides the frames into clips of the paper's length ({lengths}) with the same sources on
+every frame, *chain of 3* into clips of three. *One sequence* is `SequenceLabelModel` on all frames in
+order; the ends of videos are not known. *Tempered* is `temper="auto"`; without it, methods other than the
+default are fitted with `temper=None`. Ties get the expected score of a random choice. Probabilities are
+clipped to [0.0001, 0.9999]. `commercial` belongs to the [frozen half](halves.md), so nothing was chosen
+by looking at it.
 """
 
 
 def render(results: dict[str, dict[str, Any]]) -> str:
-    """The whole page; every word that depends on a number is made from the numbers."""
+    """Return the page."""
     lengths = ", ".join(f"{CHAINS[name]} for {name}" for name in NAMES)
     columns = [(name, words) for name, by_balance in results.items() for words in by_balance]
     lines = [INTRODUCTION.format(lengths=lengths)]
@@ -171,7 +175,7 @@ def render(results: dict[str, dict[str, Any]]) -> str:
     for method in METHODS:
         cells = [cell(results[name][words][method]) for name, words in columns]
         lines.append(f"| {method} | {' | '.join(cells)} |")
-    lines += ["", "## Beside the same method on single frames", ""]
+    lines += ["", "## Difference from the same method on single frames", ""]
     for name, words in columns:
         lines += [f"- `{name}`, {words}: {_gains(results[name][words])}"]
     return "\n".join([*lines, ""])
@@ -193,7 +197,7 @@ def _gains(methods: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Chains of frames beside single frames on real votes.")
+    parser = argparse.ArgumentParser(description="Compare chains of frames with single frames on real votes.")
     parser.add_argument("--save", action="store_true", help="write the results file and the page")
     arguments = parser.parse_args()
     folder = data_folder()

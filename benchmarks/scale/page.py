@@ -1,6 +1,6 @@
-"""The results as two pages and a picture: every number comes from the results file.
+"""The results as two pages and a picture, with numbers from the results file.
 
-``python -m benchmarks.scale.page`` writes them anew from benchmarks/results/scale.json.
+``python -m benchmarks.scale.page`` writes them again from benchmarks/results/scale.json.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ STEPS = {"count": "counting", "solve": "the solver", "label": "labels"}
 INTRODUCTION = """\
 # Speed and growth
 
-Written by `python -m benchmarks.scale --save`
-([script](../../benchmarks/scale/__main__.py), [results](../../benchmarks/results/scale.json)).
-All contenders of a table ran in one run on the same votes, a round at a time, BLAS and ours on {threads}
-threads.
-A ratio is the median over the rounds of our time by theirs, quartiles in parentheses; below 1 we are faster.
-Votes are simulated, C-ordered int8, unless a set is named. `fast` is with the extra `[fast]` (numba), `NumPy`
-without it. Machine: {machine}.
+This page measures how long fits and labels take, compared with simple NumPy operations and with other
+label models, and how the time grows with the size of the votes.
+
+A ratio is the time of FlyingSquid divided by the time of the baseline: the median over rounds, with
+quartiles in parentheses. Below 1, FlyingSquid is faster. All methods of a table ran in the same run on
+the same votes, in alternating rounds, with {threads} threads. Votes are simulated and stored as C-ordered
+int8, unless a dataset is named. `fast` uses the extra `[fast]` (numba), `numpy` does not. `triplet` is
+`method="triplet"`, `auto` the default. Machine: {machine}.
+
+Written by `python -m benchmarks.scale --save` ([script](../../benchmarks/scale/__main__.py),
+[results](../../benchmarks/results/scale.json)).
 """
 
 
@@ -58,15 +62,15 @@ def one_machine(results: Results) -> str:
     ]
     text = [
         f"## {shape(wide)}\n",
-        "Fit (`triplet_mean`) beside the float32 Gram product of the one-hot votes, labels beside "
-        "`L.sum(1)`.\n",
+        "Fit (`triplet`) compared with the float32 Gram product of the one-hot votes, and labels compared "
+        "with `L.sum(1)`.\n",
         table(["", "fit / Gram", "predict_proba / sum"], rows),
         f"In seconds, fast: fit {wide['fast']['fit']['seconds']:.3f}, Gram "
         f"{wide['fast']['fit']['baseline_seconds']:.3f}; labels "
         f"{wide['fast']['predict_proba']['seconds']:.3f}, sum "
         f"{wide['fast']['predict_proba']['baseline_seconds']:.3f}.\n",
         f"## {shape(long)}\n",
-        "Fit and labels in float32, together, beside `L.sum(1)`.\n",
+        "Fit and labels in float32 together, compared with `L.sum(1)`.\n",
         table(
             ["", "ratio", "seconds"],
             [
@@ -74,7 +78,7 @@ def one_machine(results: Results) -> str:
                 for name in ("fast", "numpy", "fast, auto")
             ],
         ),
-        "Peak of a fresh process beyond votes and labels: "
+        "Peak memory of a new process, without votes and labels: "
         f"{long['memory']['beyond_mb']:,} MB (goal {long['memory']['goal_mb']:g}).\n",
     ]
     return "\n".join(text)
@@ -91,14 +95,14 @@ def files() -> str:
     return "\n".join(
         [
             "## Files\n",
-            f"A folder of ten parquet files, {folder['rows']:,} rows of {folder['sources']} sources, beside "
-            "pyarrow's own scan of it, which does nothing with what it reads "
-            f"({folder['scan_rows_a_second'] / 1e6:.0f} million rows a second). The process never took more "
-            f"than {folder['peak_megabytes']:,} MB. Script: "
+            f"A directory of ten parquet files, {folder['rows']:,} rows of {folder['sources']} sources, "
+            "compared with pyarrow's scan of the same files "
+            f"({folder['scan_rows_a_second'] / 1e6:.0f} million rows per second). Peak memory was "
+            f"{folder['peak_megabytes']:,} MB. Script: "
             "[bench_dataset.py](../../benchmarks/bench_dataset.py).\n",
-            table(["", "times a scan", "million rows a second"], rows),
-            f"`flyingsquid label` on one parquet file of {file['with identifiers']['rows']:,} rows, start to "
-            "end, beside pyarrow reading that file and writing it again. Script: "
+            table(["", "ratio to the scan", "million rows per second"], rows),
+            f"`flyingsquid label` on one parquet file of {file['with identifiers']['rows']:,} rows, from "
+            "start to end, compared with pyarrow reading the file and writing it again. Script: "
             "[bench_label_file.py](../../benchmarks/bench_label_file.py).\n",
             table(["", "ratio", "peak, MB"], commands),
         ]
@@ -106,19 +110,22 @@ def files() -> str:
 
 
 def beside(results: Results) -> str:
-    text = ["## Beside other label models\n"]
-    names = {"snorkel": "Snorkel's LabelModel at its defaults", "reference": "the authors' code of 2020"}
+    text = ["## Compared with other label models\n"]
+    names = {"snorkel": "Snorkel's LabelModel at its defaults", "reference": "the authors' 2020 code"}
     for key, other in names.items():
         found = results.get(key)
         if not found:
-            text.append(f"Beside {other}: not measured in this run.\n")
+            text.append(f"Compared with {other}: not measured in this run.\n")
             continue
         rows = [
             [shape(one), *(ratio_of(one[name]) for name in ("numpy", "fast", "auto")), _accuracies(one)]
             for one in found
         ]
-        header = ["votes", "NumPy", "fast", "`auto`, fast", "accuracy: triplet_mean, auto, other"]
-        text += [f"Fit and labels beside {other}; the first two by `triplet_mean`.\n", table(header, rows)]
+        header = ["votes", "NumPy", "fast", "`auto`, fast", "accuracy: triplet, auto, other"]
+        text += [
+            f"Fit and labels compared with {other}; the first two columns are `triplet`.\n",
+            table(header, rows),
+        ]
     crowds = results.get("crowds")
     if crowds:
         rows = [
@@ -127,11 +134,11 @@ def beside(results: Results) -> str:
             for setting, one in settings.items()
         ]
         text += [
-            "Fit and labels beside crowd-kit's Dawid-Skene on real crowds.\n",
-            table(["set", "crowd-kit", "ratio"], rows),
+            "Fit and labels of `auto` compared with crowd-kit's Dawid-Skene on real crowds.\n",
+            table(["dataset", "crowd-kit", "ratio"], rows),
         ]
     else:
-        text.append("Beside crowd-kit's Dawid-Skene: not measured in this run.\n")
+        text.append("Compared with crowd-kit's Dawid-Skene: not measured in this run.\n")
     return "\n".join(text)
 
 
@@ -144,17 +151,17 @@ def _accuracies(one: Results) -> str:
 def growth(results: Results) -> str:
     text = [
         "## Growth\n",
-        "Time is size to the power of the exponent, fitted to the upper half of the points. 100,000 items of "
-        "10 binary sources where nothing else is said, 10,000 items of chains of 3 sources a task; every "
-        "point in a process of its own.\n",
+        "Time grows as size to the power of the exponent, which is fitted to the upper half of the points. "
+        "The defaults are 100,000 items of 10 binary sources; chains have 10,000 items and 3 sources per "
+        "task. Every point is measured in a separate process.\n",
         "![Time against size](growth.svg)\n",
     ]
     header = [
-        "grows",
+        "size",
         *(f"{shown}: exponent" for shown in STEPS.values()),
         "largest",
-        "its seconds",
-        "its peak, MB",
+        "seconds at the largest",
+        "peak memory, MB",
     ]
     rows = []
     for axis, curve in results["growth"].items():

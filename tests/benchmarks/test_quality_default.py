@@ -197,7 +197,7 @@ def test_the_page_lists_means_losses_and_refusals(page, made):
     assert "frozen half |" not in text
     assert "`covariance` on `people`: " in text
     both = page.render({"design": made, "frozen": made})
-    assert "| design half | sets below majority vote | frozen half |" in both
+    assert "| design half | datasets below majority vote | frozen half |" in both
 
 
 def test_the_page_shows_what_the_default_loses(page, made):
@@ -215,7 +215,7 @@ def test_the_ratio_is_ours_by_snorkels(page, made):
     timed["split"]["below"]["auto"]["sets"].pop("people", None)
     text = page.render({"design": timed})
     assert "| `made` | 0.50 | 2.00 | 0.250 |" in text
-    assert "More than half of Snorkel's time on: no set." in text
+    assert "More than half of Snorkel's time on: no dataset." in text
     scores["auto"]["seconds"] = 1.5
     assert "More than half of Snorkel's time on: `made`." in page.render({"design": timed})
 

@@ -25,7 +25,7 @@ def test_the_page_of_end_models_is_made_of_the_results():
 
     assert end_models.PAGE.read_text("utf-8") == end_models.render(saved("end_models"))
     comments = saved("end_models")["youtube"]
-    assert comments["LabelModel, triplet_mean"]["mean"] > comments["majority vote"]["mean"]
+    assert comments["LabelModel, triplet"]["mean"] > comments["majority vote"]["mean"]
 
 
 @needs_data

@@ -70,7 +70,7 @@ def test_a_quick_run_with_a_stand_in_for_the_authors_code(tmp_path, in_the_proje
     page.write(whole, tmp_path)
     text = (tmp_path / "scale.md").read_text("utf-8")
     assert "these numbers mean nothing" in text
-    assert "Beside Snorkel's LabelModel at its defaults: not measured" in text
+    assert "Compared with Snorkel's LabelModel at its defaults: not measured" in text
     assert f"{one['fast']['accuracy']:.4f}" in text
     assert "**Projected, not measured**" in (tmp_path / "how-far.md").read_text("utf-8")
     assert (tmp_path / "growth.svg").read_text("utf-8").startswith("<?xml")
@@ -109,7 +109,7 @@ def test_drawn_votes_are_what_they_say():
 
 @pytest.mark.parametrize("name", ["scale.md", "how-far.md"])
 def test_the_pages_are_those_of_the_results_file(name, tmp_path):
-    """Whoever changes the results or the words writes the pages anew."""
+    """If this fails, run ``python -m benchmarks.scale.page``."""
     results = ROOT / "benchmarks" / "results" / "scale.json"
     page.write(json.loads(results.read_text("utf-8")), tmp_path)
     assert (tmp_path / name).read_text("utf-8") == (ROOT / "docs" / "benchmarks" / name).read_text("utf-8")
