@@ -1,11 +1,14 @@
-"""Fill the tables of the API reference and of the versioning page: ``python -m docs.api_reference``.
+"""Fill the generated tables of the documentation: ``python -m docs.api_reference``.
 
-The tables come from docs/reference/public_names.toml and from docstrings, so that both pages can be read in
-the repository. Sphinx replaces the tables of the reference by the documentation of every name (docs/conf.py).
+These are the tables of public names and members in the API reference, of namespaces on the versioning page
+and of modules on the architecture page. They come from docs/reference/public_names.toml and from docstrings,
+so that the pages can be read in the repository. Sphinx replaces the tables of the API reference by the
+documentation of every name (docs/conf.py).
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -13,7 +16,8 @@ from typing import Any
 
 from docs.conf import DOCS, PUBLIC, ROOT, describe_namespaces, resolve
 
-PAGES = (DOCS / "reference" / "api.md", DOCS / "versioning.md")
+PAGES = (DOCS / "reference" / "api.md", DOCS / "versioning.md", DOCS / "design" / "architecture.md")
+SOURCE = ROOT / "src" / "flyingsquid"
 LONGEST = 60  # parameters of a function in a table, in characters
 REGION = re.compile(r"(<!-- names: (.*?) -->\n)(.*?)(<!-- end of names -->)", re.DOTALL)
 
@@ -26,11 +30,28 @@ def fill(text: str) -> str:
 def _region(title: str) -> str:
     if title == "all namespaces":
         return describe_namespaces()
+    if title == "all modules":
+        return _modules()
     names = PUBLIC["names"][title]
     rows = [f"| {_linked(name)} | {purpose} |" for name, purpose in names.items()]
     parts = ["\n".join(["| name | purpose |", "|---|---|", *rows])]
     parts += [_members(name) for name in names if name in PUBLIC["members"]]
     return "\n\n".join(parts)
+
+
+def _modules() -> str:
+    """Return a table of modules for every package, with the first line of each docstring."""
+    packages: dict[Path, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py"), key=lambda path: (path.parent != SOURCE, path)):
+        if not path.name.startswith("__"):
+            summary, *_ = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").splitlines()
+            link = f"[`{path.name}`](../../{path.relative_to(ROOT).as_posix()})"
+            packages.setdefault(path.parent, []).append(f"| {link} | {_plain(summary)} |")
+    heads = {path: f"**`{path.relative_to(SOURCE.parent).as_posix()}/`**" for path in packages}
+    return "\n\n".join(
+        "\n".join([heads[path], "", "| module | content |", "|---|---|", *rows])
+        for path, rows in packages.items()
+    )
 
 
 def _linked(name: str) -> str:

@@ -14,9 +14,9 @@ from flyingsquid.cli.options import MethodName, reading_options
 _KINDS = {"integer range": "N", "float range": "X"}
 _OPENING = """# Command line
 
-`flyingsquid COMMAND --help` prints the options of a command; this page is generated from the same text. For an
-introduction, see [Label a file from the command line](../tutorials/first-labels.md). The formats are described
-in [Files of votes and labels](formats.md).
+`flyingsquid COMMAND --help` prints the options of a command; this page is generated from the same text. For
+an introduction, see [Label a file from the command line](../tutorials/first-labels.md). The formats are
+described in [Files of votes and labels](formats.md).
 
 | exit code | meaning |
 |--:|---|
@@ -28,8 +28,8 @@ in [Files of votes and labels](formats.md).
 | 141 | the reader of standard output was closed |
 | 143 | stopped by SIGTERM |
 
-`flyingsquid --debug COMMAND ...`, or the environment variable `FLYINGSQUID_DEBUG=1`, shows the traceback of an
-error. Files are written completely or not at all, and replace existing files only with `--force`.
+`flyingsquid --debug COMMAND ...`, or the environment variable `FLYINGSQUID_DEBUG=1`, shows the traceback of
+an error. Files are written completely or not at all, and replace existing files only with `--force`.
 """
 
 
