@@ -1,4 +1,4 @@
-"""Kinds of values that users pass, and their form in messages."""
+"""Checks of the type of user input, and its form in messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 def is_integer(value: Any) -> bool:
     """Return whether a value is an integer of Python or NumPy.
 
-    True is an integer to Python, and a time span to NumPy; whoever passes one of them does not mean a number.
+    Booleans are integers in Python, and time spans are integers in NumPy; neither is accepted as a number.
 
     >>> is_integer(3), is_integer(np.int8(3)), is_integer(True), is_integer(3.0)
     (True, True, False, False)
@@ -22,7 +22,7 @@ def is_integer(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number; NaN and infinity are.
+    """Return whether a value is a number, including NaN and infinity.
 
     >>> is_number(0.5), is_number(np.float32(0.5)), is_number(2), is_number("2"), is_number(None)
     (True, True, True, False, False)
@@ -47,7 +47,7 @@ def is_one_of(value: Any, known: Iterable[str]) -> bool:
 
 
 def can_be_iterated(data: Any) -> bool:
-    """Return whether data can be iterated; an array without dimensions has the method, and cannot."""
+    """Return whether data can be iterated; an array without dimensions has ``__iter__``, but cannot."""
     if isinstance(data, np.ndarray):
         return data.ndim > 0
     # NumPy scalars have __getitem__ too.
@@ -76,3 +76,14 @@ def format_list(labels: Sequence[Any], most: int = 6) -> str:
     "'ham', 'spam'"
     """
     return ", ".join(format_value(label) for label in labels[:most]) + (", ..." if len(labels) > most else "")
+
+
+def format_count(count: float, singular: str, plural: str = "") -> str:
+    """Return a count with its noun, for messages and tables.
+
+    >>> format_count(1, "source"), format_count(12_000.0, "item"), format_count(0, "class", "classes")
+    ('1 source', '12,000 items', '0 classes')
+    """
+    # Weighted items may be fractional: 12.5 items, but 12 items for 12.0.
+    shown = f"{count:,}" if is_integer(count) else f"{count:,.10g}"
+    return f"{shown} {singular if count == 1 else plural or singular + 's'}"

@@ -68,14 +68,14 @@ def test_gold_labels_are_kept(samples, tmp_path):
     np.testing.assert_array_equal(first.gold_codes, last.gold_codes)
 
 
-def test_a_folder_of_wrench(samples, tmp_path):
-    (tmp_path / "folder").mkdir()
-    run("convert", samples / "votes.csv", tmp_path / "folder")
-    assert (tmp_path / "folder").is_dir()
-    assert "300 items" in run("inspect", tmp_path / "folder")
+def test_a_wrench_directory(samples, tmp_path):
+    (tmp_path / "wrench").mkdir()
+    run("convert", samples / "votes.csv", tmp_path / "wrench")
+    assert (tmp_path / "wrench").is_dir()
+    assert "300 items" in run("inspect", tmp_path / "wrench")
 
 
 def test_wrong_requests(samples, tmp_path):
     assert "--to" in run("convert", samples / "votes.csv", tmp_path / "v.npz", "--to", "long", code=2)
-    assert "implies no format" in run("convert", samples / "votes.csv", tmp_path / "v.xyz", code=1)
+    assert "Use --output-format" in run("convert", samples / "votes.csv", tmp_path / "v.xyz", code=1)
     assert not list(tmp_path.iterdir())

@@ -312,6 +312,10 @@ def test_formats_that_cannot_be_written_are_found_out_first(folder, monkeypatch)
     assert label("votes.csv", "-o", "a.parquet", code=1).output == "Error: parquet requires pyarrow\n"
 
 
+def test_an_output_without_a_format_names_the_option_of_the_output(folder):
+    assert "Use --output-format" in label("votes.csv", "-o", "a.xyz", code=1).output
+
+
 def test_what_needs_all_votes_says_so_where_they_are_too_many(folder):
     words = ("judged.csv", "-o", "labels.csv", "--gold", "truth", "--learn-from-gold")
     limits = Limits(loaded_cells=10, most_cells=100)

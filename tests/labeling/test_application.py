@@ -296,7 +296,7 @@ def test_votes_outside_the_classes_stop_before_the_end():
         fs.apply([typo], range(100), classes=["ham", "spam"], chunk=10)
     assert len(seen) == 10
     late = LabelingFunction(lambda x: 2 if x == 25 else 1, "late")
-    with pytest.raises(VotesError, match=r"item 25.*'late'.*vote 2 .*classes"):
+    with pytest.raises(VotesError, match=r"item 25.*'late'.*got 2.*classes"):
         fs.apply([late], range(100), classes=[0, 1], chunk=10)
 
 
@@ -377,7 +377,7 @@ def test_a_class_that_appears_in_mid_stream_is_an_error_unless_declared():
 
     chunks = apply_chunks([value], [0, 1, 2, 1], chunk=2)
     assert next(chunks).classes == (0, 1)
-    with pytest.raises(VotesError, match=r"item 2.*'value'.*vote 2 .*classes"):
+    with pytest.raises(VotesError, match=r"item 2.*'value'.*got 2.*classes"):
         next(chunks)
     assert [v.n_classes for v in apply_chunks([value], [0, 1, 2, 1], chunk=2, classes=[0, 1, 2])] == [3, 3]
 

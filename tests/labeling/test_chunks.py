@@ -39,9 +39,9 @@ def test_declared_classes_are_kept_in_their_order_and_others_refused():
     functions = [constant("b", "f"), constant("a", "g")]
     votes = fs.apply(functions, ["x"], classes=["b", "c", "a"])
     assert (votes.classes, votes.codes.tolist()) == (("b", "c", "a"), [[0, 2]])
-    with pytest.raises(VotesError, match=r"item 0.*'f'.*vote 'b' .*classes"):
+    with pytest.raises(VotesError, match=r"item 0.*'f'.*got 'b'.*classes"):
         fs.apply(functions, ["x"], classes=["a", "c"])
-    with pytest.raises(VotesError, match=r"item 3.*'f'.*vote -2 "):
+    with pytest.raises(VotesError, match=r"item 3.*'f'.*got -2"):
         fs.apply([LabelingFunction(lambda x: -2 if x == 3 else 0, "f")], range(5))
     with pytest.raises(OptionError, match="`classes` must not contain -1"):
         fs.apply([constant(1)], ["x"], classes=[-1, 1])

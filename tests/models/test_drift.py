@@ -87,7 +87,7 @@ def test_sources_without_intervals_are_judged_by_the_window():
 
 
 def test_a_history_says_what_it_holds():
-    assert repr(history([[0.5]] * 3)) == "DriftHistory(3 records of 1 sources, items 500 to 1,500)"
+    assert repr(history([[0.5]] * 3)) == "DriftHistory(3 records of 1 source, items 500 to 1,500)"
     assert (
         repr(fs.OnlineLabelModel().partial_fit([[0, 1]]).history_) == "DriftHistory(0 records of 2 sources)"
     )

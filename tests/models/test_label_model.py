@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -490,7 +491,7 @@ def test_predict_refuses_other_sources():
         model.predict(GOOD[:, :4])
     with pytest.raises(IncompatibleError, match="unexpected 'z'; missing 'e'"):
         model.predict(fs.Votes.from_classes(GOOD, names=list("abcdz")))
-    with pytest.raises(VotesError, match="row 0, source 2: the vote 2 is outside"):
+    with pytest.raises(VotesError, match=r"row 0, source 2: .*got 2"):
         model.predict_proba([[0, 1, 2, 0, 1]])
     with pytest.raises(IncompatibleError, match="classes differ"):
         model.predict_proba(fs.Votes.from_classes([["x", "y", "x", "x", "x"]]))
@@ -570,7 +571,7 @@ def test_the_warning_points_at_the_caller():
 
 def test_partial_fit_refuses_other_classes_and_keeps_what_it_had():
     model = fit(GOOD)
-    with pytest.raises(VotesError, match="the vote 2 is outside"):
+    with pytest.raises(VotesError, match="got 2"):
         model.partial_fit([[0, 1, 2, 0, 1]])
     assert model.moments_.n_items == 400
 
@@ -687,3 +688,48 @@ def test_majority_vote_has_the_same_methods():
     assert fs.MajorityVote().partial_fit(votes).partial_fit(votes).n_features_in_ == 3
     with pytest.raises(NotFittedError):
         fs.MajorityVote().predict(votes)
+
+
+# ---------------------------------------------------------------------- arguments of other libraries
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda votes: fs.LabelModel(cardinality=2), mentions("`cardinality`", "`n_classes`")),
+        (
+            lambda votes: fs.LabelModel().fit(votes, class_balance=[0.5, 0.5]),
+            mentions("`class_balance`", "constructor", "LabelModel(class_balance=...)"),
+        ),
+        (lambda votes: fs.LabelModel().fit(L_train=votes), mentions("`L_train`", "`votes`")),
+        (
+            lambda votes: fs.LabelModel().fit(votes).predict(votes, tie_break_policy="abstain"),
+            mentions("`tie_break_policy`", "`tie_break`"),
+        ),
+        (
+            lambda votes: fs.MajorityVote().fit(votes).predict(votes, tie_brake="first"),
+            mentions("MajorityVote.predict", "`tie_brake`", "`tie_break`"),
+        ),
+    ],
+)
+def test_an_unknown_argument_is_named_with_the_one_to_use(call, hint):
+    votes = np.random.default_rng(0).integers(0, 2, (50, 4))
+    with pytest.raises(TypeError, match=hint):
+        call(votes)
+
+
+def test_warnings_point_to_the_line_that_called_fit():
+    votes = np.random.default_rng(0).integers(0, 2, (50, 4))
+    votes[:, 3] = -1
+    with pytest.warns(SourceWarning) as caught:
+        fs.LabelModel().fit(votes)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize("wrong", ["votes.csv", Path("votes.csv"), None, 3])
+def test_votes_that_are_not_an_array_are_shown(wrong):
+    with pytest.raises(
+        VotesError, match=mentions("`votes` must be an array or a table", repr(wrong))
+    ) as caught:
+        fs.LabelModel().fit(wrong)
+    assert ("open_votes" in str(caught.value)) == isinstance(wrong, str | Path)

@@ -218,7 +218,7 @@ def test_score_is_the_share_of_known_entries():
         model.score(CUBE, {"chess": [1] * 400})
     with pytest.raises(VotesError, match=mentions("`y`", "(400, 2)")):
         model.score(CUBE, answers[:, :2])
-    with pytest.raises(VotesError, match=mentions("y['art'][0]", "vote 2")):
+    with pytest.raises(VotesError, match=mentions("y['art'][0]", "got 2")):
         model.score(CUBE, {"art": [2] * 400})
 
 
@@ -265,7 +265,7 @@ BAD_VOTES = [
     (fs.Votes.from_classes(CUBE[:, :, 0]), VotesError, "Votes"),
     ({}, VotesError, "empty"),
     ({"a": CUBE[:, :, 0], "b": CUBE[:9, :, 0]}, VotesError, mentions("'a'", 9, "'b'")),
-    ({"a": [[0, 1], [1, 2]]}, VotesError, mentions("label 'a'", "row 1, source 1", "vote 2")),
+    ({"a": [[0, 1], [1, 2]]}, VotesError, mentions("label 'a'", "row 1, source 1", "got 2")),
     ({"a": fs.Votes.from_classes([["no", "yes"]])}, VotesError, mentions("label 'a'", "'no', 'yes'")),
     ({"a": [0, 1]}, VotesError, mentions("label 'a'", "(2,)")),
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,6 +33,13 @@ print([name for name in {INSTALLED} if getattr(fs, name).__name__ != f"flyingsqu
 print([name for name in {INSTALLED} if name not in dir(fs)])
 """
     assert run(code).split() == ["[]", "[]", "[]"]
+
+
+@pytest.mark.parametrize(("module", "name"), [("label_model", "LabelModel"), ("pytorch_loss", "FSLoss")])
+def test_modules_of_the_2020_code_are_not_found_but_their_successors_are_named(module, name):
+    with pytest.raises(ModuleNotFoundError, match=rf"flyingsquid\.legacy\.{name}") as caught:
+        import_module(f"flyingsquid.{module}")
+    assert caught.value.name == f"flyingsquid.{module}"
 
 
 @pytest.mark.system

@@ -8,7 +8,7 @@ import re
 def mentions(*facts: object) -> str:
     """Return a pattern for ``pytest.raises`` that matches messages with all of the facts, in any order.
 
-    >>> bool(re.search(mentions("row 3", "'links'", 7), "row 3, source 'links': the vote 7 is outside"))
+    >>> bool(re.search(mentions("row 3", "'links'", 7), "row 3, source 'links': got 7"))
     True
     """
     return "(?s)" + "".join(f"(?=.*{re.escape(str(fact))})" for fact in facts)

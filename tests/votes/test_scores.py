@@ -186,7 +186,7 @@ BAD_SCORES = [
     ([[0.5, None], [True, 1]], "row 1, source 0: .*got True of type bool"),
     (np.array([[{}]], object), "type dict"),
     ([[1, 2], [3]], "`scores` must be a rectangular matrix"),
-    ([0.5, 0.6], "`scores` must be a matrix"),
+    ([0.5, 0.6], "`scores` must have one row per item"),
     (np.empty((0, 2)), r"`scores`.* 0 items x 2 sources"),
     (np.empty((2, 0)), "`scores` must have at least one column"),
     (csr_array([[0.5]]), r"pass scores\.toarray\(\)"),
@@ -245,7 +245,7 @@ def test_bad_options_say_what_to_pass(options, message):
 
 
 def test_names_are_checked_and_needed_by_mappings():
-    with pytest.raises(VotesError, match="1 names for 2 sources"):
+    with pytest.raises(VotesError, match="1 name for 2 sources"):
         fs.Votes.from_scores([[1, 2]], 1, names=["a"])
     with pytest.raises(OptionError, match="the sources have no names"):
         fs.Votes.from_scores([[1, 2]], {"a": 1, "b": 2})

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid._values import format_list, format_value, is_integer, is_null, is_number
+from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, is_number
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.items import Items, read_items, read_votes
 from flyingsquid.estimation.shares import difference_interval, estimate_shares, gold_shares
@@ -331,7 +331,8 @@ def _read_groups(by: Any, ids: list[Any] | None, n_items: int) -> list[tuple[Any
     names = as_column(join_by_item(by, ids, n_items, "by"), "by").tolist()
     if len(names) != n_items:
         raise VotesError(
-            f"`by` must have one group for each of {n_items} items; got {len(names)}.", parameter="by"
+            f"`by` must have one group for each of {format_count(n_items, 'item')}; got {len(names)}.",
+            parameter="by",
         )
     members: dict[Any, list[int]] = {}
     for at, name in enumerate(names):

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.options import VOTES, check_outputs, open_file, reading_options
+from flyingsquid.cli.options import VOTES, check_outputs, naming_output_format, open_file, reading_options
 from flyingsquid.files import FORMATS, format_of_name, write_votes
 
 
@@ -44,7 +44,7 @@ def convert(votes: str, output: str, **options: Any) -> None:
     form, target = options["form"], options["output_format"] or format_of_name(output)
     if form is None and target in ("csv", "tsv", "jsonl", "parquet", "arrow"):  # the formats with both forms
         form = file.form
-    with console.waiting(f"writing {output}"):
+    with console.waiting(f"writing {output}"), naming_output_format():
         write_votes(output, file, format=options["output_format"], form=form, overwrite=options["force"])
     if output != "-":
         console.echo(f"{output}: written")

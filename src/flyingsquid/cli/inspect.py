@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, describe_votes
 from flyingsquid.cli.options import VOTES, open_file, reading_options
 
@@ -75,11 +76,11 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     classes = found.vote_schema_.classes if hasattr(found, "vote_schema_") else getattr(rows, "classes", ())
     names: tuple[str, ...] = tuple(getattr(found, "source_names_", ()) or getattr(rows, "source_names", ()))
     n_items = getattr(rows, "n_items", None)
-    items = "" if n_items is None else f", from {n_items:,.10g} items"
+    items = "" if n_items is None else f", from {format_count(n_items, 'item')}"
     shown = "/".join(map(str, classes[:6])) + ("/..." if len(classes) > 6 else "")
     with zipfile.ZipFile(path) as archive:  # it was read and checked above
         version = json.loads(archive.read("header.json"))["flyingsquid_version"]
-    console.echo(f"{path}: {kind}{items}, {len(names):,} sources, classes {shown}")
+    console.echo(f"{path}: {kind}{items}, {format_count(len(names), 'source')}, classes {shown}")
     console.echo(f"Written by FlyingSquid {version}")
     facts = {
         "kind": kind,

@@ -16,6 +16,7 @@ from flyingsquid.cli.options import (
     clip_length_of,
     method_option,
     model_option,
+    naming_output_format,
     open_file,
     read_balance,
     read_graph,
@@ -81,7 +82,8 @@ def label(votes: str, output: str, **options: Any) -> None:
     _check_options(output, options)
     outputs = {"--output": output, "--report": options["report_path"], "--model": options["model_path"]}
     check_outputs([votes, options["with_model"]], outputs, overwrite=options["force"])
-    label_format(output, options["output_format"])  # fails before the work starts
+    with naming_output_format():
+        label_format(output, options["output_format"])  # fails before the work starts
     from flyingsquid.cli.labeling import LoadedVotes, fit_model, load_model
 
     console = Console(options["quiet"] or options["as_json"], output == "-")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -125,6 +126,19 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
         duplicates=options["duplicates"],
         chunk_rows=Limits.current().chunk_rows,
     )
+
+
+@contextmanager
+def naming_output_format() -> Iterator[None]:
+    """Refer to --output-format in errors about an output: --format is that of the votes that are read."""
+    try:
+        yield
+    except VoteFileError as error:
+        error.hints = tuple(
+            replace(hint, parameter="output_format") if hint.parameter == "format" else hint
+            for hint in error.hints
+        )
+        raise
 
 
 def check_outputs(

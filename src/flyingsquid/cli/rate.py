@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flyingsquid._values import format_list, format_value, is_null
+from flyingsquid._values import format_count, format_list, format_value, is_null
 from flyingsquid.cli.console import Console, describe_votes
 from flyingsquid.cli.options import (
     VOTES,
@@ -162,8 +162,12 @@ def _by_item(
     item = file.item_name
     if item is None or item not in records[0]:
         if len(records) != file.n_items or item is not None:
-            needed = f"a column {format_value(item)}" if item is not None else f"{file.n_items:,} rows"
-            raise VoteFileError(f"The file must have {needed}; it has {len(records):,} rows.", path=path)
+            needed = (
+                f"a column {format_value(item)}" if item is not None else format_count(file.n_items, "row")
+            )
+            raise VoteFileError(
+                f"The file must have {needed}; it has {format_count(len(records), 'row')}.", path=path
+            )
         return [record.get(column) for record in records]
     ids = [str(each) for each in chunk.ids]
     known, cells = set(ids), dict[str, Any]()

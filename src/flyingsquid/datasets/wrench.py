@@ -86,12 +86,12 @@ class Wrench:
         return self["test"]
 
 
-def load_wrench(folder: str | os.PathLike[str]) -> Wrench:
+def load_wrench(directory: str | os.PathLike[str]) -> Wrench:
     """Read a directory of the WRENCH benchmark: train.json, valid.json, test.json and label.json.
 
     Parameters
     ----------
-    folder : path-like
+    directory : path-like
         Splits without a file are left out. Without ``label.json`` the classes are those that occur.
 
     Returns
@@ -103,16 +103,16 @@ def load_wrench(folder: str | os.PathLike[str]) -> Wrench:
     >>> import json, pathlib, tempfile
     >>> import flyingsquid as fs
     >>> item = {"label": 1, "weak_labels": [1, -1, 0], "data": {"text": "win a prize"}}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = pathlib.Path(folder, "train.json").write_text(json.dumps({"0": item}))
-    ...     _ = pathlib.Path(folder, "label.json").write_text('{"0": "ham", "1": "spam"}')
-    ...     spam = fs.datasets.load_wrench(folder)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     _ = pathlib.Path(directory, "train.json").write_text(json.dumps({"0": item}))
+    ...     _ = pathlib.Path(directory, "label.json").write_text('{"0": "ham", "1": "spam"}')
+    ...     spam = fs.datasets.load_wrench(directory)
     >>> spam.train.votes
-    Votes(1 items x 3 sources, classes 0, 1, 67% voted, dense int8)
+    Votes(1 item x 3 sources, classes 0, 1, 67% voted, dense int8)
     >>> spam.train.y, spam.train.texts, spam.class_names
     (array([1], dtype=int16), ['win a prize'], ('ham', 'spam'))
     """
-    home = Path(folder)
+    home = Path(directory)
     files = {split: home / f"{split}.json" for split in _SPLITS}
     found = {split: read_items(path) for split, path in files.items() if path.is_file()}
     if not found:

@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import NotIdentifiableError
 
 Array = NDArray[np.float64]
@@ -197,7 +197,7 @@ def _refuse_open_signs(
 ) -> NoReturn:
     members = np.flatnonzero(accuracies)
     raise NotIdentifiableError(
-        f"the signs of {len(members)} sources are not determined: their accuracies sum to "
+        f"the signs of {format_count(len(members), 'source')} are not determined: their accuracies sum to "
         f"{accuracies.sum():.3g} ± {standard_error(accuracies):.2g}, so 'better than random on average' "
         f"does not say which are right. Name one source that you trust, as in "
         f"signs={{{format_value(names[members[0]])}: +1}}, or add items"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import Hint, VoteFileError, VotesError
 from flyingsquid.files.coding import UNKNOWN, Coding, Survey, first_unknown, read_labels, unknown_vote_error
 from flyingsquid.files.columns import MOST_VALUES, ColumnSpec, DistinctIds, Roles
@@ -189,11 +189,14 @@ def read_npz(path: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, Mat
     for other in ("ids" if has_ids else None, spec.gold):
         if other is not None and (other not in heads or heads[other].shape != (n,)):
             raise VoteFileError(
-                f"The file must contain an array {format_value(other)} of {n:,} entries; it contains "
-                f"{format_list([*heads])}."
+                f"The file must contain an array {format_value(other)} of "
+                f"{format_count(n, 'entry', 'entries')}; it contains {format_list([*heads])}."
             )
     if names and len(names) != heads[key].shape2[1]:
-        raise VoteFileError(f"The file has {len(names)} names for {heads[key].shape2[1]} sources.")
+        raise VoteFileError(
+            f"The file has {format_count(len(names), 'name')} for "
+            f"{format_count(heads[key].shape2[1], 'source')}."
+        )
     keep = _picked(names, spec)
 
     def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
@@ -248,7 +251,10 @@ class SparseVotes:
         self.n_items, self.n_sources = shape
         self._ids = parts.get("ids") if spec.item is not False else None
         if self._ids is not None and self._ids.shape != (self.n_items,):
-            raise VoteFileError(f"The file has {self._ids.size} identifiers for {self.n_items} items.")
+            raise VoteFileError(
+                f"The file has {format_count(self._ids.size, 'identifier')} for "
+                f"{format_count(self.n_items, 'item')}."
+            )
         self._matrix = matrix
         self._labels = labels or tuple(range(max(2, int(entries.max(initial=0)))))
 

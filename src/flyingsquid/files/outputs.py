@@ -168,7 +168,7 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
         raise VoteFileError(
             f"The file name implies no format; the formats are {', '.join(supported)}.",
             path=shown,
-            hints=[Hint("format", "to choose one")],
+            hints=[Hint("format", "to choose a format")],
         )
     if found not in supported:
         raise VoteFileError(f"The format must be one of {', '.join(supported)}; got {found}.", path=shown)

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.coding import MISSING_TEXTS
 from flyingsquid.files.inputs import (
@@ -231,8 +231,8 @@ class JsonTable:
         if isinstance(votes, list):
             if len(votes) != self._width:
                 raise VoteFileError(
-                    f"The record has {len(votes)} votes, but the first has {self._width}; write null for no "
-                    "vote."
+                    f"The record has {format_count(len(votes), 'vote')}, but the first has {self._width}; "
+                    "write null for no vote."
                 )
             votes = {f"source {j}": vote for j, vote in enumerate(votes)}
         for name, value in votes.items():

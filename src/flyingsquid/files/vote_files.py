@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, is_null
+from flyingsquid._values import format_count, format_value, is_null
 from flyingsquid.exceptions import Note, OptionError, VoteFileError
 from flyingsquid.files.arrays import read_npy, read_npz
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
@@ -146,8 +146,8 @@ class VoteFile:
             )
             abstain = f"{' or '.join(missing[:3])} = abstain" if missing else ""
         parts = [
-            f"{self.n_items:,} item{'s' * (self.n_items != 1)}",
-            f"{self.n_sources:,} source{'s' * (self.n_sources != 1)}",
+            format_count(self.n_items, "item"),
+            format_count(self.n_sources, "source"),
             f"classes {classes}",
             abstain,
             f"{self.form} form",

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_value, is_null
+from flyingsquid._values import format_count, format_value, is_null
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import MARK
 from flyingsquid.files.columns import Form
@@ -129,7 +129,9 @@ def _gold_codes(gold: ArrayLike, votes: Votes) -> NDArray[Any]:
     labels = list(np.asarray(gold, object))
     position = {label: k for k, label in enumerate(votes.classes)}
     if len(labels) != votes.n_items:
-        raise OptionError(f"`gold` must have {votes.n_items} labels; got {len(labels)}.", parameter="gold")
+        raise OptionError(
+            f"`gold` must have {format_count(votes.n_items, 'label')}; got {len(labels)}.", parameter="gold"
+        )
     codes = []
     for row, label in enumerate(labels):
         unknown = is_null(label) or (label == -1 and -1 not in position)
@@ -429,7 +431,8 @@ def _long_rows(chunk: VoteChunk, cells: NDArray[Any], has_gold: bool) -> list[tu
 def _dense(votes: Votes) -> NDArray[Any]:
     if votes.is_sparse and votes.n_items * votes.n_sources > 1 << 28:
         raise OptionError(
-            f"The wide form of {votes.n_items:,} items x {votes.n_sources:,} sources is too large.",
+            f"The wide form of {format_count(votes.n_items, 'item')} x "
+            f"{format_count(votes.n_sources, 'source')} is too large.",
             hints=[Hint("form", "to write one row per vote", "long")],
         )
     return np.asarray(votes.to_dense().codes)

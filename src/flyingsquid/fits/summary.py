@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, as_scalar
+from flyingsquid._values import format_count
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
@@ -128,7 +129,7 @@ def table_of(columns: Columns, tally: SourceTally, footnotes: tuple[str, ...]) -
     return Table(
         tuple(columns),
         tuple(zip(*(values for values, _ in columns.values()), strict=True)),
-        title=f"{len(tally.source_names):,} sources, {tally.n_items:,.10g} items",
+        title=f"{format_count(len(tally.source_names), 'source')}, {format_count(tally.n_items, 'item')}",
         footnotes=footnotes,
         formats=tuple(spec for _, spec in columns.values()),
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._progress import progress_bar
 from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.answer_file import AnswerFile, answer_keys
 from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
@@ -241,7 +241,9 @@ def _read_ids(ids: Any, n_items: int) -> list[str | int] | None:
         return None
     found = [i.item() if isinstance(i, np.generic) else i for i in ids]
     if len(found) != n_items:
-        raise VotesError(f"`ids` must have one identifier per item; got {len(found)} for {n_items} items.")
+        raise VotesError(
+            f"`ids` must have one identifier per item; got {len(found)} for {format_count(n_items, 'item')}."
+        )
     for at, identifier in enumerate(found):
         if type(identifier) not in (str, int):
             raise VotesError(f"`ids[{at}]` must be a string or an integer; got {format_value(identifier)}.")

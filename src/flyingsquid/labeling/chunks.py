@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from flyingsquid._values import can_be_iterated, format_value, is_number, is_one_of
+from flyingsquid._values import can_be_iterated, format_count, format_value, is_number, is_one_of
 from flyingsquid.exceptions import LabelingError, OptionError, SourceWarning
 from flyingsquid.labeling.columns import (
     FAILED_CALL,
@@ -67,7 +67,7 @@ class ApplyLog:
 
     def __str__(self) -> str:
         parts = [
-            f"{self.n_items:,} items",
+            format_count(self.n_items, "item"),
             *(f"{name}: {failure}" for name, failure in self.failures.items()),
         ]
         if self.cached:
@@ -289,4 +289,4 @@ def _read_convention(classes: Any) -> Convention:
                 f"`classes` must not contain {ABSTAIN}, which is fs.ABSTAIN; got "
                 f"{format_value(list(classes))}."
             )
-    return Convention.read(ABSTAIN, classes, None, advice="Pass `classes` if it has a meaning")
+    return Convention.read(ABSTAIN, classes, None, advice="Pass `classes` to declare the classes")

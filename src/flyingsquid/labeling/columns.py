@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, is_integer, is_null
+from flyingsquid._values import format_count, format_value, is_integer, is_null
 from flyingsquid.exceptions import LabelingError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, code_of_reason
 from flyingsquid.votes.encode import as_column
@@ -210,7 +210,7 @@ def _read_column(returned: Any, n_items: int) -> NDArray[Any]:
     if len(array) != n_items:
         raise LabelingError(
             "a vectorized function must return one value per item; "
-            f"got {len(array):,} values for {n_items:,} items."
+            f"got {format_count(len(array), 'value')} for {format_count(n_items, 'item')}."
         )
     return array
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_value, is_one_of
+from flyingsquid._values import format_count, format_value, is_one_of
 from flyingsquid.exceptions import GraphError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.reading import read_count
@@ -104,7 +104,8 @@ def read_votes(L: Any, graph: DependencyGraph, *, allow_abstentions: bool, what:
     votes = Votes.from_signed(L)
     if votes.n_sources != graph.n_sources:
         raise VotesError(
-            f"`{what}` must have {graph.n_sources} columns, one per source; got {votes.n_sources}."
+            f"`{what}` must have {format_count(graph.n_sources, 'column')}, one per source; got "
+            f"{votes.n_sources}."
         )
     if not allow_abstentions and (missing := votes.to_dense().codes < 0).any():
         row, source = np.argwhere(missing)[0].tolist()

@@ -23,6 +23,7 @@ from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionErro
 from flyingsquid.fits.base import Fit
 from flyingsquid.inference import TieBreak, decide
 from flyingsquid.inference.posterior import as_label_array
+from flyingsquid.models.validation import hint_arguments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
 from flyingsquid.votes.arguments import read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
@@ -175,11 +176,11 @@ class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
             raise self._not_fitted()
         return fitted
 
-    def _warn(self) -> Self:
-        """Warn about suspicious sources in the name of the caller of ``fit``."""
+    def _warn(self, stacklevel: int = 3) -> Self:
+        """Warn about suspicious sources, as if the caller of ``fit`` did."""
         concerns = self.fit_.concerns
         if concerns:
-            warn_about_sources(" ".join(concerns), stacklevel=3)
+            warn_about_sources(" ".join(concerns), stacklevel=stacklevel)
         return self
 
     @property
@@ -221,6 +222,7 @@ class VoteEstimator(VoteReader):
     @overload
     def predict_proba(self, votes: Any, *, dtype: Any = ..., out: NDArray[Any] | None = ...) -> Any: ...
 
+    @hint_arguments
     def predict_proba(self, votes: Any, *, dtype: Any = np.float64, out: NDArray[Any] | None = None) -> Any:
         """P(Y = k | votes), shape (n, K), columns in the order of ``classes_``; (n, D, K) for D > 1 tasks.
 
@@ -283,6 +285,7 @@ class VoteEstimator(VoteReader):
     @overload
     def predict(self, votes: Any, tie_break: TieBreak = ..., random_state: RandomState = ...) -> Any: ...
 
+    @hint_arguments
     def predict(self, votes: Any, tie_break: TieBreak = "first", random_state: RandomState = None) -> Any:
         """The most probable class of each item, shape (n,); of each task by itself, (n, D), for D > 1 tasks.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, is_integer, is_null, is_one_of
+from flyingsquid._values import format_count, format_value, is_integer, is_null, is_one_of
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import GraphError, IncompatibleError, OptionError, VotesError
 from flyingsquid.fits.base import Fit
@@ -73,7 +73,8 @@ def check_widening(
         return
     what = "source" if n_sources != before.n_sources else "class"
     raise GraphError(
-        f"The graph has {before.n_sources} sources and two classes; a new {what} cannot be added to it."
+        f"The graph has {format_count(before.n_sources, 'source')} and two classes; a new {what} cannot be "
+        "added to it."
     )
 
 
@@ -103,8 +104,8 @@ def first_votes(data: Any, classes: tuple[Label, ...] | None, graph: DependencyG
     votes = as_votes(data, classes, None if graph is None else graph.stacked_shape)
     if graph is not None and graph.n_sources != votes.n_sources:
         raise GraphError(
-            f"the graph has {graph.n_sources} sources, the votes have {votes.n_sources}; one column a "
-            "source, in the order of the graph"
+            f"the graph has {format_count(graph.n_sources, 'source')}, the votes have {votes.n_sources}; "
+            "one column a source, in the order of the graph"
         )
     if classes is not None:
         votes = votes.matched_to(classes, None)
@@ -141,7 +142,9 @@ def all_names(
     if names is None or votes.names is None:
         if votes.n_sources != n_sources:
             hint = "; new_sources='add' needs named sources on both sides" if add else ""
-            raise IncompatibleError(f"votes have {votes.n_sources} sources; the stream has {n_sources}{hint}")
+            raise IncompatibleError(
+                f"votes have {format_count(votes.n_sources, 'source')}; the stream has {n_sources}{hint}"
+            )
         return names
     if not add:
         require_same("sources", set(votes.names), set(names))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.exceptions import ModelFileError
 
@@ -82,7 +83,9 @@ class DriftHistory:
 
     def __repr__(self) -> str:
         span = f", items {self.positions[0]:,} to {self.positions[-1]:,}" if len(self) else ""
-        return f"DriftHistory({len(self)} records of {len(self.source_names)} sources{span})"
+        records = format_count(len(self), "record")
+        sources = format_count(len(self.source_names), "source")
+        return f"DriftHistory({records} of {sources}{span})"
 
     def changes(self) -> tuple[ChangePoint, ...]:
         """When sources changed, in the order of time.

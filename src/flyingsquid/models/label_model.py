@@ -172,6 +172,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
            [0.46, 0.54]])
     """
 
+    @validation.hint_arguments
     def __init__(
         self,
         graph: DependencyGraph | Literal["learn"] | None = None,
@@ -216,6 +217,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         model._publish(Fitted(fit, None, fitted.schema, n_gold=fitted.n_gold))  # type: ignore[arg-type]  # counts stay behind
         return model
 
+    @validation.hint_arguments
     def fit(
         self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -250,7 +252,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         >>> model.diagnostics_.gold.n_gold
         50
         """
-        return self._fit(votes, gold=gold, sample_weight=sample_weight)._warn()
+        return self._fit(votes, gold=gold, sample_weight=sample_weight)._warn(
+            stacklevel=4
+        )  # its decorator is a call, too
 
     def fit_moments(self, moments: Moments) -> Self:
         """Estimate the parameters from counts alone, wherever they were gathered.
@@ -379,6 +383,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         self, votes: Any, tie_break: TieBreak = ..., random_state: RandomState = ..., *, joint: bool = ...
     ) -> Any: ...
 
+    @validation.hint_arguments
     def predict(
         self,
         votes: Any,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from flyingsquid._random import RandomState
 from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid._values import format_list, format_value, is_one_of
+from flyingsquid._values import format_count, format_list, format_value, is_one_of
 from flyingsquid._warnings import capture_source_warnings, warn_about_sources
 from flyingsquid.exceptions import (
     GraphError,
@@ -235,7 +235,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return Table(
             columns,
             tuple(self._summary_row(label) for label in self.labels_),
-            title=f"{len(self.labels_):,} labels",
+            title=format_count(len(self.labels_), "label"),
             footnotes=(
                 "applies: share of items, as given to the model or estimated",
                 "accuracy: how often a vote is right, over all sources of the label",
@@ -347,8 +347,8 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         graph = getattr(given, "graph", None)
         if isinstance(graph, DependencyGraph) and graph.n_tasks > 1:
             raise GraphError(
-                f"the graph of label_model has {graph.n_tasks} tasks; a label is one. Labels that depend on "
-                "each other are the tasks of one LabelModel(graph)"
+                f"the graph of label_model has {format_count(graph.n_tasks, 'task')}; a label is one. "
+                "Labels that depend on each other are the tasks of one LabelModel(graph)"
             )
         return clone(given)
 

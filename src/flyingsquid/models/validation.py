@@ -1,8 +1,12 @@
-"""Options of the estimators, checked."""
+"""Checks of the arguments of estimators."""
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from flyingsquid._values import format_list, format_value, is_integer, is_number, is_one_of
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
@@ -12,6 +16,44 @@ from flyingsquid.solvers import Solver, get_solver
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import MOST_CLASSES, Label
 from flyingsquid.votes.encode import Convention
+
+# Parameters as other libraries call them.
+_OTHER_NAMES = {
+    "cardinality": "n_classes",
+    "tie_break_policy": "tie_break",
+    "L": "votes",
+    "L_train": "votes",
+    "L_ind": "votes",
+    "Y_dev": "gold",
+}
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def hint_arguments(method: Method) -> Method:
+    """Raise a TypeError with a hint if a method is called with a keyword argument that it does not have."""
+    known = inspect.signature(method).parameters
+    suffix = "" if method.__name__ == "__init__" else f".{method.__name__}"
+
+    @wraps(method)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in known:
+                kind = type(self)
+                hint = _hint(name, list(known), kind.__name__, list(inspect.signature(kind).parameters))
+                raise TypeError(f"{kind.__name__}{suffix} has no parameter `{name}`.{hint}")
+        return method(self, *args, **kwargs)
+
+    return cast("Method", checked)
+
+
+def _hint(name: str, known: list[str], kind: str, options: list[str]) -> str:
+    meant = _OTHER_NAMES.get(name, name)
+    if meant in known:
+        return f" Use `{meant}`."
+    if meant in options:
+        return f" Pass `{meant}` to the constructor, as in {kind}({meant}=...)."
+    close = get_close_matches(name, known, n=1)
+    return f" Use `{close[0]}`." if close else ""
 
 
 def check_options(method: Any, graph: Any, temper: Any) -> Solver:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._limits import LIMITS
 from flyingsquid._registry import distributed_votes
-from flyingsquid._values import format_list
+from flyingsquid._values import format_count, format_list
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.graph import DependencyGraph
@@ -131,7 +131,7 @@ class Moments:
         if plan.n_sources != n_sources:
             raise GraphError(
                 f"`graph` must have one source per column of the votes, in the same order; got "
-                f"{plan.n_sources} sources for {n_sources} columns."
+                f"{format_count(plan.n_sources, 'source')} for {format_count(n_sources, 'column')}."
             )
         check_plan_size(plan, len(read.classes))
         weights = None if sample_weight is None else read_weights(sample_weight, n_items)
@@ -220,8 +220,8 @@ class Moments:
         pairs, size = self._all_pairs, (self.n_sources * self.n_classes) ** 2 * 8
         if size > LIMITS.get().pair_bytes:
             raise IncompatibleError(
-                f"`pair_counts` of {self.n_sources:,} sources and {self.n_classes:,} classes would need "
-                f"{size / 1e9:,.0f} GB. Use `table`, `select` or `pair_rates`."
+                f"`pair_counts` of {format_count(self.n_sources, 'source')} and {self.n_classes:,} classes "
+                f"would need {size / 1e9:,.0f} GB. Use `table`, `select` or `pair_rates`."
             )
         return pairs.to_dense().array
 
@@ -430,9 +430,9 @@ class Moments:
 
     def __repr__(self) -> str:
         kind = "integer" if self.is_exact else "float"
-        on = "" if self.graph is None else f" on {self.graph.n_tasks} tasks"
+        on = "" if self.graph is None else f" on {format_count(self.graph.n_tasks, 'task')}"
         return (
-            f"Moments({self.n_items:,} items x {self.n_sources:,} sources{on}, "
+            f"Moments({format_count(self.n_items, 'item')} x {format_count(self.n_sources, 'source')}{on}, "
             f"classes {format_list(self.classes)}, {kind} counts)"
         )
 
@@ -446,8 +446,8 @@ class Moments:
         """
         if self.n_sources != other.n_sources:
             raise IncompatibleError(
-                f"Cannot combine counts of {other.n_sources} sources with counts of {self.n_sources}. Count "
-                "both with the same sources."
+                f"Cannot combine counts of {format_count(other.n_sources, 'source')} with counts of "
+                f"{self.n_sources}. Count both with the same sources."
             )
         if self._plan != other._plan:
             raise IncompatibleError(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from flyingsquid._values import format_list
+from flyingsquid._values import format_count, format_list
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.moments import files
@@ -352,8 +352,9 @@ class SequenceMoments:
     def __repr__(self) -> str:
         kind = "integer" if self.is_exact else "float"
         return (
-            f"SequenceMoments({self.rows.n_items:,} rows, {self.n_pairs:,} pairs x "
-            f"{self.rows.n_sources:,} sources, classes {format_list(self.rows.classes)}, {kind} counts)"
+            f"SequenceMoments({format_count(self.rows.n_items, 'row')}, {self.n_pairs:,} pairs x "
+            f"{format_count(self.rows.n_sources, 'source')}, classes {format_list(self.rows.classes)}, "
+            f"{kind} counts)"
         )
 
     def aligned_to(self, other: SequenceMoments) -> SequenceMoments:
@@ -375,8 +376,9 @@ def _read_previous(previous: Any, votes: Votes) -> Votes:
     row = as_votes(one_row(previous, votes.names), votes.classes)
     if row.shape != (1, votes.n_sources):
         raise VotesError(
-            f"`previous` must be one row with {votes.n_sources} sources, the last row of the part before; "
-            f"got {row.n_items} rows with {row.n_sources} sources."
+            f"`previous` must be one row with {format_count(votes.n_sources, 'source')}, the last row of "
+            f"the part before; got {format_count(row.n_items, 'row')} with "
+            f"{format_count(row.n_sources, 'source')}."
         )
     return row.matched_to(votes.classes, votes.names)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files.outputs import open_atomic
 from flyingsquid.reports.items import items_section
@@ -112,8 +112,7 @@ def _facts(study: Study) -> str:
     votes = study.votes
     share = votes.n_votes / (votes.n_items * votes.n_sources)
     task = "" if study.task is None else f" · task {study.task}"
-    plural = "s" if votes.n_sources != 1 else ""
     return (
-        f"{votes.n_items:,} items · {votes.n_sources:,} source{plural} · {votes.n_classes:,} classes · "
-        f"{share:.0%} of possible votes{task}"
+        f"{format_count(votes.n_items, 'item')} · {format_count(votes.n_sources, 'source')} · "
+        f"{votes.n_classes:,} classes · {share:.0%} of possible votes{task}"
     )

@@ -9,7 +9,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.encode import Convention, as_column, encode
@@ -22,11 +22,13 @@ def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], w
     if n_tasks == 1:
         column = y[:, 0] if getattr(y, "shape", None) == (n_items, 1) else y
         return read_gold(column, classes, n_items, what)[:, None]
-    table = _as_array(y, what, f"an array of {n_items} items and {n_tasks} tasks")
+    table = _as_array(
+        y, what, f"an array of {format_count(n_items, 'item')} and {format_count(n_tasks, 'task')}"
+    )
     if table.shape != shape:
         raise VotesError(
-            f"`{what}` must have one label for each of {n_items} items and {n_tasks} tasks, shape {shape}; "
-            f"got shape {table.shape}."
+            f"`{what}` must have one label for each of {format_count(n_items, 'item')} and "
+            f"{format_count(n_tasks, 'task')}, shape {shape}; got shape {table.shape}."
         )
     return read_gold(table.reshape(-1), classes, n_items * n_tasks, what).reshape(shape)
 
@@ -35,9 +37,11 @@ def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> ND
     """Return codes of gold labels, shape (n,), negative if unknown."""
     gold = as_column(y, what)
     if len(gold) != n_items:
-        raise VotesError(f"`{what}` must have one label for each of {n_items} items; got {len(gold)}.")
+        raise VotesError(
+            f"`{what}` must have one label for each of {format_count(n_items, 'item')}; got {len(gold)}."
+        )
     unknown = None if ABSTAIN in classes else ABSTAIN
-    convention = Convention(unknown, classes, advice=f"`{what}` must hold classes of the votes")
+    convention = Convention(unknown, classes, advice="Pass None for items without a label")
     codes, _ = encode(gold[:, None], convention, lambda row, _: f"{what}[{row}]")
     return np.asarray(codes[:, 0])
 
@@ -150,7 +154,8 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
         weights = np.full(n_items, weights)
     if weights.shape != (n_items,):
         raise VotesError(
-            f"`sample_weight` must have one weight for each of {n_items} items; got shape {weights.shape}."
+            f"`sample_weight` must have one weight for each of {format_count(n_items, 'item')}; got shape "
+            f"{weights.shape}."
         )
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
@@ -193,7 +198,7 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
     if given.ndim != 1 or not given.size:
         raise VotesError(
             f"`lengths` must be a list with the number of rows of each sequence, or None for one sequence of "
-            f"{n_rows:,} rows; got {type(lengths).__name__} of shape {given.shape}."
+            f"{format_count(n_rows, 'row')}; got {type(lengths).__name__} of shape {given.shape}."
         )
     _refuse_labels(given, n_rows)
     if given.dtype.kind not in "iu" or np.ma.is_masked(given):
@@ -217,8 +222,8 @@ def _refuse_labels(given: NDArray[Any], n_rows: int) -> None:
     if len(given) != n_rows or n_rows == 1 or (given.dtype.kind in "iu" and (given == 1).all()):
         return
     raise VotesError(
-        f"`lengths` must add up to the number of rows; got {n_rows:,} entries, one per row, not all 1. If "
-        "these are gold labels, pass them to score(votes, y, lengths)."
+        f"`lengths` must add up to the number of rows; got {format_count(n_rows, 'entry', 'entries')}, one "
+        "per row, not all 1. If these are gold labels, pass them to score(votes, y, lengths)."
     )
 
 

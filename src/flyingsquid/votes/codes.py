@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array, hstack, vstack
 
-from flyingsquid._values import format_value, is_integer
+from flyingsquid._values import format_count, format_value, is_integer
 from flyingsquid.exceptions import IncompatibleError, VotesError
 
 ABSTAIN = -1
@@ -59,7 +59,8 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
         raise VotesError(f"`names` must be a sequence of source names; got {format_value(names)}.") from error
     if len(read) != n_sources:
         raise VotesError(
-            f"`names` must have one name per source; got {len(read)} names for {n_sources} sources."
+            f"`names` must have one name per source; got {format_count(len(read), 'name')} for "
+            f"{format_count(n_sources, 'source')}."
         )
     if not all(isinstance(name, str) for name in read):
         raise VotesError("`names` must be strings.")
@@ -96,7 +97,9 @@ def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
         rows = rows[0]
     if is_integer(rows):
         if not -n_items <= rows < n_items:
-            raise _NoSuchItemError(f"Item {format_value(rows)} is out of range; there are {n_items:,} items.")
+            raise _NoSuchItemError(
+                f"Item {format_value(rows)} is out of range; there are {format_count(n_items, 'item')}."
+            )
         rows = slice(int(rows) % n_items, int(rows) % n_items + 1)
     if not isinstance(rows, slice):
         try:

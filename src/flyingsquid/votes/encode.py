@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -11,27 +12,31 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value, is_integer, is_null, is_one_of
+from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, is_one_of
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """How raw labels are read: what is a class, and what means "no vote".
+    """Rules for reading raw labels: the classes, and the values that mean "no vote".
 
     Attributes
     ----------
-    abstain : the raw value that means "no vote"; None, NaN and masked cells always do
-    classes : the class labels in order; None infers them (integers: 0..max, strings: sorted)
-    reasons : raw values that mean a vote is missing for a reason of :data:`REASONS`
-    advice : a sentence for errors about values outside the classes
+    abstain : object
+        The raw value that means "no vote"; None, NaN and masked cells always do.
+    classes : tuple of K labels or None
+        The class labels in order; None infers them (integers: 0..max, strings: sorted).
+    reasons : mapping
+        Raw values that mean that a vote is missing for a reason of :data:`REASONS`.
+    advice : str
+        The end of errors about values outside the classes: options of the function that was called.
     """
 
     abstain: Any = ABSTAIN
     classes: tuple[Label, ...] | None = None
     reasons: Mapping[Label, str] = field(default_factory=dict)
-    advice: str = "Pass `classes`, `abstain` or `reasons` if it has a meaning"
+    advice: str = "Pass `classes` to declare the classes, or `abstain` for a value that means no vote"
 
     @classmethod
     def read(
@@ -58,7 +63,7 @@ class Convention:
         """Return the convention without ``abstain``: -1 means no vote, unless it is one of the classes."""
         classes = None if classes is None else _as_tuple(classes)
         abstain = None if classes is not None and ABSTAIN in classes else ABSTAIN
-        advice = "Pass `classes` or `reasons` if it has a meaning"
+        advice = "Pass `classes` to declare the classes, or `reasons` for values that mean no vote"
         return cls.read(abstain, classes, reasons, advice=advice)
 
     @property
@@ -103,8 +108,7 @@ def _read_classes(
         if value is not None and any(equal(value, label) for label in labels):
             raise OptionError(
                 f"`classes` must not contain the value for no vote; got {format_value(value)} in "
-                f"{format_value(list(labels))}. Use Votes.from_signed for votes of -1, 0 and +1 with 0 for "
-                "no vote; otherwise pass another `abstain`, or None."
+                f"{format_value(list(labels))}. Use Votes.from_signed for votes of -1, 0 (no vote) and +1."
             )
     return labels
 
@@ -160,16 +164,21 @@ def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
             array = undo_text_coercion(values, np.asanyarray(values))
         except Exception as error:  # any exception of a foreign class
             raise VotesError(f"`{what}` must be a rectangular matrix; reading it failed: {error}") from error
+    if array.ndim == 0:
+        files = " Read files with fs.files.open_votes." if isinstance(values, (str, os.PathLike)) else ""
+        raise VotesError(
+            f"`{what}` must be an array or a table with one row per item and one column per source; got "
+            f"{format_value(values)}.{files}"
+        )
     if array.ndim != 2:
         raise VotesError(
-            f"`{what}` must be a matrix with one row per item and one column per source; got shape "
-            f"{array.shape}."
+            f"`{what}` must have one row per item and one column per source, (n, m); got shape {array.shape}."
         )
     n, m = array.shape
     if m == 0:
         raise VotesError(f"`{what}` must have at least one column, one per source.")
     if n == 0:
-        raise VotesError(f"`{what}` must have at least one item; got 0 items x {m} sources.")
+        raise VotesError(f"`{what}` must have at least one item; got 0 items x {format_count(m, 'source')}.")
     return array
 
 
@@ -228,8 +237,8 @@ def _check_plain(
         _refuse(labels, labels >= n_classes, convention, locate)
     if n_classes > MOST_CLASSES:
         raise VotesError(
-            f"The largest vote is {highest}, which would mean {n_classes:,} classes; at most "
-            f"{MOST_CLASSES:,} are supported. Pass `classes` with the labels that occur."
+            f"Votes must be for at most {MOST_CLASSES:,} classes, counted from 0; got {highest}. "
+            f"{convention.advice}."
         )
     return labels.astype(smallest_dtype(n_classes), copy=False), tuple(range(n_classes))
 
@@ -254,8 +263,9 @@ def _refuse_fractions(labels: NDArray[Any], missing: NDArray[np.bool_], locate: 
         if len(found):
             row, column = (int(x) for x in found[0])
             raise VotesError(
-                f"{locate(row, column)}: the vote {format_value(labels[row, column].item())} is {what}. "
-                "Votes must be class numbers 0, 1, ..., with -1 or NaN for no vote."
+                f"{locate(row, column)}: votes must be classes 0, 1, ..., with -1 or NaN for no vote; got "
+                f"{format_value(labels[row, column].item())}, which is {what}. Use Votes.from_scores for "
+                "scores."
             )
 
 
@@ -328,7 +338,7 @@ def _infer_classes(
     if all(_is_number(v) for v in labels):
         return _infer_numbers(values, votes, index, convention, locate)
     if all(isinstance(v, str) for v in labels):
-        return _infer_texts(labels)
+        return _infer_strings(labels, convention)
     odd = next((at for at in votes if type(values[at]) is not type(labels[0])), votes[0])
     row, column = (int(x) for x in np.argwhere(index == odd)[0])
     if odd == votes[0]:
@@ -338,7 +348,7 @@ def _infer_classes(
         )
     raise VotesError(
         f"{locate(row, column)}: votes must have one type; got {format_value(values[odd])} of type "
-        f"{type(values[odd]).__name__} next to {type(labels[0]).__name__}. Convert them, or pass `classes`."
+        f"{type(values[odd]).__name__} next to {type(labels[0]).__name__}. Convert them to one type."
     )
 
 
@@ -363,24 +373,24 @@ def _infer_numbers(
         outside = (numbers < 0) | (numbers >= MOST_CLASSES)
         row, column = (int(x) for x in np.argwhere(index == votes[int(np.argmax(outside))])[0])
         raise VotesError(
-            f"{locate(row, column)}: the vote {format_value(values[index[row, column]])} is outside the "
-            f"classes; integer classes are 0, 1, ... unless they are declared. {convention.advice}."
+            f"{locate(row, column)}: votes must be classes 0, 1, ... unless others are declared; got "
+            f"{format_value(values[index[row, column]])}. {convention.advice}."
         )
     highest = int(numbers.max(initial=1))
     return [k for k in range(max(2, highest + 1)) if convention.missing_code(k) is None]
 
 
-def _infer_texts(labels: list[str]) -> list[Label]:
+def _infer_strings(labels: list[str], convention: Convention) -> list[Label]:
     doubtful = sorted(v for v in labels if v.strip().lower() in SUSPICIOUS_CLASSES)
     if doubtful:
         raise VotesError(
-            f"The label {format_value(doubtful[0])} looks like a missing vote. Pass "
-            f"abstain={format_value(doubtful[0])} if it is, or list it in `classes` if it is a class."
+            f"Votes must be classes; {format_value(doubtful[0])} looks like a missing vote. "
+            f"{convention.advice}."
         )
     if len(labels) < 2:
         raise VotesError(
-            f"Only one label occurs, {format_value(labels[0])}, so the other classes are unknown. Pass "
-            "`classes` with all of them."
+            f"Votes must be for at least two classes; all are for {format_value(labels[0])}. "
+            f"{convention.advice}."
         )
     return [*sorted(labels)]
 
@@ -390,12 +400,12 @@ def _refuse(labels: NDArray[Any], bad: NDArray[np.bool_], convention: Convention
     value = labels[row, column]
     value = value.item() if isinstance(value, np.generic) else value
     more = int(bad.sum()) - 1
-    tail = f" ({more:,} more likewise)" if more else ""
-    none = "" if convention.abstain is None else f"; {format_value(convention.abstain)} means no vote"
+    tail = f" (and in {format_count(more, 'other cell')})" if more else ""
+    none = "" if convention.abstain is None else f", or {format_value(convention.abstain)} for no vote"
     known = "0, 1, ..." if convention.classes is None else format_list(convention.classes)
     raise VotesError(
-        f"{locate(row, column)}: the vote {format_value(value)} is outside the classes{tail}; the classes "
-        f"are {known}{none}. {convention.advice}."
+        f"{locate(row, column)}: the label must be one of the classes {known}{none}; got "
+        f"{format_value(value)}{tail}. {convention.advice}."
     )
 
 

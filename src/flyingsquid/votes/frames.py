@@ -9,7 +9,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import can_be_iterated, format_value
+from flyingsquid._values import can_be_iterated, format_count, format_value
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.encode import Convention, encode, in_column
@@ -90,7 +90,9 @@ def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[An
     if not names:
         raise VotesError("The table must have at least one column, one per source.")
     if not len(table):
-        raise VotesError(f"`{what}` must have at least one item; got 0 items x {len(names)} sources.")
+        raise VotesError(
+            f"`{what}` must have at least one item; got 0 items x {format_count(len(names), 'source')}."
+        )
     # By position, because pandas may name columns with numbers.
     return [table[:, j] for j in at], names
 

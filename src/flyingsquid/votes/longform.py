@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid._values import format_list, format_value, is_null, is_one_of
+from flyingsquid._values import format_count, format_list, format_value, is_null, is_one_of
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label, shown_names, smallest_dtype
 from flyingsquid.votes.encode import Convention, as_column, encode, in_column
@@ -36,7 +36,7 @@ def read(
     if not len(item) == len(source) == len(label):
         raise VotesError(
             "`items`, `sources` and `labels` must have one entry per vote; got "
-            f"{len(item)}, {len(source)} and {len(label)} entries."
+            f"{len(item)}, {len(source)} and {format_count(len(label), 'entry', 'entries')}."
         )
     if not len(item):
         raise VotesError("`items`, `sources` and `labels` must have at least one entry.")

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from flyingsquid._registry import on_cluster
-from flyingsquid._values import can_be_iterated, is_null
+from flyingsquid._values import can_be_iterated, format_count, format_value, is_null
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.codes import ABSTAIN, Label, read_names, require_same
@@ -21,7 +21,7 @@ from flyingsquid.votes.longform import declared_names
 from flyingsquid.votes.votes import Votes
 
 # For callers without options for reading votes.
-_ADVICE = "Use Votes.from_classes to declare classes, or values that mean no vote"
+_ADVICE = "Pass Votes.from_classes(...) to declare classes, or values that mean no vote"
 
 
 def as_votes(
@@ -39,7 +39,10 @@ def as_votes(
     """
     if isinstance(data, Votes):
         if not data.n_items:
-            raise VotesError(f"`votes` must have at least one item; got 0 items x {data.n_sources} sources.")
+            raise VotesError(
+                "`votes` must have at least one item; got 0 items x "
+                f"{format_count(data.n_sources, 'source')}."
+            )
         return data
     if not isinstance(data, np.ndarray) and on_cluster(data):
         raise VotesError(
@@ -81,7 +84,8 @@ def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:
     if data.shape[1:] != tasks:
         raise VotesError(
             f"`votes` must have the shape (n, {tasks[0]}, {tasks[1]}) or (n, {tasks[0] * tasks[1]}) for a "
-            f"graph with {tasks[0]} tasks and {tasks[1]} sources each; got {data.shape}."
+            f"graph with {format_count(tasks[0], 'task')} and {format_count(tasks[1], 'source')} each; got "
+            f"{data.shape}."
         )
     return data.reshape(len(data), tasks[0] * tasks[1])
 
@@ -116,8 +120,8 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
         raise VotesError(f"The votes on one item must be one flat row; reading it failed: {error}") from error
     if array.ndim not in (1, 2):
         raise VotesError(
-            f"The votes on one item must be one flat row, one vote per source; got {type(data).__name__} "
-            f"with {array.ndim} dimensions."
+            "The votes on one item must be one flat row with one vote per source; got "
+            f"{format_value(data) if array.ndim == 0 else f'shape {array.shape}'}."
         )
     return undo_text_coercion(data, array)[None, :] if array.ndim == 1 else data
 
@@ -247,8 +251,8 @@ class VoteChunks:
             width = width or read.n_sources
             if read.n_sources != width:
                 raise IncompatibleError(
-                    f"chunk {number}: all chunks must have the same sources; got {read.n_sources} columns "
-                    f"after {width}."
+                    f"chunk {number}: all chunks must have the same sources; got "
+                    f"{format_count(read.n_sources, 'column')} after {width}."
                 )
             classes, names = read.classes, names or read.names
             yield read

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid._limits import LIMITS
+from flyingsquid._values import format_count
 from flyingsquid.exceptions import IncompatibleError
 from flyingsquid.votes.codes import Label, dense_codes
 from flyingsquid.votes.patterns import counted_codes
@@ -92,8 +93,8 @@ class RowCounts:
         """The distinct rows as votes; with ``counts`` as weights they replace all items."""
         if self.codes is None:
             raise IncompatibleError(
-                f"There are more than {self.most:,} distinct rows among {self.n_items:,} items, so the rows "
-                "were not kept."
+                f"There are more than {self.most:,} distinct rows among "
+                f"{format_count(self.n_items, 'item')}, so the rows were not kept."
             )
         return Votes(self.codes, self.classes, self.names)
 
@@ -102,7 +103,8 @@ class RowCounts:
             return NotImplemented
         if other.most != self.most:
             raise IncompatibleError(
-                f"Cannot add row counts with different limits: {other.most:,} and {self.most:,} rows."
+                f"Cannot add row counts with different limits: {other.most:,} and "
+                f"{format_count(self.most, 'row')}."
             )
         n_items = self.n_items + other.n_items
         if self.counts is None or other.counts is None:
@@ -110,7 +112,8 @@ class RowCounts:
         theirs = other.votes.matched_to(self.classes, self.names)
         if theirs.n_sources != self.votes.n_sources:
             raise IncompatibleError(
-                f"Cannot add rows of {theirs.n_sources} sources to rows of {self.votes.n_sources} sources."
+                f"Cannot add rows of {format_count(theirs.n_sources, 'source')} to rows of "
+                f"{format_count(self.votes.n_sources, 'source')}."
             )
         both = np.concatenate([dense_codes(self.votes.codes), dense_codes(theirs.codes)])
         weights = np.concatenate([self.counts, other.counts])
@@ -137,7 +140,7 @@ class RowCounts:
 
     def __repr__(self) -> str:
         rows = f"more than {self.most:,}" if self.codes is None else f"{len(self.codes):,}"
-        return f"RowCounts({self.n_items:,} items, {rows} distinct rows)"
+        return f"RowCounts({format_count(self.n_items, 'item')}, {rows} distinct rows)"
 
 
 class RowTotal:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from flyingsquid._values import format_list, format_value, is_integer, is_null
+from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
@@ -262,8 +262,8 @@ def _by_source(given: Any, names: Names, n_sources: int, option: str) -> list[An
             is_pair = option == "thresholds" and len(entries) == 2
             hint = " Pass a tuple for one pair (low, high) for all sources." if is_pair else ""
             raise OptionError(
-                f"`{option}` must have one entry per source; got {len(entries)} for {n_sources} sources."
-                f"{hint}"
+                f"`{option}` must have one entry per source; got {len(entries)} for "
+                f"{format_count(n_sources, 'source')}.{hint}"
             )
         return entries
     if names is None:
@@ -301,7 +301,8 @@ def _read_labels(classes: Iterable[Label] | None, n_classes: int) -> tuple[Label
     labels = Convention.read(None, classes, None).classes or ()
     if len(labels) != n_classes:
         raise OptionError(
-            f"`classes` must be {n_classes} labels, lowest first; got {format_value(list(labels))}."
+            f"`classes` must be {format_count(n_classes, 'label')}, lowest first; got "
+            f"{format_value(list(labels))}."
         )
     return labels
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid._values import format_list, format_value, is_one_of
+from flyingsquid._values import format_count, format_list, format_value, is_one_of
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes import frames, longform
 from flyingsquid.votes.codes import (
@@ -81,7 +81,8 @@ class Votes:
             read_names(self.names, m)
         if self.items is not None and len(self.items) != n:
             raise VotesError(
-                f"`items` must have one identifier per item; got {len(self.items)} for {n} items."
+                f"`items` must have one identifier per item; got {len(self.items)} for "
+                f"{format_count(n, 'item')}."
             )
         check_codes(self.codes, len(self.classes))
 
@@ -334,7 +335,7 @@ class Votes:
         share = self.n_votes / max(1, self.n_items * self.n_sources)
         kind = "sparse" if self.is_sparse else f"dense {self.codes.dtype}"
         return (
-            f"Votes({self.n_items:,} items x {self.n_sources:,} sources, "
+            f"Votes({format_count(self.n_items, 'item')} x {format_count(self.n_sources, 'source')}, "
             f"classes {format_list(self.classes)}, {share:.0%} voted, {kind})"
         )
 
@@ -347,7 +348,9 @@ class Votes:
             items = None if self.items is None else self.items[rows]
             return self._checked(self.codes[rows], self.classes, self.names, items)
         except (IndexError, TypeError) as error:
-            raise VotesError(f"The index is out of range of {self.n_items:,} items: {error}") from error
+            raise VotesError(
+                f"The index is out of range of {format_count(self.n_items, 'item')}: {error}"
+            ) from error
 
     def of_sources(self, sources: Sequence[int]) -> Votes:
         """Return the votes of some sources, by position.
