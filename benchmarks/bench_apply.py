@@ -1,4 +1,4 @@
-"""Claim: fs.apply is at least 3 times as fast as Snorkel's PandasLFApplier, vectorised at least 50 times.
+"""Claim: fs.apply is at least 3 times as fast as Snorkel's PandasLFApplier, vectorized at least 50 times.
 
 The same ten rules over the same comments, a round at a time, in one run; the votes are compared, not only the
 seconds. Snorkel runs in its own environment (``make peers``). Ratios are Snorkel's seconds by ours: 3 means
@@ -33,8 +33,8 @@ GOALS = {
     "pandas": 3.0,
     "polars": 3.0,
     "list of dicts": 3.0,
-    "pandas, vectorised": 50.0,
-    "polars, vectorised": 50.0,
+    "pandas, vectorized": 50.0,
+    "polars, vectorized": 50.0,
 }
 WORDS = [
     "the", "this", "my", "song", "channel", "please", "subscribe", "check", "out", "it", "video", "love",
@@ -61,33 +61,33 @@ def comments(n: int) -> dict[str, list[Any]]:
 # ---------------------------------------------------------------------- the rules on whole columns
 
 
-def _vectorised(vote: int, test: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _vectorized(vote: int, test: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda frame: np.where(np.asarray(test(frame), bool), vote, ABSTAIN)
 
 
 PANDAS = {
-    "subscribe": _vectorised(SPAM, lambda f: f.text.str.contains("subscribe", regex=False)),
-    "link": _vectorised(SPAM, lambda f: f.text.str.contains("http", regex=False)),
-    "my_channel": _vectorised(SPAM, lambda f: f.text.str.contains("my channel", regex=False)),
-    "please": _vectorised(SPAM, lambda f: f.text.str.contains("please", regex=False)),
-    "song": _vectorised(HAM, lambda f: f.text.str.contains("song", regex=False)),
-    "check_out": _vectorised(SPAM, lambda f: f.text.str.contains("check.{0,20}out")),
-    "short": _vectorised(HAM, lambda f: f.text.str.len() < 25),
-    "many_likes": _vectorised(HAM, lambda f: f.likes >= 20),
-    "fresh_account": _vectorised(SPAM, lambda f: f.account_days < 7),
-    "capitals": _vectorised(SPAM, lambda f: f.capital_share > 0.6),
+    "subscribe": _vectorized(SPAM, lambda f: f.text.str.contains("subscribe", regex=False)),
+    "link": _vectorized(SPAM, lambda f: f.text.str.contains("http", regex=False)),
+    "my_channel": _vectorized(SPAM, lambda f: f.text.str.contains("my channel", regex=False)),
+    "please": _vectorized(SPAM, lambda f: f.text.str.contains("please", regex=False)),
+    "song": _vectorized(HAM, lambda f: f.text.str.contains("song", regex=False)),
+    "check_out": _vectorized(SPAM, lambda f: f.text.str.contains("check.{0,20}out")),
+    "short": _vectorized(HAM, lambda f: f.text.str.len() < 25),
+    "many_likes": _vectorized(HAM, lambda f: f.likes >= 20),
+    "fresh_account": _vectorized(SPAM, lambda f: f.account_days < 7),
+    "capitals": _vectorized(SPAM, lambda f: f.capital_share > 0.6),
 }
 POLARS = {
-    "subscribe": _vectorised(SPAM, lambda f: f["text"].str.contains("subscribe", literal=True)),
-    "link": _vectorised(SPAM, lambda f: f["text"].str.contains("http", literal=True)),
-    "my_channel": _vectorised(SPAM, lambda f: f["text"].str.contains("my channel", literal=True)),
-    "please": _vectorised(SPAM, lambda f: f["text"].str.contains("please", literal=True)),
-    "song": _vectorised(HAM, lambda f: f["text"].str.contains("song", literal=True)),
-    "check_out": _vectorised(SPAM, lambda f: f["text"].str.contains("check.{0,20}out")),
-    "short": _vectorised(HAM, lambda f: f["text"].str.len_chars() < 25),
-    "many_likes": _vectorised(HAM, lambda f: f["likes"] >= 20),
-    "fresh_account": _vectorised(SPAM, lambda f: f["account_days"] < 7),
-    "capitals": _vectorised(SPAM, lambda f: f["capital_share"] > 0.6),
+    "subscribe": _vectorized(SPAM, lambda f: f["text"].str.contains("subscribe", literal=True)),
+    "link": _vectorized(SPAM, lambda f: f["text"].str.contains("http", literal=True)),
+    "my_channel": _vectorized(SPAM, lambda f: f["text"].str.contains("my channel", literal=True)),
+    "please": _vectorized(SPAM, lambda f: f["text"].str.contains("please", literal=True)),
+    "song": _vectorized(HAM, lambda f: f["text"].str.contains("song", literal=True)),
+    "check_out": _vectorized(SPAM, lambda f: f["text"].str.contains("check.{0,20}out")),
+    "short": _vectorized(HAM, lambda f: f["text"].str.len_chars() < 25),
+    "many_likes": _vectorized(HAM, lambda f: f["likes"] >= 20),
+    "fresh_account": _vectorized(SPAM, lambda f: f["account_days"] < 7),
+    "capitals": _vectorized(SPAM, lambda f: f["capital_share"] > 0.6),
 }
 
 
@@ -103,8 +103,8 @@ def contenders(columns: dict[str, list[Any]]) -> dict[str, Callable[[], fs.Votes
         "pandas": lambda: fs.apply(by_row, pandas_frame),
         "polars": lambda: fs.apply(by_row, polars_frame),
         "list of dicts": lambda: fs.apply(by_row, records),
-        "pandas, vectorised": lambda: fs.apply(of_pandas, pandas_frame),
-        "polars, vectorised": lambda: fs.apply(of_polars, polars_frame),
+        "pandas, vectorized": lambda: fs.apply(of_pandas, pandas_frame),
+        "polars, vectorized": lambda: fs.apply(of_polars, polars_frame),
     }
 
 

@@ -71,14 +71,14 @@ def draw(n_classes: int) -> Tensor:
 def stepper(loss_of: Callable[[Tensor, Tensor], Tensor], batches: list[Tensor]) -> Callable[[], None]:
     torch.manual_seed(0)
     model = network()
-    optimiser = torch.optim.SGD(model.parameters(), 0.01)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
     images, number = torch.randn(BATCH, 3, SIDE, SIDE), 0
 
     def step() -> None:
         nonlocal number
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss_of(model(images), batches[number % len(batches)]).backward()
-        optimiser.step()
+        optimizer.step()
         number += 1
 
     return step

@@ -31,7 +31,7 @@ WORDS = {
 
 
 def complete(model: str, prompt: str, attempt: random.Random) -> str:
-    """What a client does: a prompt in, a text out, and now and then an error."""
+    """Return the answer to a prompt, as a client would, or raise an error now and then."""
     spam, ham = WORDS[model]
     text = prompt.rpartition("\n\n")[2]
     if model == "shaky" and attempt.random() < 0.3:

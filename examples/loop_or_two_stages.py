@@ -19,11 +19,11 @@ from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy
 def train(X: Tensor, loss_fn: nn.Module, targets: Tensor) -> nn.Module:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(X.shape[1], 32), nn.ReLU(), nn.Linear(32, 2))
-    optimiser = torch.optim.Adam(model.parameters(), 0.01)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for rows in torch.arange(len(X)).split(64):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss_fn(model(X[rows]), targets[rows]).backward()
-        optimiser.step()
+        optimizer.step()
     return model
 
 

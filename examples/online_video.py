@@ -64,11 +64,11 @@ def main(n_items: int) -> dict[str, float]:
     scores = {}
     for name, loss_of in losses.items():
         model = network()
-        optimiser = torch.optim.Adam(model.parameters(), 3e-3)
+        optimizer = torch.optim.Adam(model.parameters(), 3e-3)
         for rows in torch.arange(n_items).split(50):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss_of(model(frames[rows]), rows).backward()
-            optimiser.step()
+            optimizer.step()
         with torch.no_grad():
             scores[name] = float((model(new_frames).argmax(dim=1) == new_y).float().mean())
         print(f"{name:32} {scores[name]:.3f}")

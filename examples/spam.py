@@ -1,6 +1,6 @@
 """Ten labeling functions over comments: from texts to labels, how good they are, and a report to open.
 
-The comments are those of the YouTube spam set where FLYINGSQUID_DATA names a folder that has it
+The comments are those of the YouTube spam set if FLYINGSQUID_DATA names a directory that has it
 (``youtube/texts.jsonl.gz`` and ``youtube/youtube.npz``), and made up otherwise.
 """
 

@@ -23,15 +23,15 @@ def main(n_items: int) -> dict[str, float]:
     torch.manual_seed(0)
     model = torch.nn.Linear(X.shape[1], 1)
     loss_fn = LabelModelLoss(len(RULES), method="covariance")
-    optimiser = torch.optim.Adam(model.parameters(), 0.02)
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
     for epoch in range(4):
         # What was learned in the first epoch is all there is to learn of the rules.
         loss_fn.train(epoch == 0)
         for rows in torch.randperm(len(X)).split(64):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = loss_fn(model(X[rows]), votes[rows])
             loss.backward()
-            optimiser.step()
+            optimizer.step()
         print(f"epoch {epoch}: loss {loss.item():.3f}")
 
     new_X = torch.as_tensor(vectorizer.transform(new_texts).toarray(), dtype=torch.float32)

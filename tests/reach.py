@@ -1,4 +1,4 @@
-"""How much of the library the tests reach, by package: ``python -m tests.reach`` after ``make coverage``.
+"""Coverage of the library by package: ``python -m tests.reach`` after ``make coverage``.
 
 Ends with 1 where the core is below 95% of lines or 90% of branches.
 """
@@ -29,7 +29,7 @@ Counts = tuple[int, int, int, int]  # statements, those reached, branches, those
 
 
 def by_package(files: dict[str, Any]) -> dict[str, Counts]:
-    """Counts of each package, those of the modules beside them as "flyingsquid"."""
+    """Return the counts of each package; top-level modules are "flyingsquid"."""
     sums: dict[str, Counts] = defaultdict(lambda: (0, 0, 0, 0))
     for path, file in files.items():
         inside = Path(path).resolve().relative_to(SOURCE).parts

@@ -1,1 +1,1 @@
-"""How right the methods are on real votes, where ``benchmarks`` itself asks how fast."""
+"""Accuracy of the methods on real votes; speed is measured in ``benchmarks`` itself."""

@@ -28,7 +28,7 @@ from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.peers import CACHE, LIMIT, PEERS, Answer, answer
 from benchmarks.quality.pools import PROTOCOLS, Pool, load
 from benchmarks.quality.scores import add_one_shares, credit, scores_of
-from benchmarks.quality.summary import DIGITS, MAJORITY, summarise
+from benchmarks.quality.summary import DIGITS, MAJORITY, summarize
 
 DEFAULT = "auto"
 CIRCULAR = ("weather", "weather5")  # their gold is made of these votes
@@ -175,7 +175,7 @@ def _set_of(measured: dict[str, Any]) -> RealSet:
 
 
 def _protocol(sets: list[dict[str, Any]], peers: Sequence[str]) -> dict[str, Any]:
-    return {"sets": sets, **summarise(sets, default=DEFAULT, rivals=peers)}
+    return {"sets": sets, **summarize(sets, default=DEFAULT, rivals=peers)}
 
 
 def _warm_up(methods: Sequence[str]) -> None:

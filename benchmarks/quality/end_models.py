@@ -101,13 +101,13 @@ def in_the_loop(data: Data, seed: int, method: Method) -> list[float]:
     X, new_X = (torch.as_tensor(_dense(data.X[split]), dtype=torch.float32) for split in ("train", "test"))
     votes = torch.as_tensor(data.votes["train"])
     layer, loss_fn = torch.nn.Linear(X.shape[1], 2), LabelModelLoss(votes.shape[1], method=method)
-    optimiser = torch.optim.Adam(layer.parameters(), 0.01, weight_decay=1e-4)
+    optimizer = torch.optim.Adam(layer.parameters(), 0.01, weight_decay=1e-4)
     for epoch in range(20):
         loss_fn.train(epoch == 0)
         for rows in torch.randperm(len(X)).split(64):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss_fn(layer(X[rows]), votes[rows]).backward()
-            optimiser.step()
+            optimizer.step()
     with torch.no_grad():
         return scores(data.y["test"], layer(new_X).argmax(dim=1).numpy())
 

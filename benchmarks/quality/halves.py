@@ -1,4 +1,4 @@
-"""Which real sets decisions may be made on. docs/quality/halves.md says why, and how they were dealt.
+"""Datasets on which decisions may be made; docs/quality/halves.md has the reasons and the split.
 
 Nothing is chosen by looking at FROZEN.
 """

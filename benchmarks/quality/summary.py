@@ -1,4 +1,4 @@
-"""What a table of sets says as a whole: means, sets lost, and intervals by resampling sets.
+"""Summary of a table of datasets: means, datasets lost, and intervals by resampling datasets.
 
 A set is a mapping with "name", "kind", "n_classes", "in_means" and "scores": for each contender its metrics,
 or ``{"refused": reason}``. A contender that does not apply to a set is not in its scores.
@@ -34,7 +34,7 @@ GROUPS: dict[str, Callable[[RealScores], bool]] = {
 COMPARED = ("all", "crowds and judges", "all others")
 
 
-def summarise(sets: Sequence[RealScores], *, default: str, rivals: Iterable[str]) -> dict[str, Any]:
+def summarize(sets: Sequence[RealScores], *, default: str, rivals: Iterable[str]) -> dict[str, Any]:
     """Means by group, sets lost, and differences to majority vote and of the default to its rivals."""
     groups = {name: [s for s in sets if s["in_means"] and keep(s)] for name, keep in GROUPS.items()}
     groups = {name: group for name, group in groups.items() if group}

@@ -1,1 +1,1 @@
-"""How fast, how far: one run beside other label models, growth curves, and the pages made of them."""
+"""Speed and scale: a comparison with other label models, growth curves, and their pages."""

@@ -1,4 +1,4 @@
-"""How time grows with items, sources, classes and tasks: counts, the solver and labels apart."""
+"""Growth of time with items, sources, classes and tasks; counts, the solver and labels separately."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ from matplotlib.axes import Axes  # noqa: E402
 
 HERE = Path(__file__).parent
 # Readable on a light page and on a dark one; told apart by people who do not see colors.
-BLUE, ORANGE, GREY = "#3b82c4", "#d9772b", "#8a94a0"
+BLUE, ORANGE, GRAY = "#3b82c4", "#d9772b", "#8a94a0"
 
 
 def plain(axis: Axes) -> None:
     """Leave the lower line of the frame, and no ticks."""
     axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.spines["bottom"].set_color(GREY)
-    axis.tick_params(colors=GREY, length=0)
+    axis.spines["bottom"].set_color(GRAY)
+    axis.tick_params(colors=GRAY, length=0)
 
 
 def save(figure: plt.Figure, name: str) -> None:

@@ -20,7 +20,7 @@ from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chose
 HERE = Path(__file__).parent
 # Where the stretch of frames begins.
 FIRST = 2_000
-BLUE, RED, GREY = "#2563a8", "#c2410c", "#9aa3ad"
+BLUE, RED, GRAY = "#2563a8", "#c2410c", "#9aa3ad"
 GRAPHS = {
     "graph-independent": fs.DependencyGraph(5),
     "graph-dependent": fs.DependencyGraph(6, source_edges=[(0, 1), (0, 2), (1, 2)]),
@@ -51,9 +51,9 @@ def timeline() -> None:
     figure, axes = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True, layout="constrained")
     for axis, values, color, title in (
         (axes[0], alone, RED, "every frame by itself"),
-        (axes[1], together, BLUE, "frames that know their neighbours"),
+        (axes[1], together, BLUE, "frames that know their neighbors"),
     ):
-        axis.fill_between(at, frames.y[shown], step="mid", color=GREY, alpha=0.35, linewidth=0, label="truth")
+        axis.fill_between(at, frames.y[shown], step="mid", color=GRAY, alpha=0.35, linewidth=0, label="truth")
         axis.plot(at, values, color=color, linewidth=1.2, label="P(class 1)")
         axis.set_title(title, loc="left", fontsize=10)
         axis.set_yticks([0, 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from drawing import BLUE, GREY, ORANGE, plain, plt, save
+from drawing import BLUE, GRAY, ORANGE, plain, plt, save
 
 import flyingsquid as fs
 
@@ -26,7 +26,7 @@ def video() -> None:
     votes, lengths = stuck.votes, stuck.lengths
     ways = {
         "every frame by itself": fs.LabelModel().fit(votes).predict_proba(votes),
-        "frames that know their neighbours": fs.SequenceLabelModel(temper=None)
+        "frames that know their neighbors": fs.SequenceLabelModel(temper=None)
         .fit(votes, lengths)
         .predict_proba(votes, lengths),
         "the same, tempered": fs.SequenceLabelModel().fit(votes, lengths).predict_proba(votes, lengths),
@@ -37,13 +37,13 @@ def video() -> None:
     figure, axes = plt.subplots(3, 1, figsize=(8, 4.6), sharex=True, layout="constrained")
     for axis, (title, p), color in zip(axes, ways.items(), (ORANGE, BLUE, BLUE), strict=True):
         for begin, end in visits:
-            axis.axvspan(at[begin] - 0.5, at[end - 1] + 0.5, color=GREY, alpha=0.3, linewidth=0)
+            axis.axvspan(at[begin] - 0.5, at[end - 1] + 0.5, color=GRAY, alpha=0.3, linewidth=0)
         axis.plot(at, p[SHOWN, 1], color=color, linewidth=1.3)
-        axis.set_title(title, loc="left", fontsize=11, color=GREY)
+        axis.set_title(title, loc="left", fontsize=11, color=GRAY)
         axis.set_yticks([0, 1], ["no bird", "bird"])
         axis.set_ylim(-0.04, 1.04)
         plain(axis)
-    axes[-1].set_xlabel("frame; shaded: a bird is there", color=GREY)
+    axes[-1].set_xlabel("frame; shaded: a bird is there", color=GRAY)
     save(figure, "tutorial-video")
 
 
@@ -69,15 +69,15 @@ def drift() -> None:
         # Two of them end so near each other that their names would touch.
         apart = 0.012 if name == "caps" else 0
         axis.text(24_300, history.accuracies[-1, source] + apart, name, color=color, va="center")
-    axis.axvline(12_000, color=GREY, linewidth=1, linestyle="--")
-    axis.text(12_200, 1.0, "from here on spam has no links", color=GREY, va="top")
-    axis.axhline(0.5, color=GREY, linewidth=0.6)
-    axis.text(24_300, 0.5, "a coin", color=GREY, va="center", fontsize=9)
+    axis.axvline(12_000, color=GRAY, linewidth=1, linestyle="--")
+    axis.text(12_200, 1.0, "from here on spam has no links", color=GRAY, va="top")
+    axis.axhline(0.5, color=GRAY, linewidth=0.6)
+    axis.text(24_300, 0.5, "a coin", color=GRAY, va="center", fontsize=9)
     axis.set_ylim(0.33, 1.01)
     axis.set_xlim(0, 24_000)
     axis.set_xticks(range(0, 24_001, 4_000), [f"{seen:,}" for seen in range(0, 24_001, 4_000)])
-    axis.set_xlabel("mails seen", color=GREY)
-    axis.set_ylabel("estimated accuracy", color=GREY)
+    axis.set_xlabel("mails seen", color=GRAY)
+    axis.set_ylabel("estimated accuracy", color=GRAY)
     plain(axis)
     save(figure, "tutorial-drift")
 

@@ -130,7 +130,7 @@ if not TYPE_CHECKING:  # with this function a type checker would accept any miss
 
 
 class _MovedModules:
-    """Explain an import of a module of the 2020 code. Python asks this finder after all others."""
+    """Import finder that explains failed imports of modules of the 2020 code. It comes after all others."""
 
     replacements = {  # noqa: RUF012
         "flyingsquid.label_model": "flyingsquid.LabelModel, or flyingsquid.legacy.LabelModel for old scripts",

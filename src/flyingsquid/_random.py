@@ -13,7 +13,7 @@ RandomState: TypeAlias = int | np.random.Generator | None
 
 
 def read_random_state(random_state: Any) -> np.random.Generator:
-    """Return the generator that ``random_state`` stands for.
+    """Return the generator for ``random_state``.
 
     Parameters
     ----------

@@ -33,8 +33,10 @@ class Table:
     Attributes
     ----------
     columns : tuple of str
-    rows : tuple of tuples, one value a column
-    title : text, printed above; may be empty
+    rows : tuple of tuples
+        One value per column.
+    title : str
+        Printed above; may be empty.
     footnotes : tuple of str, printed below
     formats : tuple of str, or empty
         For each column how its numbers are printed, such as ``".0%"``; ``""`` for four digits.
@@ -83,7 +85,7 @@ class Table:
         return f"<table>{title}{''.join(lines)}</table>{notes}"
 
     def to_dict(self) -> dict[str, list[Scalar]]:
-        """Each column's values by its name, fit for JSON: NaN is None."""
+        """Return the values of each column by its name, as JSON values; NaN becomes None."""
         return {
             column: [None if _is_nan(row[at]) else row[at] for row in self.rows]
             for at, column in enumerate(self.columns)
@@ -123,7 +125,7 @@ class Table:
 
 
 def as_scalar(label: Label) -> Scalar:
-    """A class label as a cell: plain values as they are, others as text."""
+    """Return a class label as a cell: plain values unchanged, others as strings."""
     plain = label.item() if isinstance(label, np.generic) else label
     return plain if isinstance(plain, (str, int, float)) else str(plain)
 
@@ -146,12 +148,12 @@ def _shown(value: Scalar, spec: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text on one line. A name may hold line breaks, or codes that a terminal would obey."""
+    """Return a string on one line, without control codes that a terminal would interpret."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def text_width(text: str) -> int:
-    """How many columns a text takes: accents none, Chinese characters two."""
+    """Return the number of columns that a string takes in a terminal."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 

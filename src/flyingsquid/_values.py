@@ -31,7 +31,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_null(value: Any) -> bool:
-    """Return whether a Python value means "nothing": None, NaN, NaT or pandas.NA."""
+    """Return whether a value is missing: None, NaN, NaT or pandas.NA."""
     if value is None:
         return True
     try:

@@ -132,7 +132,17 @@ class FlyingSquidError(ValueError):
 
 
 class VotesError(FlyingSquidError):
-    """The votes cannot be read: their shape, a value, a name or a weight is wrong."""
+    """The votes cannot be read: their shape, a value, a name or a weight is wrong.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> try:
+    ...     fs.Votes.from_classes([0, 1, 1])
+    ... except fs.exceptions.VotesError as error:
+    ...     print(error)
+    `votes` must have one row per item and one column per source, (n, m); got shape (3,).
+    """
 
 
 class LabelingError(FlyingSquidError):
@@ -143,6 +153,15 @@ class LabelingError(FlyingSquidError):
     message : str
     function : str, optional
         Name of the labeling function, if the message names it.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> try:
+    ...     fs.apply([fs.labeling_function("ratio")(lambda row: 1 / row)], [0])
+    ... except fs.exceptions.LabelingError as error:
+    ...     print(error.function)
+    ratio
     """
 
     def __init__(self, message: str = "", *, function: str | None = None) -> None:
@@ -151,32 +170,115 @@ class LabelingError(FlyingSquidError):
 
 
 class OptionError(FlyingSquidError):
-    """An option has an unknown value, or the chosen method does not support it."""
+    """An option has an unknown value, or the chosen method does not support it.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> try:
+    ...     fs.LabelModel(temper=2).fit([[0, 1], [1, 1]])
+    ... except fs.exceptions.OptionError as error:
+    ...     print(error)
+    `temper` must be None, "auto" or a float in (0, 1]; got 2.
+    """
 
 
 class GraphError(FlyingSquidError):
-    """A dependency graph is malformed, too wide, or does not match the votes."""
+    """A dependency graph is malformed, too wide, or does not match the votes.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> try:
+    ...     fs.DependencyGraph(3, source_edges=[(0, 3)])
+    ... except fs.exceptions.GraphError as error:
+    ...     print(error)
+    `source_edges[0][1]` must be the position of a source, an integer from 0 to 2; got 3.
+    """
 
 
 class NotIdentifiableError(FlyingSquidError):
-    """The votes do not determine a parameter."""
+    """The votes do not determine a parameter.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> try:
+    ...     fs.LabelModel(method="triplet").fit([[0, 1], [1, 1]])
+    ... except fs.exceptions.NotIdentifiableError as error:
+    ...     print(str(error).partition(";")[0])
+    At least three different sources must vote
+    """
 
 
 class IncompatibleError(FlyingSquidError):
-    """Two values describe different sources or classes."""
+    """Two values describe different sources or classes.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> try:
+    ...     fs.Moments.of([[0, 1]]) + fs.Moments.of([[0, 1, 1]])
+    ... except fs.exceptions.IncompatibleError as error:
+    ...     print(error)
+    Cannot combine counts of 2 sources with counts of 3. Count both with the same sources.
+    """
 
 
 class ModelFileError(FlyingSquidError):
-    """A model file is damaged, of another program or too new, or a value cannot be stored in one."""
+    """A model file is damaged, of another program or too new, or a value cannot be stored in one.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import flyingsquid as fs
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "model.fsq")
+    >>> _ = path.write_text("not a model")
+    >>> try:
+    ...     fs.load(path)
+    ... except fs.exceptions.ModelFileError as error:
+    ...     print("not a FlyingSquid file" in str(error))
+    True
+    """
 
 
 class VoteFileError(FlyingSquidError):
-    """A file of votes cannot be read, or a file of votes or labels cannot be written."""
+    """A file of votes cannot be read, or a file of votes or labels cannot be written.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> try:
+    ...     fs.files.open_votes("missing.csv")
+    ... except fs.exceptions.VoteFileError as error:
+    ...     print(error)
+    missing.csv: No such file or directory.
+    """
 
 
 class NotFittedError(FlyingSquidError, AttributeError):
-    """A fitted model is needed. The error that is raised is scikit-learn's NotFittedError as well."""
+    """A fitted model is needed. The error that is raised is scikit-learn's NotFittedError as well.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> try:
+    ...     fs.LabelModel().predict([[0, 1]])
+    ... except fs.exceptions.NotFittedError as error:
+    ...     print(error)
+    This LabelModel is not fitted yet; call fit, fit_moments or partial_fit first.
+    """
 
 
 class SourceWarning(UserWarning):
-    """Some sources are silent, one-sided, identical, failed on items, or could not be estimated."""
+    """Some sources are silent, one-sided, identical, failed on items, or could not be estimated.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import flyingsquid as fs
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     _ = fs.LabelModel().fit([[0, 1, 1, -1], [1, 1, 0, -1], [0, 0, 1, -1]] * 20)
+    >>> print(caught[0].message)
+    These sources always abstain and are ignored: source 3.
+    """

@@ -72,8 +72,8 @@ def test_dependence_of_two_classes_is_the_correlation_within_them():
     flip[:, 1] = np.where(shared, flip[:, 0], flip[:, 1])
     votes = np.where(flip, 1 - y[:, None], y[:, None])
     found = dependence_given_truth(votes, y)
-    centred = votes - np.array([votes[y == k].mean(axis=0) for k in (0, 1)])[y]
-    np.testing.assert_allclose(found, np.corrcoef(centred.T), atol=1e-9)
+    centered = votes - np.array([votes[y == k].mean(axis=0) for k in (0, 1)])[y]
+    np.testing.assert_allclose(found, np.corrcoef(centered.T), atol=1e-9)
     assert found[0, 1] == pytest.approx(0.5, abs=0.05)
     assert abs(found[0, 2]) < 0.05
 

@@ -118,7 +118,7 @@ def _split(n, seed, *, text=True):
 
 @pytest.fixture
 def wrench(tmp_path):
-    """A folder of WRENCH with two of the sets, simulated."""
+    """A WRENCH directory with two simulated datasets."""
     for name, text in (("youtube", True), ("tennis", False)):
         place = tmp_path / "data" / name
         place.mkdir(parents=True)

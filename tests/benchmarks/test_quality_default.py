@@ -115,7 +115,7 @@ SETS = [
 
 def test_means_count_every_set_once_and_skip_circular_gold():
     circular = one_set("weather", "crowds", majority=0.0, auto=1.0, peer=1.0)
-    result = summary.summarise([*SETS, circular], default="auto", rivals=["peer"])
+    result = summary.summarize([*SETS, circular], default="auto", rivals=["peer"])
     assert result["counts"]["all"] == 3
     assert result["means"]["all"]["auto"]["accuracy"] == pytest.approx((0.8 + 0.69 + 0.896) / 3, abs=1e-6)
     assert result["means"]["video"]["peer"]["f1"] == pytest.approx(0.4)
@@ -123,7 +123,7 @@ def test_means_count_every_set_once_and_skip_circular_gold():
 
 
 def test_a_mean_needs_every_set_of_its_group():
-    result = summary.summarise(SETS, default="auto", rivals=["peer"])
+    result = summary.summarize(SETS, default="auto", rivals=["peer"])
     assert "binary" not in result["means"]["all"]
     assert result["below"]["binary"] == {"of": 1, "sets": {"c": -0.4}}
 

@@ -1,4 +1,4 @@
-"""What goes wrong with files: one clear line, exit code 1, and nothing half-written."""
+"""Errors about files: one clear line, exit code 1, and nothing half-written."""
 
 from __future__ import annotations
 

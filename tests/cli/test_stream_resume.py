@@ -26,7 +26,7 @@ COMMAND = [sys.executable, "-m", "flyingsquid", "stream"]
 
 @pytest.fixture(scope="module")
 def straight():
-    """What one run over all lines writes."""
+    """Return the output of one run over all lines."""
     return run(*OPTIONS).stdout
 
 

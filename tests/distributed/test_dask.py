@@ -163,7 +163,7 @@ def test_tasks_and_learned_graphs(client):
 
 
 def test_too_many_rows_leave_the_closed_form(codes):
-    """What ``auto`` does is then what it does with counts alone, and ``diagnostics_`` says so."""
+    """``auto`` then uses the counts alone, and ``diagnostics_`` reports it."""
     # In this thread, where the limit is changed.
     with use_limits(distinct_rows=10), dask.config.set(scheduler="synchronous"):
         there = fs.LabelModel().fit(da.from_array(codes, chunks=(500, 5)))

@@ -12,7 +12,7 @@ from flyingsquid.estimation import confusion, mixture
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
-from flyingsquid.estimation.graph_moments import silence_says_nothing
+from flyingsquid.estimation.graph_moments import ignore_silence
 from flyingsquid.estimation.graph_tables import require_few_cells
 from flyingsquid.estimation.independence import FitStatistic, agreement_misfit
 from flyingsquid.estimation.proportional import tables_from_joint
@@ -60,7 +60,7 @@ def test_weighted_labels_of_many_different_rows_are_those_of_each_row(n_classes)
 
 def test_sources_that_all_keep_silent_have_no_accuracies():
     silent = Moments.of(Votes.from_classes(np.full((50, 3), -1), classes=(0, 1)))
-    with pytest.raises(NotIdentifiableError, match="differs from 0"):
+    with pytest.raises(NotIdentifiableError, match="differ from 0"):
         accuracies_from_balance(SignedMoments.of(silent), np.array([0.2, 0.8]), ("a", "b", "c"))
 
 
@@ -181,14 +181,14 @@ def test_one_vote_for_a_second_class_is_enough_to_use_several():
     assert found.tolist() == [False, False, False, True]
 
 
-def test_silence_says_nothing_and_votes_say_what_they_said():
+def test_ignore_silence_and_votes_say_what_they_said():
     """P(who votes | Y) becomes P(who votes), and P(votes | who votes, Y) stays, also where it is 0."""
     rng = np.random.default_rng(8)
     table, balance = rng.random((3, 16)), np.array([0.5, 0.3, 0.2])
     silent = all_patterns(2, 3) < 0
     table[1, ~silent[:, 0] & silent[:, 1]] = 0.0
     table /= table.sum(axis=1, keepdims=True)
-    found = silence_says_nothing(UnitTable((0, 1), (), table), balance).table
+    found = ignore_silence(UnitTable((0, 1), (), table), balance).table
     for who in ((True, True), (True, False), (False, True), (False, False)):
         these = (silent == who).all(axis=1)
         before, after = table[:, these].sum(axis=1), found[:, these].sum(axis=1)
@@ -217,14 +217,14 @@ def test_what_gold_labels_prefer_by_hand():
 def test_gold_labels_that_are_exactly_even_leave_the_balance_even():
     votes = Votes.from_classes(np.array([[0, 0], [1, 1], [2, 2], [2, 1]]))
     gold = ManyGold.of(votes, np.array([0, 1, 2, -1]))
-    np.testing.assert_allclose(gold.balance_beside_even(), 1 / 3, rtol=1e-12)
+    np.testing.assert_allclose(gold.balance_with_uniform(), 1 / 3, rtol=1e-12)
 
 
 def test_tables_of_tasks_as_large_as_they_may_be():
     width_8, width_9 = (fs.DependencyGraph.grid(side, 9, 3) for side in (8, 9))
     assert (width_8._task_tree.width, width_9._task_tree.width) == (8, 9)
     require_few_cells(width_8, 3)  # 3⁹ cells
-    with pytest.raises(GraphError, match="treewidth 9"):
+    with pytest.raises(GraphError, match=r"treewidth.*got 9"):
         require_few_cells(width_9, 3)
 
 

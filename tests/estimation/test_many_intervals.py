@@ -81,8 +81,8 @@ def test_intervals_cover_what_the_method_finds(kind, method, n, options, n_known
         )
         found.append(model.accuracies_)
         intervals.append(model.accuracies_interval_)
-    centre, ends = np.mean(found, axis=0), np.array(intervals)
-    inside = (ends[:, :, 0] <= centre) & (centre <= ends[:, :, 1])
+    center, ends = np.mean(found, axis=0), np.array(intervals)
+    inside = (ends[:, :, 0] <= center) & (center <= ends[:, :, 1])
     computed = np.isfinite(ends).all(axis=2)
     assert computed.mean() > 0.8
     assert 0.88 <= inside[computed].mean() <= 0.995

@@ -48,7 +48,7 @@ def test_balanced_signs_raise_and_an_anchor_settles_them():
 
 def test_anchors_that_contradict_each_other_raise():
     sample = draw([0.8, 0.8, 0.7, 0.7])
-    with pytest.raises(NotIdentifiableError, match="contradict each other"):
+    with pytest.raises(NotIdentifiableError, match="`signs` must be consistent"):
         fs.LabelModel(signs={0: 1, 1: -1}).fit(sample.votes)
 
 

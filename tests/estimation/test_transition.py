@@ -1,4 +1,4 @@
-"""How truths follow each other: exact on exact counts, calibrated on drawn ones, possible always."""
+"""Transitions between truths: exact on exact counts, calibrated on drawn ones, always possible."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from flyingsquid.estimation.binary import Evidence, fit_binary
 from flyingsquid.estimation.task_pairs import joint_table
 from flyingsquid.estimation.transition import (
     LaggedMoments,
+    effective_row,
     excess_correlations,
     fit_transition,
     persistence_of_errors,
     share_of_neighbors,
     transition_by_agreement,
-    worth_of_a_row,
 )
 from flyingsquid.exceptions import SourceWarning
 
@@ -138,7 +138,7 @@ def test_what_a_row_is_worth():
     n, r = 20_000, 0.6
     lags = np.arange(1, n)
     variance = (1 + 2 * np.sum((1 - lags / n) * r**lags)) / n
-    assert 1 / (n * variance) == pytest.approx(worth_of_a_row(r), rel=1e-3)
+    assert 1 / (n * variance) == pytest.approx(effective_row(r), rel=1e-3)
     assert persistence_of_errors(np.array([0.4, -0.9]), np.array([1.0, 0.5])) == pytest.approx(0.4 / 1.5)
     assert persistence_of_errors(np.ones(2), np.ones(2)) < 1
     assert persistence_of_errors(np.ones(2), np.zeros(2)) == 0

@@ -1,4 +1,4 @@
-"""A folder of parquet files is one file of votes."""
+"""A directory of parquet files is read as one file of votes."""
 
 from __future__ import annotations
 

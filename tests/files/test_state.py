@@ -40,7 +40,7 @@ states = st.builds(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """One folder for all examples of a test; each example overwrites its file."""
+    """One directory for all examples of a test; each example overwrites its file."""
     return tmp_path_factory.mktemp("files")
 
 
@@ -148,12 +148,12 @@ def test_numpy_labels_become_the_python_labels_that_they_equal():
     assert all(x == y for x, y in zip(plain, classes, strict=True))
 
 
-class Colour(IntEnum):
+class Color(IntEnum):
     RED = 1
 
 
 @pytest.mark.parametrize(
-    "label", [None, ("a", 1), b"a", np.nan, np.inf, Colour.RED, 1j, np.datetime64("2020-01-01")]
+    "label", [None, ("a", 1), b"a", np.nan, np.inf, Color.RED, 1j, np.datetime64("2020-01-01")]
 )
 def test_other_labels_are_refused_by_place(label):
     with pytest.raises(ModelFileError, match="class 1"):
@@ -187,7 +187,7 @@ WRONG_KEY: Any = {3: np.zeros(1)}
         (State("X", {"a": {1: 2}}, {}), r"`meta\['a'\]` .*keys.*got 1"),
         (State("X", {"a": np.nan}, {}), r"`meta\['a'\]` .*got nan"),
         (State("X", {"a": np.float64(1)}, {}), "of type float64"),
-        (State("X", {"a": Colour.RED}, {}), "of type Colour"),
+        (State("X", {"a": Color.RED}, {}), "of type Color"),
         (State("X", {"a": "\ud83d\ude00"}, {}), "UTF-8"),
         (State("X", {"\ud800": 1}, {}), "keys"),
         (State("X", {"a": 1 << 20_000}, {}), "got 20001 bits"),

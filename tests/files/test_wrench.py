@@ -84,7 +84,7 @@ BAD = {
     "a truth value": (one(weak_labels=[1, True, 1]), "got True"),
     "below -1": (one(weak_labels=[-2, 1, 1]), "got -2"),
     "a sequence": (one(weak_labels=[[1, 1], [1, 1], [1, 1]]), "SequenceLabelModel"),
-    "a label in words": (one(label="spam"), "got 'spam'"),
+    "a label as a string": (one(label="spam"), "got 'spam'"),
     "another width": ({"train": SPAM, "test": {"0": {"weak_labels": [1]}}}, "3 in train, 1 in test"),
     "an unnamed class": (
         {"train": SPAM, "label": {"0": "a", "1": "b"}, "test": one(label=4)["train"]},

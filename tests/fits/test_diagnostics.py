@@ -1,4 +1,4 @@
-"""What a fit says about itself: a calibrated test, the right names, and an honest verdict."""
+"""Diagnostics of a fit: a calibrated test, the right names, and an honest verdict."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--what", choices=("all", "files", "calls"), default="all")
     parser.add_argument("--call", default="", help="only calls of tests/fuzz/calls.py whose name holds this")
-    parser.add_argument("--keep", type=Path, help="a folder for the files that led to findings")
+    parser.add_argument("--keep", type=Path, help="a directory for the files that led to findings")
     chosen = parser.parse_args()
     seconds = 60 * chosen.minutes / (2 if chosen.what == "all" else 1)
     findings = 0

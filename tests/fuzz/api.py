@@ -29,7 +29,7 @@ OPTION_READERS = ("_pick",)
 
 @dataclass
 class Outcome:
-    """How it went: calls by entry point, and findings by where they came from."""
+    """Result of a run: calls by entry point, and findings by origin."""
 
     calls: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
@@ -99,7 +99,7 @@ def _one(outcome: Outcome, call: Any, draw: Any, number: int) -> None:
 
 
 def _is_the_callers(error: Exception) -> bool:
-    """Whether an error is of what the caller passed: options, iterators, functions, end models; not of votes."""
+    """Return whether an error is about an argument other than votes: options, iterators, functions, end models."""
     origin, raised = _innermost(error), traceback.extract_tb(error.__traceback__)[-1]
     if isinstance(error, Surprise):
         return "/votes/" not in origin.filename or origin.name in (*OPTION_READERS, *CHUNK_READERS)

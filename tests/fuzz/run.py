@@ -23,7 +23,7 @@ ALLOWED = (fs.FlyingSquidError, OSError)
 
 @dataclass
 class Outcome:
-    """How it went."""
+    """Result of a run."""
 
     files: int = 0
     read: int = 0

@@ -137,7 +137,7 @@ class _Odd(np.ndarray):
 
 @st.composite
 def matrices(draw: Any, codes: np.ndarray | None = None) -> Any:
-    """What may be passed as votes: often nearly right, in an unusual type or layout."""
+    """Values to pass as votes: often nearly valid, in an unusual type or layout."""
     array: Any = draw(good_codes()) if codes is None else codes
     how = draw(st.integers(0, 9))
     if how <= 1:
@@ -177,7 +177,7 @@ def _cast(array: np.ndarray, dtype: Any) -> Any:
 
 @st.composite
 def sparse_matrices(draw: Any, array: np.ndarray) -> Any:
-    """Sparse votes in any format, with entries that are none, too."""
+    """Sparse votes in any format, also with invalid entries."""
     made: Any = sparse.coo_array(array + 1)
     made.data = _cast(made.data, draw(st.sampled_from(["i1", "i8", "u1", "f8", "f4", "?", "c8"])))
     if len(made.data) and draw(st.booleans()):

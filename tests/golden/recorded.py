@@ -2,7 +2,7 @@
 
 Laws and oracles say that a fit is right. These say that it is the same as before, to seven digits: a constant
 that somebody changes, a screen that lets one pair more through, a prior that is counted twice. Who changes a
-method on purpose writes the file anew, and looks at what changed.
+method on purpose writes the file again, and reviews the changes.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def frames() -> Array:
 
 
 def facts(model: Any, votes: Any, *, intervals: bool = True) -> dict[str, Array]:
-    """What a fit found."""
+    """Return the recorded numbers of a fit."""
     found = {
         "accuracies": model.accuracies_,
         "balance": model.class_balance_,
@@ -129,7 +129,7 @@ def learned(sample: Callable[[], tuple[Array, Array]]) -> dict[str, Array]:
 
 
 def crowd() -> tuple[Array, Array]:
-    """Sixty workers of different worth on twelve classes, three votes an item."""
+    """Sixty workers of different accuracy on twelve classes, three votes per item."""
     right = np.linspace(0.4, 0.95, 60)
     tables = np.stack([np.full((12, 12), (1 - r) / 11) + np.eye(12) * (r - (1 - r) / 11) for r in right])
     return draw(4, 1200, tables, np.linspace(1.5, 0.5, 12) / 12, np.full(60, 0.05))

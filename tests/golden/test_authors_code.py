@@ -1,6 +1,6 @@
 """Numbers recorded from the authors' 2020 code, where they are right.
 
-The folder named by FLYINGSQUID_GOLDEN holds them. Trusted are runs with a uniform class balance
+They are in the directory named by FLYINGSQUID_GOLDEN. Trusted are runs with a uniform class balance
 and nothing degenerate; with any other balance that code lets the prior enter twice, so there only
 the accuracies are compared. It averages over every triplet, so screening is off. All runs, through the
 interface of that code, are in ``test_legacy_golden.py``.

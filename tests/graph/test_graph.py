@@ -219,7 +219,7 @@ def test_cached_arrays_cannot_be_written():
 # ---------------------------------------------------------------------- construction
 
 
-def test_edges_are_normalised():
+def test_edges_are_normalized():
     graph = DependencyGraph(
         np.int64(6), 3, task_edges=np.array([[2, 1], [1, 0]]), source_edges={frozenset((1, 0)), (5, 4)}
     )

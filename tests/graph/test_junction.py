@@ -161,7 +161,7 @@ def test_evidence_common_to_all_classes_moves_only_the_likelihood():
 @cases
 @classes
 def test_ties_give_a_true_maximiser(graph, k):
-    """Where neighbors differ at random and nothing else counts, every labeling has its mirror image."""
+    """If neighbors differ at random and there is no other evidence, every labeling has its mirror image."""
     d, edges = GRAPHS[graph]
     unlike = np.where(np.eye(k) > 0, 0.25, 1.0)
     tasks = Tasks(d, k, dict.fromkeys(edges, unlike), np.ones((d, k)))

@@ -149,7 +149,7 @@ def test_ties_go_to_the_lowest_class(block):
 @pytest.mark.slow
 @pytest.mark.parametrize("block", [3, None])
 def test_a_tied_path_is_still_a_best_path(block):
-    """Evidence on a grid of halves, and moves that cost a whole number of them: ties everywhere."""
+    """Evidence on a grid of halves, and moves that cost integer numbers of them: frequent ties."""
     rng = np.random.default_rng(0)
     transition = np.array([[np.e, 1.0], [1.0, np.e]]) / (1 + np.e)
     prior = np.array([0.5, 0.5])

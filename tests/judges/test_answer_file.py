@@ -132,7 +132,7 @@ def test_other_files_are_not_written_to(tmp_path):
             count_asks(path, ["x"])
         assert path.read_text() == content
     with pytest.raises(ModelFileError, match="cannot be stored there"):
-        count_asks(tmp_path / "no" / "folder.jsonl", ["x"])
+        count_asks(tmp_path / "missing" / "answers.jsonl", ["x"])
 
 
 @pytest.mark.system

@@ -1,4 +1,4 @@
-"""How answers of judges are read."""
+"""Parsing of the answers of judges."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.support.judge_tools import WORDS, judge
         (REFUSED, REFUSED),
         ("I'm sorry, but I can't help with that.", REFUSED),
         ("I’m sorry, I cannot say whether it is good.", REFUSED),
-        ("As an AI, I have no opinion.", REFUSED),
+        ("As an AI, I cannot answer.", REFUSED),
         ("I cannot find a mistake: good", "good"),
         ("As an AI-generated text it is bad", "bad"),
         ("It violates the content policy: bad", "bad"),

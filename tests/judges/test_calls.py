@@ -12,7 +12,7 @@ from tests.support.judge_tools import judge
 
 
 class LeapingClock(Clock):
-    """Where nothing happens, time passes at once."""
+    """A clock that advances at once when no call is running."""
 
     def __init__(self):
         self.time = 0.0

@@ -53,7 +53,7 @@ EXPECTED = [[expected(judge, item) for judge in JUDGES] for item in range(N_ITEM
 
 
 def kept_in(path: Path) -> set[tuple[str, int]]:
-    """The cells with an answer on disk; a torn last line is none."""
+    """The cells with an answer on disk; a torn last line does not count."""
     whole = path.read_bytes().rpartition(b"\n")[0].splitlines()[1:] if path.exists() else []
     lines = map(json.loads, whole)
     return {(line["judge"], line["item"]) for line in lines if "error" not in line}

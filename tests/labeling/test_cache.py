@@ -49,9 +49,9 @@ def run(folder, function=links, data=DATA, **options):
 
 
 def test_the_second_run_calls_nothing_and_gives_the_same(tmp_path):
-    first, log, calls = run(tmp_path / "new" / "folder")
+    first, log, calls = run(tmp_path / "new" / "cache")
     assert (calls, log.cached, log.not_cached) == (4, (), {})
-    second, log, calls = run(tmp_path / "new" / "folder")
+    second, log, calls = run(tmp_path / "new" / "cache")
     assert (calls, log.cached) == (0, ("links",))
     assert second.codes.tolist() == first.codes.tolist() == [[-1], [1], [-1], [-1]]
     assert (second.names, second.classes) == (first.names, first.classes)

@@ -42,7 +42,7 @@ def dependent(edges, balance) -> Population:
     rng = np.random.default_rng(5)
     groups: list[Any] = [((0, 1), 0, pair(rng))]
     if edges == [(0, 1), (1, 2)]:
-        # 0 and 2 are independent given 1 and Y; whole numbers: both pairs share the counts of source 1.
+        # 0 and 2 are independent given 1 and Y; integers, because both pairs share the counts of source 1.
         both = pair(rng, 16)
         own = both.sum(axis=0)
         common = int(np.lcm.reduce(own.ravel()))
@@ -96,7 +96,7 @@ def test_independencies_is_exact_where_the_2020_code_had_none():
     "edges", [[(0, 1)], [(0, 1), (2, 3)], [(0, 1), (1, 2)]], ids=["one pair", "two pairs", "shared source"]
 )
 def test_dependent_sources_that_abstain_are_exact(edges, balance):
-    """Where the 2020 code put conditional values for joint ones, and left out separators with a source."""
+    """The 2020 code used conditional values for joint ones, and left out separators with a source."""
     population = dependent(edges, balance)
     votes = population.votes()
     label_model = LabelModel(votes.shape[1], lambda_edges=edges)
@@ -106,7 +106,7 @@ def test_dependent_sources_that_abstain_are_exact(edges, balance):
 
 @pytest.mark.slow
 def test_a_chain_is_exact_with_its_joint_balance():
-    """Where the 2020 code averaged over triplets that cross tasks."""
+    """The 2020 code averaged over triplets that cross tasks."""
     population = on_chain()
     label_model = LabelModel(9, **CHAIN)
     label_model.fit(population.votes(), class_balance=(population.truths / population.truths.sum()).ravel())
@@ -384,7 +384,7 @@ BAD_FITS = {
     ),
     "long balance": ({"class_balance": [0.25] * 4}, OptionError, "`class_balance` must"),
     "balance is text": ({"class_balance": "even"}, OptionError, "`class_balance` must"),
-    "balance of 0": ({"class_balance": [0, 1]}, OptionError, "not above 0"),
+    "balance of 0": ({"class_balance": [0, 1]}, OptionError, "`class_balance` must"),
     "balance sums to 2": ({"class_balance": [1, 1]}, OptionError, "sums to 2"),
     "wide Y_dev": ({"Y_dev": [[1, 1]]}, OptionError, r"`Y_dev` must .*\(1, 2\)"),
     "empty Y_dev": ({"Y_dev": []}, OptionError, "`Y_dev` must"),
@@ -442,7 +442,7 @@ def test_votes_are_checked(sample):
 
 def test_half_of_the_sources_against_the_other_half_is_no_reason_to_call_all_good():
     drawn = fs.datasets.simulate(3_000, accuracies=[0.8] * 3 + [0.2] * 3, random_state=0)
-    with pytest.raises(NotIdentifiableError, match="contradict each other"):
+    with pytest.raises(NotIdentifiableError, match="`signs` must be consistent"):
         fitted(2 * drawn.votes.codes - 1)
 
 

@@ -1,7 +1,7 @@
-"""What the 2020 code returned: matched where it is right, and the right value stated where it is not.
+"""Results of the 2020 code: matched if they are right; otherwise the right value is stated.
 
-The folder named by FLYINGSQUID_GOLDEN holds the recorded runs; its README says which to trust. Everything
-here goes through the 2020 interface, with the recorded arguments.
+The recorded runs are in the directory named by FLYINGSQUID_GOLDEN; its README lists those to trust.
+Everything here goes through the 2020 interface, with the recorded arguments.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import flyingsquid as fs
 from flyingsquid._limits import use_limits
-from flyingsquid.estimation.views import deal
+from flyingsquid.estimation.views import split_views
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.files.state import State, write_state
 from flyingsquid.moments.files import to_state as counts_to_state
@@ -54,14 +54,14 @@ def test_one_class_sources_are_stacked_into_views():
 
 def test_views_see_all_classes():
     rates = np.tile(np.eye(3), (3, 1))
-    views = deal(rates, np.arange(9))
+    views = split_views(rates, np.arange(9))
     assert sorted(len(view) for view in views) == [3, 3, 3]
     for view in views:
         assert (rates[view].sum(axis=0) > 0).all()
-    dependent = deal(np.ones((6, 2)), np.array([0, 0, 0, 1, 2, 2]))
+    dependent = split_views(np.ones((6, 2)), np.array([0, 0, 0, 1, 2, 2]))
     assert sorted(view.tolist() for view in dependent) == [[0, 1, 2], [3], [4, 5]]
     with pytest.raises(NotIdentifiableError, match="three sources"):
-        deal(np.ones((5, 2)), np.array([0, 0, 0, 1, 1]))
+        split_views(np.ones((5, 2)), np.array([0, 0, 0, 1, 1]))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -42,7 +42,7 @@ def test_counts_on_known_items():
     assert counted[:, 1].tolist() == [[0, 2, 0], [0, 0, 0]]
     assert counted[:, 2].tolist() == [[0, 0, 0], [1, 0, 0]]
     assert gold.classes.tolist() == [1, 2, 1]
-    assert gold.said.tolist() == [[0.5, 0, 1], [0, 2, 0], [0.5, 0, 0]]
+    assert gold.shared_votes.tolist() == [[0.5, 0, 1], [0, 2, 0], [0.5, 0, 0]]
 
 
 @pytest.mark.slow

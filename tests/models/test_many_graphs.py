@@ -505,7 +505,7 @@ def test_few_votes_are_not_passed_over():
     graph, votes = fs.DependencyGraph(8, source_edges=[(0, 2)]), votes_of(codes, 3)
     model = fs.LabelModel(graph).fit(votes)
     assert model.diagnostics_.method == "agreement"
-    assert model.diagnostics_.class_balance == "even, the default of the method"
+    assert model.diagnostics_.class_balance == "uniform, the default of the method"
     assert "do not suffice, with too few votes to pass over: task 0" in model.diagnostics_.reason
     np.testing.assert_allclose(model.class_balance_, 1 / 3)
     np.testing.assert_allclose(model.predict_proba(np.full((1, 8), -1)), 1 / 3)

@@ -92,7 +92,7 @@ def failing(estimator: Any) -> dict[str, BaseException]:
 
 
 def refuses_votes(error: BaseException | None) -> bool:
-    """Whether an error is a VotesError, or follows one that the check did not expect."""
+    """Return whether an error is a VotesError, or follows one that the check did not expect."""
     while error is not None and not isinstance(error, VotesError):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -116,7 +116,7 @@ def test_features_in_place_of_votes_are_refused_in_words(estimator):
     assert all(map(refuses_votes, found.values())), found
 
 
-VOTES_FOR_Y = "fit takes votes, one column a source, in the place of y; a flat y is refused with a message"
+VOTES_FOR_Y = "fit takes votes with one column per source instead of y; a flat y raises an error"
 CLASSIFIER = {
     "check_estimators_nan_inf": VOTES_FOR_Y,
     "check_classifiers_one_label": VOTES_FOR_Y,

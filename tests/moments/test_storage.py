@@ -230,7 +230,7 @@ def fitted(votes: Any, **options: Any) -> fs.LabelModel:
 
 
 def answers(model: Any, votes: fs.Votes, y: np.ndarray) -> dict[str, Any]:
-    """What every public method of a fitted label model returns."""
+    """Return the results of every public method of a fitted label model."""
     row = np.asarray(votes.to_dense().codes)[3]
     asked = fs.Votes(row[None, :], votes.classes, votes.names)
     return {

@@ -202,7 +202,7 @@ def test_class_balances_are_averaged_over_the_window():
         (DecayedCounts(at, 0.99), weights[:30].sum() / weights.sum()),
     ]:
         assert window.balance() is None
-        window.extend(codes[:30])  # rows without a balance have no part in the mean
+        window.extend(codes[:30])  # rows without a balance are not part of the mean
         window.balance_now = first
         window.extend(codes[30:60])
         window.balance_now = second

@@ -62,7 +62,7 @@ def _options() -> argparse.Namespace:
 
 
 def _with_control(verdicts: list[Verdict], record: Record) -> list[Verdict]:
-    """Kills by tests that fail without any mutant, too, are none."""
+    """A test that also fails without a mutant does not count as a kill."""
     killers = sorted({test for what, test in verdicts if what == "killed"})
     while killers:
         what, test = judge(None, killers, record.seconds, float("inf"))

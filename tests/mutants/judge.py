@@ -78,7 +78,7 @@ def prepare() -> None:
 
 
 def judge(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float], cap: float) -> Verdict:
-    """What becomes of a mutant, and by which test; without a mutant, what becomes of the tests."""
+    """Return the fate of a mutant and the test that decided it; without a mutant, that of the tests."""
     if not tests:
         return "not reached", ""
     reading, writing = os.pipe()

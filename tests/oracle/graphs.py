@@ -1,7 +1,7 @@
 """Whole models on a graph, enumerated: dependent truths, dependent sources, any abstaining.
 
 Nothing of the library is used: P(Y) is an Ising model on the task edges, P(votes | Y) a random field on the
-edges between sources, both normalised by brute force.
+edges between sources, both normalized by brute force.
 """
 
 from __future__ import annotations

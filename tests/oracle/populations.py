@@ -1,4 +1,4 @@
-"""Models whose probabilities are ratios of small whole numbers, so that a population is a list of rows."""
+"""Populations whose probabilities are ratios of small integers, so that each is a list of rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Population:
         return SIGNED[states[occurs]], often[occurs], flat[occurs] / often[occurs, None]
 
     def votes(self) -> np.ndarray:
-        """The whole population, one row an item."""
+        """Return the whole population, one row per item."""
         rows, often, _ = self.rows()
         return np.repeat(rows.astype(np.int8), often // np.gcd.reduce(often), axis=0)
 

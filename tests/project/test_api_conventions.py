@@ -53,7 +53,7 @@ def test_randomness_is_random_state():
 
 
 def is_about_votes(name: str) -> bool:
-    """Whether a function or method reads votes together with a model or with gold labels."""
+    """Return whether a function or method reads votes together with a model or with gold labels."""
     names = set(parameters_of(name))
     return not inspect.isclass(CALLABLES[name]) and "votes" in names and bool({"model", "y"} & names)
 

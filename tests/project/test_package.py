@@ -1,4 +1,4 @@
-"""What is installed: the files of the wheel and the sdist, what they say of themselves, their types."""
+"""Installed package: the files of the wheel and the sdist, their metadata, and types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_BYTES = 1_500_000
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory):
-    """A folder with the wheel and the sdist."""
+    """A directory with the wheel and the sdist."""
     pytest.importorskip("hatchling")
     pytest.importorskip("hatch_fancy_pypi_readme")
     folder = tmp_path_factory.mktemp("dist")
@@ -77,7 +77,7 @@ def test_the_wheel_says_what_it_is(about):
 @pytest.mark.system
 @pytest.mark.extra
 def test_the_page_of_the_package_index_leads_nowhere_wrong(about):
-    """It has no files beside it: words of links stay, links to files go, all else is the README."""
+    """It is the README without links to files, which would lead nowhere."""
     page = Parser().parsestr(about("METADATA")).get_payload()
     assert not re.findall(r"\]\((?!https://)", page)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

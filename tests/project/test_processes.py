@@ -135,7 +135,7 @@ class Interrupter:
 
 
 def interrupted(work, after: int) -> bool:
-    """Whether ``work`` was interrupted before it was done."""
+    """Return whether ``work`` was interrupted before it was done."""
     before = sys.gettrace()
     sys.settrace(Interrupter(after))
     try:
@@ -306,7 +306,7 @@ def _grown(n_fits: int) -> int:
 
 @pytest.mark.slow
 def test_hundreds_of_fits_leave_nothing_behind():
-    assert _grown(200) < 100_000  # 500 bytes a fit would be one array of each
+    assert _grown(200) < 100_000  # 500 bytes per fit would be one array of each
 
 
 @pytest.mark.slow

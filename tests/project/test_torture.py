@@ -186,7 +186,7 @@ def test_fifty_classes(method):
     y = rng.integers(0, 50, 3_000)
     votes = votes_of(y, [0.8, 0.7, 0.75, 0.6, 0.7], rng, n_classes=50)
     model = fitted(votes, method=method)
-    if model is None:  # exact, and 60 items a class are too few for it
+    if model is None:  # exact, and 60 items per class are too few for it
         assert method == "decomposition"
         return
     assert (assert_sound(model, votes).argmax(axis=1) == y).mean() > 0.9
@@ -194,7 +194,7 @@ def test_fifty_classes(method):
 
 @pytest.mark.slow
 def test_a_million_sources_that_never_vote():
-    """An error in words, or an answer; in little memory and time."""
+    """Either a FlyingSquidError or a result, with little memory and time."""
     silent = fs.Votes.from_sparse(csr_array((3, 1_000_000), dtype=np.int8), classes=[0, 1])
     posterior = fs.MajorityVote().fit(silent).predict_proba(silent)
     assert (posterior == 0.5).all()

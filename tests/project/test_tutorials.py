@@ -26,7 +26,7 @@ NUMBER = re.compile(r"-?\d[\d,]*\.?\d*%?")
 
 
 def commands(block: str) -> list[tuple[str, str]]:
-    """What is typed, and what is then shown."""
+    """Yield commands and their expected output."""
     parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     return [(line, shown) for line, _, shown in (part.partition("\n") for part in parts)]
 

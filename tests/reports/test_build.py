@@ -317,7 +317,7 @@ def test_page_is_written_whole_or_not_at_all(tmp_path):
     assert path.read_text("utf-8") == fs.report(votes)
     assert os.listdir(tmp_path) == ["report.html"]
     with pytest.raises(FileNotFoundError):
-        fs.report(votes, path=tmp_path / "no folder" / "report.html")
+        fs.report(votes, path=tmp_path / "missing" / "report.html")
     with pytest.raises(OptionError, match="`path`"):
         fs.report(votes, path=tmp_path)
     with pytest.raises(VotesError):

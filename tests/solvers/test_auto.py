@@ -31,7 +31,7 @@ def panel(rng, n, accuracies, *, n_classes=2, coverage=1.0, balance=None):
 
 
 def accuracy(probabilities, y):
-    """Share of items that are labelled right; ties share the credit."""
+    """Share of items that are labeled right; ties share the credit."""
     best = probabilities >= probabilities.max(axis=1, keepdims=True) - 1e-9
     return float(np.mean(best[np.arange(len(y)), y] / best.sum(axis=1)))
 
@@ -54,7 +54,7 @@ small_votes = hnp.arrays(
 class TestLaws:
     @examples(60)
     @given(votes=small_votes, method=st.sampled_from(["auto", "weighted"]))
-    def test_any_votes_are_labelled(self, votes, method):
+    def test_any_votes_are_labeled(self, votes, method):
         probabilities = labels(votes, 3, method=method)
         assert np.isfinite(probabilities).all()
         np.testing.assert_allclose(probabilities.sum(axis=1), 1)
@@ -104,7 +104,7 @@ class TestLaws:
 
 
 class TestDefault:
-    """What users may count on."""
+    """Guarantees for users."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize("m", [3, 5, 20])
@@ -341,7 +341,7 @@ class TestDefault:
         assert np.mean(ahead) > -0.005
 
     def test_votes_that_are_all_missing_are_refused(self):
-        with pytest.raises(NotIdentifiableError, match="No source votes"):
+        with pytest.raises(NotIdentifiableError, match="At least one source must vote"):
             fs.LabelModel(n_classes=2).fit(np.full((5, 3), -1))
 
     def test_options_without_a_part_are_refused(self):

@@ -123,7 +123,7 @@ class TestCapabilities:
 
     @pytest.mark.parametrize("name", solver_names())
     def test_every_solver_declares_what_it_supports(self, name):
-        """What is declared works, and what is not declared is refused by name."""
+        """Declared capabilities work, and others are refused by name."""
         solver = get_solver(name)
         requires = solver.requires
         sample = fs.datasets.simulate(

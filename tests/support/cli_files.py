@@ -86,7 +86,7 @@ def make_samples(folder: Path) -> Path:
 
 
 def run(*words: object, code: int = 0, limits: Limits | None = None) -> str:
-    """What a command says; it must end with ``code``."""
+    """Return the output of a command, which must exit with ``code``."""
     result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False, obj=limits)
     assert result.exit_code == code, result.output
     return result.output

@@ -29,7 +29,7 @@ TEXTS = {
 
 
 def plan(judge: str, item: int) -> str:
-    """What happens to this judge on this item: known rates, the same in every run."""
+    """Return the outcome of a judge on an item: at given rates, and the same in every run."""
     at = JUDGES.index(judge)
     if item % 100 == 2 + at:
         return "hangs"

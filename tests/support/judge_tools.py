@@ -1,4 +1,4 @@
-"""What tests of judges share."""
+"""Support code for tests of judges."""
 
 from __future__ import annotations
 

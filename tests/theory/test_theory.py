@@ -219,7 +219,7 @@ def test_drift_and_the_rarest_event_by_listing_all(m, seed):
 
 
 def test_the_distance_of_windows_in_the_proof_of_theorem_4():
-    """Total variation of W drifting items from W items of now, enumerated, beside Δ W^1.5 / √(3 α)."""
+    """Total variation of W drifting items from W items of now, enumerated, compared with Δ W^1.5 / √(3 α)."""
     for size in (2, 3, 6, 9):
         rates = 0.5 + 0.01 * np.arange(size)[::-1]  # one source, no truth: enough for the lemma
         rows = np.array(list(itertools.product((0, 1), repeat=size)))

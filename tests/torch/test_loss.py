@@ -307,11 +307,11 @@ def test_compiled_steps_learn_the_same():
     assert counts == compiled_counts
 
 
-def train(layer, loss_fn, optimiser, batches):
+def train(layer, loss_fn, optimizer, batches):
     for x, v in batches:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss_fn(layer(x), v).backward()
-        optimiser.step()
+        optimizer.step()
 
 
 @pytest.mark.parametrize("window", [None, 300])

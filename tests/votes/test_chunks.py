@@ -283,7 +283,10 @@ def test_tables_and_lists_are_no_chunks():
 def test_memory_does_not_grow_with_the_number_of_items(tmp_path):
     """Three times the items in a mapped file, about the same peak, in fit and in labels."""
     peaks = []
-    for times in (3, 9):  # more than two whole chunks in both: the labels of one are there beside the next
+    for times in (
+        3,
+        9,
+    ):  # more than two whole chunks in both: the labels of one exist next to those of the next
         path = tmp_path / f"{times}.npy"
         np.save(path, np.tile(sample(50_000, m=8), (8 * times, 1)))
         mapped = np.load(path, mmap_mode="r")

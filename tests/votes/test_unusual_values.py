@@ -214,10 +214,8 @@ def test_signs_that_are_an_array_are_no_signs():
 
 
 def test_floats_that_do_not_fit_a_double():
-    signalling = np.frombuffer(np.array([0x7F800001, 0, 0x3F800000] * 4, "<u4").tobytes(), "<f4").reshape(
-        4, 3
-    )
-    assert fs.Votes.from_classes(signalling).codes[0].tolist() == [-1, 0, 1]
+    signaling = np.frombuffer(np.array([0x7F800001, 0, 0x3F800000] * 4, "<u4").tobytes(), "<f4").reshape(4, 3)
+    assert fs.Votes.from_classes(signaling).codes[0].tolist() == [-1, 0, 1]
     with pytest.raises(VotesError, match="infinite"):
         fs.Votes.from_classes(np.full((2, 3), np.longdouble("1e4000")))
 

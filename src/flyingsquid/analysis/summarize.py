@@ -197,7 +197,7 @@ class GoldTally:
 
     @property
     def worse_than_chance(self) -> NDArray[np.bool_]:
-        """Whether the 95% interval of a source is below chance, shape (m,).
+        """Mask of sources whose 95% interval is below chance, shape (m,).
 
         A source of several classes is compared by its balanced accuracy. A source of one class is worse than
         chance if that class is rarer on the items it votes on than on all items.

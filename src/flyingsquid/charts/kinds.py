@@ -147,7 +147,7 @@ class Line:
     low, high : arrays or None
         Ends of intervals; NaN if unknown.
     sizes : array or None
-        How many items each point stands for.
+        Number of items of each point.
     changes : tuple of floats
         Positions on the x axis to mark.
     tone : Tone

@@ -62,7 +62,7 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Findings:
-    """What was found about a file.
+    """Findings about a file.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_ROWS = 60
 # Work on fewer items than this shows no progress bar.
 _LONG_WORK = 200_000
-# Options whose name differs from that of the Python parameter, or that stand for one of its values.
+# Options whose name differs from that of the Python parameter, or that correspond to one of its values.
 _OPTION_NAMES = {
     ("format", None): "format_",
     ("overwrite", True): "force",
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Where messages go.
+    """Destination of messages.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ def describe_comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 class StoppedBySignalError(BaseException):
-    """A signal asked to stop. Not an Exception, so that no code treats it as a failure and continues."""
+    """Request to stop by a signal. Not an Exception, so that no code handles it as a failure."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

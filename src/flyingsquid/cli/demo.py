@@ -65,10 +65,10 @@ def _source_table(
     for name in ("votes on", "estimated", "95% interval", "true"):
         table.add_column(name, justify="right")
     table.add_column("50%" + "100%".rjust(_BAR - 3))
-    said, truth = np.array(data.votes.classes)[data.votes.codes[train]], data.y[train]
+    votes, truth = np.array(data.votes.classes)[data.votes.codes[train]], data.y[train]
     for j in np.argsort(-model.accuracies_):
         voted = data.votes.codes[train, j] >= 0
-        right = float(np.mean(said[voted, j] == truth[voted]))
+        right = float(np.mean(votes[voted, j] == truth[voted]))
         estimate = float(model.accuracies_[j])
         low, high = model.accuracies_interval_[j]
         table.add_row(

@@ -95,7 +95,7 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
 
 
 def _inspect_sources(found: Any, console: Console) -> dict[str, Any]:
-    """Show the estimates of a model; nothing for counts."""
+    """Show the estimates of a model, if there are any."""
     if not hasattr(found, "summary"):
         return {}
     table = found.summary()

@@ -128,14 +128,14 @@ def _check_options(output: str, options: dict[str, Any]) -> None:
     for name in ("method", "graph", "class_balance", "learn_from_gold"):
         if source(name) == click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(
-                f"--{name.replace('_', '-')} cannot be used with --with-model, which fits nothing."
+                f"--{name.replace('_', '-')} cannot be used with --with-model, which does not fit a model."
             )
     if options["model_path"]:
         raise click.UsageError("--model cannot be used with --with-model, which is saved already.")
 
 
 def _needs_memory(options: dict[str, Any], model: Any) -> str:
-    """Return what needs all votes in memory; empty if nothing does."""
+    """Return the option that needs all votes in memory; empty if there is none."""
     from flyingsquid.cli.labeling import clip_length
 
     if options["learn_from_gold"]:

@@ -126,5 +126,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     if kind is None:
         raise click.ClickException(f"This version of click does not support {shell}.")
     made = kind(ctx.find_root().command, {}, "flyingsquid", "_FLYINGSQUID_COMPLETE")
-    # Not made.source(): it asks the shell of this machine for its version first.
+    # Not made.source(), which starts the shell to get its version.
     click.echo(made.source_template % made.source_vars())

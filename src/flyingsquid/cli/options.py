@@ -27,16 +27,16 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a command reads at once; the object of the click context if it has one.
+    """Amounts of data that a command reads at once; the object of the click context if it has one.
 
     Attributes
     ----------
     loaded_cells : int
-        A file of at most so many votes is read into memory, a larger one in chunks.
+        A file with at most this many votes is read into memory, a larger one in chunks.
     most_cells : int
         Work that needs all votes in memory is refused for more votes.
     sampled_items : int
-        Analyses and reports use an even sample of at most so many items.
+        Analyses and reports use an evenly spaced sample of at most this many items.
     chunk_rows : int or None
         Number of items per chunk; None for the default of ``open_votes``.
     """

@@ -43,7 +43,7 @@ def report(votes: str, output: str, **options: Any) -> None:
     """Write an HTML page about votes and the labels they give.
 
     One file that a colleague can open: a summary, the sources, their agreement, the confidence of the labels,
-    and the items that deserve a look. It loads nothing from the network. Of more than 1,000,000 items it
+    and the items to review. It loads nothing from the network. Of more than 1,000,000 items it
     shows an even sample.
 
     \b

@@ -142,7 +142,7 @@ def stream(
     )
     signals = Signals()
     with ExitStack() as stack:
-        stack.enter_context(signals.caught())
+        stack.enter_context(signals.handle())
         try:
             source = sys.stdin.buffer if votes == "-" else stack.enter_context(open(votes, "rb"))
             if is_resumed and not continued:
@@ -235,7 +235,7 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a stream has come, always between two blocks.
+    """Position of a stream, always between two blocks.
 
     Attributes
     ----------
@@ -319,9 +319,9 @@ class Signals:
     def __init__(self) -> None:
         self._number, self._waiting = 0, False
 
-    def caught(self) -> AbstractContextManager[None]:
+    def handle(self) -> AbstractContextManager[None]:
         """Handle both signals inside a ``with`` block."""
-        return handling_signals(self._on)
+        return handling_signals(self._handle_signal)
 
     def wait_for(self, call: Callable[[], T]) -> T:
         """Return the result of a call that may block; raise StoppedBySignalError if a signal comes first."""
@@ -333,7 +333,7 @@ class Signals:
         finally:
             self._waiting = False
 
-    def _on(self, number: int, _frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, _frame: FrameType | None) -> None:
         self._number = number
         if self._waiting:
             raise StoppedBySignalError(number)

@@ -42,7 +42,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How lines are read: the field that identifies an item, and whether new names are added."""
+    """Options for reading lines: the field that identifies an item, and whether new names are added."""
 
     id_field: str = "id"
     add_sources: bool = False

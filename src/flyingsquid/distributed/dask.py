@@ -75,7 +75,7 @@ def parts_of(data: Any) -> DaskParts:
     """Return a Dask array, dataframe or list of delayed chunks as parts."""
     from dask.delayed import Delayed
 
-    if isinstance(data, Delayed):  # it has every attribute that is asked for
+    if isinstance(data, Delayed):  # it has every attribute
         data = [data]
     if isinstance(data, (list, tuple)):
         odd = next((at for at, piece in enumerate(data) if not isinstance(piece, Delayed)), None)

@@ -50,6 +50,15 @@ class DistributedVotes:
     classes : tuple of K labels, or None to find them in a round over the votes
     keep : tuple of column names
         Columns to keep next to the labels of ``predict`` and ``predict_proba``.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> import pandas as pd
+    >>> from dask.dataframe import from_pandas
+    >>> frame = from_pandas(pd.DataFrame({"a": [0, 1, 1], "b": [1, 1, 0]}), npartitions=2)
+    >>> fs.Moments.of(fs.distributed.votes(frame))
+    Moments(3 items x 2 sources, classes 0, 1, integer counts)
     """
 
     parts: Parts
@@ -146,6 +155,15 @@ def votes(
     Returns
     -------
     DistributedVotes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> import pandas as pd
+    >>> from dask.dataframe import from_pandas
+    >>> frame = from_pandas(pd.DataFrame({"id": [1, 2], "a": [0, 1], "b": [1, 1]}), npartitions=2)
+    >>> fs.distributed.votes(frame, columns=["a", "b"], classes=[0, 1], keep=["id"])
+    DistributedVotes(DaskParts, 2 sources, classes (0, 1))
     """
     home = reader_of(frame)
     if home is None:

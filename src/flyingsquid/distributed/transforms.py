@@ -166,6 +166,18 @@ def apply(
     dataframe of the same engine
         The kept columns, then one column of votes per function; no vote is -1 for integers, and null for
         strings and booleans.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> import pandas as pd
+    >>> from dask.dataframe import from_pandas
+    >>> frame = from_pandas(pd.DataFrame({"text": ["a", "long text"]}), npartitions=1)
+    >>> @fs.labeling_function
+    ... def long(row):
+    ...     return int(len(row.text) > 3)
+    >>> fs.distributed.apply([long], frame).compute()["long"].tolist()
+    [0, 1]
     """
     home = reader_of(frame)
     parts = None if home is None else import_module(home).parts_of(frame)

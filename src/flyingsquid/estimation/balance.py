@@ -1,4 +1,4 @@
-"""Class balance: as a user gives it, or estimated from triples of votes."""
+"""Class balance: given by the user, or estimated from triples of votes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from flyingsquid.votes.codes import Label
 from flyingsquid.votes.patterns import compressed
 
 Array = NDArray[np.float64]
-# A balance typed with a few digits may miss 1 by this much; it is then rescaled.
+# The sum of a balance that was typed with a few digits may differ from 1 by this much; it is rescaled.
 _SUM_TOLERANCE = 1e-3
-# No class is rarer than this; with less, numbers run out before any vote could matter.
+# Smaller probabilities underflow before any vote could matter.
 _RAREST = 1e-12
 
 
 def resolve_balance(
     class_balance: Any, classes: tuple[Label, ...]
 ) -> NDArray[np.float64] | Literal["estimate"] | None:
-    """P(Y = k), shape (K,), from ``"uniform"`` or K numbers; ``"estimate"`` and None as they are."""
+    """Return P(Y = k), shape (K,), for ``"uniform"`` or K numbers; ``"estimate"`` and None unchanged."""
     n_classes = len(classes)
     if class_balance is None:
         return None
@@ -37,36 +37,36 @@ def resolve_balance(
     wanted = f"one probability for each of the classes {', '.join(map(repr, classes[:8]))}"
     if isinstance(class_balance, str):
         raise OptionError(
-            f"class_balance={format_value(class_balance)} is unknown; pass 'uniform', 'estimate', or {wanted}"
+            f"`class_balance` must be 'uniform', 'estimate' or {wanted}; got {format_value(class_balance)}."
         )
     try:
         balance = np.asarray(class_balance, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(
-            f"class_balance={format_value(class_balance)} cannot be read; pass {wanted}"
-        ) from error
+        raise OptionError(f"`class_balance` must be {wanted}; got {format_value(class_balance)}.") from error
     if balance.shape != (n_classes,):
-        raise OptionError(f"class_balance has shape {balance.shape}; pass {wanted}")
+        raise OptionError(f"`class_balance` must be {wanted}; got shape {balance.shape}.")
     if not (np.isfinite(balance).all() and (balance >= _RAREST).all()):
         raise OptionError(
-            f"class_balance={balance.tolist()} holds a value that is not above 0, or below {_RAREST:g}; a "
-            "class that cannot occur is left out of the classes instead"
+            f"`class_balance` must consist of probabilities >= {_RAREST:g}; got {balance.tolist()}. Leave "
+            "out classes that cannot occur."
         )
     if abs(balance.sum() - 1) > _SUM_TOLERANCE:
-        raise OptionError(f"class_balance={balance.tolist()} sums to {balance.sum():.6g}, not to 1")
+        raise OptionError(
+            f"`class_balance` must sum to 1; got {balance.tolist()}, which sums to {balance.sum():.6g}."
+        )
     return np.asarray(balance / balance.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class TaskBalance:
-    """The class balance of D tasks, as far as it is known.
+    """Class balance of D tasks, as far as it was given.
 
     Attributes
     ----------
     tasks : tuple of D
-        For each task P(Y = k) as given, ``"estimate"``, or None for what suits the method.
+        For each task P(Y = k) as given, ``"estimate"``, or None for the default of the method.
     joint : array of shape (K,) * D, or None
-        P(Y_0, Y_1, ...), where it was given whole.
+        P(Y_0, Y_1, ...), if the joint table was given.
     """
 
     tasks: tuple[NDArray[np.float64] | Literal["estimate"] | None, ...]
@@ -74,9 +74,9 @@ class TaskBalance:
 
 
 def resolve_task_balance(class_balance: Any, classes: tuple[Label, ...], n_tasks: int) -> TaskBalance:
-    """The balance of every task from what a user gives for all of them.
+    """Return the balance of every task from the ``class_balance`` that a user passed.
 
-    One balance, as :func:`resolve_balance` reads it, is shared by all tasks. An array (D, K) has one row a
+    One balance, as :func:`resolve_balance` reads it, is shared by all tasks. An array (D, K) has one row per
     task. An array (K,) * D, or flat with the last task fastest, is the joint table of all tasks.
     """
     values = None if class_balance is None or isinstance(class_balance, str) else _numbers(class_balance)
@@ -84,15 +84,15 @@ def resolve_task_balance(class_balance: Any, classes: tuple[Label, ...], n_tasks
         return TaskBalance((resolve_balance(class_balance, classes),) * n_tasks)
     n_classes = len(classes)
     shape = (n_classes,) * n_tasks
-    # With as many tasks as classes both readings have one shape; only the sum tells them apart.
+    # With as many tasks as classes both forms have the same shape; only the sum distinguishes them.
     is_per_task = values.shape == (n_tasks, n_classes) and not (values.shape == shape and _sums_to_1(values))
     if is_per_task:
         return TaskBalance(tuple(resolve_balance(row, classes) for row in values))
     if values.size == n_classes**n_tasks and values.shape in (shape, (values.size,)):
         return _joint(values.reshape(shape))
     raise OptionError(
-        f"class_balance has shape {values.shape}; pass ({n_classes},) for all {n_tasks} tasks alike, "
-        f"({n_tasks}, {n_classes}) for each, or the joint table of {n_classes}^{n_tasks} cells"
+        f"`class_balance` must have shape ({n_classes},) for all {n_tasks} tasks, ({n_tasks}, {n_classes}) "
+        f"for each task, or {n_classes}^{n_tasks} cells for the joint table; got shape {values.shape}."
     )
 
 
@@ -100,7 +100,9 @@ def _numbers(class_balance: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(class_balance, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"class_balance={format_value(class_balance)} cannot be read as numbers") from error
+        raise OptionError(
+            f"`class_balance` must be an array of numbers; got {format_value(class_balance)}."
+        ) from error
 
 
 def _sums_to_1(values: NDArray[np.float64]) -> bool:
@@ -110,32 +112,32 @@ def _sums_to_1(values: NDArray[np.float64]) -> bool:
 def _joint(table: NDArray[np.float64]) -> TaskBalance:
     if not (np.isfinite(table).all() and (table > 0).all()):
         raise OptionError(
-            "class_balance as a joint table must be above 0 everywhere; give what cannot happen a small "
-            "number"
+            "`class_balance` must be > 0 in every cell of a joint table. Pass a small number for "
+            "combinations that cannot occur."
         )
     if not _sums_to_1(table):
-        raise OptionError(f"class_balance as a joint table sums to {table.sum():.6g}, not to 1")
+        raise OptionError(f"`class_balance` must sum to 1 as a joint table; got a sum of {table.sum():.6g}.")
     joint = table / table.sum()
     axes = range(joint.ndim)
     rows = [joint.sum(axis=tuple(other for other in axes if other != task)) for task in axes]
     return TaskBalance(tuple(rows), joint)
 
 
-# Residual variance below this share of a source's variance is not believed: the weight of a
-# seemingly perfect source would drown all others.
+# Lower bound of the residual variance, as a share of a source's variance: without it, a source that looks
+# perfect by chance would outweigh all others.
 _RESIDUAL_FLOOR = 0.05
-# An estimate of E[Y] with a larger standard error says too little to be used.
+# An estimate of E[Y] with a larger standard error is not used.
 _TOO_WIDE = 0.15
-# A balance is not believed beyond 1 in 1000.
+# Estimates are clipped to a balance of 1 in 1000, because third moments are noisy.
 _MOST_LOPSIDED = 0.998
 _CHUNK_CELLS = 1 << 20
-# The standard error needs no more rows than this, and of wide rows fewer.
+# The standard error is computed from at most this many rows, fewer if rows are wide.
 _ROWS_FOR_ERROR, _LEAST_ROWS_FOR_ERROR, _CELLS_FOR_ERROR = 20_000, 5_000, 400_000
 
 
 @dataclass(frozen=True, slots=True)
 class BalanceEstimate:
-    """E[Y] from third moments.
+    """Estimate of E[Y] from third moments.
 
     Attributes
     ----------
@@ -150,7 +152,7 @@ class BalanceEstimate:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the estimate says anything: a standard error of E[Y] of at most 0.15."""
+        """True if the standard error of E[Y] is at most 0.15."""
         return bool(np.isfinite(self.expected) and self.error <= _TOO_WIDE)
 
     @property
@@ -160,9 +162,9 @@ class BalanceEstimate:
 
 
 def estimate_balance(votes: Votes, weights: NDArray[Any] | None, fit: ConditionalFit) -> BalanceEstimate:
-    """Pool all triples of sources, in one more pass over the votes.
+    """Estimate E[Y] from all triples of sources, in one more pass over the votes.
 
-    ``weights`` say how often each item counts, shape (n,).
+    ``weights`` of shape (n,) are the weights of the items.
     """
     score, scale = _scores(fit)
     if not scale > 0:
@@ -172,7 +174,7 @@ def estimate_balance(votes: Votes, weights: NDArray[Any] | None, fit: Conditiona
     wanted = max(_CELLS_FOR_ERROR // votes.n_sources, _LEAST_ROWS_FOR_ERROR)
     spread = min(votes.n_items, _ROWS_FOR_ERROR, wanted)
     at = np.arange(spread) * votes.n_items // spread
-    moves = skewness_influence(centred_rows(votes[at], fit.centered.mean), fit, skewness)
+    moves = skewness_influence(centered_rows(votes[at], fit.centered.mean), fit, skewness)
     counts = np.ones(len(at)) if weights is None else weights[at].astype(np.float64)
     mean = counts @ moves / counts.sum()
     variance = float(counts @ (moves - mean) ** 2 / counts.sum())
@@ -181,7 +183,7 @@ def estimate_balance(votes: Votes, weights: NDArray[Any] | None, fit: Conditiona
 
 
 def skewness_influence(rows: Array, fit: ConditionalFit, skewness: float) -> Array:
-    """How much each centred row moves the estimate of E[Y], shape (n,)."""
+    """Return the influence of each centered row on the estimate of E[Y], shape (n,)."""
     score, scale = _scores(fit)
     if not scale > 0:
         return np.zeros(len(rows))
@@ -191,28 +193,30 @@ def skewness_influence(rows: Array, fit: ConditionalFit, skewness: float) -> Arr
 
 
 def _scores(fit: ConditionalFit) -> tuple[Array, float]:
-    """The weight of each source in a triple, and the sum over triples of what it multiplies κ by."""
+    """Return the weight of each source in a triple, and the sum over triples of the factors of κ."""
     b, variance = fit.strength, fit.centered.variance
     residual = np.maximum(variance - b**2, _RESIDUAL_FLOOR * variance)
     score = np.divide(b, residual, out=np.zeros_like(b), where=residual > 0)
     return score, float(_triples((b * score)[None, :], fit.groups)[0])
 
 
-def centred_rows(votes: Votes, mean: Array) -> Array:
-    """Signed votes less their means, shape (n, m)."""
+def centered_rows(votes: Votes, mean: Array) -> Array:
+    """Return signed votes minus their means, shape (n, m)."""
     codes = votes.to_dense().codes
-    signed = np.where(codes < 0, 0, 2 * codes - 1)  # small integers as long as that lasts
+    signed = np.where(
+        codes < 0, 0, 2 * codes - 1
+    )  # small integers, because floats take eight times the memory
     return np.asarray(signed - mean)
 
 
 def rank_one_influence(rows: Array, fit: ConditionalFit, share: Array | None = None) -> Array:
-    """How much each row moves b, shape (n, m): the error of b is the mean of these over items.
+    """Return the influence of each row on b, shape (n, m); the error of b is its mean over items.
 
-    With ``share`` (m,) how much it moves share @ b, shape (n,).
+    With ``share`` of shape (m,), return the influence on share @ b, shape (n,).
     """
     b, weights = fit.strength, fit.weights
     moves = rows * (rows @ (weights * b).T) - b * (weights @ b**2)
-    # The pseudo-inverse: a source that is linked to nothing leaves the system singular.
+    # The pseudo-inverse, because a source without any pair makes the system singular.
     inverse = np.linalg.pinv(curvature(fit.centered.covariance, weights, b), rcond=1e-13).T
     return np.asarray(moves @ (inverse if share is None else inverse @ share))
 
@@ -222,22 +226,22 @@ def _mean_triple(votes: Votes, weights: NDArray[Any] | None, fit: ConditionalFit
     if few is not None:
         votes, weights = Votes(few[0], votes.classes), few[1]
     mean, apart = fit.centered.mean, len(np.unique(fit.groups)) == votes.n_sources
-    # Votes are bytes, and centred rows are floats.
+    # In blocks, because votes are bytes and centered rows are floats.
     total, rows = 0.0, max(1, (_CHUNK_CELLS << 2 if apart else _CHUNK_CELLS) // votes.n_sources)
     for start in range(0, votes.n_items, rows):
         part = slice(start, start + rows)
         if apart:
             values = _triples_of_votes(votes[part], mean, score)
         else:
-            values = _triples(centred_rows(votes[part], mean) * score, fit.groups)
+            values = _triples(centered_rows(votes[part], mean) * score, fit.groups)
         total += float(values.sum() if weights is None else weights[part] @ values)
     return total / float(votes.n_items if weights is None else weights.sum())
 
 
 def _triples_of_votes(votes: Votes, mean: Array, score: Array) -> Array:
-    """As :func:`_triples` of the scored centred votes, where each source is a group of its own, shape (n,).
+    """Return :func:`_triples` of the scored centered votes if each source is its own group, shape (n,).
 
-    A source says one of three things, so a power sum is a sum of one of three numbers a source.
+    A vote has three states, so a power sum adds one of three numbers per source.
     """
     values = (np.array([-1.0, 1.0, 0.0]) - mean[:, None]) * score[:, None]
     sums = binary_evidence(votes.codes, np.stack([values, values**2, values**3], axis=2))
@@ -245,10 +249,10 @@ def _triples_of_votes(votes: Votes, mean: Array, score: Array) -> Array:
 
 
 def _correction(rows: Array, fit: ConditionalFit, score: Array, scale: float, skewness: float) -> Array:
-    """What the estimated means and b add to a row's influence on the skewness, shape (n,)."""
+    """Return what the estimation of means and of b adds to the influence of each row, shape (n,)."""
     b = fit.strength
     ratio = b * score
-    inside = np.bincount(fit.groups, ratio)  # one number a group, since only groups are independent
+    inside = np.bincount(fit.groups, ratio)  # one number per group, because only groups are independent
     rest = inside.sum() - inside
     pairs = ((inside.sum() ** 2 - (inside**2).sum()) / 2 - inside * rest)[fit.groups]  # pairs without i's
     by_mean = -(rows @ (score * pairs)) / scale
@@ -258,15 +262,17 @@ def _correction(rows: Array, fit: ConditionalFit, score: Array, scale: float, sk
 
 
 def _triples(values: Array, groups: NDArray[np.intp]) -> Array:
-    """Σ over triples of different groups of the product of three entries of each row, shape (n,)."""
+    """Sum, for each row, the products of three entries from different groups, shape (n,)."""
     n_groups = int(groups.max()) + 1
     if n_groups < values.shape[1]:
         values = values @ (groups[:, None] == np.arange(n_groups)).astype(np.float64)
-    # Products with ones: sums over few columns are slow.
+    # Products with ones, because NumPy's sums over few columns are slow.
     ones, squares = np.ones(values.shape[1]), values * values
     return _newton(values @ ones, squares @ ones, (squares * values) @ ones)
 
 
 def _newton(p1: Array, p2: Array, p3: Array) -> Array:
-    """The sum over triples of products, from sums of powers."""
-    return np.asarray((p1 * (p1 * p1 - 3 * p2) + 2 * p3) / 6)  # a power takes ten times as long
+    """Return the sum over triples of products, from sums of powers."""
+    return np.asarray(
+        (p1 * (p1 * p1 - 3 * p2) + 2 * p3) / 6
+    )  # a product, because a power takes ten times as long

@@ -1,4 +1,4 @@
-"""The whole fit of one binary task with independent sources (Fu et al. 2020, algorithm 2)."""
+"""Fit of one binary task with independent sources (Fu et al. 2020, algorithm 2)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.estimation.balance import BalanceEstimate, estimate_balance
 from flyingsquid.estimation.conditional import (
     CONDITIONAL,
@@ -39,23 +39,24 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 METHODS: tuple[str, ...] = (*SYMMETRIC, *CONDITIONAL)
-# Items that the even balance of a default is worth next to gold labels: a few labels must not undo it.
-_EVEN_WORTH = 20.0
-Balance: TypeAlias = Array | Literal["estimate", "even"] | None
-"""P(Y = k) as given, "estimate" for a pass over the votes, None for what suits the method."""
+# A uniform default balance counts as this many items next to gold labels, so that a few labels do not
+# replace it.
+_UNIFORM_WORTH = 20.0
+Balance: TypeAlias = Array | Literal["estimate", "uniform"] | None
+"""P(Y = k) as given, "estimate" for a pass over the votes, or None for the default of the method."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a fit may read: counts always, votes if available.
+    """Input of a fit: counts, and the votes if they are available.
 
     Attributes
     ----------
     moments : Moments of two classes
-    votes : Votes of shape (n, m), or None when only counts are known
+    votes : Votes of shape (n, m), or None if only counts are available
     sample_weight : array of shape (n,), or None
-    gold : GoldCounts, or None when no class is known
-    separation : Separation, or None where all sources are on the task and independent given its truth
+    gold : GoldCounts, or None without gold labels
+    separation : Separation, or None if all sources are on the task and independent given its truth
     """
 
     moments: Moments
@@ -66,12 +67,12 @@ class Evidence:
 
     @property
     def related(self) -> Separation:
-        """How the sources are related."""
+        """The separation of the sources; by default all are independent."""
         return self.separation or Separation.independent(self.moments.n_sources)
 
     @property
     def preference(self) -> Callable[[Array], float] | None:
-        """How much the gold labels prefer given signs of accuracies to their opposite."""
+        """Function that returns by how much the gold labels favor given signs over their opposite."""
         if self.gold is None:
             return None
         rates = np.asarray(self.moments.vote_counts / self.moments.n_items, np.float64)
@@ -86,7 +87,7 @@ class BinaryFit:
     ----------
     balance : array of shape (2,)
         P(Y = class 0), P(Y = class 1).
-    balance_estimate : BalanceEstimate, or None where nothing was estimated
+    balance_estimate : BalanceEstimate, or None if nothing was estimated
     balance_note : origin of the balance, for messages
     mean_parameters : array of shape (m,)
         aᵢ = E[λᵢY], with sign.
@@ -96,15 +97,16 @@ class BinaryFit:
         log P(vote | Y=1) - log P(vote | Y=0): what each vote, or its absence, adds to the log odds.
     flags : SourceFlags
     unidentified : mask of shape (m,)
-        Voting sources that could not be judged; they got the average accuracy of the others.
+        Voting sources that could not be estimated; they have the average accuracy of the others.
     clipped : mask of shape (m,)
         Sources whose vote rates and accuracy do not fit the class balance.
     triplets_used, triplets_skipped : integer arrays of shape (m,)
     conditional : ConditionalFit, or None for a symmetric method
     separation : Separation
-    errors : standard errors of accuracies where gold labels changed them, or None
-    worth : array of shape (m, 2), or None where no label is known
-        What each table counted as next to gold labels, in items of each class.
+    errors : array of shape (m,) or None
+        Standard errors of accuracies that gold labels changed.
+    worth : array of shape (m, 2), or None without gold labels
+        The number of items of each class that each table counted as next to gold labels.
     """
 
     balance: Array
@@ -125,7 +127,7 @@ class BinaryFit:
 
     @property
     def findings(self) -> SourceFindings:
-        """What the fit found out about its sources, besides their tables."""
+        """Findings about the sources besides their tables."""
         flags = self.flags
         return SourceFindings(
             flags.silent,
@@ -143,18 +145,19 @@ class BinaryFit:
         if self.conditional is not None:
             expected = float(self.balance[1] - self.balance[0])
             return np.asarray(self.conditional.strength / np.sqrt(1 - expected**2))
-        # Symmetric errors have α = 0. One-sided sources have no such errors; their table has the slope.
+        # Symmetric errors have α = 0. The slope of one-sided sources, whose errors are not symmetric, follows
+        # from their tables.
         mean = self.tables[:, :, 1] - self.tables[:, :, 0]
         return np.where(self.flags.one_sided, (mean[:, 1] - mean[:, 0]) / 2, self.mean_parameters)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to solve.
+    """Options of :func:`fit_binary`.
 
     Attributes
     ----------
-    method : a method of :func:`~flyingsquid.estimation.binary.fit_binary`
+    method : one of :data:`METHODS`
     anchors : mapping from a source's position to its known sign
     screen : float
     triplets : positions of given triplets, or None
@@ -193,7 +196,7 @@ class TaskFit:
         return np.flatnonzero(self.fit.separation.own)
 
     @property
-    def judged_slopes(self) -> Array:
+    def estimated_slopes(self) -> Array:
         """β = Cov(λ, Y)/Var(Y) of the task's sources; 0 for those that could not be estimated."""
         return np.asarray(np.where(self.fit.unidentified, 0.0, self.fit.slopes)[self.at])
 
@@ -208,12 +211,12 @@ class BinaryTasks:
     tasks : tuple of D TaskFit
     units : tuple of UnitTable
         Every clique of dependent sources, after the one it shares sources with.
-    pairs : tuple of TaskPair, one a task edge
-        What the votes say of them; not used where the joint table of tasks was given.
+    pairs : tuple of TaskPair, one per task edge
+        Their estimates; not used if the joint table of tasks was given.
     tables : tuple of arrays of shape (2,) * c, one for each clique of ``graph._task_tree``
         P(Y_C).
     mismatch : float
-        How far ``tables`` are from the pairs, which may not fit together.
+        The largest difference between ``tables`` and the pairs, which may contradict each other.
     """
 
     graph: DependencyGraph | None
@@ -229,7 +232,7 @@ class BinaryTasks:
         return np.stack([task.fit.balance for task in self.tasks])
 
     def gather(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """One array for all sources from what each task has for its columns, shape (m, ...)."""
+        """Return one array for all sources, shape (m, ...), from arrays for the columns of each task."""
         n_sources = sum(len(task.own) for task in self.tasks)
         result = np.empty((n_sources, *values[0].shape[1:]), values[0].dtype)
         for task, part in zip(self.tasks, values, strict=True):
@@ -248,7 +251,7 @@ def fit_binary(
     capped: bool = True,
     rank_one: ConditionalFit | None = None,
 ) -> BinaryFit:
-    """Solve for every source from counts of two classes.
+    """Estimate every source from counts of two classes.
 
     Parameters
     ----------
@@ -256,8 +259,10 @@ def fit_binary(
     anchors : mapping from a source's position to its known sign
     screen : float
         Denominators below this many standard errors are skipped.
-    triplets : positions, for ``method="best"``; None chooses the strongest for each source
-    capped : whether no vote may weigh more than twice the odds of its source's accuracy
+    triplets : sequence of positions or None
+        For ``method="best"``; None chooses the strongest for each source.
+    capped : bool
+        Whether no vote may weigh more than twice the odds of its source's accuracy.
     rank_one : ConditionalFit, optional
         The fit of all pairs by ``"covariance"``, up to a sign, if it has been computed already.
     """
@@ -265,7 +270,7 @@ def fit_binary(
     flags = flag_sources(signed)
     _require_votes(signed, flags)
     if balance is None and method in SYMMETRIC and evidence.gold is None:
-        balance = "even"
+        balance = "uniform"
     conditional = None
     if method in CONDITIONAL or balance is None or (isinstance(balance, str) and balance == "estimate"):
         needed = method in CONDITIONAL
@@ -273,7 +278,7 @@ def fit_binary(
         conditional = _try_conditional(
             evidence, flags, route, anchors, screen, needed=needed, rank_one=rank_one
         )
-    settled, estimate, note = _settle_balance(balance, evidence, conditional)
+    settled, estimate, note = _choose_balance(balance, evidence, conditional)
     if conditional is not None and method in CONDITIONAL:
         return _finish_conditional(conditional, signed, flags, evidence.related, settled, estimate, note)
     fit = fit_symmetric(
@@ -288,7 +293,7 @@ def fit_binary(
         preference=evidence.preference,
     )
     tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items, capped=capped)
-    # A one-sided source has no symmetric errors, so its accuracy is what its table implies.
+    # A one-sided source does not have symmetric errors, so its accuracy is the one that its table implies.
     accuracies = np.where(flags.one_sided, _implied(tables, settled), fit.accuracies)
     return BinaryFit(
         balance=settled,
@@ -317,7 +322,7 @@ def _try_conditional(
     needed: bool,
     rank_one: ConditionalFit | None = None,
 ) -> ConditionalFit | None:
-    """Return the class-conditional fit; None if it was wanted for the balance only and cannot be had."""
+    """Return the class-conditional fit; None if only the balance needs it and it is not identifiable."""
     try:
         fit = rank_one if method == "covariance" else None
         if fit is None:
@@ -360,21 +365,21 @@ def _finish_conditional(
     )
 
 
-def _settle_balance(
+def _choose_balance(
     balance: Balance, evidence: Evidence, fit: ConditionalFit | None
 ) -> tuple[Array, BalanceEstimate | None, str]:
     """Return the balance to use, the estimate behind it, and its origin, for messages."""
     if isinstance(balance, np.ndarray):
         return balance, None, "as given"
-    even = np.array([0.5, 0.5])
-    if balance == "even":
-        return even, None, "even, the default of the method"
+    uniform = np.array([0.5, 0.5])
+    if balance == "uniform":
+        return uniform, None, "uniform, the default of the method"
     if evidence.votes is None and evidence.gold is None:
         if balance is None:
-            return even, None, "even, because counts of pairs do not determine it"
+            return uniform, None, "uniform, because counts of pairs do not determine it"
         raise OptionError(
-            "class_balance='estimate' needs the votes: counts of pairs do not determine the balance. Call "
-            "fit(votes), or pass the balance"
+            "`class_balance` must be numbers or 'uniform' if only counts of pairs are available; got "
+            "'estimate'. Call fit(votes) to estimate it."
         )
     estimate = BalanceEstimate(0.0, np.inf)
     if fit is not None and evidence.votes is not None:
@@ -382,30 +387,34 @@ def _settle_balance(
     origin = "estimated from votes"
     if evidence.gold is not None:
         own = estimate if estimate.is_usable else BalanceEstimate(0.0, np.inf)
-        believed = _EVEN_WORTH if balance is None else 2.0
-        estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error, believed))
+        prior_items = _UNIFORM_WORTH if balance is None else 2.0
+        estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error, prior_items))
         origin = "estimated from votes and gold labels" if own.is_usable else "estimated from gold labels"
     elif not estimate.is_usable:
-        return even, estimate, f"even, because the votes leave it open (P ± {estimate.error / 2:.2g})"
+        return (
+            uniform,
+            estimate,
+            f"uniform, because the votes do not determine it (P ± {estimate.error / 2:.2g})",
+        )
     p, error = float(estimate.balance[1]), estimate.error / 2
     return estimate.balance, estimate, f"{origin}: {p:.3f} ± {error:.2g} for the second class"
 
 
 def _implied(tables: Array, balance: Array) -> Array:
-    """E[λY] as tables and balance imply it, shape (m,)."""
+    """Return E[λY] as implied by tables and balance, shape (m,)."""
     return np.einsum("k,mk->m", balance * [-1, 1], tables[:, :, 1] - tables[:, :, 0])
 
 
 def _require_votes(signed: SignedMoments, flags: SourceFlags) -> None:
     if flags.silent.all():
         raise NotIdentifiableError(
-            f"no source votes on any of the {signed.n_items:,.0f} items; there is nothing to learn from. "
-            "Leave the task out, or give it a source that votes"
+            "At least one source must vote; all sources abstain on all "
+            f"{format_count(signed.n_items, 'item')}."
         )
     if (signed.rates.sum(axis=0) == 0).any():
         raise NotIdentifiableError(
-            "every vote is for the same class, so agreement says nothing. If -1 is a class and 0 means no "
-            "vote, read the votes with Votes.from_signed"
+            "Votes must be for both classes; all are for the same one, so that agreement carries no "
+            "information. Use Votes.from_signed if -1 is a class and 0 means no vote."
         )
 
 
@@ -414,14 +423,14 @@ def is_imbalanced(balance: object) -> bool:
     return isinstance(balance, np.ndarray) and bool(balance[0] != balance[1])
 
 
-def refuse_idle_options(moments: Moments, own: tuple[int, ...], options: Options) -> None:
-    """Refuse signs and triplets for sources that are estimated by the class balance."""
+def check_unused_options(moments: Moments, own: tuple[int, ...], options: Options) -> None:
+    """Raise OptionError for signs and triplets of sources that are estimated from the class balance."""
     named = [i for i in options.anchors if i in own]
     idle = "signs" if named else "triplets" if options.triplets is not None else ""
     if idle:
         name = moments.source_names[named[0] if named else own[0]]
         raise OptionError(
-            f"`{idle}` cannot be used for {format_value(name)}: fewer than three separated groups vote on "
-            "its task, so it is estimated by the class balance, which determines the sign and uses no "
+            f"`{idle}` must not name {format_value(name)}: fewer than three separated groups vote on its "
+            "task, so it is estimated from the class balance, which determines the sign and uses no "
             "triplets."
         )

@@ -1,6 +1,6 @@
-"""Class-conditional sources: better on one class than on the other, one-sided, or silent on one.
+"""Class-conditional sources, whose errors or abstentions depend on the class.
 
-Two routes to the same parameters γᵢᵥ = Cov(1{i votes v}, Y)/√Var(Y):
+Two methods estimate the same parameters γᵢᵥ = Cov(1{i votes v}, Y)/√Var(Y):
 
 - *covariance*: bᵢ from all pairs at once (:mod:`flyingsquid.estimation.conditional`), then each vote of each
   source by its covariance with the others, which serve as instruments. Exact for any confusion and for
@@ -30,19 +30,19 @@ _NEWTON_STEPS = 12
 
 
 def fit_rank_one(covariance: Array, weights: Array, start: Array) -> Array:
-    """Minimise Σᵢ<ⱼ Wᵢⱼ(Cᵢⱼ - bᵢbⱼ)² over b, shape (m,).
+    """Minimize Σᵢ<ⱼ Wᵢⱼ(Cᵢⱼ - bᵢbⱼ)² over b, shape (m,).
 
     Parameters
     ----------
     covariance, weights : symmetric arrays of shape (m, m)
         A weight of 0 leaves a pair out; diagonals are not read.
     start : array of shape (m,)
-        Where to begin; the signs of the answer are the signs of the start unless the data object.
+        Starting point. The signs of the result are those of the start unless the data contradict them.
 
     Notes
     -----
     Alternating least squares, damped by half because a simultaneous update overshoots, then
-    Newton steps that are kept while they lower the loss. O(m²) a sweep, O(m³) a step.
+    Newton steps that are kept while they lower the loss. O(m²) per sweep, O(m³) per step.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def fit_rank_one(covariance: Array, weights: Array, start: Array) -> Array:
     for _ in range(_NEWTON_STEPS):
         try:
             step = np.linalg.solve(curvature(covariance, weights, b), pull @ b - b * (weights @ b**2))
-        except np.linalg.LinAlgError:  # flat in some direction: no better point to be found there
+        except np.linalg.LinAlgError:  # the loss is flat in some direction, so there is no better point
             break
         trial = _loss(covariance, weights, b + step)
         if not trial < loss:
@@ -70,10 +70,10 @@ def fit_rank_one(covariance: Array, weights: Array, start: Array) -> Array:
 
 
 def curvature(covariance: Array, weights: Array, b: Array) -> Array:
-    """Minus the derivative of the equations Σⱼ Wᵢⱼbⱼ(Cᵢⱼ - bᵢbⱼ) = 0, shape (m, m)."""
+    """Return minus the derivative of the equations Σⱼ Wᵢⱼbⱼ(Cᵢⱼ - bᵢbⱼ) = 0, shape (m, m)."""
     matrix = weights * (2 * np.outer(b, b) - covariance)
     strength = weights @ b**2
-    # The ridge keeps a source that is linked to nothing from making the system singular.
+    # The ridge keeps a source without any pair from making the system singular.
     np.fill_diagonal(matrix, strength + 1e-12 * max(float(strength.max()), 1e-300))
     return matrix
 
@@ -83,10 +83,10 @@ def _loss(covariance: Array, weights: Array, b: Array) -> float:
 
 
 CONDITIONAL = ("covariance", "quadratic")
-# The noise of a pair is not believed below this share of its variances: pairs that always agree
-# in a small sample would take all the weight.
+# Lower bound of the noise of a pair, as a share of its variances: without it, pairs that always agree in a
+# small sample would take all the weight.
 _NOISE_FLOOR = 1e-3
-# Where the fit starts: every source correlated this much with the truth.
+# Starting point of the fit: the correlation of every source with the truth.
 _START = 0.6
 
 
@@ -101,12 +101,12 @@ class ConditionalFit:
     cells : array of shape (m, 2)
         γᵢᵥ = Cov(1{i votes v}, Y)/√Var(Y).
     signs : array of shape (m,)
-        +1 or -1 for each source, also where the strength is 0.
+        +1 or -1 for each source, also if the strength is 0.
     centered : CenteredMoments
     weights : array of shape (m, m)
         Precision of each pair; 0 for pairs that were left out.
     triplets_used, triplets_skipped : integer arrays of shape (m,)
-        For the quadratic route.
+        For the quadratic method.
     groups : integer array of shape (m,)
         Sources with equal numbers may depend on each other given the truth.
     """
@@ -121,7 +121,7 @@ class ConditionalFit:
     groups: NDArray[np.intp]
 
     def latent(self, expected: float) -> Array:
-        """E[1{i votes v} Y] for E[Y] = ``expected``, shape (m, 3); no vote last."""
+        """Return E[1{i votes v} Y] for E[Y] = ``expected``, shape (m, 3); no vote last."""
         rates = self.centered.rates
         scale = np.sqrt(1 - expected**2)
         votes = expected * rates + scale * self.cells
@@ -131,7 +131,7 @@ class ConditionalFit:
 def fit_conditional(
     moments: Moments, flags: SourceFlags, *, method: str, screen: float, separation: Separation
 ) -> ConditionalFit:
-    """Solve for γ by ``method`` ``"covariance"`` or ``"quadratic"``, up to one common sign.
+    """Estimate γ by ``method`` ``"covariance"`` or ``"quadratic"``, up to one common sign.
 
     The votes fit a solution and its mirror image equally well; :func:`orient_conditional` chooses.
     """
@@ -140,8 +140,8 @@ def fit_conditional(
     _require_three_groups(separation, centered.variance > 0)
     if (comparable.sum(axis=1) >= 2).sum() < 3:
         raise NotIdentifiableError(
-            "Three different sources that vote in more than one way are needed, and there are fewer. Add "
-            "sources, or use MajorityVote."
+            "At least three different sources must vote for more than one class. Add sources, or use "
+            "MajorityVote."
         )
     product = np.outer(centered.variance, centered.variance)
     noise = np.maximum(centered.noise, _NOISE_FLOOR * product)
@@ -185,7 +185,7 @@ def orient_conditional(
     own : mask of shape (m,)
         Sources of the task itself, whose average accuracy decides.
     preference : callable, optional
-        How much gold labels prefer given signs to their opposite.
+        By how much gold labels favor given signs over their opposite.
     """
     centered, size = fit.centered, np.abs(fit.strength)
     error = partial(
@@ -195,7 +195,7 @@ def orient_conditional(
         n_items=centered.n_items,
         counted=own,
     )
-    # One fit of all pairs ties all sources together, so there is one sign to settle.
+    # One fit of all pairs determines all relative signs, so only one sign is left.
     one_group = np.zeros(len(size), np.intp)
     signs = orient(fit.signs, one_group, size, size > 0, anchors, error, names, preference, own)
     turned = np.where(fit.signs == signs, 1.0, -1.0)
@@ -206,19 +206,19 @@ def _require_three_groups(separation: Separation, varies: NDArray[np.bool_]) -> 
     groups = separation.n_groups(varies)
     if groups < 3 <= varies.sum():
         raise NotIdentifiableError(
-            f"Three groups of sources that are independent given the truth are needed, and the graph leaves "
+            f"`graph` must leave at least three groups of sources that are independent given the truth; got "
             f"{groups}. Declare fewer source edges, or add sources."
         )
 
 
 def _comparable(centered: CenteredMoments, flags: SourceFlags) -> NDArray[np.bool_]:
-    """Pairs whose covariance says something: both vary, and they are no copies of each other."""
+    """Return the pairs whose covariance is informative: both vary, and neither is a copy of the other."""
     varies = centered.variance > 0
     return np.outer(varies, varies) & (flags.copies[:, None] != flags.copies[None, :])
 
 
 def _regress(covariance: Array, weights: Array, strength: Array) -> Array:
-    """Covariance of a score with Y by its covariances with the other sources, shape (m,).
+    """Estimate the covariance of a score with Y from its covariances with the other sources, shape (m,).
 
     ``covariance[i, p]`` is between the score of source i and the vote of source p.
     """
@@ -228,7 +228,7 @@ def _regress(covariance: Array, weights: Array, strength: Array) -> Array:
 
 
 def _complete(strength: Array, covariance: Array, weights: Array) -> Array:
-    """Sources that no triplet could judge, by their covariance with those that were judged."""
+    """Estimate the sources without a triplet from their covariance with the others."""
     known = np.isfinite(strength)
     if not known.any():
         raise NotIdentifiableError(
@@ -241,7 +241,7 @@ def _complete(strength: Array, covariance: Array, weights: Array) -> Array:
 def _indicator_triplets(
     moments: Moments, comparable: NDArray[np.bool_], screen: float
 ) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
-    """|γᵢᵥ| by the mean over triplets of the indicators of vote v, shape (m, 2); NaN where unknown."""
+    """Estimate |γᵢᵥ| by the mean over triplets of the indicators of vote v, shape (m, 2); NaN if unknown."""
     n, rates = float(moments.n_items), np.minimum(moments.vote_counts / moments.n_items, 1.0)
     values = np.empty((moments.n_sources, 2))
     used = np.zeros(moments.n_sources, np.int64)
@@ -258,7 +258,7 @@ def _indicator_triplets(
 
 def _indicator_pairs(q: Array, both: Array, comparable: NDArray[np.bool_], n: float, screen: float) -> Pairs:
     covariance = both - np.outer(q, q)
-    tilt, square = 1 - 2 * q, q**2  # (1 - q)² = tilt + q², so a centred square is tilt·1 + q²
+    tilt, square = 1 - 2 * q, q**2  # (1 - q)² = tilt + q², so a centered square is tilt·1 + q²
     fourth = np.outer(tilt, tilt) * both + np.outer(tilt * q, square) + np.outer(square, tilt * q)
     noise = np.maximum(fourth + np.outer(square, square) - covariance**2, 0)
     covariance, error = np.where(comparable, covariance, 0.0), np.sqrt(noise / n)

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._limits import LIMITS
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_tables
 from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
 from flyingsquid.estimation.em import Passes, Refined, refine
-from flyingsquid.estimation.errors import gold_of, group_errors, part_of
+from flyingsquid.estimation.errors import count_gold, group_errors, select_items
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.views import by_views
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: float) -> Array:
-    """P(vote = v | Y = k), no vote last, shape (m, K, K + 1), by K binary fits.
+    """Estimate P(vote = v | Y = k), no vote last, shape (m, K, K + 1), by K binary fits.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
                 triplets=None,
             )
         except NotIdentifiableError as error:
-            raise NotIdentifiableError(f"class {format_value(label)} against the rest: {error}") from error
+            raise NotIdentifiableError(f"Class {format_value(label)} against the rest: {error}") from error
         of_class = fit.tables[:, 1]  # P(another vote, vote k, no vote | Y = k)
         others = np.delete(rates, k, axis=1)
         total = others.sum(axis=1, keepdims=True)
@@ -59,26 +59,27 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
     return tables
 
 
-# With a larger standard error of some class the estimate says too little; as for two classes.
+# With a larger standard error of some class the estimate is not used, as for two classes.
 _TOO_WIDE = 0.075
-# Passes end when no class moves by more, or after so many rounds of ten.
+# Passes end when no class changes by more than this, or after this many rounds of ten.
 _STANDS_STILL, _ROUNDS = 1e-4, 20
-# Items with three votes, for each class, below which triples of votes determine nothing. With gold labels
-# the error decides, unless there are fewer items than classes: then it is known without asking.
+# With fewer items that have three votes, per class, triples of votes determine nothing. With gold labels the
+# standard error decides, unless there are fewer items than classes, which cannot be enough.
 _TRIPLES_A_CLASS = 10.0
 _MOST_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
 class ManyBalance:
-    """P(Y = k) from votes.
+    """Estimate of P(Y = k) from votes.
 
     Attributes
     ----------
     balance : array of shape (K,)
     errors : array of shape (K,)
-        Standard errors, infinite where nothing is known.
-    from_gold : whether gold labels had a part in it
+        Standard errors, infinite if unknown.
+    from_gold : bool
+        Whether gold labels were used.
     """
 
     balance: Array
@@ -87,14 +88,14 @@ class ManyBalance:
 
     @property
     def is_usable(self) -> bool:
-        """Whether no class has a standard error above 0.075."""
+        """True if no class has a standard error above 0.075."""
         return bool(self.errors.max() <= _TOO_WIDE)
 
     def settled(self, classes: tuple[Label, ...]) -> tuple[Array, str]:
         """Return the balance to use and its origin, for messages."""
         if not self.is_usable:
-            even = np.full(len(classes), 1 / len(classes))
-            return even, f"even, because the votes leave it open (P ± {self.errors.max():.2g})"
+            uniform = np.full(len(classes), 1 / len(classes))
+            return uniform, f"uniform, because the votes do not determine it (P ± {self.errors.max():.2g})"
         origin = "votes and gold labels" if self.from_gold else "votes"
         named = [
             f"{label} {p:.3f} ± {error:.2g}"
@@ -107,21 +108,21 @@ class ManyBalance:
 def estimate_many_balance(moments: Moments, over: Passes, method: str, gold: ManyGold | None) -> ManyBalance:
     """Estimate P(Y = k) by passes over the votes; by three views first for ``method="decomposition"``."""
     n_classes = moments.n_classes
-    if over.votes is None or _telling(over, gold) < n_classes:
+    if over.votes is None or _count_supported_classes(over, gold) < n_classes:
         return ManyBalance(np.full(n_classes, 1 / n_classes), np.full(n_classes, np.inf))
     if method == "decomposition":
         try:
             found = _with_errors(moments, over, gold, lambda *part: by_views(*part)[1])
-        except NotIdentifiableError:  # what all items barely determine, fewer do not
+        except NotIdentifiableError:  # fewer items may not determine what all items barely determine
             found = None
         if found is not None and found.is_usable:
             return found
-    whole = _until_it_stands_still(moments, over, gold)
+    whole = _iterate_to_convergence(moments, over, gold)
 
-    def from_there(moments: Moments, over: Passes, gold: ManyGold | None) -> Array:
-        return _until_it_stands_still(moments, over, gold, whole).balance
+    def refit(moments: Moments, over: Passes, gold: ManyGold | None) -> Array:
+        return _iterate_to_convergence(moments, over, gold, whole).balance
 
-    return _with_errors(moments, over, gold, from_there)
+    return _with_errors(moments, over, gold, refit)
 
 
 def _with_errors(
@@ -131,21 +132,21 @@ def _with_errors(
     balance_of: Callable[[Moments, Passes, ManyGold | None], Array],
 ) -> ManyBalance:
     def without_a_group(rows: NDArray[np.intp]) -> Array:
-        part = part_of(over, rows)
-        return balance_of(Moments.of(part.votes, sample_weight=part.weights), part, gold_of(part))
+        part = select_items(over, rows)
+        return balance_of(Moments.of(part.votes, sample_weight=part.weights), part, count_gold(part))
 
     balance = balance_of(moments, over, gold)
-    # Ten groups may agree by luck, but votes do not tell more than labels on all items would.
+    # Ten groups may agree by chance, but votes are never more informative than gold labels of all items.
     least = np.sqrt(balance * (1 - balance) / float(moments.n_items))
     n_items = 0 if over.votes is None else over.votes.n_items
     return ManyBalance(balance, np.maximum(group_errors(without_a_group, n_items), least), gold is not None)
 
 
-def _until_it_stands_still(
+def _iterate_to_convergence(
     moments: Moments, over: Passes, gold: ManyGold | None, start: Refined | None = None
 ) -> Refined:
-    even = np.full(moments.n_classes, 1 / moments.n_classes)
-    at = Refined(agreement_tables(moments, gold), even) if start is None else start
+    uniform = np.full(moments.n_classes, 1 / moments.n_classes)
+    at = Refined(agreement_tables(moments, gold), uniform) if start is None else start
     for _ in range(_ROUNDS):
         before = at.balance
         at = refine(over, at.tables, at.balance, learn_balance=True, passes=10, gold=gold)
@@ -154,15 +155,15 @@ def _until_it_stands_still(
     return at
 
 
-def _telling(over: Passes, gold: ManyGold | None) -> float:
-    """How many classes there may be, by the items that say something about their balance."""
+def _count_supported_classes(over: Passes, gold: ManyGold | None) -> float:
+    """Return the largest number of classes whose balance the informative items can determine."""
     if gold is None or over.known is None:
         return _triples(over) / _TRIPLES_A_CLASS
     return _triples(over) + float((over.known >= 0).sum())
 
 
 def _triples(over: Passes) -> float:
-    """How many items have three votes or more."""
+    """Return the number of items with at least three votes."""
     if over.votes is None:
         return 0.0
     voted = item_votes(over.votes.codes).cast >= 3
@@ -180,13 +181,17 @@ class ManyFit:
     tables : ConfusionTables
         P(vote = v | Y = k), no vote last.
     silence_counts : bool
-        Whether no vote says something about the truth.
-    method : the method that was used
-    reason : why, where it was chosen; otherwise empty
+        Whether a missing vote is evidence about the truth.
+    method : str
+        The method that was used.
+    reason : str
+        Why it was chosen; empty if it was given.
     silent, one_class : masks of shape (m,)
         Sources that never vote, and that vote for one class only.
-    gold : what the sources did on items whose class is known, or None
-    learned_balance : whether the method found the balance together with the tables
+    gold : ManyGold or None
+        Votes on items with gold labels.
+    learned_balance : bool
+        Whether the method estimated the balance together with the tables.
     """
 
     balance: Array
@@ -202,12 +207,12 @@ class ManyFit:
 
     @property
     def accuracies(self) -> Array:
-        """P(vote is right | source votes), shape (m,); one half where it never votes."""
+        """P(vote is right | source votes), shape (m,); one half for sources that never vote."""
         return np.where(self.silent, 0.5, self.tables.accuracies(self.balance))
 
     @property
     def logs(self) -> VoteLogs:
-        """What each vote adds to the evidence; 0 for what says nothing."""
+        """Log likelihoods of each vote; 0 for votes without information."""
         return self.tables.logs(silent=self.silent, silence_counts=self.silence_counts)
 
 
@@ -223,17 +228,21 @@ def fit_many(
     gold: ManyGold | None = None,
     known: NDArray[Any] | None = None,
 ) -> ManyFit:
-    """Solve for K classes.
+    """Estimate the tables and the balance of K classes.
 
     Parameters
     ----------
     moments : Moments of K classes
-    balance : P(Y = k), "estimate", or None for what suits the method
-    method : "agreement", "em" or "decomposition"; or a binary route if ``multiclass`` is "one_vs_rest"
+    balance : array of shape (K,), "estimate" or None
+        P(Y = k); None for the default of the method.
+    method : "agreement", "em" or "decomposition"; or a binary method if ``multiclass`` is "one_vs_rest"
     multiclass : "native" or "one_vs_rest"
-    votes, sample_weight : what was counted, if available
-    gold : what the sources did on items whose class is known, or None
-    known : codes of those classes, shape (n,), negative where unknown; if the votes are available
+    votes, sample_weight : Votes and array of shape (n,), or None
+        The votes that were counted, if they are available.
+    gold : ManyGold or None
+        Votes on items with gold labels.
+    known : array of shape (n,) or None
+        Codes of gold labels, negative if unknown, if the votes are available.
     """
     n_classes = moments.n_classes
     require_dense(moments, balance, method)
@@ -241,35 +250,37 @@ def fit_many(
     silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
     if silent.all():
         raise NotIdentifiableError(
-            f"no source votes on any of the {moments.n_items:,.0f} items; there is nothing to learn from"
+            "At least one source must vote; all sources abstain on all "
+            f"{format_count(moments.n_items, 'item')}."
         )
-    even = np.full(n_classes, 1 / n_classes)
+    uniform = np.full(n_classes, 1 / n_classes)
     if multiclass == "one_vs_rest":
-        given = balance if isinstance(balance, np.ndarray) else even
+        given = balance if isinstance(balance, np.ndarray) else uniform
         tables = ConfusionTables.of(fit_one_vs_rest(moments, given, method=method, screen=screen))
-        note = "as given" if isinstance(balance, np.ndarray) else "even, the default of the method"
+        note = "as given" if isinstance(balance, np.ndarray) else "uniform, the default of the method"
         return ManyFit(given, note, tables, False, method, "one class against the rest", silent, one_class)
-    fit = _native(moments, balance, method, Passes(votes, sample_weight, known), gold)
+    fit = _fit_native(moments, balance, method, Passes(votes, sample_weight, known), gold)
     return replace(fit, silent=silent, one_class=one_class, gold=gold)
 
 
 def is_huge(moments: Moments) -> bool:
-    """Whether tables of all cells would not fit into memory."""
+    """Return whether tables with all cells would not fit into memory."""
     return moments.n_sources * moments.n_classes**2 > LIMITS.get().table_cells
 
 
 def require_dense(moments: Moments, balance: Balance, method: str) -> None:
-    """Refuse what needs all cells of all tables where they would not fit into memory."""
+    """Raise OptionError if the method needs all cells of all tables and they do not fit into memory."""
     if not is_huge(moments) or (method == "agreement" and not isinstance(balance, str)):
         return
     cells = moments.n_sources * moments.n_classes**2
     raise OptionError(
-        f"Confusion tables of {moments.n_sources:,} sources and {moments.n_classes:,} classes have {cells:,} "
-        'cells, which do not fit into memory; use method="agreement" with `class_balance` as numbers or None.'
+        "`method` must be 'agreement', with `class_balance` as numbers or None: confusion tables of "
+        f"{moments.n_sources:,} sources and {moments.n_classes:,} classes have {cells:,} cells, which do "
+        "not fit into memory."
     )
 
 
-def _native(
+def _fit_native(
     moments: Moments, balance: Balance, method: str, passes: Passes, gold: ManyGold | None
 ) -> ManyFit:
     none = np.zeros(moments.n_sources, np.bool_)
@@ -289,14 +300,14 @@ def _native(
             settled, note = given, origin or "as given"
         whole = ConfusionTables.of(tables)
         return ManyFit(settled, note, whole, True, method, "", none, none, learned_balance=given is None)
-    settled, note = _before_any_pass(moments, given, method, gold)
+    settled, note = _initial_balance(moments, given, method, gold)
     cells = moments.n_sources * moments.n_classes**2
     if method == "agreement" and cells > LIMITS.get().dense_table_cells:
         sparse = sparse_agreement_tables(moments, gold)
         return ManyFit(settled, origin or note, sparse, False, method, "", none, none)
     tables, learn = agreement_tables(moments, gold), False
     if method == "em":
-        learn = given is None and not (gold is not None and _names_one_class(moments))
+        learn = given is None and not (gold is not None and _is_mostly_one_sided(moments))
         refined = refine(passes, tables, settled, learn_balance=learn, gold=gold)
         tables, settled = refined.tables, refined.balance
     if learn:
@@ -305,32 +316,32 @@ def _native(
     return ManyFit(settled, origin or note, full, False, method, "", none, none, learned_balance=learn)
 
 
-def _before_any_pass(
+def _initial_balance(
     moments: Moments, given: Array | None, method: str, gold: ManyGold | None
 ) -> tuple[Array, str]:
-    """The balance before labels say more, and where it comes from."""
+    """Return the balance to start from, and its origin."""
     if given is not None:
         return given, "as given"
-    even = np.full(moments.n_classes, 1 / moments.n_classes)
+    uniform = np.full(moments.n_classes, 1 / moments.n_classes)
     if gold is None:
-        return even, "even, the default of the method"
-    if _names_one_class(moments):
-        return even, "even, because most votes are of sources that vote for one class only"
+        return uniform, "uniform, the default of the method"
+    if _is_mostly_one_sided(moments):
+        return uniform, "uniform, because most votes are of sources that vote for one class only"
     if method == "em":
-        return even, "even to begin with"
-    return gold.balance_beside_even(), f"by {gold.classes.sum():,.10g} gold labels and a uniform balance"
+        return uniform, "uniform at the start"
+    return gold.balance_with_uniform(), f"by {gold.classes.sum():,.10g} gold labels and a uniform balance"
 
 
-def _names_one_class(moments: Moments) -> bool:
-    """Whether most votes are of sources that vote for one class only.
+def _is_mostly_one_sided(moments: Moments) -> bool:
+    """Return whether most votes are of sources that vote for one class only.
 
-    Given that it votes such a source says little, so that any imbalanced balance would outvote it.
+    The votes of such a source carry little information, so that any imbalanced balance would outweigh them.
     """
     cast = np.asarray(moments.vote_counts, np.float64)
     return bool(cast[(cast > 0).sum(axis=1) == 1].sum() > cast.sum() / 2)
 
 
 def with_coverage(tables: Array, moments: Moments) -> Array:
-    """Tables of sources that vote equally often on all classes, no vote last, shape (m, K, K + 1)."""
+    """Return tables of sources with the same coverage on all classes, no vote last, shape (m, K, K + 1)."""
     coverage = np.minimum(moments.coverage, 1.0)[:, None, None]
     return np.concatenate([coverage * tables, np.broadcast_to(1 - coverage, (*tables.shape[:2], 1))], axis=2)

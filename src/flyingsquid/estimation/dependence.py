@@ -1,9 +1,9 @@
-"""Which sources depend on each other beyond the truth, and by how much, from counts of pairs.
+"""Dependence between sources beyond the truth, estimated from counts of pairs.
 
 On items that two sources both vote on, let rho be their agreement beyond chance, scaled to [-1, 1]. For
 sources that are independent given the truth, ``rho[i, j] = b[i] b[j]``, exactly so for two classes. A robust
-fit of b leaves dependent pairs as outliers. What a pair agrees beyond the fit is the share of its evidence
-that is counted twice.
+fit of b leaves dependent pairs as outliers. The agreement of a pair beyond the fit is the share of its
+evidence that would be counted twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flyingsquid.moments import Moments, PairAgreement
 Array = NDArray[np.float64]
 # A pair is compared if it shares this many items, with this many votes outside the most frequent class.
 _SHARED_ITEMS, _UNUSUAL_VOTES = 30.0, 10.0
-# The fit has one parameter per source, so fewer sources or pairs leave nothing to compare.
+# The fit has one parameter per source, so fewer sources or pairs cannot be compared.
 _FEWEST_SOURCES, _FEWEST_PAIRS = 4, 6
 # A pair is dependent if it exceeds the fit by this many standard errors and by this share. Plateaus on
 # simulated copies: 3.5 to 5 standard errors, and .05 to .15.
@@ -51,7 +51,7 @@ class Dependence:
     n_pairs : int
         Number of dependent pairs.
     second_factor : float
-        How large the first factor of the agreement that the classes do not need is, relative to the largest.
+        Size of the first factor of the agreement beyond those of the classes, relative to the largest.
     contradiction : float in [0, 1]
         How clearly a second factor explains the agreement of most sources about as well as the first, so that
         votes cannot tell which of the two is the truth.
@@ -70,7 +70,7 @@ class Dependence:
         return np.asarray(connected_components(self.shared >= 1, directed=False)[1], np.intp)
 
     def scaled(self, factor: float) -> Array | None:
-        """Return ``shared`` as far as it is trusted; near-copies, which need no model, count in full."""
+        """Return ``shared`` times ``factor``; near-copies, which need no model, count in full."""
         if self.shared is None:
             return None
         return np.where(self.shared >= 0.9, self.shared, factor * self.shared)
@@ -101,7 +101,7 @@ def find_dependence(moments: Moments) -> Dependence:
     is_compared = _compared(pairs)
     at = np.flatnonzero(is_compared.any(axis=1))
     if len(at) >= _FEWEST_SOURCES and is_compared.sum() >= 2 * _FEWEST_PAIRS:
-        # Workers of a crowd mostly share few items; what follows is quadratic in the others.
+        # Workers of a crowd mostly share few items; the cost is quadratic in the remaining ones.
         of = np.ix_(at, at)
         correlation = np.where(is_compared[of], _correlation(pairs)[of], 0.0)
         precision = np.where(is_compared[of], pairs.overlap[of], 0.0)
@@ -141,7 +141,7 @@ def _compared(pairs: PairAgreement) -> NDArray[np.bool_]:
 
 
 def _correlation(pairs: PairAgreement) -> Array:
-    """Agreement beyond chance, scaled to [-1, 1], shape (m, m); 0 if unknown."""
+    """Return the agreement beyond chance, scaled to [-1, 1], shape (m, m); 0 if unknown."""
     scale = np.sqrt(pairs.spread * pairs.spread.T)
     rate = np.divide(pairs.agreement, pairs.overlap, out=np.zeros_like(scale), where=pairs.overlap > 0)
     return np.divide(rate - pairs.chance, scale, out=np.zeros_like(scale), where=scale > 0)
@@ -227,13 +227,13 @@ def _contradiction(second_factor: float, is_dependent: NDArray[np.bool_], moment
     votes = np.asarray(moments.vote_counts, np.float64).sum(axis=0)
     unusual = 1 - votes.max() / votes.sum()
     return (
-        _turned_on(second_factor / _SECOND_FACTOR)
-        * _turned_on(breadth)
-        * _turned_on(unusual / _UNUSUAL_SHARE)
+        _smooth_step(second_factor / _SECOND_FACTOR)
+        * _smooth_step(breadth)
+        * _smooth_step(unusual / _UNUSUAL_SHARE)
     )
 
 
-def _turned_on(ratio: float) -> float:
+def _smooth_step(ratio: float) -> float:
     """Return a smooth step from 0 to 1 at 1."""
     power = float(ratio) ** _STEEPNESS
     return power / (1 + power)

@@ -1,4 +1,4 @@
-"""Items drawn from a fitted graph, with a fixed seed."""
+"""Simulation of items from a fitted graph, with a fixed seed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def draw_items(
     units: tuple[UnitTable, ...],
     rng: np.random.Generator,
 ) -> tuple[Codes, Codes]:
-    """Votes, shape (n, m), and truths, shape (n, D), drawn from the parameters of a graph.
+    """Draw votes, shape (n, m), and truths, shape (n, D), from the parameters of a graph.
 
     Parameters
     ----------
-    task_tables : one a clique of ``graph._task_tree``, shape (K,) * c
+    task_tables : one per clique of ``graph._task_tree``, shape (K,) * c
         P(Y_C).
     tables : array of shape (m, K, K + 1)
         P(vote | Y = k) of each source; not read for those in ``units``.
@@ -49,7 +49,7 @@ def draw_items(
 
 
 def draw_around_task(fit: BinaryTasks, task: int) -> Array | None:
-    """Signed votes of the sources that judge a task, shape (rows, columns); None where none depend on others.
+    """Draw signed votes of the sources around a task, shape (rows, columns); None if all are independent.
 
     Helpers on neighboring tasks are drawn as independent given the truth of this one.
     """
@@ -59,7 +59,7 @@ def draw_around_task(fit: BinaryTasks, task: int) -> Array | None:
         return None
     signed, y = draw_votes(place.fit.tables, place.fit.balance)
     codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
-    rng = np.random.default_rng(1)  # apart from the seed of the single votes
+    rng = np.random.default_rng(1)  # differs from the seed of the single votes
     for unit in units:
         columns = [place.columns.index(source) for source in unit.sources]
         shared = [place.columns.index(source) for source in unit.separator]
@@ -70,7 +70,7 @@ def draw_around_task(fit: BinaryTasks, task: int) -> Array | None:
 def draw_truths(
     n_items: int, tree: JunctionTree, tables: tuple[Array, ...], n_tasks: int, rng: np.random.Generator
 ) -> Codes:
-    """Truths of tasks that depend on each other, shape (n, D)."""
+    """Draw truths of tasks that depend on each other, shape (n, D)."""
     n_classes = tables[0].shape[0]
     truths = np.zeros((n_items, n_tasks), smallest_dtype(n_classes))
     for clique, separator, table in zip(tree.cliques, tree.separators, tables, strict=True):
@@ -84,7 +84,7 @@ def draw_truths(
 
 
 def _draw_unit(unit: UnitTable, shared_votes: Codes, truth: Codes, rng: np.random.Generator) -> Codes:
-    """Votes of a unit, shape (n, s), given those of its separator."""
+    """Draw votes of a unit, shape (n, s), given those of its separator."""
     n_classes = len(unit.table)
     states = all_patterns(len(unit.sources), n_classes)
     shared = [unit.sources.index(source) for source in unit.separator]
@@ -100,7 +100,7 @@ def _draw_states(
     rng: np.random.Generator,
     n_classes: int,
 ) -> Codes:
-    """Draw a state for every row, among those that agree with what is fixed, shape (n, variables)."""
+    """Draw a state for every row, among those that agree with the fixed variables, shape (n, variables)."""
     result = np.empty((len(fixed), states.shape[1]), smallest_dtype(n_classes))
     columns = tuple(shared)
     row_class = np.zeros(len(fixed), np.intp) if truth is None else truth.astype(np.intp)

@@ -1,7 +1,7 @@
-"""A few passes over the votes: labels by the tables, tables by the labels (Dawid and Skene 1979).
+"""EM over the votes: labels from tables, tables from labels (Dawid and Skene 1979).
 
-From a good start a few passes gain what there is to gain. Tables keep a weak prior, so that a source with few
-votes is not believed more than it has shown.
+From a good start a few passes suffice. Tables keep a weak prior, so that a source with few votes does not
+look more accurate than its votes support.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PASSES = 10
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """Where the passes ended.
+    """Result of the passes.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Refined:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """What is passed over.
+    """Votes that the passes read.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Passes:
     weights : array of shape (n,), or None
         How often each item counts.
     known : array of shape (n,), or None
-        Codes of the classes that are known, negative where they are not.
+        Codes of gold labels, negative if unknown.
     """
 
     votes: Votes | None
@@ -62,33 +62,33 @@ def refine(
     passes: int = PASSES,
     gold: ManyGold | None = None,
 ) -> Refined:
-    """Pass over the votes, starting from ``tables`` and ``balance``. Known items keep their class."""
+    """Refine ``tables`` and ``balance`` by passes over the votes. Items with gold labels keep their class."""
     if over.votes is None:
         return Refined(tables, balance)
     votes, n_classes = over.votes, tables.shape[1]
-    cast, believed = OneHot.of(votes.codes, n_classes), prior_table(n_classes, gold)
+    cast, prior = OneHot.of(votes.codes, n_classes), prior_table(n_classes, gold)
     share = None if over.weights is None else np.asarray(over.weights, np.float64)[:, None]
     for _ in range(passes):
         posterior = _posterior(cast, tables, balance)
         if over.known is not None:
-            settle_known(posterior, over.known)
+            set_gold(posterior, over.known)
         counted = posterior if share is None else posterior * share
         expected = cast.vote_sums(counted)  # vote, source, truth
-        tables = smoothed_tables(expected.transpose(1, 2, 0), believed)
+        tables = smoothed_tables(expected.transpose(1, 2, 0), prior)
         if learn_balance:
             balance = (counted.sum(axis=0) + 1) / (counted.sum() + n_classes)
     return Refined(tables, balance)
 
 
-def settle_known(posterior: Array, known: NDArray[Any]) -> None:
-    """Give items of known class that class, in place."""
+def set_gold(posterior: Array, known: NDArray[Any]) -> None:
+    """Set the posterior of items with gold labels to their class, in place."""
     at = np.flatnonzero(known >= 0)
     posterior[at] = 0.0
     posterior[at, known[at]] = 1.0
 
 
 def _posterior(cast: OneHot, tables: Array, balance: Array) -> Array:
-    """P(Y = k | votes), shape (n, K), for one-hot votes."""
+    """Return P(Y = k | votes), shape (n, K), for one-hot votes."""
     logs = np.log(tables).transpose(2, 0, 1).reshape(-1, tables.shape[1])  # (K m, K): vote and source, truth
     scores = cast @ logs + np.log(balance)
     scores -= scores.max(axis=1, keepdims=True)

@@ -16,7 +16,7 @@ from flyingsquid.estimation.em import Passes
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import SignedMoments
-from flyingsquid.estimation.symmetric import accuracies_from_balance, stands_alone, triplet_pairs
+from flyingsquid.estimation.symmetric import accuracies_from_balance, has_few_own_groups, triplet_pairs
 from flyingsquid.estimation.triplets import Pairs, roots, strongest_partners
 from flyingsquid.moments import Moments
 from flyingsquid.votes.codes import OneHot
@@ -35,10 +35,10 @@ def accuracy_errors(
     by_hand: bool,
     rows: Array | None = None,
 ) -> Array:
-    """Standard errors of P(vote is right | source votes), shape (m,).
+    """Return standard errors of P(vote is right | source votes), shape (m,).
 
-    NaN for a source that never votes or could not be judged, and for methods without a formula: a
-    median, triplets chosen ``by_hand``, and the quadratic route. ``rows`` are signed votes drawn from the
+    NaN for a source that never votes or could not be estimated, and for methods without a formula: a
+    median, triplets chosen ``by_hand``, and the quadratic method. ``rows`` are signed votes drawn from the
     model, for sources that depend on each other; otherwise they are drawn from the tables.
     """
     if fit.errors is not None:
@@ -54,7 +54,7 @@ def accuracy_errors(
         _, error = accuracies_from_balance(signed, fit.balance, moments.source_names, groups)
         return np.divide(error, 2 * signed.coverage, out=np.full_like(error, np.nan), where=~fit.flags.silent)
     errors = np.full(moments.n_sources, np.nan)
-    if stands_alone(fit.separation, fit.flags):  # the formulas are those of raw moments
+    if has_few_own_groups(fit.separation, fit.flags):  # these formulas are for raw moments
         return errors
     pairs = triplet_pairs(moments, signed, fit.flags, fit.separation, screen)
     sizes = np.abs(fit.mean_parameters)
@@ -63,12 +63,12 @@ def accuracy_errors(
         errors = triplet_mean_errors(signed, pairs, fit.triplets_used, sizes, shared)
     elif method == "best" and not by_hand:
         errors = single_triplet_errors(signed, pairs, strongest_partners(pairs), sizes)
-    # A one-sided source's accuracy is what its clipped table implies, which has no formula.
+    # The accuracy of a one-sided source follows from its clipped table, for which there is no formula.
     return np.where(fit.unidentified | fit.flags.one_sided | fit.flags.silent, np.nan, errors)
 
 
 def shared_errors(signed: SignedMoments, fit: BinaryFit) -> Array | None:
-    """Cov(Uₚ, Uᵩ) of sources that may depend on each other, shape (m, m); None where there are none."""
+    """Return Cov(Uₚ, Uᵩ) of dependent sources, shape (m, m); None if all are independent."""
     if fit.separation.is_simple:
         return None
     a = fit.mean_parameters
@@ -83,13 +83,14 @@ def shared_errors(signed: SignedMoments, fit: BinaryFit) -> Array | None:
 def triplet_mean_errors(
     signed: SignedMoments, pairs: Pairs, used: NDArray[np.int64], a: Array, shared: Array | None = None
 ) -> Array:
-    """Standard errors of accuracies by the mean over all triplets, shape (m,); NaN where unknown.
+    """Return standard errors of accuracies by the mean over all triplets, shape (m,); NaN if unknown.
 
     ``used`` are the triplets behind each estimate, ``a`` the estimates of |E[λᵢY]|, ``shared`` as in
     :func:`shared_errors`. Dependent sources are never in one triplet, but enter one mean.
     """
     root, inverse = roots(pairs)
-    # Near 0 derivatives of roots grow without bound; the data cannot tell less than one error.
+    # The derivatives of roots grow without bound near 0, and values below one standard error are not
+    # distinguishable from it.
     size = np.maximum(np.abs(pairs.second), np.maximum(pairs.standard_error, 1e-100))
     count = np.where(used > 0, used, np.nan)[:, None]
     by_own = (root @ inverse) * root / (2 * size * count)  # ∂aᵢ/∂Mᵢⱼ
@@ -106,7 +107,7 @@ def triplet_mean_errors(
 
 
 def single_triplet_errors(signed: SignedMoments, pairs: Pairs, chosen: NDArray[np.intp], a: Array) -> Array:
-    """The same for one triplet (i, j, k) a source; ``chosen`` has shape (m, 2), -1 where there is none."""
+    """Return standard errors for one triplet (i, j, k) per source; ``chosen`` is (m, 2), -1 for none."""
     i, (j, k) = np.arange(len(a)), chosen.T
     size = np.maximum(np.abs(pairs.second), np.maximum(pairs.standard_error, 1e-100))
     g_ij, g_ik, g_jk = a / (2 * size[i, j]), a / (2 * size[i, k]), -a / (2 * size[j, k])
@@ -118,7 +119,7 @@ def single_triplet_errors(signed: SignedMoments, pairs: Pairs, chosen: NDArray[n
 
 
 def _accuracy_error(own: Array, others: Array, signed: SignedMoments, a: Array) -> Array:
-    """Error of (1 + aᵢ/cᵢ)/2, where Uᵢ enters aᵢ with the factor ``own``."""
+    """Return the standard error of (1 + aᵢ/cᵢ)/2 if Uᵢ enters aᵢ with the factor ``own``."""
     coverage = signed.coverage
     with np.errstate(divide="ignore", invalid="ignore"):
         share = a / coverage
@@ -130,7 +131,7 @@ def _accuracy_error(own: Array, others: Array, signed: SignedMoments, a: Array) 
 def conditional_errors(
     fit: ConditionalFit, drawn: Array, balance: Array, mean_parameters: Array, balance_estimated: bool
 ) -> Array:
-    """Standard errors of accuracies of class-conditional sources, shape (m,).
+    """Return standard errors of the accuracies of class-conditional sources, shape (m,).
 
     ``drawn`` are signed votes drawn from the fitted model, shape (rows, m).
     """
@@ -148,19 +149,19 @@ def conditional_errors(
 
 
 def strength_errors(fit: ConditionalFit, drawn: Array) -> Array:
-    """Standard errors of bᵢ = Cov(λᵢ, Y)/√Var(Y), shape (m,), by signed votes drawn from the fitted model."""
+    """Return standard errors of bᵢ = Cov(λᵢ, Y)/√Var(Y), shape (m,), from votes drawn from the model."""
     rows = drawn - fit.centered.mean
     return np.asarray(np.std(rank_one_influence(rows, fit), axis=0) / np.sqrt(fit.centered.n_items))
 
 
 def draw_votes(tables: Array, balance: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Signed votes of items drawn from the tables, shape (rows, m), and their classes, shape (rows,)."""
-    # A fixed seed: the same fit has the same intervals.
+    """Draw signed votes from the tables, shape (rows, m), and their classes, shape (rows,)."""
+    # A fixed seed, so that the same fit has the same intervals.
     rng = np.random.default_rng(0)
     n = int(np.clip(_DRAWN_CELLS // len(tables), 2_000, _DRAWN_ROWS))
     y = (rng.random(n) < balance[1]).astype(np.intp)
     first = tables[:, y, 0].T
-    # Drawn in the order of the tables themselves, so that the order of sources decides nothing.
+    # Drawn in the order of the tables themselves, so that the order of the sources does not matter.
     drawn = np.empty(first.shape)
     drawn[:, np.lexsort(tables.reshape(len(tables), -1).T)] = rng.random(first.shape)
     votes = np.where(drawn < first, -1.0, np.where(drawn < first + tables[:, y, 1].T, 1.0, 0.0))
@@ -173,7 +174,7 @@ _CHUNK_CELLS = 1 << 22
 
 
 def agreement_errors(moments: Moments, over: Passes, balance: Array) -> Array:
-    """Standard errors of the accuracies by agreement, shape (m,), for a balance that was not estimated.
+    """Return standard errors of accuracies by agreement, shape (m,), if the balance was not estimated.
 
     NaN for a source with fewer than two votes.
     """
@@ -199,12 +200,12 @@ def agreement_errors(moments: Moments, over: Passes, balance: Array) -> Array:
 
 
 class _Effect:
-    """How much one vote moves the accuracy of its source: directly, and by the other votes that it meets.
+    """Effect of one vote on the accuracy of its source, directly and through other votes on the item.
 
     With F[v, k] the expected votes v on items of class k, and R[k] their sum over v, the accuracy is
-    Σ π_k F[k, k]/R[k]. A vote v that meets t_k others for class k moves F[v, k] by
+    Σ π_k F[k, k]/R[k]. A vote v on an item with t_k other votes for class k moves F[v, k] by
     s_k + (c/(T + 4))(t_k - τ s_k), where s is its spread over the classes, c the votes v of the source, T the
-    others that all these met, and τ = Σ t_k.
+    other votes on the same items, and τ = Σ t_k.
     """
 
     def __init__(self, direct: Array, by_met: Array, right: Array, slope: Array) -> None:
@@ -217,7 +218,7 @@ class _Effect:
         met = others.by_vote() + PRIOR_VOTES
         by_met = np.asarray(moments.vote_counts, np.float64) / met
         right = balance / tables.totals  # of F[v, v]
-        slope = right * tables.right()  # of R[k], its sign turned
+        slope = right * tables.right()  # of R[k], with its sign reversed
         wrong = (1 - PRIOR_RIGHT) / (n_classes - 1)
         source, vote, label, count = others.entries()
         spread = np.bincount(vote * m + source, count * slope[source, label], minlength=n_classes * m)
@@ -228,20 +229,20 @@ class _Effect:
         return cls((won - lost) / met, by_met, right, slope)
 
     def of_votes(self, cast: OneHot) -> Array:
-        """The same for each vote, in the order of ``cast.entries()``."""
+        """Return the effect of each vote, in the order of ``cast.entries()``."""
         item, source, vote = cast.entries()
-        lost, said = cast.other_votes(self.slope)
+        lost, gained = cast.other_votes(self.slope)
         others = cast.n_votes[item] - 1
         direct = self.direct[source, vote]
-        met = self.right[source, vote] * said - lost - others * direct
+        met = self.right[source, vote] * gained - lost - others * direct
         return np.asarray(direct + self.by_met[source, vote] * met)
 
 
 def group_errors(refit: Callable[[NDArray[np.intp]], Array], n_items: int) -> Array:
-    """Standard errors of what ``refit(rows)`` gives, by leaving out one group of items after the other.
+    """Return standard errors of the result of ``refit(rows)`` by leaving out one group of items at a time.
 
-    They are scaled so that 1.96 of them reach as far as Student's t with as few groups would. Rows are dealt
-    to groups with a fixed seed, because items may come in an order.
+    They are scaled so that 1.96 of them reach as far as Student's t with as few groups would. Rows are
+    assigned to groups with a fixed seed, because items may be sorted.
     """
     groups = min(GROUPS, n_items)
     dealt = np.random.default_rng(0).permutation(n_items) % groups
@@ -250,8 +251,8 @@ def group_errors(refit: Callable[[NDArray[np.intp]], Array], n_items: int) -> Ar
     return np.asarray(spread * stdtrit(groups - 1, 0.975) / NORMAL_95)
 
 
-def part_of(over: Passes, rows: NDArray[np.intp]) -> Passes:
-    """The same on some items."""
+def select_items(over: Passes, rows: NDArray[np.intp]) -> Passes:
+    """Return the passes over some of the items."""
     return Passes(
         None if over.votes is None else over.votes[rows],
         None if over.weights is None else over.weights[rows],
@@ -259,8 +260,8 @@ def part_of(over: Passes, rows: NDArray[np.intp]) -> Passes:
     )
 
 
-def gold_of(over: Passes) -> ManyGold | None:
-    """What the sources did on the items whose class is known; None where none is."""
+def count_gold(over: Passes) -> ManyGold | None:
+    """Return the votes on items with gold labels; None without gold labels."""
     if over.votes is None or over.known is None or not (over.known >= 0).any():
         return None
     return ManyGold.of(over.votes, over.known, over.weights)

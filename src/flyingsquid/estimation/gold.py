@@ -1,4 +1,4 @@
-"""Votes on gold labels: counts that settle signs, help the class balance, and correct tables."""
+"""Counts of votes on gold labels, which determine signs, improve the class balance, and correct tables."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class GoldCounts:
-    """What the sources said on items whose class is known.
+    """Votes on items with gold labels, for two classes.
 
     Attributes
     ----------
     votes : array of shape (m, 2, 3)
-        ``votes[i, y, v]`` known items of class y had source i vote v; no vote last.
+        ``votes[i, y, v]`` items with gold label y had the vote v of source i; no vote last.
     units : tuple of arrays of shape (2, 3^s)
-        For each unit of dependent sources on the task, how often known items of each class had it in each
+        For each unit of dependent sources on the task, the number of gold labels of each class for each
         state, in the order of ``all_patterns(s, 2)``.
     """
 
@@ -44,7 +44,7 @@ class GoldCounts:
     ) -> GoldCounts:
         """Count ``votes`` on the items whose code in ``gold``, shape (n,), is not negative.
 
-        ``weights`` of shape (n,) say how often each item counts; ``units`` are columns of dependent sources.
+        ``weights`` of shape (n,) are the weights of the items; ``units`` are columns of dependent sources.
         """
         known = np.flatnonzero(gold >= 0)
         codes = np.maximum(votes[known].to_dense().codes, -1)
@@ -65,7 +65,7 @@ class GoldCounts:
 
     @property
     def classes(self) -> Array:
-        """How many known items each class has, shape (2,)."""
+        """Number of gold labels of each class, shape (2,)."""
         return np.asarray(self.votes[0].sum(axis=1))
 
     @property
@@ -79,30 +79,30 @@ class GoldCounts:
         return np.asarray(self.votes[:, :, :2].sum(axis=(1, 2)))
 
     def preference(self, accuracies: Array, rates: Array) -> float:
-        """Log likelihood of the votes on known items with these signs, less that with all flipped.
+        """Return the log likelihood of votes on gold labels with these signs, minus that with all flipped.
 
-        A source is better than random if it leans to the true class more than it does overall; how often
-        it is right depends on the class balance too. So the votes are taken as aᵢ(Y - E[Y]) plus noise
-        around their mean, for ``accuracies`` a of shape (m,) and observed ``rates`` of shape (m, 2).
+        A source is better than random if it votes for the true class more often than it does overall; how
+        often it is right also depends on the class balance. So the votes are modeled as aᵢ(Y - E[Y]) plus
+        noise around their mean, for ``accuracies`` a of shape (m,) and observed ``rates`` of shape (m, 2).
         """
         mean, coverage = rates[:, 1] - rates[:, 0], rates.sum(axis=1)
         expected = float((self.classes[1] - self.classes[0]) / (self.classes.sum() + 2))
         away = np.array([-1.0, 1.0]) - expected  # Y - E[Y] for both classes
         leaning = (self.votes[:, :, 1] - self.votes[:, :, 0] - mean[:, None] * self.classes) @ away
         variance = np.maximum(coverage - mean**2, 0)
-        # No source is taken to be so sure that a few labels could not object.
+        # Bounded, so that a few gold labels can still overrule a source.
         noise = np.maximum(variance - accuracies**2, 0.2 * variance)
         pull = np.divide(accuracies, noise, out=np.zeros_like(noise), where=noise > 0)
         return float(2 * pull @ leaning)
 
-    def balance(self, expected: float, error: float, believed: float = 2.0) -> tuple[float, float]:
-        """E[Y] and its error, pooled from ``expected`` ± ``error`` and the known items.
+    def balance(self, expected: float, error: float, prior_items: float = 2.0) -> tuple[float, float]:
+        """Return E[Y] and its error, pooled from ``expected`` ± ``error`` and the gold labels.
 
-        An even balance counts as ``believed`` items besides.
+        A uniform balance counts as ``prior_items`` additional items.
         """
         n, ones = float(self.classes.sum()), float(self.classes[1])
-        p = (ones + believed / 2) / (n + believed)
-        own = 4 * p * (1 - p) / (n + believed + 1)  # variance of E[Y] from the known items alone
+        p = (ones + prior_items / 2) / (n + prior_items)
+        own = 4 * p * (1 - p) / (n + prior_items + 1)  # variance of E[Y] from the gold labels alone
         if not np.isfinite(error):
             return 2 * p - 1, float(np.sqrt(own))
         weight = own / (own + error**2)
@@ -110,36 +110,37 @@ class GoldCounts:
         return pooled, float(np.sqrt(own * error**2 / (own + error**2)))
 
 
-# A table of classes by classes takes half a gigabyte then.
+# A table of this many classes by as many takes half a gigabyte.
 _MOST_CLASSES = 8_192
-# An even balance that nobody asked for is worth so many known items.
-_EVEN_WORTH = 20.0
+# A uniform default balance counts as this many gold labels.
+_UNIFORM_WORTH = 20.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ManyGold:
-    """What the sources said on items whose class is known.
+    """Votes on items with gold labels, for any number of classes.
 
     Attributes
     ----------
     votes : VotesByClass
-        Votes on known items.
+        Votes on items with gold labels.
     classes : array of shape (K,)
-        Known items of each class.
-    said : array of shape (K, K)
-        ``said[v, k]`` known items of class k had the vote v, each item shared evenly among its votes.
+        Number of gold labels of each class.
+    shared_votes : array of shape (K, K)
+        ``shared_votes[v, k]`` items with gold label k had the vote v; each item is shared equally among its
+        votes.
     """
 
     votes: VotesByClass
     classes: Array
-    said: Array
+    shared_votes: Array
 
     @classmethod
     def of(cls, votes: Votes, gold: NDArray[Any], weights: NDArray[Any] | None = None) -> ManyGold:
         """Count ``votes`` on the items whose code in ``gold``, shape (n,), is not negative.
 
         >>> gold = ManyGold.of(Votes.from_classes([[0, 0], [1, -1], [2, 2]]), np.array([0, 2, -1]))
-        >>> gold.classes, gold.said
+        >>> gold.classes, gold.shared_votes
         (array([1., 0., 1.]), array([[1., 0., 0.],
                [0., 0., 1.],
                [0., 0., 0.]]))
@@ -148,40 +149,42 @@ class ManyGold:
         n_classes = votes.n_classes
         if n_classes > _MOST_CLASSES:
             raise OptionError(
-                f"gold= is for {_MOST_CLASSES:,} classes at most, and the votes have {n_classes:,}: a table "
-                "of classes by classes is kept for it. Leave it out, or declare fewer classes"
+                f"`gold` is supported for at most {_MOST_CLASSES:,} classes; got {n_classes:,}. Leave it "
+                "out, or declare fewer classes."
             )
         share = np.ones(len(known)) if weights is None else np.asarray(weights, np.float64)[known]
         cast, labels = OneHot.of(votes[known].codes, n_classes), gold[known]
         classes = np.asarray(np.bincount(labels, share, minlength=n_classes), np.float64)
-        said = VotesByClass.of(cast.evenly_shared(), labels, share).over_sources()
-        return cls(VotesByClass.of(cast, labels, share), classes, said)
+        shared_votes = VotesByClass.of(cast.evenly_shared(), labels, share).over_sources()
+        return cls(VotesByClass.of(cast, labels, share), classes, shared_votes)
 
     @property
     def meaning(self) -> NDArray[np.intp]:
-        """Which class a vote for each class stands for, shape (K,): itself, unless that is clearly wrong.
+        """Return the class that a vote for each class stands for, shape (K,).
 
-        Sources that swap classes, or count them from 1, agree with each other; only gold labels can tell.
+        That is the class itself, unless gold labels contradict it clearly: sources that swap classes, or
+        number them from 1, agree with each other.
         """
         itself = np.arange(len(self.classes))
-        renamed = linear_sum_assignment(-self.said)[1]
-        gain = self.said[itself, renamed].sum() - self.said.trace()
-        # A standard error, and one item for each choice: the best of many names fits some items by chance.
+        renamed = linear_sum_assignment(-self.shared_votes)[1]
+        gain = self.shared_votes[itself, renamed].sum() - self.shared_votes.trace()
+        # One standard error plus one item per choice, because the best of many permutations fits some items
+        # by chance.
         chance = np.sqrt(self.classes.sum()) + np.count_nonzero(renamed != itself)
         return renamed if gain > chance else itself
 
-    def balance(self, believed: Array, worth: float) -> Array:
-        """P(Y = k) from known items, and a balance that is worth so many of them, shape (K,)."""
-        return np.asarray((self.classes + worth * believed) / (self.classes.sum() + worth))
+    def balance(self, prior: Array, worth: float) -> Array:
+        """Return P(Y = k) from gold labels and a balance that counts as ``worth`` of them, shape (K,)."""
+        return np.asarray((self.classes + worth * prior) / (self.classes.sum() + worth))
 
-    def balance_beside_even(self) -> Array:
-        """P(Y = k) from known items and a uniform balance worth 20 of them, shape (K,).
+    def balance_with_uniform(self) -> Array:
+        """Return P(Y = k) from gold labels and a uniform balance that counts as 20 of them, shape (K,).
 
-        Less what chance alone makes of an even balance (James and Stein): classes that nobody knows to be
-        rarer are not made so by the luck of a few labels.
+        It is shrunk by the deviation that chance alone would cause (James and Stein), so that a few labels do
+        not make a class look rare.
         """
         n, n_classes = float(self.classes.sum()), len(self.classes)
-        even = np.full(n_classes, 1 / n_classes)
-        spread = float(((self.classes - n * even) ** 2).sum() * n_classes / n)  # chi squared
+        uniform = np.full(n_classes, 1 / n_classes)
+        spread = float(((self.classes - n * uniform) ** 2).sum() * n_classes / n)  # chi squared
         kept = max(0.0, 1 - 2 * (n_classes - 1) / spread) if spread > 0 else 0.0
-        return np.asarray(even + kept * (self.balance(even, _EVEN_WORTH) - even))
+        return np.asarray(uniform + kept * (self.balance(uniform, _UNIFORM_WORTH) - uniform))

@@ -1,4 +1,4 @@
-"""Tables corrected by gold labels, each side weighted by how much it has seen."""
+"""Correction of tables by gold labels, each weighted by the number of items behind it."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ from flyingsquid.estimation.triplets import all_triplets_mean
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
-# What an estimate without a standard error is worth, in votes.
+# An estimate without a standard error counts as this many votes.
 _UNKNOWN_WORTH = 5.0
 
 
 def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float) -> BinaryFit:
-    """The fit, with every table pulled towards what the source did on known items.
+    """Return the fit with every table moved toward the votes of the source on gold labels.
 
-    An accuracy with standard error s is worth A(1-A)/s² votes. Its table counts as that many votes,
-    the known items count as the votes that they are, and the mean of the two is taken.
+    An accuracy with standard error s counts as A(1-A)/s² votes. The result is the mean of its table, with
+    that many votes, and of the votes on gold labels.
     """
     if evidence.gold is None:
         return fit
     gold, coverage = evidence.gold, np.maximum(evidence.moments.coverage, 1e-12)
     accuracy = np.clip((1 + fit.mean_parameters / coverage) / 2, 0.0, 1.0)
-    # Known items are among those that the estimate was made of; their votes count once. One vote of the
-    # estimate stays in any case, so that what never happened on known items is rare, not impossible.
+    # The estimate already contains the items with gold labels; their votes count once. At least one vote of
+    # the estimate remains, so that votes that do not occur on gold labels are rare, not impossible.
     unseen = max(1 - float(gold.classes.sum() / evidence.moments.n_items), 0.0)
-    worth = np.maximum(unseen * _worth_in_votes(fit, evidence, accuracy, method, screen), 1.0)
-    items = (worth / coverage)[:, None] * fit.balance  # what a table is worth, in items of each class
+    worth = np.maximum(unseen * _effective_votes(fit, evidence, accuracy, method, screen), 1.0)
+    items = (worth / coverage)[
+        :, None
+    ] * fit.balance  # the number of items of each class that a table counts as
     known = gold.votes.sum(axis=2)
     tables = (fit.tables * items[:, :, None] + gold.votes) / (items + known)[:, :, None]
     accuracy = (accuracy * worth + gold.right) / (worth + gold.cast)
     weights = vote_weights(tables, absence_counts=method in CONDITIONAL)
-    # The two sides share the known items, so the smaller one adds less than it holds.
+    # Both sides contain the items with gold labels, so the smaller one adds less information than it has.
     informed = np.maximum(worth, gold.cast) + unseen**2 * np.minimum(worth, gold.cast)
     return replace(
         fit,
@@ -53,19 +55,21 @@ def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float)
 
 
 def unit_with_gold(table: Array, worth: Array, known: Array) -> Array:
-    """The table of a unit, shape (2, 3^s), pulled towards what its sources did on known items.
+    """Return the table of a unit, shape (2, 3^s), moved toward the votes of its sources on gold labels.
 
-    ``worth`` of shape (2,) is what the table counts as, in items of each class; ``known`` of shape (2, 3^s)
-    counts known items.
+    ``worth`` of shape (2,) is the number of items of each class that the table counts as; ``known`` of shape
+    (2, 3^s) counts items with gold labels.
     """
     return np.asarray((table * worth[:, None] + known) / (worth + known.sum(axis=1))[:, None])
 
 
-def _worth_in_votes(fit: BinaryFit, evidence: Evidence, accuracy: Array, method: str, screen: float) -> Array:
-    """How many votes each estimate is worth, shape (m,).
+def _effective_votes(
+    fit: BinaryFit, evidence: Evidence, accuracy: Array, method: str, screen: float
+) -> Array:
+    """Return the number of votes that each estimate counts as, shape (m,).
 
-    Methods without a standard error borrow that of their nearest relative, sources without one that of
-    the others.
+    Methods without a standard error use that of the most similar method, and sources without one use that of
+    the other sources.
     """
     route = {"quadratic": "covariance", "median": "mean", "best": "mean"}
     moments = evidence.moments

@@ -45,7 +45,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class GoldEffect:
-    """What gold labels changed, by leaving out one of them at a time.
+    """Effect of gold labels, measured by leaving out one of them at a time.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class GoldEffect:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the labels suffice to tell what they change."""
+        """True if there are enough labels to measure their effect."""
         change = self.log_loss_change
         return change.high < 0 or change.high - change.low < 2 * _NEGLIGIBLE_LOSS
 
@@ -123,11 +123,11 @@ def fit_correction(
         found.append(coefficients)
         logits.append(left_out)
     losses = share * np.array([_log_loss(z, gold) for z in logits])
-    # Before any label is seen, no correction is as probable as all others together.
+    # A priori, no correction is as probable as all other candidates together.
     scores = -losses.sum(axis=1)
     scores[0] += np.log(len(found) - 1)
     mean = _softmax(scores) @ np.array(found)
-    # An item does not take part in the weights that its own score is averaged with.
+    # The weights for an item are computed without its own score.
     without_own = _softmax((losses + scores[:, None]).T)
     crossed = np.einsum("nc,cnk->nk", without_own, np.array(logits))
     return GoldCorrection(features.correction(mean), _effect(crossed, logits[0], gold, share))
@@ -138,7 +138,7 @@ def fit_correction(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Features:
-    """Features of g items and K classes, shape (g, K, d), and which coefficients they are.
+    """Features of g items and K classes, shape (g, K, d), and the meaning of their coefficients.
 
     Columns: posterior, vote share, K intercepts (if ``has_intercepts``), votes of ``sources`` class by class,
     K^2 of the confusion (if ``has_confusion``).
@@ -165,7 +165,7 @@ class _Features:
         if has_intercepts:
             blocks.append(np.broadcast_to(identity, (n, n_classes, n_classes)))
             left -= n_classes
-        # For two classes, the votes of single sources say all that a confusion could.
+        # For two classes, the votes of single sources determine the confusion.
         has_confusion = n_classes > 2 and 2 * n_classes**2 <= left
         left -= n_classes**2 if has_confusion else 0
         sources = _most_active(cast, left // n_classes)
@@ -174,10 +174,10 @@ class _Features:
             own = identity[:, :, :, None] * votes[:, :, None, :]
             blocks.append(own.reshape(n, n_classes, -1))
         if has_confusion:
-            said = (
+            by_vote = (
                 identity[:, :, None, :] * mean_votes(counts)[:, None, :, None]
             )  # axes item, truth, vote, truth
-            blocks.append(said.reshape(n, n_classes, -1))
+            blocks.append(by_vote.reshape(n, n_classes, -1))
         values = np.concatenate(blocks, axis=2)
         return cls(values, cast.n_sources, sources, has_intercepts, has_confusion)
 
@@ -220,7 +220,7 @@ class _Features:
 
 
 def _most_active(cast: OneHot, most: int) -> NDArray[np.intp]:
-    """Return the sources with most votes, at most so many; equally active ones are in or out together."""
+    """Return at most ``most`` sources with most votes; equally active ones are all kept or all left out."""
     votes = cast.vote_sums(np.ones(cast.n_items)).sum(axis=0)
     ordered = np.sort(votes)[::-1]
     least = ordered[most] if most < len(ordered) else 0.0
@@ -276,7 +276,7 @@ def _newton(features: Array, offset: Array, gold: NDArray[np.intp], share: Array
     p = _softmax(logits)
     residuals = share[:, None] * (p - truth)
     inverse = np.linalg.inv(_curvature(features, p, share))
-    if d < n_classes:  # the same in the smaller space
+    if d < n_classes:  # the same computation in the smaller space
         means = np.einsum("nk,nkd->nd", p, features)
         own = np.swapaxes(features, 1, 2) @ (p[:, :, None] * features) - means[:, :, None] * means[:, None, :]
         own *= share[:, None, None]

@@ -1,7 +1,7 @@
-"""The whole fit on a dependency graph: every task by itself, then units, then the tasks together.
+"""Fit on a dependency graph: each task alone, then units of dependent sources, then the tasks together.
 
-A task is a small problem of its own: its sources, and those of its neighbors where its own are too few. So
-the fit is linear in the number of tasks. Start reading here.
+Each task is a small problem: its sources, and those of its neighbors if its own are too few. So the fit is
+linear in the number of tasks.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from flyingsquid.estimation.binary import (
     Evidence,
     Options,
     TaskFit,
+    check_unused_options,
     fit_binary,
     is_imbalanced,
-    refuse_idle_options,
 )
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.gold_correction import unit_with_gold, with_gold
@@ -30,7 +30,7 @@ from flyingsquid.estimation.proportional import tables_from_edges, tables_from_j
 from flyingsquid.estimation.sources import Separation, SignedMoments
 from flyingsquid.estimation.symmetric import SYMMETRIC, triplet_pairs
 from flyingsquid.estimation.task_pairs import TaskPair, pair_of_tasks
-from flyingsquid.estimation.units import UnitCounts, UnitTable, in_agreement, unit_table
+from flyingsquid.estimation.units import UnitCounts, UnitTable, reconcile_units, unit_table
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
@@ -48,18 +48,21 @@ def fit_graph(
     sample_weight: NDArray[Any] | None = None,
     gold: Sequence[GoldCounts | None] | None = None,
 ) -> BinaryTasks:
-    """Solve for every task, every unit of dependent sources, and the dependence of the tasks.
+    """Estimate every task, every unit of dependent sources, and the dependence between tasks.
 
     Parameters
     ----------
     moments : Moments of two classes, counted for the graph
-    balance : the class balance of each task, as far as it is known
-    votes, sample_weight : what was counted, if available
-    gold : for each task what the sources of its block did on known items, or None
+    balance : TaskBalance
+        The class balance of each task, if it was given.
+    votes, sample_weight : Votes and array of shape (n,), or None
+        The votes that were counted, if they are available.
+    gold : sequence of GoldCounts, or None
+        For each task, the votes of the sources of its block on gold labels.
     """
     graph = moments.graph
     if graph is None:
-        raise GraphError("the counts were made without a graph; count with Moments.of(votes, graph)")
+        raise GraphError("`moments` must be counted for the graph, by Moments.of(votes, graph).")
     n_tasks = graph.n_tasks
     tasks = []
     for task in range(n_tasks):
@@ -68,7 +71,7 @@ def fit_graph(
             local = _locate(moments, graph, task, options, balance, known)
             tasks.append(_fit_task(moments, local, balance.tasks[task], options, votes, sample_weight, known))
         except NotIdentifiableError as error:
-            raise error if n_tasks == 1 else NotIdentifiableError(f"task {task}: {error}") from error
+            raise error if n_tasks == 1 else NotIdentifiableError(f"Task {task}: {error}") from error
     _require_valid_triplets(moments, graph, tasks, options)
     units = _fit_units(moments, graph, tasks, options, gold)
     pairs = _fit_pairs(moments, graph, tasks)
@@ -102,7 +105,7 @@ def _locate(
     balance: TaskBalance,
     gold: GoldCounts | None,
 ) -> _Place:
-    """Which sources judge a task, and how they are related once its truth is known."""
+    """Return the sources that estimate a task, and how they are related given its truth."""
     method, around = options.method, moments.sources_around(task)
     voting = np.asarray(moments.vote_counts.sum(axis=1) > 0)
     own = graph.sources_of(task)
@@ -114,30 +117,30 @@ def _locate(
         if n_groups >= 3:
             numbers = np.unique(separated, return_inverse=True)[1]
             return _Place(around, around, own, Separation(numbers, np.isin(columns, own)), method)
-        # One or two groups: an imbalanced balance says what a third would.
+        # With one or two groups, an imbalanced class balance replaces the third.
         if method not in SYMMETRIC or not (gold is not None or is_imbalanced(balance.tasks[task])):
             _refuse_few_groups(moments, own, n_groups, method)
         method = "marginal"
-        refuse_idle_options(moments, own, options)
+        check_unused_options(moments, own, options)
     numbers = np.unique(groups, return_inverse=True)[1]
     return _Place(around, own, own, Separation(numbers, np.ones(len(own), np.bool_)), method)
 
 
 def _refuse_few_groups(moments: Moments, own: tuple[int, ...], n_groups: int, method: str) -> NoReturn:
     shown = format_list([moments.source_names[i] for i in own], 5)
-    instead = "declare fewer edges, or add sources"
+    instead = "Declare fewer edges, or add sources"
     if method in SYMMETRIC:
-        instead += "; or pass an imbalanced class_balance, which can stand in for the third"
+        instead += "; or pass an imbalanced `class_balance`, which can replace the third"
     raise NotIdentifiableError(
-        f"three groups of sources that are independent given the truth are needed to judge {shown}, and the "
-        f"graph leaves {n_groups} separated groups, neighboring tasks included. {instead.capitalize()}"
+        "`graph` must leave at least three groups of sources that are independent given the truth to "
+        f"estimate {shown}; got {n_groups}, including neighboring tasks. {instead}."
     )
 
 
 def _require_valid_triplets(
     moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit], options: Options
 ) -> None:
-    """Refuse a given triplet that no task can use."""
+    """Raise OptionError for a triplet that no task can use."""
     for triplet in options.triplets or ():
         around = [tasks[task] for task in {graph.source_task[i] for i in triplet}]
         for place in around:
@@ -147,8 +150,8 @@ def _require_valid_triplets(
         else:
             names = ", ".join(repr(moments.source_names[i]) for i in triplet)
             raise OptionError(
-                f"triplets holds ({names}), which the truth of no task separates: two of them depend on each "
-                "other, or their tasks are not neighbors"
+                "`triplets` must name sources that are independent given the truth of one task; got "
+                f"({names}), of which two depend on each other or are on tasks that are not neighbors."
             )
 
 
@@ -211,26 +214,27 @@ def _fit_units(
             solved = unit_table(unit, separator, observed, at, task.fit, pairs)
         except NotIdentifiableError as error:
             names = ", ".join(repr(moments.source_names[i]) for i in unit)
-            raise NotIdentifiableError(f"sources {names}: {error}") from error
+            raise NotIdentifiableError(f"Sources {names}: {error}") from error
         if known is not None and task.fit.worth is not None:
             worth = task.fit.worth[at].min(axis=0)
             table = unit_with_gold(solved.table, worth, known.units[seen[number]])
             solved = replace(solved, table=table)
         seen[number] += 1
         found.append(solved)
-    return in_agreement(found)
+    return reconcile_units(found)
 
 
 def _fit_pairs(moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit]) -> tuple[TaskPair, ...]:
     pairs = []
-    # Where tasks have equally many sources, numbered task by task, equal places are one detector.
+    # If all tasks have the same number of sources, numbered task by task, sources at equal positions are one
+    # detector.
     same = graph.stacked_shape is not None
     for a, b in graph.task_edges:
         first, second = tasks[a], tasks[b]
         pairs.append(
             pair_of_tasks(
                 moments.select(first.own + second.own),
-                (first.judged_slopes, second.judged_slopes),
+                (first.estimated_slopes, second.estimated_slopes),
                 (first.fit.balance, second.fit.balance),
                 same_detectors=same,
             )

@@ -11,14 +11,14 @@ from scipy.linalg import helmert
 
 from flyingsquid.estimation.agreement import PRIOR_VOTES, prior_table
 from flyingsquid.estimation.task_pairs import SAYS_NOTHING, fit_margins
-from flyingsquid.estimation.units import UnitTable, in_agreement
+from flyingsquid.estimation.units import UnitTable, reconcile_units
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes.codes import Codes, dense_codes
 from flyingsquid.votes.patterns import all_patterns, packed_chunks
 
 Array = NDArray[np.float64]
-# Variance given the truth below this share of the whole is not believed.
+# Lower bound of the variance given the truth, as a share of the variance.
 _RESIDUAL_FLOOR = 0.05
 
 
@@ -48,7 +48,7 @@ class Instruments:
 
     @classmethod
     def of(cls, tables: Array, balance: Array) -> Instruments:
-        """From P(vote = v | Y = k) of shape (s, K, K + 1), no vote last, and P(Y = k) of shape (K,)."""
+        """Build from P(vote = v | Y = k) of shape (s, K, K + 1), no vote last, and P(Y = k) of shape (K,)."""
         votes = tables[:, :, :-1]
         rate = np.einsum("k,skv->sv", balance, votes)
         noise = np.einsum("k,skv->sv", balance, votes * (1 - votes))
@@ -60,7 +60,7 @@ class Instruments:
 
 
 def contrasts(balance: Array) -> Array:
-    """Cov(1{Y = k}, contrast c) for K - 1 uncorrelated contrasts of variance 1, shape (K, K - 1).
+    """Return Cov(1{Y = k}, contrast c) for K - 1 uncorrelated contrasts of variance 1, shape (K, K - 1).
 
     With B this matrix, Cov(1{Y = k}, 1{Y = l}) = B Bᵀ.
 
@@ -81,7 +81,7 @@ _TINY = 1e-300
 def expected_tables(
     codes: Codes, posterior: Array, graph: DependencyGraph, silence_counts: NDArray[np.bool_]
 ) -> Array:
-    """P(vote = v | Y = k) of every source, shape (m, K, K + 1), no vote last.
+    """Return P(vote = v | Y = k) of every source, shape (m, K, K + 1), no vote last.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ def expected_tables(
     posterior : array of shape (n, D, K)
         P(Y_d = k | votes), times how often the item counts.
     silence_counts : mask of shape (D,)
-        Tasks whose truth may change how often a source votes.
+        Tasks whose truth may affect the coverage of a source.
     """
     n_classes = posterior.shape[2]
     tables = np.empty((graph.n_sources, n_classes, n_classes + 1))
     total = posterior.sum(axis=0)
-    believed = prior_table(n_classes)
+    prior = prior_table(n_classes)
     for task in range(graph.n_tasks):
         own = list(graph.sources_of(task))
         columns = dense_codes(codes[:, own])
@@ -102,7 +102,7 @@ def expected_tables(
         coverage = np.minimum(votes.sum(axis=(1, 2)) / total[task].sum(), 1.0)
         silent = np.maximum(total[task] - votes.sum(axis=2), 0.0)
         silent += PRIOR_VOTES * (1 - coverage[:, None])
-        votes = votes + PRIOR_VOTES * coverage[:, None, None] * believed
+        votes = votes + PRIOR_VOTES * coverage[:, None, None] * prior
         if not silence_counts[task]:
             votes /= np.maximum(votes.sum(axis=2, keepdims=True), _TINY)
             votes *= coverage[:, None, None]
@@ -118,7 +118,7 @@ def expected_units(
     tables: Array,
     silence_counts: NDArray[np.bool_],
 ) -> tuple[UnitTable, ...]:
-    """P(joint votes | Y = k) of every unit; ``tables``, shape (m, K, K + 1), are those of single sources.
+    """Return P(joint votes | Y = k) of every unit; ``tables`` (m, K, K + 1) are those of single sources.
 
     Other parameters are those of :func:`expected_tables`.
     """
@@ -137,11 +137,11 @@ def expected_units(
                 for k in range(n_classes):
                     counts[k] += np.bincount(numbers, given[rows, k], minlength=counts.shape[1])
             unit = UnitTable(sources, separator, counts / counts.sum(axis=1, keepdims=True))
-            found.append(unit if silence_counts[task] else silence_says_nothing(unit, balance[task]))
-    return in_agreement(found)
+            found.append(unit if silence_counts[task] else ignore_silence(unit, balance[task]))
+    return reconcile_units(found)
 
 
-# Cells with fewer items than this lean on the sources one by one.
+# Cells with fewer items than this are shrunk toward the estimates for single sources.
 _ENOUGH_ITEMS = 30.0
 _NEXT_TO_NOTHING = 1e-6
 
@@ -156,7 +156,7 @@ def many_unit_table(
     outside: NDArray[np.intp],
     instruments: Instruments,
 ) -> UnitTable:
-    """Solve for one unit of s sources.
+    """Estimate the table of one unit of s sources.
 
     Parameters
     ----------
@@ -176,10 +176,10 @@ def many_unit_table(
     latent = np.linalg.lstsq(system, pull.T, rcond=1e-12)[0]
     joint = states[:, None] * balance + latent.T @ instruments.basis.T
     alone = _one_by_one(single, balance)
-    # Cells with few items are pulled towards what the sources say one by one.
+    # Cells with few items are shrunk toward the estimates for single sources.
     weight = np.minimum(n_items * states / _ENOUGH_ITEMS, 1.0)[:, None]
     joint = weight * joint + (1 - weight) * alone * states[:, None]
-    # No cell below half a vote, because no rate can be seen to be smaller; "says nothing" stays possible.
+    # No cell is below half a vote, because smaller rates cannot be observed; "no information" stays possible.
     floor = np.minimum(0.5 / n_items, states[:, None] * balance)
     seen = states > 0
     found = alone * (_NEXT_TO_NOTHING / n_items)
@@ -188,14 +188,16 @@ def many_unit_table(
     return UnitTable(sources, separator, table)
 
 
-def silence_says_nothing(unit: UnitTable, balance: Array) -> UnitTable:
-    """The same unit if who votes does not depend on the truth, only what they say.
+def ignore_silence(unit: UnitTable, balance: Array) -> UnitTable:
+    """Return the unit under the assumption that abstaining does not depend on the truth.
 
     ``balance`` of shape (K,) is P(Y = k).
     """
     n_classes = len(balance)
     silent = all_patterns(len(unit.sources), n_classes) < 0
-    voting = silent @ 2 ** np.arange(len(unit.sources))  # who votes in each state, as a number
+    voting = silent @ 2 ** np.arange(
+        len(unit.sources)
+    )  # the set of voting sources in each state, as a number
     size = 2 ** len(unit.sources)
     given = np.stack([np.bincount(voting, row, minlength=size) for row in unit.table])
     share = np.divide(unit.table, given[:, voting], out=np.zeros_like(unit.table), where=given[:, voting] > 0)
@@ -203,32 +205,32 @@ def silence_says_nothing(unit: UnitTable, balance: Array) -> UnitTable:
 
 
 def _one_by_one(single: Array, balance: Array) -> Array:
-    """P(Y = k | λ_C = l) if the sources were independent, shape ((K + 1)^s, K)."""
+    """Return P(Y = k | λ_C = l) if the sources were independent, shape ((K + 1)^s, K)."""
     n_classes = len(balance)
     patterns = all_patterns(len(single), n_classes)
     scores = np.tile(np.log(balance), (len(patterns), 1))
     for column, table in enumerate(single):
-        # No vote, -1, reads the last column. What is impossible on its own is next to it.
+        # No vote, -1, reads the last column. Impossible votes get a small probability.
         scores += np.log(np.maximum(table, _NEXT_TO_NOTHING)).T[patterns[:, column]]
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
 
-# A detector whose errors are rarer than this has none that could persist.
+# For a detector with fewer errors than this, persistence is not estimated.
 _LEAST_NOISE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class ManyPair:
-    """Two neighboring truths.
+    """Joint distribution of two neighboring truths.
 
     Attributes
     ----------
     table : array of shape (K, K)
-        P(Y_a, Y_b), every cell above 0; independent as far as the votes leave it open.
+        P(Y_a, Y_b), every cell above 0; independent if the votes do not determine it.
     excess : array of shape (s,), or empty
-        For each pair of sources that is one detector on both tasks: how much its errors agree beyond what the
-        truths explain, as a correlation.
+        For each pair of sources that is one detector on both tasks: the correlation of its errors that the
+        truths do not explain.
     """
 
     table: Array
@@ -243,22 +245,22 @@ def pair_of_many(
     *,
     same_detectors: bool,
 ) -> ManyPair:
-    """Solve for one task edge.
+    """Estimate the table of one task edge.
 
     Parameters
     ----------
     moments : counts of the sources of task a, then those of task b
     instruments : the sources of both tasks
     balance : two arrays of shape (K,)
-        P(Y = k) as the votes have it.
+        P(Y = k) as estimated from the votes.
     margins : two arrays of shape (K,)
-        P(Y = k) as the table is to have it.
+        P(Y = k) that the table must have.
     same_detectors : bool
         Whether source i of task a and source i of task b are one detector. Its errors persist from one frame
-        to the next, so it is not asked about the truths, as long as others can be; its excess is reported.
+        to the next, so it is not used for the truths if other sources are available; its excess is reported.
     """
     first, second = instruments
-    covariance = _across(moments, len(first.tables))
+    covariance = _cross_covariance(moments, len(first.tables))
     scaled = covariance * first.scale[:, :, None, None] * second.scale
     correlation = _correlation(scaled, first.design, second.design, moments.n_items, same_detectors)
     moved = first.basis @ correlation @ second.basis.T
@@ -269,15 +271,15 @@ def pair_of_many(
     return ManyPair(table, excess)
 
 
-def _across(moments: Moments, n_first: int) -> Array:
-    """Cov(1{i votes v}, 1{j votes w}) of the first sources with the others, axes i, v, j, w."""
+def _cross_covariance(moments: Moments, n_first: int) -> Array:
+    """Return Cov(1{i votes v}, 1{j votes w}) of the first sources with the others, axes i, v, j, w."""
     pairs = moments.joint_counts(range(n_first), range(n_first, moments.n_sources))
     rates = np.asarray(moments.vote_counts) / moments.n_items
     return np.asarray(pairs / moments.n_items - rates[:n_first, :, None, None] * rates[n_first:])
 
 
 def _correlation(scaled: Array, first: Array, second: Array, n_items: float, same_detectors: bool) -> Array:
-    """Correlations of the contrasts of two truths, shape (K - 1, K - 1)."""
+    """Return the correlations of the contrasts of two truths, shape (K - 1, K - 1)."""
     size = first.shape[2]
     pull = np.einsum("ivc,ivjw,jwd->cd", first, scaled, second, optimize=True)
     left, right = (np.einsum("ivc,ivd->icd", design, design) for design in (first, second))
@@ -293,10 +295,10 @@ def _correlation(scaled: Array, first: Array, second: Array, n_items: float, sam
 
 
 def _solve(system: Array, pull: Array, n_items: float) -> tuple[Array, int]:
-    """Least squares in the directions that the votes determine, and how many these are."""
+    """Solve least squares in the directions that the votes determine; also return their number."""
     sizes, directions = np.linalg.eigh(system)
-    # Votes are scaled to noise of variance 1, so a correlation has variance 1/(n size). One with a larger
-    # standard error may be anything.
+    # Votes are scaled to noise of variance 1, so a correlation has variance 1/(n size). With a larger
+    # standard error it is undetermined.
     known = n_items * sizes * SAYS_NOTHING**2 > 1
     weights = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=known)
     found = directions @ (weights * (directions.T @ pull.ravel()))

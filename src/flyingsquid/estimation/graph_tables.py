@@ -1,7 +1,7 @@
-"""The whole fit of K classes on a dependency graph: three views for every task, then units, then task edges.
+"""Fit of K classes on a dependency graph: three views for every task, then units, then task edges.
 
-The sources of a task, or those of its neighbors too where its own are too few, are dealt into three views;
-sources that may depend on each other stay in one. What follows is linear, and read off counts.
+The sources of a task, with those of its neighbors if its own are too few, are divided into three views;
+sources that may depend on each other stay in one. The remaining steps are linear in the counts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from flyingsquid.estimation.confusion import with_coverage
 from flyingsquid.estimation.em import Passes, refine
 from flyingsquid.estimation.graph_moments import (
     Instruments,
+    ignore_silence,
     many_unit_table,
     pair_of_many,
-    silence_says_nothing,
 )
 from flyingsquid.estimation.proportional import tables_from_edges, tables_from_joint
 from flyingsquid.estimation.transition import MOST_CLASSES
-from flyingsquid.estimation.units import UnitTable, in_agreement
+from flyingsquid.estimation.units import UnitTable, reconcile_units
 from flyingsquid.estimation.views import three_views
 from flyingsquid.exceptions import GraphError, NotIdentifiableError
 from flyingsquid.graph import DependencyGraph
@@ -36,27 +36,26 @@ from flyingsquid.votes.tallies import item_votes
 Array = NDArray[np.float64]
 Route: TypeAlias = Literal["views", "em", "agreement"]
 _ENOUGH_GROUPS = 3
-# Passing over votes pays where an item has this many, as without a graph.
+# EM passes improve the tables if items have at least this many votes on average, as without a graph.
 _VOTES_AN_ITEM = 2.5
 _INSTEAD = 'use method="em", which then starts from agreement'
 
 
 @dataclass(frozen=True, slots=True)
 class TaskViews:
-    """What is known of one task and the sources around it.
+    """Parameters of one task and the sources around it.
 
     Attributes
     ----------
     columns : tuple of b int
-        The sources: those of the task, and those of its neighbors where they were asked.
+        The sources of the task, and those of its neighbors if they were used.
     groups : integer array of shape (b,)
         Sources with equal numbers may depend on each other given the truth.
     tables : array of shape (b, K, K + 1)
         P(vote = v | Y = k), no vote last.
     balance : array of shape (K,)
     route : "views", "em" or "agreement"
-        Who judged it: three views, or the agreement of the task's sources, with passes over the votes or
-        without.
+        How it was estimated: by three views, or by the agreement of its sources, with or without EM passes.
     """
 
     columns: tuple[int, ...]
@@ -66,7 +65,7 @@ class TaskViews:
     route: Route = "views"
 
     def tables_of(self, sources: tuple[int, ...]) -> Array:
-        """The tables of some of the sources, in their order."""
+        """Return the tables of some of the sources, in the given order."""
         return self.tables[[self.columns.index(i) for i in sources]]
 
 
@@ -78,8 +77,8 @@ class _Place:
     groups: NDArray[np.intp]
 
 
-def _places(votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.bool_]) -> list[_Place]:
-    """The task's own sources, then with those of its neighbors; either only if it has three groups."""
+def _list_places(votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.bool_]) -> list[_Place]:
+    """Return the sources of the task, then those with its neighbors; each only if it has three groups."""
     own = graph.sources_of(task)
     places = [_Place(own, graph._groups[list(own)])]
     near = [i for other in graph.neighbors(task) for i in graph.sources_of(other)]
@@ -89,17 +88,17 @@ def _places(votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.
     sizes = [len(np.unique(place.groups[voting[list(place.columns)]])) for place in places]
     if max(sizes) < _ENOUGH_GROUPS:
         raise NotIdentifiableError(
-            f"{_where(votes, graph, task)}: three groups of sources that are independent given the truth are "
-            f"needed to judge {votes.n_classes} classes, and the graph leaves {max(sizes)}, neighboring "
-            "tasks included. Declare fewer edges, or add sources"
+            f"{_format_location(votes, graph, task)}: `graph` must leave at least three groups of sources "
+            f"that are independent given the truth; got {max(sizes)}, including neighboring tasks. Declare "
+            "fewer edges, or add sources."
         )
     return [place for place, size in zip(places, sizes, strict=True) if size >= _ENOUGH_GROUPS]
 
 
-def _where(votes: Votes, graph: DependencyGraph, task: int) -> str:
+def _format_location(votes: Votes, graph: DependencyGraph, task: int) -> str:
     own, names = graph.sources_of(task), votes.source_names
     shown = format_list([names[i] for i in own], 5)
-    return f"sources {shown}" if graph.n_tasks == 1 else f"task {task}, sources {shown}"
+    return f"Sources {shown}" if graph.n_tasks == 1 else f"Task {task}, sources {shown}"
 
 
 def fit_task(
@@ -111,15 +110,15 @@ def fit_task(
     *,
     method: str,
 ) -> TaskViews:
-    """Three views of the task's own sources; where these do not suffice, with those of its neighbors.
+    """Fit three views of the sources of a task; if these do not suffice, also those of its neighbors.
 
-    Where these do not tell the classes apart either: refused by ``method`` "decomposition"; by agreement with
-    passes over the votes for "em"; for "em_if_dense" with passes only if there are votes enough.
-    ``voting`` of shape (m,) are the sources that vote at all.
+    If these do not distinguish the classes either, ``method`` "decomposition" raises an error, "em" uses
+    agreement and EM passes, and "em_if_dense" makes passes only if there are enough votes. ``voting`` of
+    shape (m,) are the sources that vote at all.
     """
     own = graph.sources_of(task)
     failure: NotIdentifiableError | None = None
-    for place in _places(votes, graph, task, voting):
+    for place in _list_places(votes, graph, task, voting):
         inside = votes if len(place.columns) == votes.n_sources else votes.of_sources(place.columns)
         try:
             is_own = np.isin(place.columns, own)
@@ -134,7 +133,7 @@ def fit_task(
     if method != "decomposition":
         agreeing = _by_agreement(votes, sample_weight, graph, task, voting, spare=method == "em_if_dense")
     if agreeing is None:
-        raise NotIdentifiableError(f"{_where(votes, graph, task)}: {failure}") from failure
+        raise NotIdentifiableError(f"{_format_location(votes, graph, task)}: {failure}") from failure
     return agreeing
 
 
@@ -147,10 +146,10 @@ def _by_agreement(
     *,
     spare: bool,
 ) -> TaskViews | None:
-    """The task's own sources by what the others say; None where there is nobody to compare with.
+    """Estimate the sources of a task by agreement with each other; None if nothing can be compared.
 
-    Few votes are not passed over if ``spare``: labels would then be what the balance says, and the balance
-    what the labels say.
+    With ``spare``, there are no EM passes over few votes, because labels and balance would only reproduce
+    each other.
     """
     own = graph.sources_of(task)
     groups = graph._groups[list(own)]
@@ -170,13 +169,13 @@ def _by_agreement(
 def _votes_around(
     votes: Votes, sample_weight: NDArray[Any] | None, graph: DependencyGraph, task: int
 ) -> float:
-    """How many votes an item has on a task and its neighbors, on average."""
+    """Return the mean number of votes per item on a task and its neighbors."""
     around = [i for near in (task, *graph.neighbors(task)) for i in graph.sources_of(near)]
     cast = item_votes(votes.codes[:, around]).cast
     return float(np.average(cast, weights=sample_weight))
 
 
-# Cells of the largest clique of tasks, which every item needs.
+# Largest number of cells of a clique of tasks; every item needs a table of that size.
 _MOST_CELLS = 1 << 15
 
 
@@ -188,7 +187,8 @@ class ManyGraphFit:
     ----------
     graph : DependencyGraph
     balance : array of shape (D, K)
-    balance_note : origin of the balance, for messages
+    balance_note : str
+        Origin of the balance, for messages.
     tables : array of shape (m, K, K + 1)
         P(vote = v | Y = k) of each source and its task, no vote last.
     units : tuple of UnitTable
@@ -196,14 +196,17 @@ class ManyGraphFit:
     task_tables : tuple of arrays of shape (K,) * c, one for each clique of ``graph._task_tree``
         P(Y_C).
     mismatch : float
-        How far ``task_tables`` are from the estimated pairs, which may not fit together.
-    excess : tuple of arrays, one a task edge
-        For each detector how much its errors persist across the edge; empty where there are none to compare.
+        The largest difference between ``task_tables`` and the estimated pairs, which may contradict each
+        other.
+    excess : tuple of arrays, one per task edge
+        For each detector, the persistence of its errors across the edge; empty if there are no detectors.
     routes : tuple of D "views", "em" or "agreement"
-        Who judged each task: three views, which read silence too; or the agreement of its sources, with
-        passes over the votes or without, for which no vote says nothing.
-    method : the method that was used
-    reason : why, where it was chosen, and what else is to be known of the fit
+        How each task was estimated: by three views, which also use missing votes; or by the agreement of its
+        sources, with or without EM passes, which ignores missing votes.
+    method : str
+        The method that was used.
+    reason : str
+        Why it was chosen, and other remarks on the fit.
     silent, one_class : masks of shape (m,)
         Sources that never vote, and that vote for one class only.
     """
@@ -224,7 +227,7 @@ class ManyGraphFit:
 
     @property
     def accuracies(self) -> Array:
-        """P(vote is right | source votes), shape (m,); one half where it never votes."""
+        """P(vote is right | source votes), shape (m,); one half for sources that never vote."""
         votes = self.balance[list(self.graph.source_task), :, None] * self.tables[:, :, :-1]
         cast = votes.sum(axis=(1, 2))
         right = np.einsum("mkk->m", votes)
@@ -239,26 +242,28 @@ def fit_many_graph(
     *,
     method: str = "decomposition",
 ) -> ManyGraphFit:
-    """Solve for every task, every unit of dependent sources, and the dependence of the tasks.
+    """Estimate every task, every unit of dependent sources, and the dependence between tasks.
 
     Parameters
     ----------
-    votes, sample_weight : what was counted
+    votes, sample_weight : Votes and array of shape (n,)
+        The votes that were counted.
     moments : Moments of K classes, counted for the graph
-    balance : the class balance of each task, as far as it is known
+    balance : TaskBalance
+        The class balance of each task, if it was given.
     method : "decomposition", "em" or "em_if_dense"
-        The first refuses if three views do. The others then estimate a task by the agreement of its sources
-        and EM passes; "em_if_dense" makes passes only if there are votes enough.
+        If three views fail, the first raises an error. The others then estimate the task by the agreement of
+        its sources and EM passes; "em_if_dense" makes passes only if there are enough votes.
 
     Raises
     ------
     NotIdentifiableError
-        If a task has fewer than three groups of separated sources; by "decomposition" also where three
-        views do not tell all classes apart.
+        If a task has fewer than three groups of separated sources; for "decomposition" also if three views do
+        not distinguish all classes.
     """
     graph = moments.graph
     if graph is None:
-        raise GraphError("the counts were made for no graph; count with Moments.of(votes, graph)")
+        raise GraphError("`moments` must be counted for the graph, by Moments.of(votes, graph).")
     require_few_cells(graph, moments.n_classes)
     cast = np.asarray(moments.vote_counts)
     silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
@@ -283,7 +288,7 @@ def fit_many_graph(
         (),
         tuple(task.route for task in tasks),
         "decomposition",
-        _by_whom(tasks),
+        _describe_fallbacks(tasks),
         silent,
         one_class,
     )
@@ -291,11 +296,11 @@ def fit_many_graph(
 
 
 def with_units(tables: Array, units: tuple[UnitTable, ...]) -> Array:
-    """Tables of single sources, shape (m, K, K + 1), with those of dependent ones read off their units."""
+    """Replace the tables of dependent sources, among tables (m, K, K + 1), by those of their units."""
     tables = tables.copy()
     for unit in units:
         for source in unit.sources:
-            # In the states of a unit no vote is first; here it is last.
+            # No vote comes first among the states of a unit, and last here.
             tables[source] = np.roll(unit.margin((source,)), -1, axis=1)
     return tables
 
@@ -303,13 +308,14 @@ def with_units(tables: Array, units: tuple[UnitTable, ...]) -> Array:
 def with_task_tables(
     fit: ManyGraphFit, moments: Moments, as_voted: Array, joint: Array | None
 ) -> ManyGraphFit:
-    """A fit with the dependence of its tasks, given its sources.
+    """Add the dependence between tasks to a fit of their sources.
 
     Parameters
     ----------
     as_voted : array of shape (D, K)
-        P(Y_d = k) as the votes have it; ``fit.balance`` may have been given.
-    joint : P(Y) of shape (K,) * D where it was given
+        P(Y_d = k) as estimated from the votes; ``fit.balance`` may have been given.
+    joint : array of shape (K,) * D, or None
+        P(Y), if it was given.
     """
     graph = fit.graph
     instruments = [
@@ -322,7 +328,8 @@ def with_task_tables(
             (instruments[a], instruments[b]),
             (as_voted[a], as_voted[b]),
             (fit.balance[a], fit.balance[b]),
-            # Where tasks have equally many sources, numbered task by task, equal places are one detector.
+            # If all tasks have the same number of sources, numbered task by task, sources at equal positions
+            # are one detector.
             same_detectors=graph.stacked_shape is not None,
         )
         for a, b in graph.task_edges
@@ -335,29 +342,29 @@ def with_task_tables(
     return replace(fit, task_tables=found.tables, mismatch=found.mismatch)
 
 
-def _by_whom(tasks: list[TaskViews]) -> str:
-    """What is to be known of tasks on which three views refused."""
+def _describe_fallbacks(tasks: list[TaskViews]) -> str:
+    """Describe the tasks that three views could not estimate."""
     notes = []
-    for route, words in (("em", ""), ("agreement", ", with too few votes to pass over")):
+    for route, words in (("em", ""), ("agreement", ", with too few votes for EM passes")):
         named = [str(number) for number, task in enumerate(tasks) if task.route == route]
         if named:
-            notes.append(f"by agreement where three views do not suffice{words}: task {', '.join(named)}")
+            notes.append(f"by agreement because three views do not suffice{words}: task {', '.join(named)}")
     return "; ".join(notes)
 
 
 def require_few_cells(graph: DependencyGraph, n_classes: int) -> None:
-    """Refuse tasks whose tables would be too large for K classes."""
+    """Raise GraphError if the tables of the tasks would be too large for K classes."""
     if graph.task_edges and n_classes > MOST_CLASSES:
         raise GraphError(
-            f"task_edges are for {MOST_CLASSES} classes at most, and the votes have {n_classes}; fit the "
-            "tasks one by one"
+            f"`task_edges` are supported for at most {MOST_CLASSES} classes; got {n_classes}. Fit the "
+            "tasks one by one."
         )
     width = graph._task_tree.width
     if n_classes ** (width + 1) > _MOST_CELLS:
         raise GraphError(
-            f"task_edges: the triangulated tasks have treewidth {width}, so with {n_classes} classes every "
-            f"item needs tables of {n_classes}^{width + 1} cells; at most {_MOST_CELLS:,} are possible. Use "
-            "a smaller grid, cut a large one into tiles, or give fewer task edges"
+            f"`task_edges` must have a smaller treewidth for {n_classes} classes; got {width}, so that "
+            f"every item needs tables of {n_classes}^{width + 1} cells (at most {_MOST_CELLS:,}). Use a "
+            "smaller grid, or fewer task edges."
         )
 
 
@@ -379,5 +386,5 @@ def _fit_units(
         instruments = Instruments.of(task.tables_of(outside), task.balance)
         n_items = float(moments.n_items)
         solved = many_unit_table(unit, separator, counts, n_items, single, task.balance, at, instruments)
-        found.append(solved if task.route == "views" else silence_says_nothing(solved, task.balance))
-    return in_agreement(found)
+        found.append(solved if task.route == "views" else ignore_silence(solved, task.balance))
+    return reconcile_units(found)

@@ -1,4 +1,4 @@
-"""Test of whether the sources err independently given the truth."""
+"""Test of the independence of the sources given the truth."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-# Residual variance is not believed below this share of a source's variance.
+# Lower bound of the residual variance, as a share of a source's variance.
 RESIDUAL_FLOOR = 0.05
-# A pair that its own two sources' other pairs say less than this about is no test of anything.
+# Pairs whose expected covariance is less certain than this, given the other pairs, are not tested.
 _LEAST_INFORMATION = 0.1
-# |skewness| of the truth at a class balance of 5/95; beyond it noise would decide.
+# |skewness| of the truth at a class balance of 5/95; larger estimates are mostly noise.
 _MOST_SKEWED = 4.0
 _REWEIGHTINGS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class FitStatistic:
-    """How well independence fits, over the pairs that are not freed.
+    """Goodness of fit of independence, over the pairs that are not freed.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class FitStatistic:
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """A rank-one fit to the pairs ``used``, and what it leaves of every pair.
+    """Rank-one fit to the pairs ``used``, and the residual of every pair.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Residuals:
 
     @classmethod
     def of(cls, centered: CenteredMoments, used: Mask, start: Array) -> Residuals:
-        """Fit b and the noise in turns, from ``start`` of shape (m,).
+        """Fit b and the noise alternately, from ``start`` of shape (m,).
 
         Examples
         --------
@@ -90,13 +90,13 @@ class Residuals:
 
     @classmethod
     def at(cls, centered: CenteredMoments, used: Mask, strength: Array) -> Residuals:
-        """Of a b that is given, shape (m,)."""
+        """Return the residuals of a given b, shape (m,)."""
         weights = _inverse(np.outer(centered.variance, centered.variance), used)
         return cls(centered, used, strength, _pair_noise(centered, weights, strength))
 
     @property
     def values(self) -> Array:
-        """Cᵢⱼ - bᵢbⱼ, shape (m, m); the diagonal means nothing."""
+        """Cᵢⱼ - bᵢbⱼ, shape (m, m); the diagonal has no meaning."""
         return np.asarray(self.centered.covariance - np.outer(self.strength, self.strength))
 
     @property
@@ -117,10 +117,10 @@ class Residuals:
 
     @property
     def scores(self) -> Array:
-        """How far each pair is from what the other pairs say of it, in standard errors, shape (m, m).
+        """Distance of each pair from what the other pairs imply, in standard errors, shape (m, m).
 
         Its square is the loss that freeing the pair saves, or that fitting it again would cost. 0 for pairs
-        that the others say next to nothing about.
+        that the others hardly determine.
 
         Notes
         -----
@@ -132,11 +132,11 @@ class Residuals:
         b = self.strength
         information = precision * np.outer(b, b)
         np.fill_diagonal(information, precision @ b**2)
-        # The ridge keeps a source that is linked to nothing from making the system singular.
+        # The ridge keeps a source without any pair from making the system singular.
         information[np.diag_indices_from(information)] += 1e-9 * max(float(information.max()), 1e-300)
         inverse = np.linalg.inv(information)
         spread = np.diagonal(inverse)
-        # n times the variance of bᵢbⱼ; of pairs that nothing is known about it may be no number.
+        # n times the variance of bᵢbⱼ; it may be NaN for pairs without information.
         with np.errstate(invalid="ignore", over="ignore"):
             fitted = np.outer(spread, b**2)
             fitted = fitted + fitted.T + 2 * np.outer(b, b) * inverse
@@ -148,14 +148,14 @@ class Residuals:
         return _with_long_tails(z, np.sqrt(self.centered.n_items * self.noise))
 
     def statistic(self) -> FitStatistic:
-        """The loss as a test; few degrees of freedom are left where few pairs are."""
+        """Return the loss as a test, with the degrees of freedom that the pairs leave."""
         linked = int(self.used.any(axis=1).sum())
         degrees = max(int(self.used.sum() // 2) - linked, 0)
         return FitStatistic(self.loss, degrees, float(chdtrc(degrees, self.loss)) if degrees else 1.0)
 
 
 def _pair_noise(centered: CenteredMoments, weights: Array, strength: Array) -> Array:
-    """E[Var(λᵢ|Y) Var(λⱼ|Y)], shape (m, m).
+    """Return E[Var(λᵢ|Y) Var(λⱼ|Y)], shape (m, m).
 
     Var(λᵢ|Y) = vᵢ + hᵢỹ with vᵢ = Var(λᵢ) - bᵢ² and hᵢ = Cov(λᵢ², ỹ) - 2E[λᵢ]bᵢ - κbᵢ², so the product is
     vᵢvⱼ + hᵢhⱼ on average: sources that vote mostly on one class are noisy together there. κ, the skewness of
@@ -174,7 +174,7 @@ def _pair_noise(centered: CenteredMoments, weights: Array, strength: Array) -> A
     trust = _inverse(variance**2, variance > 0)
     skewness = float(np.sum(trust * tilt * squares)) / max(float(np.sum(trust * squares**2)), 1e-300)
     tilt = tilt - np.clip(skewness, -_MOST_SKEWED, _MOST_SKEWED) * squares
-    # A variance is positive on both classes; at an even balance that is |h| < v.
+    # A variance is positive on both classes; at a uniform balance that is |h| < v.
     tilt = np.clip(tilt, -left, left)
     return np.asarray(
         np.maximum(np.outer(left, left) + np.outer(tilt, tilt), RESIDUAL_FLOOR * np.outer(left, left))
@@ -188,7 +188,7 @@ def _with_long_tails(z: Array, deviation: Array) -> Array:
 
 
 def _inverse(values: Array, where: Mask) -> Array:
-    """1/values where asked for and possible, 0 elsewhere."""
+    """Return 1/values in a mask if possible, 0 elsewhere."""
     return np.divide(1.0, values, out=np.zeros_like(values), where=where & (values > 0))
 
 
@@ -203,12 +203,12 @@ class FitTest:
     degrees : int
         Pairs less sources.
     p_value : float
-        Small when some sources agree more, or less, than the truth explains. A dependence that all
-        sources share looks like truth and cannot be seen here.
+        Small if some sources agree more, or less, than the truth explains. A dependence that all sources
+        share looks like the truth and is not detected.
     effective_sources : float
-        How many independent sources these are worth: m² / Σ Rᵢⱼ², between 1 and m, with R the correlations
-        that the truth does not explain (1 on the diagonal and between copies), less what noise adds.
-        Silent sources do not count.
+        Number of independent sources with the same information: m² / Σ Rᵢⱼ², between 1 and m, with R the
+        correlations that the truth does not explain (1 on the diagonal and between copies), corrected for
+        noise. Sources that always abstain do not count.
     """
 
     statistic: float
@@ -258,7 +258,7 @@ def rank_one_fit(moments: Moments, flags: SourceFlags, separation: Separation) -
 def _misfit(fit: ConditionalFit) -> FitStatistic | None:
     centered, used = fit.centered, fit.weights > 0
     m = int(used.any(axis=1).sum())
-    # With more sources than a quarter of the items the limit law does not hold.
+    # The asymptotic distribution does not hold if sources are more than a quarter of the items.
     if used.sum() // 2 <= m or m > centered.n_items / 4:
         return None
     return Residuals.of(centered, used, fit.strength).statistic()
@@ -267,11 +267,11 @@ def _misfit(fit: ConditionalFit) -> FitStatistic | None:
 def _effective_sources(
     covariance: Array, variance: Array, used: NDArray[np.bool_], copies: NDArray[np.intp], n_items: float
 ) -> float:
-    """m² / Σ Rᵢⱼ², with R the correlations that the truth does not explain."""
+    """Return m² / Σ Rᵢⱼ², where R are the correlations that the truth does not explain."""
     m = len(variance)
     b = _robust_strength(covariance, variance, used, n_items)
     residual = np.maximum(variance - b**2, RESIDUAL_FLOOR * variance)
-    # Only what pairs share beyond the truth makes them worth less.
+    # Only positive correlations reduce the information of a pair.
     excess = np.maximum(np.abs(covariance) - np.outer(b, b), 0) / np.sqrt(np.outer(residual, residual))
     noise = 1 / np.sqrt(n_items)
     shared = np.where(used & (excess > 2 * noise), np.minimum(excess, 1.0), 0.0)
@@ -280,19 +280,19 @@ def _effective_sources(
 
 
 def _robust_strength(covariance: Array, variance: Array, used: NDArray[np.bool_], n_items: float) -> Array:
-    """|b| by the median over triplets, which a few dependent pairs do not move, shape (m,)."""
+    """Return |b| by the median over triplets, which resists a few dependent pairs, shape (m,)."""
     error = np.sqrt(np.outer(variance, variance) / n_items)
     strong = used & (np.abs(covariance) >= error) & (covariance != 0)
     values = all_triplets_median(Pairs(covariance, error, used, strong)).values
     return np.minimum(np.nan_to_num(values), np.sqrt(variance))
 
 
-# Pairs that share fewer items say too little.
+# Pairs that share fewer items are left out.
 _SHARED = 50.0
 
 
 def agreement_misfit(moments: Moments, tables: Array, balance: Array) -> float:
-    """Mean squared standardised residual of the agreement of pairs, about 1 for independent sources.
+    """Return the mean squared standardized residual of the agreement of pairs, about 1 if independent.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def agreement_misfit(moments: Moments, tables: Array, balance: Array) -> float:
     Returns
     -------
     float
-        Infinite where no pair shares enough items.
+        Infinite if no pair shares enough items.
 
     Examples
     --------
@@ -322,8 +322,8 @@ def agreement_misfit(moments: Moments, tables: Array, balance: Array) -> float:
     votes = tables / np.maximum(tables.sum(axis=2, keepdims=True), 1e-12)
     expected = np.einsum("k,ikv,jkv->ij", balance, votes, votes, optimize=True)
     expected = np.clip(expected, 1e-9, 1 - 1e-9)
-    judged = np.triu(overlap >= _SHARED, 1)
-    if not judged.any():
+    compared = np.triu(overlap >= _SHARED, 1)
+    if not compared.any():
         return float("inf")
-    residual = agreement[judged] - overlap[judged] * expected[judged]
-    return float(np.mean(residual**2 / (overlap * expected * (1 - expected))[judged]))
+    residual = agreement[compared] - overlap[compared] * expected[compared]
+    return float(np.mean(residual**2 / (overlap * expected * (1 - expected))[compared]))

@@ -1,8 +1,8 @@
 """Weighted votes mixed with confusion tables: the estimator behind ``method="auto"``.
 
-One line each: find dependent sources; weight the votes; estimate tables by EM with shrinkage; measure how
-well the tables explain the agreement of pairs; mix tables and weighted votes accordingly. Nothing is accepted
-or refused by a threshold, so a small change of the votes changes the labels little.
+The steps: find dependent sources; weight the votes; estimate tables by EM with shrinkage; measure how well
+the tables explain the agreement of pairs; mix tables and weighted votes accordingly. No step uses a hard
+threshold, so a small change of the votes changes the labels little.
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes.codes import OneHot
 
 Array = NDArray[np.float64]
-# Anchored tables get this share of what is not left to the tables, half of it at so many votes per item. More
-# votes per item make them better, and one-sided rules with few votes per item worse (design datasets).
+# Share of anchored tables in the part that tables do not get; half of it at this many votes per item. They
+# are more accurate with more votes per item, and less accurate for one-sided rules with few (design
+# datasets).
 _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
 # Items without votes get the estimated balance only if it is trusted more than this. Trust in it grows with
-# the pairs of votes on the same items, half at so many (100 to 300: same).
+# the pairs of votes on the same items; it is one half at this many (100 to 300: same).
 _TRUSTED_BALANCE, _BALANCE_PAIRS = 0.1, 100.0
-# Otherwise they get the shares of the votes, which are closer to uniform than the balance is: next to so many
-# votes spread evenly, if most votes are by sources of several classes and one class has so much more than a
-# uniform share. Smaller differences often come from errors or coverage that depend on the class (regret.md).
+# Otherwise they get the shares of the votes plus this many uniform pseudo-votes, if more than this share of the
+# votes is by sources of several classes and one class exceeds a uniform share by this much. Smaller differences often come from errors or coverage that depend on the class (regret.md).
 _UNIFORM_VOTES, _SEVERAL, _IMBALANCE = 20.0, 0.5, 0.12
 # Half-width of an interval for tables that are not trusted: a constant, and a share of the doubt about the
 # items that the source votes on.
 _MISFIT_WIDTH, _DOUBT_WIDTH = 0.05, 0.75
-# Parts of the answer with a smaller share than this are left out.
+# Parts of the mixture with a smaller share than this are left out.
 _NEGLIGIBLE = 0.01
 # The gain must hold under tables of at least this share, and under weighted votes unless the tables have more
 # than this share: of 180 random panels of LLMBar none is recommended with a loss (at .79: one).
 _PLAUSIBLE, _PASSED = 0.05, 0.9
-# Standard errors use at most this many cells of votes, and so many parameters together.
+# Standard errors use at most this many cells of votes, and this many parameters jointly.
 _MOST_SCORE_CELLS, _MOST_PARAMETERS = 1 << 18, 600
 
 
@@ -148,9 +148,9 @@ def fit_mixture(moments: Moments, rows: Rows | None, balance: Array | None) -> M
 def _with_abstention(
     moments: Moments, tables: Tables, weights: VoteWeights, refit: Callable[[Tables, float], Tables]
 ) -> tuple[Tables, float, float | None]:
-    """Let abstentions count as far as they depend on the class only.
+    """Use abstentions as evidence to the extent that they depend on the class only.
 
-    Returns the tables, how far abstentions count, and the evidence against it, None if it is untested.
+    Returns the tables, the weight of abstentions, and the evidence against it, None if it is untested.
     """
     if (moments.n_sources * moments.n_classes) ** 2 > MOST_CELLS or moments.coverage.min() >= 1:
         return tables, 0.0, None
@@ -163,7 +163,7 @@ def _with_abstention(
 
 
 def _without_negligible(share: float) -> float:
-    """Return 0 or 1 for shares close to them: a tie of plain majority vote stays a tie."""
+    """Return 0 or 1 for shares close to them, so that a tie of plain majority vote stays a tie."""
     return float(np.round(share)) if abs(share - np.round(share)) < _NEGLIGIBLE else share
 
 
@@ -192,7 +192,7 @@ def _mix(
     firm: VoteWeights,
     abstention: float,
 ) -> Mixture:
-    """Mix the tables with weighted votes, which discount dependent pairs as far as the tables are trusted."""
+    """Mix the tables with weighted votes, which discount dependent pairs by the trust in the tables."""
     weights = vote_weights(moments, dependence.scaled(trust.share))
     term = None if tables is None else tables.term(firm, abstention)
     anchored, anchored_share = None, 0.0
@@ -218,10 +218,10 @@ def _mix(
 
 
 def _prior(moments: Moments, balance: Array | None, weights: VoteWeights) -> Array | None:
-    """Return how the one vote that joins the votes on every item is spread, if the class balance was given.
+    """Return the distribution of the pseudo-vote that is added to every item if the class balance was given.
 
-    Which class a one-sided source votes for, and how often, reflects the balance already, so the given one
-    counts only as far as votes come from other sources (census and spouse lose F1 otherwise).
+    The votes of one-sided sources already reflect the balance, so the given one counts only by the share of
+    votes from other sources (census and spouse lose F1 otherwise).
     """
     if balance is None:
         return None
@@ -259,7 +259,7 @@ def _shares_of_votes(moments: Moments, weights: VoteWeights, several: float) -> 
     return np.asarray(shares) if is_clear else uniform
 
 
-# ---------------------------------------------------------------------- what the labels say about the sources
+# ---------------------------------------------------------------------- estimates of sources from labels
 
 
 def _from_rows(
@@ -309,7 +309,7 @@ def _from_rows(
 
 
 class SourceEstimates(NamedTuple):
-    """What labels imply about the sources; the fields are those of :class:`MixtureFit`."""
+    """Estimates of the sources implied by labels; the fields are those of :class:`MixtureFit`."""
 
     balance: Array
     confusion: ConfusionTables
@@ -425,7 +425,9 @@ def _mean_doubt(labels: Array, rows: Rows, cast: Array) -> Array:
 
 def _sampling_errors(right: Array, cast: Array) -> Array:
     """Return standard errors of the share of right votes, shape (m,)."""
-    share = (right * cast + 1) / (cast + 2)  # one vote each way, so two equal votes are not certainty
+    share = (right * cast + 1) / (
+        cast + 2
+    )  # one pseudo-vote each way, so that two equal votes are not certainty
     return np.asarray(np.sqrt(share * (1 - share) / np.maximum(cast, 1.0)))
 
 
@@ -457,8 +459,8 @@ def _gain_over_majority(
 def _table_errors(rows: Rows, labels: Array, tables: Tables) -> Array:
     """Return standard errors of P(vote is right) under the tables, shape (m,).
 
-    By the outer product of the scores of P(right | Y = k) of each source and of the class balance, next to
-    the pseudo-votes that tie them.
+    Uses the outer product of the scores of P(right | Y = k) of each source and of the class balance, plus the
+    pseudo-votes of the prior.
     """
     m, n_classes = tables.tables.shape[:2]
     cast, labels, counts = _sampled(rows, labels, m)

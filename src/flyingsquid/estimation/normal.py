@@ -1,4 +1,4 @@
-"""95% intervals by the normal distribution."""
+"""Confidence intervals by the normal distribution."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ NORMAL_95 = 1.959963984540054
 
 
 def wilson(share: Array, n: NDArray[np.int64] | Array) -> tuple[Array, Array]:
-    """Ends of the 95% interval of shares of n items (Wilson 1927), any shape; NaN where n is 0."""
+    """Return the ends of the 95% interval of shares of n items (Wilson 1927), any shape; NaN if n is 0."""
     z = NORMAL_95
     with np.errstate(invalid="ignore", divide="ignore"):
-        centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+        center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
         reach = z * np.sqrt(share * (1 - share) / n + z**2 / (4.0 * n * n)) / (1 + z**2 / n)
-    return np.clip(centre - reach, 0.0, 1.0), np.clip(centre + reach, 0.0, 1.0)
+    return np.clip(center - reach, 0.0, 1.0), np.clip(center + reach, 0.0, 1.0)

@@ -13,11 +13,11 @@ from flyingsquid.graph.junction import JunctionTree
 Array = NDArray[np.float64]
 Edges = tuple[tuple[int, int], ...]
 _CONVERGED = 1e-13
-# Pairs at the edge of what is possible are met ever more slowly. This is well within the sampling error of
-# a million items (5e-4).
+# Convergence is slow if pairs are nearly contradictory. This is well within the sampling error of a million
+# items (5e-4).
 _GOOD_ENOUGH = 1e-4
 _MAX_SWEEPS = 2_000
-# A fit that gains less than this in so many sweeps would not arrive within the cap.
+# A fit that improves by less than this in this many sweeps would not converge within the limit.
 _PATIENCE, _GAIN = 50, 0.9
 _HALVINGS = 7
 # While impossible pairs are tried, cells may shrink to 0 before the sweeps stop.
@@ -26,11 +26,11 @@ _TINY = 1e-300
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskTables:
-    """The distribution of the tasks, clique by clique.
+    """Distribution of the tasks, one table per clique.
 
     Attributes
     ----------
-    tables : tuple of arrays, one a clique, each of shape (K,) * len(clique)
+    tables : tuple of arrays, one per clique, each of shape (K,) * len(clique)
         P(Y_C): positive, summing to 1, in agreement with each other on separators.
     mismatch : float
         The largest absolute difference between a cell of P(Y_a, Y_b) as given and as in ``tables``. It is
@@ -42,7 +42,7 @@ class TaskTables:
 
 
 def tables_from_edges(tree: JunctionTree, edges: Edges, edge_tables: Array, balance: Array) -> TaskTables:
-    """The distribution of largest entropy that has the given pairs: P(Y) ∝ ∏ ψ(Y_a, Y_b) over the edges.
+    """Return the distribution of largest entropy with the given pairs: P(Y) ∝ ∏ ψ(Y_a, Y_b) over the edges.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ def tables_from_edges(tree: JunctionTree, edges: Edges, edge_tables: Array, bala
     -----
     Parts of the tree that share one task or none are independent given it, and are fitted apart. A part
     that is one edge is its table, without iteration. Elsewhere each sweep walks once around the cliques,
-    rescales each to its edges and carries what changed along (Jiroušek and Přeučil 1995): time
-    O(sum of K^|C|) a sweep.
+    rescales each to its edges and propagates the changes (Jiroušek and Přeučil 1995): time O(sum of K^|C|)
+    per sweep.
 
-    Pairs estimated from noise may fit no distribution together, as when three tasks all contradict each
-    other. In such a part, and only there, all pairs are drawn towards independence, by the least share
-    that makes them possible (to 1 in 128); ``balance`` is kept.
+    Noisy pairs may be incompatible with any distribution, for example if three tasks contradict each other.
+    In such a part, and only there, all pairs are shrunk toward independence, by the smallest share that makes
+    them compatible (to 1 in 128); ``balance`` is kept.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def tables_from_edges(tree: JunctionTree, edges: Edges, edge_tables: Array, bala
 
 
 def tables_from_joint(tree: JunctionTree, joint: Array) -> tuple[Array, ...]:
-    """P(Y_C) of each clique from P(Y) of all tasks, ``joint`` of shape (K,) * D.
+    """Return P(Y_C) of each clique from P(Y) of all tasks, ``joint`` of shape (K,) * D.
 
     Examples
     --------
@@ -135,12 +135,12 @@ class _Pass:
 
 
 def _rest(clique: tuple[int, ...], scope: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes of the clique's table that are not in scope."""
+    """Return the axes of the clique's table that are not in scope."""
     return tuple(axis for axis, task in enumerate(clique) if task not in scope)
 
 
 def _shape(clique: tuple[int, ...], scope: tuple[int, ...], k: int) -> tuple[int, ...]:
-    """The shape in which a table over scope broadcasts against the clique's; both are ascending."""
+    """Return the shape in which a table over scope broadcasts against the clique's; both are ascending."""
     return tuple(k if task in scope else 1 for task in clique)
 
 
@@ -152,7 +152,7 @@ def _independent(balance: Array, scope: tuple[int, ...]) -> Array:
 
 
 def _edges_by_clique(tree: JunctionTree, edges: Edges) -> list[list[tuple[int, int]]]:
-    """Each edge in the first clique that holds it."""
+    """Return the edges of each clique; an edge is in the first clique that contains it."""
     holding: dict[int, list[int]] = {}
     for number, clique in enumerate(tree.cliques):
         for task in clique:
@@ -164,7 +164,7 @@ def _edges_by_clique(tree: JunctionTree, edges: Edges) -> list[list[tuple[int, i
 
 
 def _blocks(tree: JunctionTree) -> list[list[int]]:
-    """Cliques joined by separators of two tasks or more; in each block the root comes first."""
+    """Return cliques joined by separators of two tasks or more; in each block the root comes first."""
     blocks: list[list[int]] = []
     block_of: list[int] = []
     for number, (parent, separator) in enumerate(zip(tree.parents, tree.separators, strict=True)):
@@ -184,7 +184,7 @@ def _fit_block(
     inside: list[list[tuple[int, int]]],
     targets: dict[tuple[int, int], Array],
 ) -> None:
-    """Fit the tables of one block in place; a share of each pair's dependence, if there is no whole fit."""
+    """Fit the tables of one block in place; shrink the dependence of pairs if no exact fit exists."""
     start = {number: tables[number] for number in block}
     independent = {edge: np.outer(table.sum(axis=1), table.sum(axis=0)) for edge, table in targets.items()}
 
@@ -193,7 +193,7 @@ def _fit_block(
         trial = list(tables)
         for number in block:
             trial[number] = start[number].copy()
-        change = _sweep(trial, _tour(tree, block, inside, mixed))
+        change = _sweep(trial, _walk_steps(tree, block, inside, mixed))
         found = {number: trial[number] for number in block}
         return found if change < _GOOD_ENOUGH and all((table > 0).all() for table in found.values()) else None
 
@@ -211,16 +211,15 @@ def _fit_block(
         tables[number] = best[number]
 
 
-def _tour(
+def _walk_steps(
     tree: JunctionTree,
     block: list[int],
     inside: list[list[tuple[int, int]]],
     targets: dict[tuple[int, int], Array],
 ) -> list[_Fit | _Pass]:
-    """One walk around the block, from its root and back: fit each clique when it is first met.
+    """Return the steps of one walk around the block: fit each clique when it is first reached.
 
-    The clique that is visited always has the right table given all that was done before, because what
-    changed elsewhere came along the way.
+    The table of the visited clique is always up to date, because changes are propagated along the walk.
     """
     k = len(next(iter(targets.values())))
     root = block[0]
@@ -252,7 +251,7 @@ def _message(tree: JunctionTree, source: int, clique: int, separator: tuple[int,
 
 
 def _sweep(tables: list[Array], tour: Sequence[_Fit | _Pass]) -> float:
-    """Walk until nothing changes; return the largest change of an edge's table in the last walk."""
+    """Repeat the walk until nothing changes; return the largest change of an edge in the last walk."""
     before = np.inf
     for sweep in range(1, _MAX_SWEEPS + 1):
         change = max(step.apply(tables) for step in tour)
@@ -266,7 +265,7 @@ def _sweep(tables: list[Array], tour: Sequence[_Fit | _Pass]) -> float:
 
 
 def _calibrate(tables: list[Array], tree: JunctionTree) -> None:
-    """Parents first: every clique takes over its parent's table of the separator."""
+    """Give every clique its parent's table of the separator, parents first."""
     for number, (parent, separator) in enumerate(zip(tree.parents, tree.separators, strict=True)):
         if parent >= 0:
             _message(tree, parent, number, separator, tables[number].shape[0]).apply(tables)

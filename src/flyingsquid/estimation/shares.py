@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# A model whose probabilities are too close to one half deserves a coefficient above 1. Without this limit the
+# Probabilities that are too close to one half lead to coefficients above 1. Without this limit the
 # coverage of 95% intervals fell to 92.7% in one cell of the design half at n = 50 (docs/quality/rates.md).
 _MOST_TRUST = 1.5
 # Below this variance, probabilities are the same for all items up to rounding.
@@ -59,7 +59,7 @@ def estimate_shares(
     the largest residuals.
 
     The interval is Wilson's (1927) with the unexplained part of the variance, and for a finite population.
-    Its term z² / 4n² is kept at the number of gold labels: it stands for errors of the model that a small
+    Its term z² / 4n² is kept at the number of gold labels: it represents errors of the model that a small
     sample does not contain. If ``trust`` is 0, share and interval are those of the gold labels alone.
 
     Examples

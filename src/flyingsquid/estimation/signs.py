@@ -1,8 +1,8 @@
-"""ResolveSigns: which sources are better than chance, and which worse.
+"""Signs of the accuracies: which sources are better than chance, and which are worse.
 
-Triplets give |aᵢ|. The sign of E[λᵢλⱼ] is the sign of aᵢaⱼ, so it says whether two sources are on the
-same side of chance. What is left is one global sign for each group of connected sources, decided by
-an anchor or by "better than random on average" (Fu et al. 2020, appendix C.1.5).
+Triplets give |aᵢ|. The sign of E[λᵢλⱼ] is the sign of aᵢaⱼ, so it shows whether two sources are on the
+same side of chance. One global sign remains for each group of connected sources; it is determined by an
+anchor or by "better than random on average" (Fu et al. 2020, appendix C.1.5).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from flyingsquid.exceptions import NotIdentifiableError
 Array = NDArray[np.float64]
 # Evidence below this many standard errors does not connect two groups, and does not orient one.
 _NEEDED_ERRORS = 2.0
-# A single pair needs more, because many pairs are looked at.
+# A single pair needs more, because many pairs are tested.
 _NEEDED_FOR_A_LINK = 3.0
 # Anchors of which more than this share (by strength of the source) contradict the rest are refused.
 _CONTRADICTION = 0.4
 # Gold labels decide a sign when they make it e² times likelier than its opposite.
 _CLEAR_PREFERENCE = 2.0
-# Of one or two sources that stand alone many are looked at, and most are better than random.
+# The threshold for groups of one or two sources, of which there are many, most of them better than random.
 _OVERWHELMING = 8.0
-# Groups whose sign stays open may hold at most this share of all accuracy.
+# Groups with an undetermined sign may have at most this share of all accuracy.
 _MOST_OPEN = 0.1
 
 
 def relative_signs(
     agreement: Array, overlap: Array, n_items: float, comparable: NDArray[np.bool_]
 ) -> tuple[Array, NDArray[np.intp]]:
-    """Signs up to one flip for each group of connected sources.
+    """Return signs up to one flip for each group of connected sources.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def relative_signs(
 
     Notes
     -----
-    Every source takes its sign along the tree of strongest links, as long as they are significant.
+    Every source gets its sign along the tree of strongest links, as long as they are significant.
     Groups are then joined while their pooled agreement is significant, counting an item that all of
     them vote on once. Last, sources whose links outvote their sign are flipped, worst first.
     """
@@ -61,17 +61,17 @@ def relative_signs(
     links = _z_score(agreement, overlap, overlap, n_items)
     signs, group = _grow_trees(links)
     signs, group = _join_groups(signs, group, agreement, overlap, n_items)
-    return _outvote(signs, np.where(group[:, None] == group, links, 0.0)), group
+    return _flip_outvoted(signs, np.where(group[:, None] == group, links, 0.0)), group
 
 
 def _z_score(agreement: Array, overlap: Array, items: Array, n_items: float) -> Array:
-    """Mean agreement of the votes on shared items, in standard errors for that many items."""
+    """Return the mean agreement of the votes on shared items, in standard errors for that many items."""
     mean = np.divide(agreement, overlap, out=np.zeros_like(agreement), where=overlap > 0)
     return np.asarray(mean * np.sqrt(n_items * items))
 
 
 def _grow_trees(links: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Prim's algorithm on significant links, strongest first."""
+    """Grow trees of significant links by Prim's algorithm, strongest first."""
     strength = np.where(np.abs(links) >= _NEEDED_FOR_A_LINK, np.abs(links), 0.0)
     m = len(links)
     signs, group = np.ones(m), np.zeros(m, np.intp)
@@ -81,7 +81,7 @@ def _grow_trees(links: Array) -> tuple[Array, NDArray[np.intp]]:
         i = int(np.argmax(np.where(waiting, reach, -1.0)))
         if reach[i] > 0:
             signs[i] = signs[parent[i]] * np.sign(links[i, parent[i]])
-        else:  # nothing left is linked to this group
+        else:  # no other source is linked to this group
             n_groups += 1
         group[i], waiting[i] = n_groups, False
         nearer = strength[i] > reach
@@ -125,7 +125,7 @@ def _join_groups(
     return signs, np.unique(group, return_inverse=True)[1]
 
 
-def _outvote(signs: Array, links: Array) -> Array:
+def _flip_outvoted(signs: Array, links: Array) -> Array:
     """Flip sources whose links outvote their sign; each flip raises Σ sᵢsⱼzᵢⱼ, so this ends."""
     signs = signs.copy()
     support = signs * (links @ signs)
@@ -150,12 +150,12 @@ def orient(
     preference: Callable[[Array], float] | None = None,
     counted: NDArray[np.bool_] | None = None,
 ) -> Array:
-    """Settle the one sign that is left for each group; shape (m,), entries ±1, or 0 where open.
+    """Determine the remaining sign of each group; shape (m,), entries ±1, or 0 if undetermined.
 
     ``standard_error`` gives the error of the sum of accuracies, zero for sources not in the sum.
-    The sign of a small group may stay open; it must not stop the fit of all others. ``preference`` says
-    how much gold labels prefer given accuracies to their opposite, as a log likelihood ratio. ``counted``
-    are the sources that are better than random on average; all, unless some vote on other tasks.
+    The sign of a small group may stay undetermined without stopping the fit. ``preference`` returns by how
+    much gold labels favor given accuracies over their opposite, as a log likelihood ratio. ``counted`` are
+    the sources that are assumed to be better than random on average: all, unless some vote on other tasks.
 
     Raises
     ------
@@ -172,14 +172,14 @@ def orient(
         accuracies[members] = signs[members] * magnitudes[members]
         wish = 0.0 if preference is None else preference(accuracies)
         if anchored:
-            result[members] *= _turn_by_anchors(signs, magnitudes, anchors, anchored, names)
+            result[members] *= _orient_by_anchors(signs, magnitudes, anchors, anchored, names)
         elif identified[members].sum() < 3:
-            # No triplet inside: nothing but "better than random" is known of them.
+            # Without a triplet inside the group, only "better than random" is assumed.
             result[members] = signs[members] * np.sign(wish) if abs(wish) >= _OVERWHELMING else 1.0
         else:
             total = float(accuracies[counted].sum())
             is_clear = abs(total) > _NEEDED_ERRORS * standard_error(accuracies)
-            # Where the average speaks clearly, a few unlucky labels do not overrule it.
+            # A few gold labels do not overrule a clear average.
             if abs(wish) >= (_OVERWHELMING if is_clear else _CLEAR_PREFERENCE):
                 result[members] *= np.sign(wish)
             else:
@@ -188,39 +188,38 @@ def orient(
             result[i] = anchors[i]
     open_ = (result == 0) & counted
     if magnitudes[open_].sum() > _MOST_OPEN * magnitudes[counted].sum():
-        _refuse_open_signs(signs * magnitudes * open_, standard_error, names)
+        _raise_undetermined(signs * magnitudes * open_, standard_error, names)
     return result
 
 
-def _refuse_open_signs(
+def _raise_undetermined(
     accuracies: Array, standard_error: Callable[[Array], float], names: tuple[str, ...]
 ) -> NoReturn:
     members = np.flatnonzero(accuracies)
     raise NotIdentifiableError(
-        f"the signs of {format_count(len(members), 'source')} are not determined: their accuracies sum to "
-        f"{accuracies.sum():.3g} ± {standard_error(accuracies):.2g}, so 'better than random on average' "
-        f"does not say which are right. Name one source that you trust, as in "
-        f"signs={{{format_value(names[members[0]])}: +1}}, or add items"
+        f"The votes do not determine which of {format_count(len(members), 'source')} are better than "
+        f"random: their accuracies sum to {accuracies.sum():.3g} ± {standard_error(accuracies):.2g}. Pass "
+        f"signs={{{format_value(names[members[0]])}: +1}} for a source that you trust, or add items."
     )
 
 
-def _turn_by_anchors(
+def _orient_by_anchors(
     signs: Array,
     magnitudes: Array,
     anchors: Mapping[int, int],
     anchored: list[int],
     names: tuple[str, ...],
 ) -> float:
-    # A strong source carries its group; a weak one may have its sign by chance. A single anchor
-    # on a source of no accuracy at all still decides.
+    # Anchors are weighted by the strength of the source, because the relative sign of a weak source may be
+    # due to chance. A single anchor on a source without any accuracy still decides.
     strength = magnitudes[anchored] + 1e-12
     agree = np.array([anchors[i] * signs[i] > 0 for i in anchored])
     share = float(strength[agree].sum() / strength.sum())
     if _CONTRADICTION < share < 1 - _CONTRADICTION:
         shown = ", ".join(f"{names[i]!r}: {anchors[i]:+d}" for i in anchored)
         raise NotIdentifiableError(
-            f"the anchors {{{shown}}} contradict each other: the votes of these sources do not "
-            "agree and disagree as the anchors say. Keep only the signs that you are sure of"
+            f"`signs` must be consistent with the votes; got {{{shown}}}, but these sources do not agree and "
+            "disagree in this way. Pass only the signs that are certain."
         )
     return 1.0 if share > 0.5 else -1.0
 
@@ -232,10 +231,10 @@ def standard_error_of_sum(
     n_items: float,
     counted: NDArray[np.bool_] | None = None,
 ) -> float:
-    """Standard error of Σᵢ aᵢ over the ``counted`` sources with aᵢ ≠ 0, as far as the data can tell.
+    """Return the standard error of Σᵢ aᵢ over the ``counted`` sources with aᵢ ≠ 0.
 
-    That is the error of the best-weighted fit of Mᵢⱼ = aᵢaⱼ to all pairs at once, whatever the
-    method: a mean over triplets may be noisier, but the sign may rest on all the evidence.
+    That is the error of the best-weighted fit of Mᵢⱼ = aᵢaⱼ to all pairs at once, for every method: a mean
+    over triplets may be noisier, but the sign is based on all pairs.
 
     Parameters
     ----------
@@ -247,16 +246,16 @@ def standard_error_of_sum(
 
     Notes
     -----
-    Minimising Σ Wᵢⱼ(Mᵢⱼ - aᵢaⱼ)² moves Σaᵢ by Σᵢ<ⱼ Gᵢⱼ dMᵢⱼ with Gᵢⱼ = Wᵢⱼ(gᵢaⱼ + gⱼaᵢ), where g
+    Minimizing Σ Wᵢⱼ(Mᵢⱼ - aᵢaⱼ)² moves Σaᵢ by Σᵢ<ⱼ Gᵢⱼ dMᵢⱼ with Gᵢⱼ = Wᵢⱼ(gᵢaⱼ + gⱼaᵢ), where g
     solves A g = 1 (0 where not counted), Aᵢᵢ = Σⱼ Wᵢⱼaⱼ², Aᵢⱼ = Wᵢⱼaᵢaⱼ. With scores aᵢ + Uᵢ and U
     independent, Mᵢⱼ varies as aᵢUⱼ + aⱼUᵢ + UᵢUⱼ, so the variance is Σᵢ vᵢ(Σⱼ Gᵢⱼaⱼ)² + Σᵢ<ⱼ Gᵢⱼ²vᵢvⱼ, over
-    n, with vᵢ = Var(Uᵢ). Infinite where the pairs do not determine the sum.
+    n, with vᵢ = Var(Uᵢ). Infinite if the pairs do not determine the sum.
     """
     inside = np.flatnonzero(accuracies)
     a, pairs = accuracies[inside], weights[np.ix_(inside, inside)]
     system = pairs * np.outer(a, a)
-    # The ridge is far below any real evidence; sources that form no triangle make the system
-    # nearly singular and the error large, as it is.
+    # The ridge is far below any real evidence. Sources that form no triangle make the system nearly singular
+    # and the error large, as it should be.
     evidence = pairs @ a**2
     np.fill_diagonal(system, evidence + 1e-10 * evidence.max(initial=0.0))
     try:

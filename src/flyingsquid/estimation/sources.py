@@ -1,4 +1,4 @@
-"""Sources as the counts show them: rates, moments, copies, and which may be compared."""
+"""Rates and moments of the sources, copies, and pairs that may be compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """How the sources around one task are related.
+    """Relations between the sources around one task.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Separation:
 
     @classmethod
     def independent(cls, n_sources: int) -> Separation:
-        """One task whose sources are all independent given the truth."""
+        """Return the separation of one task whose sources are all independent given the truth."""
         return cls(np.arange(n_sources), np.ones(n_sources, np.bool_))
 
     @property
@@ -41,17 +41,17 @@ class Separation:
 
     @property
     def is_simple(self) -> bool:
-        """Whether all sources are on the task and independent given its truth."""
+        """True if all sources are on the task and independent given its truth."""
         return bool(self.own.all() and len(np.unique(self.groups)) == len(self.groups))
 
     def n_groups(self, among: Mask) -> int:
-        """How many groups the sources ``among`` them form."""
+        """Return the number of groups of the sources ``among``."""
         return len(np.unique(self.groups[among]))
 
 
 @dataclass(frozen=True, slots=True)
 class VoteRates:
-    """How often each source votes for what.
+    """Rates of the votes of each source.
 
     Attributes
     ----------
@@ -78,14 +78,14 @@ class VoteRates:
 class SignedMoments(VoteRates):
     """Observable moments of signed votes λ in {-1, 0, +1}.
 
-    No vote counts as 0. The paper draws a coin there instead (its augmentation), which has
-    the same expectation for distinct sources and only adds noise: the coin is never drawn.
+    No vote counts as 0. The paper draws a random vote instead (its augmentation), which has the same
+    expectation for distinct sources and only adds noise.
 
     Attributes
     ----------
     n_items, rates : as in :class:`VoteRates`
     second : array of shape (m, m)
-        E[λᵢ λⱼ]; the diagonal is set to 0, because no estimator may read it.
+        E[λᵢ λⱼ]; the diagonal is 0, because no estimator may use it.
     overlap : array of shape (m, m)
         P(both vote), diagonal 0.
     agreement : array of shape (m, m)
@@ -123,7 +123,7 @@ class CenteredMoments(VoteRates):
     ----------
     n_items, rates : as in :class:`~flyingsquid.estimation.sources.VoteRates`
     covariance : array of shape (m, m)
-        Cov(λᵢ, λⱼ); the diagonal is set to 0, because no estimator may read it.
+        Cov(λᵢ, λⱼ); the diagonal is 0, because no estimator may use it.
     noise : array of shape (m, m)
         n times the variance of ``covariance``.
     cross : array of shape (2, m, m)
@@ -163,7 +163,7 @@ class CenteredMoments(VoteRates):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceFindings:
-    """What a closed form for two classes found out about its sources, besides their tables.
+    """Findings of a closed form for two classes about its sources, besides their tables.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class SourceFindings:
 
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
-    """What the counts alone say about sources.
+    """Properties of sources that follow from the counts alone.
 
     Attributes
     ----------
@@ -198,8 +198,8 @@ class SourceFlags:
     one_sided : mask of shape (m,)
         Votes, but for one class only.
     copies : integer array of shape (m,)
-        Sources with equal numbers vote alike on every item, or opposite on every item; silent
-        sources stand alone.
+        Sources with equal numbers vote alike on every item, or opposite on every item; each source that
+        always abstains has its own number.
     """
 
     silent: Mask
@@ -219,8 +219,8 @@ def flag_sources(signed: SignedMoments) -> SourceFlags:
     coverage = signed.coverage
     silent = coverage == 0
     one_sided = (signed.rates == 0).any(axis=1) & ~silent
-    # Identical: they vote on the same items, and agree on each, or on none. The tolerance is for
-    # float counts; it is far below one vote for any integer count.
+    # Identical sources vote on the same items and agree on all of them, or on none. The tolerance is for
+    # float counts; it is far below one vote.
     least = coverage[:, None] * (1 - 1e-12)
     always = (signed.agreement >= least) | (signed.overlap - signed.agreement >= least)
     same = always & always.T & ~silent[:, None]
@@ -232,11 +232,11 @@ def flag_sources(signed: SignedMoments) -> SourceFlags:
 
 
 def comparable_pairs(signed: SignedMoments, flags: SourceFlags) -> Mask:
-    """Pairs of sources whose agreement says something about their accuracies, shape (m, m).
+    """Return pairs of sources whose agreement is informative about their accuracies, shape (m, m).
 
-    Left out: a source with itself; pairs that never vote together; identical columns, which agree
-    always, whatever they are worth; pairs of one-sided sources, as long as three two-sided ones
-    remain. The last rule holds because E[λᵢλⱼ] = aᵢaⱼ needs one side with symmetric errors.
+    Left out: a source with itself; pairs that never vote together; identical columns, which always agree
+    regardless of their accuracy; pairs of one-sided sources, as long as three two-sided ones remain, because
+    E[λᵢλⱼ] = aᵢaⱼ requires that one of the two has symmetric errors.
     """
     comparable: Mask = (signed.overlap > 0) & (flags.copies[:, None] != flags.copies[None, :])
     if flags.one_sided.any() and (~flags.silent & ~flags.one_sided).sum() >= 3:
@@ -244,15 +244,15 @@ def comparable_pairs(signed: SignedMoments, flags: SourceFlags) -> Mask:
     return comparable
 
 
-# A pair is judged by this many shared items, and by this many votes that are not for its usual class.
+# A pair is compared if it shares this many items, with this many votes outside its most frequent class.
 _SHARED, _UNUSUAL = 30.0, 10.0
-# How much of the agreement that the truth does not explain makes a copy.
+# Share of the agreement beyond the truth from which two sources are copies.
 _UNEXPLAINED = 0.9
-# One-sided sources always agree where both vote. They are copies when they vote on the same items.
+# One-sided sources always agree if both vote. They are copies if they vote on the same items.
 _SAME_ITEMS, _ALWAYS = 0.95, 0.95
-# Among more sources no copies are looked for: all pairs would not fit into memory.
+# Copies are not searched among more sources than this, because all pairs would not fit into memory.
 MOST_SOURCES = 2_000
-# No source is taken to agree with the truth more than this beyond chance.
+# Upper bound of the agreement of a source with the truth beyond chance.
 _BEST = 0.97
 
 
@@ -284,19 +284,21 @@ def near_copies(moments: Moments, pairs: PairAgreement | None = None) -> NDArray
 
 
 def _kappa_unexplained(pairs: PairAgreement) -> Array:
-    """How much of what two sources could agree beyond the truth they do agree, shape (m, m); 0 if unknown.
+    """Return the share of possible agreement beyond the truth that two sources reach, (m, m); 0 if unknown.
 
-    Kappa, the agreement beyond chance, of independent sources is κᵢⱼ = cᵢcⱼ; c by the median over the others,
-    which a few copies do not move.
+    Kappa, the agreement beyond chance, of independent sources is κᵢⱼ = cᵢcⱼ; c is the median over the others,
+    which resists a few copies.
     """
     overlap, agreement, by_chance, unusual, _ = pairs
-    judged = (overlap >= _SHARED) & (np.minimum(unusual, unusual.T) >= _UNUSUAL) & (by_chance < 1)
-    np.fill_diagonal(judged, False)
-    if not judged.any():
+    compared = (overlap >= _SHARED) & (np.minimum(unusual, unusual.T) >= _UNUSUAL) & (by_chance < 1)
+    np.fill_diagonal(compared, False)
+    if not compared.any():
         return np.zeros_like(overlap)
     kappa = np.full_like(overlap, np.nan)
-    kappa[judged] = (agreement[judged] / overlap[judged] - by_chance[judged]) / (1 - by_chance[judged])
-    some = judged.any(axis=1)
+    kappa[compared] = (agreement[compared] / overlap[compared] - by_chance[compared]) / (
+        1 - by_chance[compared]
+    )
+    some = compared.any(axis=1)
     middle = np.zeros(len(overlap))
     middle[some] = np.nanmedian(kappa[some], axis=1)
     strength = np.clip(middle / np.sqrt(max(float(np.nanmedian(kappa)), 0.01)), 0.0, _BEST)
@@ -305,7 +307,7 @@ def _kappa_unexplained(pairs: PairAgreement) -> Array:
 
 
 def _same_items(overlap: Array, cast: Array, n_items: float) -> NDArray[np.bool_]:
-    """Pairs that vote for the same one class on the same items, shape (m, m)."""
+    """Return pairs that vote for the same one class on the same items, shape (m, m)."""
     voted, best = cast.sum(axis=1), cast.argmax(axis=1)
     one_sided = (cast.max(axis=1) == voted) & (voted >= _SHARED) & (voted < _ALWAYS * n_items)
     either = voted[:, None] + voted - overlap

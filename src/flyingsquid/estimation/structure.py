@@ -1,8 +1,8 @@
-"""Which sources depend on each other beyond the truth, from counts of pairs alone.
+"""Search for sources that depend on each other beyond the truth, from counts of pairs alone.
 
-Where sources are independent given the truth, Cᵢⱼ = bᵢbⱼ. A pair that depends on each other does not fit, and
-is *freed*: left out of the fit of b. Which pairs to free is found by steps forward and back, from several
-starting points, because a few strong dependencies bend a fit to all pairs.
+If sources are independent given the truth, Cᵢⱼ = bᵢbⱼ. A dependent pair does not fit, and is *freed*: left
+out of the fit of b. The pairs to free are found by forward and backward steps from several starting points,
+because a few strong dependencies distort a fit to all pairs.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from flyingsquid.moments import Moments
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Edge = tuple[int, int]
-# With four sources the pairs 01 and 23 break the same equations; from five on each has its own.
+# With four sources, dependence of the pairs 01 and 23 cannot be distinguished; with five it can.
 LEAST_SOURCES = 5
-# An edge joins two groups only where three others are left to judge it.
+# An edge joins two groups only if three other groups remain to test it.
 LEAST_GROUPS = 4
-# Sources of one group are not compared with each other, so a large one is judged by few.
+# Sources of one group are not compared with each other, so a large group is compared with few sources.
 LARGEST_GROUP = 2 * MOST_SOURCES_IN_A_UNIT
 # A source keeps at least this many partners that it is compared with.
 _LEAST_PARTNERS = 3
-# Where a fit starts that knows nothing: every source correlated this much with the truth.
+# Neutral starting point: the correlation of every source with the truth.
 _START = 0.6
 _MEDIAN_OF_NORMAL = 0.6745  # of |z|
 _MOST_STEPS = 300
@@ -41,20 +41,20 @@ _MOST_STEPS = 300
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Dependent pairs, and how much better they make the fit.
+    """Dependent pairs, and how much they improve the fit.
 
     Attributes
     ----------
     scores : dict from edges (i, j), i < j, to float
-        Standard errors that the pair is from independence; negative where the sources agree less than the
-        truth explains.
+        Distance from independence in standard errors; negative if the sources agree less than the truth
+        explains.
     correlations : dict from the same edges to float
         Correlation of the two sources' votes given the truth.
-    before, after : FitStatistic, or None where there are too few sources
-        Of independence, and with the edges.
+    before, after : FitStatistic, or None if there are too few sources
+        Goodness of fit without and with the edges.
     dropped : tuple of edges
-        Pairs that depend on each other but would leave too large a unit or too few groups.
-    reason : text
+        Dependent pairs whose edges would leave too large a unit or too few groups.
+    reason : str
         Why nothing could be learned; empty otherwise.
     """
 
@@ -66,8 +66,8 @@ class Structure:
     reason: str = ""
 
     @classmethod
-    def nothing(cls, reason: str) -> Structure:
-        """No edges, because nothing could be learned."""
+    def without_edges(cls, reason: str) -> Structure:
+        """Return a structure without edges, with the reason why nothing could be learned."""
         return cls({}, {}, None, None, (), reason)
 
 
@@ -78,20 +78,20 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
     ----------
     moments : Moments of K >= 2 classes, all pairs counted
     significance : float
-        Probability of any false edge where all sources are independent.
+        Probability of any false edge if all sources are independent.
     max_edges : int, optional
-        Keep at most so many, the strongest.
+        Largest number of edges; the strongest are kept.
 
     Notes
     -----
     For K > 2 classes each class is set against all others in turn, and the scores of a pair are averaged over
     these readings. Sources that confuse some classes more than others fit such a reading only roughly, so
-    a pair has to stand out from the misfit of the rest. Time O(m³) a step, and a few steps an edge.
+    a pair has to stand out from the misfit of the rest. Time O(m³) per step, and a few steps per edge.
     """
     readings = list(_readings(moments))
     usable = [reading for reading in readings if _is_usable(reading)]
     if not usable:
-        return Structure.nothing(_too_little(readings))
+        return Structure.without_edges(_describe_shortage(readings))
     n_pairs = max(int(reading.candidates.sum()) // 2 for reading in usable)
     threshold = -float(ndtri(significance / 2 / n_pairs))
     found = [_search(reading, threshold) for reading in usable]
@@ -101,7 +101,7 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
     chosen = np.any([edges for _, edges in found], axis=0) & (np.abs(scores) >= threshold)
     varies = np.any([reading.candidates.any(axis=1) for reading in usable], axis=0)
     by_edge = {edge: float(scores[edge]) for edge in _ordered(scores, chosen)}
-    kept, dropped = thin(by_edge, varies)
+    kept, dropped = select_edges(by_edge, varies)
     kept = kept[:max_edges]
     with_edges = [_with_edges(reading, fit, kept) for reading, fit in zip(usable, fits, strict=True)]
     return Structure(
@@ -114,7 +114,7 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
 
 
 def _misfit(fit: Residuals, n_classes: int) -> float:
-    """How much larger the scores of fitted pairs are than noise makes them; two classes fit exactly."""
+    """Return by how much the scores of fitted pairs exceed noise; two classes fit exactly."""
     scores = np.abs(fit.scores[np.triu(fit.used, 1)])
     scores = scores[scores > 0]
     if n_classes == 2 or not len(scores):
@@ -135,7 +135,7 @@ class _Reading:
     candidates : mask of shape (m, m)
         Pairs of sources that both vary.
     fitted : mask of shape (m, m)
-        Those of them that b may be fitted to: identical columns agree whatever they are worth.
+        Those that b may be fitted to: identical columns agree regardless of their accuracy.
     """
 
     centered: CenteredMoments
@@ -145,7 +145,7 @@ class _Reading:
     @classmethod
     def of(cls, moments: Moments) -> _Reading:
         centered = CenteredMoments.of(moments)
-        varies = centered.variance > 1e-12  # float counts reach 0 up to rounding
+        varies = centered.variance > 1e-12  # float counts are 0 only up to rounding
         candidates = np.outer(varies, varies)
         np.fill_diagonal(candidates, False)
         copies = flag_sources(SignedMoments.of(moments)).copies
@@ -153,7 +153,7 @@ class _Reading:
 
 
 def _readings(moments: Moments) -> Iterator[_Reading]:
-    """For two classes one; for more, each class against all others."""
+    """Yield one reading for two classes; for more, one for each class against all others."""
     if moments.n_classes == 2 and moments.graph is None:
         yield _Reading.of(moments)
         return
@@ -162,20 +162,20 @@ def _readings(moments: Moments) -> Iterator[_Reading]:
 
 
 def _is_usable(reading: _Reading) -> bool:
-    """Whether enough different sources vary together beyond chance."""
+    """Return whether enough different sources vary together beyond chance."""
     if (reading.fitted.sum(axis=1) >= LEAST_SOURCES - 1).sum() < LEAST_SOURCES:
         return False
     return bool(np.bincount(_signs(reading)[1]).max() >= 3)
 
 
-def _too_little(readings: list[_Reading]) -> str:
+def _describe_shortage(readings: list[_Reading]) -> str:
     most = max(int(reading.fitted.any(axis=1).sum()) for reading in readings)
     if most < LEAST_SOURCES:
         return (
-            f"{most} different sources vote in more than one way, and fewer than {LEAST_SOURCES} cannot tell "
-            "which of them depend on each other"
+            f"only {most} different sources vote for more than one class, and at least {LEAST_SOURCES} are "
+            "needed to find dependent pairs"
         )
-    return "no three sources vary together beyond chance, so there is no common truth to compare them by"
+    return "no three sources agree beyond chance, so there is no common truth to compare them with"
 
 
 def _signs(reading: _Reading) -> tuple[Array, NDArray[np.intp]]:
@@ -188,19 +188,20 @@ def _signs(reading: _Reading) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _search(reading: _Reading, threshold: float) -> tuple[Residuals, Mask]:
-    """The fit and the freed pairs that cost least: their loss, and the squared threshold for each pair."""
+    """Return the fit and freed pairs with the lowest cost: the loss plus the squared threshold per pair."""
     found = [_walk(reading, start, free, threshold) for start, free in _starts(reading, threshold)]
     fit, free = min(found, key=lambda one: one[0].loss + threshold**2 * float(one[1].sum()) / 2)
     return fit, reading.candidates & (np.abs(fit.scores) >= threshold) & (free | ~reading.fitted)
 
 
 def _starts(reading: _Reading, threshold: float) -> Iterator[tuple[Array, Mask]]:
-    """Where to begin: b, shape (m,), and pairs that are free from the first.
+    """Yield starting points: b, shape (m,), and the pairs that are free at the start.
 
-    The median over triplets, which a few dependent pairs do not move, with every pair free that is far from
-    it; and sources that are all alike, with none. Signs as the agreement of pairs has them, and all sources
-    better than random. Last, alike with the pairs free inside the clusters that agree most: a few near-copies
-    of each other look more like a truth than the truth does, and neither start gets away from them.
+    The first uses the median over triplets, which resists a few dependent pairs, and frees every pair that is
+    far from it; the second uses equal sources and frees none. Both are tried with signs by the agreement of
+    pairs, and with all sources better than random. The last ones use equal sources and free the pairs inside
+    the clusters that agree most, because several near-copies look more like a truth than the truth itself,
+    and the other starts do not get away from them.
     """
     centered = reading.centered
     spread = np.sqrt(centered.variance)
@@ -219,7 +220,7 @@ def _starts(reading: _Reading, threshold: float) -> Iterator[tuple[Array, Mask]]
 
 
 def _clusters(agreement: Array, fitted: Mask) -> Iterator[Mask]:
-    """Pairs inside clusters by single linkage, each time the largest grows, up to half of the sources."""
+    """Yield pairs inside single-linkage clusters each time the largest grows, up to half of the sources."""
     members = np.arange(len(agreement))
     largest = 2
     most = min(LARGEST_GROUP, int(fitted.any(axis=1).sum()) // 2)
@@ -235,7 +236,7 @@ def _clusters(agreement: Array, fitted: Mask) -> Iterator[Mask]:
 
 
 def _walk(reading: _Reading, start: Array, free: Mask, threshold: float) -> tuple[Residuals, Mask]:
-    """Free what does not fit and take back what does, until neither changes anything."""
+    """Free pairs that do not fit and restore pairs that do, until neither changes anything."""
     fit = Residuals.of(reading.centered, reading.fitted & ~free, start)
     seen = {free.tobytes()}
     for _ in range(_MOST_STEPS):
@@ -252,15 +253,15 @@ def _walk(reading: _Reading, start: Array, free: Mask, threshold: float) -> tupl
 
 
 def _strongest(scores: Array, threshold: float, used: Mask, *, one_each: bool = True) -> Mask:
-    """Pairs to free, strongest first, as long as every source keeps partners that it is compared with.
+    """Return pairs to free, strongest first, as long as every source keeps enough partners.
 
-    With ``one_each`` one pair per source, and none below half of the strongest: pairs that share no source
-    hardly disturb each other, so many can be freed at once.
+    With ``one_each`` at most one pair per source, and none below half of the strongest: pairs that share no
+    source hardly affect each other, so many can be freed at once.
     """
     chosen = np.zeros_like(used)
     least = max(threshold, scores.max() / 2) if one_each else threshold
     partners = used.sum(axis=1)
-    # From the median up to half of all partners may be dependent; beyond, it is moved itself.
+    # The median resists up to half of all partners being dependent.
     keep = np.full_like(partners, _LEAST_PARTNERS) if one_each else np.maximum(_LEAST_PARTNERS, partners // 2)
     for i, j in _ordered(-scores, scores >= least):
         if min(partners[i] - keep[i], partners[j] - keep[j]) > 0:
@@ -272,7 +273,7 @@ def _strongest(scores: Array, threshold: float, used: Mask, *, one_each: bool = 
 
 
 def _weakest(scores: Array, threshold: float) -> Mask:
-    """Pairs to take back, weakest first, one a source."""
+    """Return pairs to restore, weakest first, one per source."""
     chosen = np.zeros(scores.shape, np.bool_)
     for i, j in _ordered(scores, scores < threshold):
         if not (chosen[i].any() or chosen[j].any()):
@@ -281,7 +282,7 @@ def _weakest(scores: Array, threshold: float) -> Mask:
 
 
 def _ordered(keys: Array, where: Mask) -> Iterator[Edge]:
-    """Pairs (i, j), i < j, in the order of their keys."""
+    """Yield pairs (i, j), i < j, in the order of their keys."""
     i, j = np.nonzero(np.triu(where, 1))
     for at in np.argsort(keys[i, j], kind="stable"):
         yield int(i[at]), int(j[at])
@@ -290,34 +291,34 @@ def _ordered(keys: Array, where: Mask) -> Iterator[Edge]:
 # ---------------------------------------------------------------------- edges
 
 
-def thin(scores: Mapping[Edge, float], sources: Mask) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
-    """Edges that a graph may have, strongest first, and those that are one too many.
+def select_edges(scores: Mapping[Edge, float], sources: Mask) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
+    """Return the edges that a graph may have, strongest first, and those that have to be dropped.
 
     Parameters
     ----------
     scores : mapping from edges to their strength, of either sign
     sources : mask of shape (m,)
-        Those that count as judges of the others.
+        Those that others are compared with.
 
     Examples
     --------
-    Five sources that all depend on each other are one too many, and three groups must be left outside:
+    At most four sources may all depend on each other, and three groups must remain outside:
 
     >>> clique = {(i, j): 10.0 - i - j for i in range(5) for j in range(i + 1, 5)}
-    >>> kept, dropped = thin(clique, np.ones(8, bool))
+    >>> kept, dropped = select_edges(clique, np.ones(8, bool))
     >>> len(kept), dropped
     (9, ((3, 4),))
     """
     kept: list[Edge] = []
     dropped: list[Edge] = []
-    judges = np.flatnonzero(sources)
+    others = np.flatnonzero(sources)
     group = np.arange(len(sources))
     for edge in sorted(scores, key=lambda pair: (-abs(scores[pair]), pair)):
         joined = np.where(group == group[edge[1]], group[edge[0]], group)
         apart = group[edge[0]] != group[edge[1]]
         small = np.count_nonzero(joined == group[edge[0]]) <= LARGEST_GROUP
-        if apart and small and len(np.unique(joined[judges])) >= LEAST_GROUPS:
-            kept.append(edge)  # two parts joined by one edge are no wider than they were
+        if apart and small and len(np.unique(joined[others])) >= LEAST_GROUPS:
+            kept.append(edge)  # joining two parts by one edge does not change their width
             group = joined
         elif not apart and _is_narrow([*kept, edge], group, int(group[edge[0]])):
             kept.append(edge)
@@ -327,7 +328,7 @@ def thin(scores: Mapping[Edge, float], sources: Mask) -> tuple[tuple[Edge, ...],
 
 
 def _is_narrow(edges: list[Edge], group: NDArray[np.intp], part: int) -> bool:
-    """Whether the triangulated part of the graph has only cliques that can be counted."""
+    """Return whether the triangulated part of the graph has only cliques that can be counted."""
     at = {int(source): place for place, source in enumerate(np.flatnonzero(group == part))}
     inside = [(at[a], at[b]) for a, b in edges if a in at]
     return narrowest(adjacency(inside, len(at))).width < MOST_SOURCES_IN_A_UNIT
@@ -342,12 +343,12 @@ def _independent(reading: _Reading) -> Residuals:
 
 
 def _with_edges(reading: _Reading, fit: Residuals, edges: tuple[Edge, ...]) -> Residuals:
-    """The fit of all pairs that the edges leave separated."""
+    """Fit all pairs that the edges leave separated."""
     group = components(edges, len(fit.strength))
     return Residuals.of(reading.centered, reading.fitted & (group[:, None] != group), fit.strength)
 
 
 def _worst(tests: list[FitStatistic]) -> FitStatistic:
-    """The reading that fits worst; readings are of the same votes, so their statistics do not add up."""
+    """Return the reading that fits worst; all read the same votes, so their statistics cannot be added."""
     worst = min(tests, key=lambda test: (test.p_value, -test.statistic))
     return replace(worst, p_value=min(1.0, len(tests) * worst.p_value))

@@ -1,4 +1,4 @@
-"""Accuracies of symmetric sources: equal errors, and equal abstaining, on both classes."""
+"""Accuracies of symmetric sources: equal error and abstention rates on both classes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
-# E[Y] must stand this many standard errors of E[λ] away from 0.
+# E[Y] must differ from 0 by at least this many standard errors of E[λ].
 _NEEDED_ERRORS = 3.0
 
 
 def accuracies_from_balance(
     signed: SignedMoments, balance: Array, names: tuple[str, ...], groups: NDArray[np.intp] | None = None
 ) -> tuple[Array, Array]:
-    """E[λᵢY] with its sign and its standard error, shape (m,) each, for ``balance`` (P(Y=-1), P(Y=+1)).
+    """Return E[λᵢY] and its standard error, shape (m,) each, for ``balance`` (P(Y=-1), P(Y=+1)).
 
     Sources with equal numbers in ``groups`` may depend on each other; they are not compared.
 
@@ -54,20 +54,21 @@ def accuracies_from_balance(
     direct, error = mean / expected, noise / abs(expected)
     if abs(direct[reference]) <= error[reference]:
         raise NotIdentifiableError(
-            "no source's mean vote differs from 0 by more than its noise; the best, "
+            "The mean vote of at least one source must differ from 0 by more than its noise; the best, "
             f"{format_value(names[reference])}, has {mean[reference]:.3g} ± {noise[reference]:.2g}. Add "
-            "items, or sources for a triplet method"
+            "items, or "
+            'use method="triplet", which needs three sources.'
         )
     apart = np.ones(len(mean), np.bool_) if groups is None else groups != groups[reference]
     accuracies, error = _pool(direct, error, signed, reference, apart)
-    # Sampling noise can carry an estimate past the bound that every |E[λY]| obeys.
+    # Sampling noise can push an estimate beyond the bound of |E[λY]|.
     return np.clip(accuracies, -coverage, coverage), error
 
 
 def _pool(
     direct: Array, error: Array, signed: SignedMoments, reference: int, apart: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """Add what the products with the reference source say; delta-method errors."""
+    """Add the evidence of products with the reference source; errors by the delta method."""
     base, base_error = direct[reference], error[reference]
     product = signed.second[reference]
     by_product = product / base
@@ -92,7 +93,7 @@ class SymmetricFit:
     accuracies : array of shape (m,)
         aᵢ = E[λᵢY], with sign; Y is the truth of the task also for sources of its neighbors.
     unidentified : mask of shape (m,)
-        Voting sources that could not be judged; they got the average accuracy of the others.
+        Voting sources that could not be estimated; they have the average accuracy of the others.
     triplets_used, triplets_skipped : integer arrays of shape (m,)
     """
 
@@ -114,14 +115,14 @@ def fit_symmetric(
     separation: Separation,
     preference: Callable[[Array], float] | None = None,
 ) -> SymmetricFit:
-    """Solve for E[λᵢY] by one of :data:`SYMMETRIC`."""
+    """Estimate E[λᵢY] by one of :data:`SYMMETRIC`."""
     names, signed = moments.source_names, SignedMoments.of(moments)
     none = np.zeros(len(names), np.int64)
     if method == "marginal":
         accuracies, _ = accuracies_from_balance(signed, balance, names, separation.groups)
         return SymmetricFit(accuracies, np.zeros(len(names), np.bool_), none, none)
     _require_three(flags, separation, names)
-    alone = stands_alone(separation, flags)
+    alone = has_few_own_groups(separation, flags)
     pairs = triplet_pairs(moments, signed, flags, separation, screen)
     magnitudes = _solve_triplets(pairs, method, triplets)
     identified = np.isfinite(magnitudes.values)
@@ -129,7 +130,7 @@ def fit_symmetric(
     _require_triplets(magnitudes, unidentified & separation.own, triplets, names)
     sizes = _complete(magnitudes.values, signed.coverage, separation.own)
     signs = _signs(sizes, identified, anchors, signed, pairs, flags, names, preference, separation.own)
-    # A source whose sign stays open is one more that could not be judged.
+    # A source with an undetermined sign counts as not identified.
     unidentified |= (signs == 0) & ~flags.silent
     average = _complete(np.where(signs == 0, np.nan, sizes), signed.coverage, separation.own)
     accuracies = np.where(signs == 0, average, signs * sizes)
@@ -138,10 +139,10 @@ def fit_symmetric(
     return SymmetricFit(accuracies, unidentified, magnitudes.used, magnitudes.skipped)
 
 
-def stands_alone(separation: Separation, flags: SourceFlags) -> bool:
-    """Whether a task with helpers has fewer than two groups of symmetric sources of its own.
+def has_few_own_groups(separation: Separation, flags: SourceFlags) -> bool:
+    """Return whether a task with helpers has fewer than two groups of symmetric sources of its own.
 
-    Then both partners of a triplet are elsewhere, or one-sided, which comes to the same.
+    Then both partners of a triplet are on other tasks, or one-sided, which has the same effect.
     """
     return not separation.own.all() and separation.n_groups(separation.own & ~_asymmetric(flags)) < 2
 
@@ -153,15 +154,15 @@ def _asymmetric(flags: SourceFlags) -> NDArray[np.bool_]:
 def triplet_pairs(
     moments: Moments, signed: SignedMoments, flags: SourceFlags, separation: Separation, screen: float
 ) -> solve.Pairs:
-    """The pairs that triplets around one task may be made of.
+    """Return the pairs that triplets around one task may use.
 
-    E[λᵢλⱼ] = E[λᵢY] E[λⱼY] holds when one of the two votes on the task itself. So a triplet has at most one
-    source of another task; where the task has a single group, both partners are elsewhere, and then only
+    E[λᵢλⱼ] = E[λᵢY] E[λⱼY] holds if one of the two votes on the task itself. So a triplet has at most one
+    source of another task; if the task has a single group, both partners are on other tasks, and then only
     covariances factor: Cov(λᵢ, λⱼ) = bᵢbⱼ with bᵢ = Cov(λᵢ, Y)/√Var(Y).
     """
     comparable = comparable_pairs(signed, flags) & separation.separated
-    if not stands_alone(separation, flags):
-        # On a task without helpers, comparable_pairs has settled which one-sided sources may be compared.
+    if not has_few_own_groups(separation, flags):
+        # On a task without helpers, comparable_pairs has decided which one-sided sources may be compared.
         helpers = ~separation.own if separation.own.all() else ~separation.own | flags.one_sided
         return solve.Pairs.of(signed, comparable & ~np.outer(helpers, helpers), screen)
     centered = CenteredMoments.of(moments)
@@ -176,7 +177,7 @@ def triplet_pairs(
 def _from_strength(
     strength: Array, signed: SignedMoments, balance: Array, symmetric: NDArray[np.bool_]
 ) -> Array:
-    """E[λY] from Cov(λ, Y)/√Var(Y): a symmetric source on the task has E[λ | Y] = aY, others any E[λ]."""
+    """Return E[λY] from Cov(λ, Y)/√Var(Y); a symmetric source of the task has E[λ | Y] = aY."""
     expected = float(balance[1] - balance[0])
     spread = np.sqrt(1 - expected**2)
     on_task = np.clip(strength / spread, -signed.coverage, signed.coverage)
@@ -194,11 +195,11 @@ def _signs(
     preference: Callable[[Array], float] | None,
     own: NDArray[np.bool_],
 ) -> Array:
-    """The sign of each source, shape (m,); 0 where it stays open."""
-    # Two one-sided sources are not asked about each other's sign: one that only says yes and one
-    # that only says no never agree, however good both are.
+    """Return the sign of each source, shape (m,); 0 if it is undetermined."""
+    # The sign of one-sided sources is not compared with each other: a source that votes only for one class
+    # and one that votes only for the other never agree, however accurate both are.
     informative = pairs.comparable & ~np.outer(flags.one_sided, flags.one_sided)
-    # Of raw moments the mean square is the overlap; of covariances it is their noise and themselves.
+    # The mean square of raw moments is the overlap; that of covariances is their noise plus their square.
     mean_square = signed.n_items * pairs.standard_error**2 + pairs.second**2
     signs, group = relative_signs(pairs.second, mean_square, signed.n_items, informative)
     # The floor keeps pairs that always agree from taking all the weight.
@@ -228,14 +229,14 @@ def _solve_triplets(
 def _complete(values: Array, coverage: Array, own: NDArray[np.bool_]) -> Array:
     """Clip |aᵢ| to the vote rate; the average accuracy for sources without a triplet.
 
-    A source that could not be compared is neither perfect nor useless; the average of its
-    peers is the estimate that claims least. It is reported as unidentified.
+    A source that could not be compared gets the average accuracy of the others, and is reported as
+    unidentified.
     """
     known = np.isfinite(values) & (coverage > 0)
-    # Sampling noise can carry an estimate past the bound that every |E[λY]| obeys.
+    # Sampling noise can push an estimate beyond the bound of |E[λY]|.
     sizes = np.where(known, np.minimum(np.nan_to_num(values), coverage), 0.0)
     peers = known & own if (known & own).any() else known
-    # Where nothing is known of anybody, claim nothing.
+    # If no source could be estimated, all get accuracy 0.
     average = sizes[peers].sum() / coverage[peers].sum() if peers.any() else 0.0
     return np.where(known, sizes, average * coverage)
 
@@ -249,9 +250,9 @@ def _require_three(flags: SourceFlags, separation: Separation, names: tuple[str,
     shown = format_list([names[i] for i in voting], 5)
     alike = " (the others vote alike on every item)" if different < len(voting) else ""
     raise NotIdentifiableError(
-        f"Three different sources are needed, and only {different} of {len(names)} vote: {shown}{alike}. Add "
-        "sources, or use MajorityVote; if the classes are imbalanced and their balance is known, "
-        'method="marginal" needs no third source.'
+        f"At least three different sources must vote; got {different} of {len(names)}: {shown}{alike}. Add "
+        "sources, "
+        'use MajorityVote, or use method="marginal" if the classes are imbalanced and their balance is known.'
     )
 
 
@@ -259,8 +260,8 @@ def _require_three_groups(separation: Separation, voting: NDArray[np.bool_]) -> 
     groups = separation.n_groups(voting)
     if groups < 3:
         raise NotIdentifiableError(
-            f"Three groups of sources that are independent given the truth are needed, and the graph leaves "
-            f"{groups} that vote. Declare fewer source edges, or add sources."
+            "`graph` must leave at least three groups of voting sources that are independent given the "
+            f"truth; got {groups}. Declare fewer source edges, or add sources."
         )
 
 
@@ -273,13 +274,13 @@ def _require_triplets(
     if triplets is not None and unidentified.any():
         i = int(np.flatnonzero(unidentified)[0])
         raise NotIdentifiableError(
-            f"Source {format_value(names[i])} has no usable triplet among `triplets`: its pairs never vote "
-            "together, or agree by chance. Give it another triplet, or lower `screen`."
+            f"`triplets` must contain a usable triplet for source {format_value(names[i])}: its pairs "
+            "never vote on the same item, or agree by chance. Add another triplet, or lower `screen`."
         )
-    judged = int(np.isfinite(magnitudes.values).sum())
-    if judged < 3:
+    identified = int(np.isfinite(magnitudes.values).sum())
+    if identified < 3:
         raise NotIdentifiableError(
-            f"Only {judged} of {len(names)} sources could be estimated, and three are needed: pairs agree no "
+            f"At least three sources must be identifiable; got {identified} of {len(names)}: pairs agree no "
             f"more than by chance ({int(magnitudes.skipped.sum()) // 3:,} triplets skipped), or never vote "
             "on the same item. Add items or overlapping sources, or use MajorityVote."
         )

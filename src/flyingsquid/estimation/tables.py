@@ -1,4 +1,4 @@
-"""Accuracies to tables P(vote | truth), the label model parameters of one source."""
+"""Tables P(vote | truth) of single sources, from accuracies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 _ROUNDS = 3
-# A vote weighs at most this many times the odds of its source's accuracy.
+# The weight of a vote is at most this many times the odds of its source's accuracy.
 _MOST_TIMES_ODDS = 2.0
 # A shift below this share of the source's votes is sampling noise.
 _WORTH_SAYING = 0.1
@@ -16,7 +16,7 @@ _WORTH_SAYING = 0.1
 def vote_tables(
     accuracies: Array, rates: Array, balance: Array, n_items: float, *, capped: bool = True
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """P(vote = v | Y = k), shape (m, 2, 3); columns class 0, class 1, no vote.
+    """Return P(vote = v | Y = k), shape (m, 2, 3); columns class 0, class 1, no vote.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def vote_tables(
     -------
     tables : array of shape (m, 2, 3)
     clipped : mask of shape (m,)
-        Sources whose rates and accuracy do not fit the balance, so that a cell had to give.
+        Sources whose rates and accuracy contradict the balance, so that a cell was clipped.
 
     Notes
     -----
@@ -53,10 +53,10 @@ def vote_tables(
 def conditional_tables(
     latent: Array, rates: Array, balance: Array, n_items: float
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """The same for class-conditional sources, from ``latent`` E[1{vote} Y] of shape (m, 3)."""
+    """Return the tables of class-conditional sources, from ``latent`` E[1{vote} Y] of shape (m, 3)."""
     observed = np.column_stack([rates, np.maximum(1 - rates.sum(axis=1), 0)])
-    nothing = np.abs(balance[1] - balance[0]) * observed
-    bound = np.maximum(observed - 1 / n_items, nothing)  # half a vote, as in _bounds
+    uninformative = np.abs(balance[1] - balance[0]) * observed
+    bound = np.maximum(observed - 1 / n_items, uninformative)  # half a vote, as in _bounds
     return _tables(latent, -bound, bound, observed, balance)
 
 
@@ -73,16 +73,16 @@ def _tables(
 def _bounds(
     accuracies: Array, observed: Array, balance: Array, n_items: float, most_times_odds: float
 ) -> tuple[Array, Array]:
-    """Limits of E[1{vote} Y] for each cell, shape (m, 3) each; they always admit "says nothing".
+    """Return limits of E[1{vote} Y] for each cell, (m, 3) each; they always allow "no information".
 
-    A cell cannot be negative, nor below half a vote, because no error rate can be seen to be
-    smaller. And a vote's likelihood ratio stays within twice the odds of its source's accuracy: under
+    A cell cannot be negative, nor below half a vote, because smaller error rates cannot be observed. The
+    likelihood ratio of a vote stays within twice the odds of its source's accuracy: under
     the model both votes have exactly those odds, and a clipped cell would otherwise let one rare vote
     decide every item.
     """
     e, coverage = float(balance[1] - balance[0]), observed[:, :2].sum(axis=1)
-    nothing = e * observed
-    half_a_vote = np.maximum(observed - np.array([1, 1, 0]) / n_items, np.abs(nothing))
+    uninformative = e * observed
+    half_a_vote = np.maximum(observed - np.array([1, 1, 0]) / n_items, np.abs(uninformative))
     size = np.minimum(np.abs(accuracies), coverage)
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.where(size < coverage, (coverage + size) / (coverage - size), np.inf)
@@ -92,16 +92,16 @@ def _bounds(
             posterior = 1 / (1 + balance[0] / (balance[1] * ratio))
             limits.append(observed * (2 * posterior - 1)[:, None])
     low, high = limits
-    # Abstaining says nothing under the model; restoring may move it, within what is possible.
+    # Abstaining carries no information under the model; restoring the sum may move it within its bounds.
     low[:, 2], high[:, 2] = -observed[:, 2], observed[:, 2]
     return np.maximum(low, -half_a_vote), np.minimum(high, half_a_vote)
 
 
 def clip_and_restore(latent: Array, low: Array, high: Array, total: float) -> Array:
-    """Bring ``low <= latent <= high`` about while the cells of each row still sum to ``total``.
+    """Clip to ``low <= latent <= high`` while the cells of each row still sum to ``total``.
 
     Clipping alone would change the class balance that a table implies; rescaling would change
-    the observed vote rates. The shift goes to the cells that have room, as often as there are cells.
+    the observed vote rates. The difference is moved to cells that are not at a bound, at most once per cell.
     """
     cells = np.clip(latent, low, high)
     for _ in range(_ROUNDS):
@@ -114,9 +114,9 @@ def clip_and_restore(latent: Array, low: Array, high: Array, total: float) -> Ar
 
 
 def vote_weights(tables: Array, *, absence_counts: bool) -> Array:
-    """log P(v | Y=1) - log P(v | Y=0) for both votes and for no vote, shape (m, 3).
+    """Return log P(v | Y=1) - log P(v | Y=0) for both votes and for no vote, shape (m, 3).
 
-    What never occurred weighs 0, and no vote weighs 0 unless ``absence_counts``.
+    Votes that never occurred have weight 0, and so has no vote unless ``absence_counts``.
     """
     seen = (tables > 0).all(axis=1)
     ratio = np.divide(tables[:, 1], tables[:, 0], out=np.ones_like(tables[:, 0]), where=seen)

@@ -1,4 +1,4 @@
-"""How the truths of two tasks depend on each other, from votes alone.
+"""Dependence between the truths of two tasks, estimated from votes alone.
 
 For i on task a and j on task b, Cov(λᵢ, λⱼ) = βᵢβⱼ Cov(Y_a, Y_b) with βᵢ = Cov(λᵢ, Y)/Var(Y): every pair of
 sources across an edge is an estimate of the covariance of the truths, and all are pooled by their precision.
@@ -22,7 +22,7 @@ _CONVERGED = 1e-14
 def fit_margins(table: Array, rows: Array, columns: Array) -> Array:
     """Rescale rows and columns of a positive table until their sums are those given, shape (A, B).
 
-    The odds ratios stay: what the table says beyond its margins. A table with these margins stays as it is.
+    The odds ratios are kept. A table that already has these margins is unchanged.
 
     >>> fit_margins(np.array([[4.0, 1.0], [1.0, 4.0]]), np.array([0.5, 0.5]), np.array([0.5, 0.5]))
     array([[0.4, 0.1],
@@ -36,24 +36,24 @@ def fit_margins(table: Array, rows: Array, columns: Array) -> Array:
     return table
 
 
-# A correlation with a larger standard error may be anything: two errors reach from -1 to 1.
+# A correlation with a larger standard error is undetermined: two errors reach from -1 to 1.
 SAYS_NOTHING = 0.5
-# The noise of a pair is not believed below this share of its variances.
+# Lower bound of the noise of a pair, as a share of its variances.
 _NOISE_FLOOR = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPair:
-    """Two neighboring truths.
+    """Joint distribution of two neighboring truths.
 
     Attributes
     ----------
     covariance : float
-        Cov(Y_a, Y_b), as estimated; 0 where no votes say anything.
+        Cov(Y_a, Y_b), as estimated; 0 without evidence.
     error : float
-        Its standard error, with the sources as they were judged; infinite where nothing is known.
+        Its standard error given the estimated sources; infinite without evidence.
     table : array of shape (2, 2)
-        P(Y_a, Y_b), as far as the class balance allows; independent where the covariance is left open.
+        P(Y_a, Y_b), within the limits of the class balance; independent if the covariance is undetermined.
     excess : array of shape (pairs,)
         For each pair of sources that is one detector on both tasks: the correlation of its errors that the
         truths do not explain.
@@ -74,11 +74,11 @@ def pair_of_tasks(
     ----------
     moments : counts of the sources of task a, then those of task b
     strengths : two arrays
-        βᵢ of the sources of each task; 0 for sources that are not to be asked.
+        βᵢ of the sources of each task; 0 for sources that are not used.
     balance : two arrays of shape (2,)
     same_detectors : bool
         Whether source i of task a and source i of task b are one detector. Its errors persist from one frame
-        to the next, so it is not asked about the truths, as long as others can be; its excess is reported.
+        to the next, so it is not used for the truths if other sources are available; its excess is reported.
     """
     first, second = strengths
     n_first = len(first)
@@ -105,7 +105,7 @@ def pair_of_tasks(
             (pull @ second) ** 2 @ left
         )
         error = float(np.sqrt((moved + left @ pull**2 @ right) / moments.n_items))
-        # A correlation with a larger error may be anything.
+        # A correlation with a larger error is undetermined.
         known = estimate if error <= SAYS_NOTHING * np.sqrt(spread[0] * spread[1]) else 0.0
     table = joint_table(known, *balance, float(moments.n_items))
     excess = np.zeros(0)
@@ -118,7 +118,7 @@ def pair_of_tasks(
 
 
 def _variance_of_product(covariance: float, balance: tuple[Array, Array]) -> float:
-    """Of (Y_a - E[Y_a])(Y_b - E[Y_b]) for one item."""
+    """Return the variance of (Y_a - E[Y_a])(Y_b - E[Y_b]) for one item."""
     table = joint_table(covariance, *balance, np.inf)
     away = [np.array([-1.0, 1.0]) - (one[1] - one[0]) for one in balance]
     squares = np.outer(away[0] ** 2, away[1] ** 2)
@@ -127,10 +127,10 @@ def _variance_of_product(covariance: float, balance: tuple[Array, Array]) -> flo
 
 
 def joint_table(covariance: float, first: Array, second: Array, n_items: float) -> Array:
-    """P(Y_a, Y_b), shape (2, 2), for two margins and the covariance of truths in {-1, +1}.
+    """Return P(Y_a, Y_b), shape (2, 2), for two margins and the covariance of truths in {-1, +1}.
 
-    No cell is below half an item, because no probability can be seen to be smaller; the covariance gives,
-    the margins stay.
+    No cell is below half an item, because smaller probabilities cannot be observed. The covariance is reduced
+    if necessary; the margins are kept.
 
     >>> joint_table(0.5, np.array([0.5, 0.5]), np.array([0.5, 0.5]), 1e9).round(3)
     array([[0.375, 0.125],

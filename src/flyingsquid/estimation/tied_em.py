@@ -1,7 +1,7 @@
 """Confusion tables by EM with shrinkage, from distinct rows of votes or from counts of pairs.
 
-Every table is tied to the accuracy of its source, and that to the average accuracy, by pseudo-votes. So few
-votes change little, and nothing has to be accepted or refused.
+Pseudo-votes shrink every table toward the accuracy of its source, and that toward the average accuracy. So
+few votes change little, and no hard threshold is needed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from flyingsquid.votes.patterns import compressed
 Array = NDArray[np.float64]
 MOST_CELLS = 1 << 24
 """Tables with more cells than this are not estimated; only weights are."""
-# A row of a table is tied by so many votes to its source's accuracy (plateau: 20 to 400), and that by so many
-# to the average accuracy, which starts at this value.
+# Number of pseudo-votes that shrink a row of a table toward its source's accuracy (plateau: 20 to 400),
+# number that shrinks that toward the average accuracy, and the initial value of the average.
 ROW_VOTES, SOURCE_VOTES, _AVERAGE = 100.0, 40.0, 0.7
-# Anchored passes stay close to the weighted votes by themselves, so their rows are tied less (plateau: 5 to
-# 20).
+# Anchored passes stay close to the weighted votes anyway, so their rows need fewer pseudo-votes (plateau: 5
+# to 20).
 _ANCHORED_ROW_VOTES, _ANCHORED_PASSES, _ANCHOR = 10.0, 10, 0.1
 _WORST, _BEST = 0.05, 0.98
-# A uniform class balance is worth this many items.
+# A uniform class balance counts as this many items.
 UNIFORM_ITEMS = 20.0
 # Accelerated cycles of three passes each; 3 to 30 are used.
 _MOST_CYCLES, _TOLERANCE, _LONGEST_STEP, _LEAST_LOG = 60, 1e-5, 16.0, -12.0
@@ -41,7 +41,8 @@ _MOST_CYCLES, _TOLERANCE, _LONGEST_STEP, _LEAST_LOG = 60, 1e-5, 16.0, -12.0
 _MOST_VOTES = 1 << 23
 # EM on counts of pairs takes m^2 K^3 operations and memory.
 _MOST_PAIR_CELLS = 1 << 24
-# Coverage in a class is tied by so many items to the coverage in all classes (plateau: 60 to 150).
+# Number of pseudo-items that shrink the coverage in a class toward the coverage in all classes (plateau: 60
+# to 150).
 _COVERAGE_ITEMS, _LEAST_COVERAGE = 100.0, 1e-4
 
 
@@ -56,7 +57,7 @@ class Rows:
     ----------
     cast : OneHot or PatternGrid of u rows
     counts : array of shape (u,)
-        How many items have each row.
+        Number of items with each row.
     """
 
     cast: OneHot | PatternGrid
@@ -64,7 +65,7 @@ class Rows:
 
     @cached_property
     def voted(self) -> Array:
-        """How many items have each row, without rows that have no votes, shape (u,)."""
+        """Number of items with each row, without rows that have no votes, shape (u,)."""
         return np.where(self.cast.n_votes > 0, self.counts, 0.0)
 
     @cached_property
@@ -76,7 +77,7 @@ class Rows:
 def rows_of(votes: Votes, weights: NDArray[Any] | None) -> Rows:
     """Return all possible or all distinct rows if they are few, otherwise all items.
 
-    If votes are very many, items are evenly spaced ones.
+    If there are very many votes, evenly spaced items represent all.
     """
     found = counted_grid(votes.codes, votes.n_classes, weights) or _distinct_rows(votes, weights)
     return Rows(*found)
@@ -147,7 +148,7 @@ def _balance_of(mass: Array) -> Array:
 
 
 class Expected(NamedTuple):
-    """What EM expects of the true classes.
+    """Expected numbers of items and votes, by true class.
 
     Attributes
     ----------
@@ -208,10 +209,10 @@ def anchored_tables(rows: Rows, weights: VoteWeights, balance: Array | None) -> 
 
 
 def _expect(rows: Rows, term: TableTerm, weights: VoteWeights) -> Expected:
-    """Return what the tables expect."""
+    """Return the numbers that the tables imply."""
     if len(term.balance) > 2 or weights.one_sided.any():
         return _expect_labels(rows, table_posterior(rows.cast, term, weights.one_sided))
-    # Of two classes, one is enough.
+    # For two classes, one of them suffices.
     second = rows.cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
     second += np.log(term.balance[1]) - np.log(term.balance[0])
     second = expit(second, out=second)
@@ -226,13 +227,13 @@ def _expect(rows: Rows, term: TableTerm, weights: VoteWeights) -> Expected:
 
 
 def _expect_labels(rows: Rows, labels: Array) -> Expected:
-    """Return what labels of shape (u, K) expect."""
+    """Return the numbers that labels of shape (u, K) imply."""
     votes = rows.cast.vote_sums(labels * rows.counts[:, None]).transpose(1, 2, 0)
     return Expected(votes, rows.voted @ labels, rows.counts @ labels)
 
 
 def _maximize(expected: Expected, weights: VoteWeights, row_votes: float, balance: Array | None) -> Tables:
-    """Return the tables that are most likely."""
+    """Return the most likely tables."""
     tables = tied_tables(np.where(weights.one_sided[:, None, None], 0.0, expected.votes), row_votes)
     return Tables(tables, _balance_of(expected.voted) if balance is None else balance)
 
@@ -253,9 +254,9 @@ def tables_from_pairs(
     start: Tables | None = None,
     abstention: float = 0.0,
 ) -> Tables:
-    """Estimate tables by EM of the pairwise likelihood; pairs count as far as they are independent.
+    """Estimate tables by EM on the pairwise likelihood, with less weight for dependent pairs.
 
-    With ``abstention``, not voting is one more answer, and pairs with it count that much.
+    With ``abstention``, not voting is an additional vote, and pairs with it have that weight.
     """
     m, n_classes = moments.n_sources, moments.n_classes
     several = ~weights.one_sided
@@ -271,7 +272,7 @@ def tables_from_pairs(
             overall = np.clip(moments.coverage, _LEAST_COVERAGE, 1 - _LEAST_COVERAGE)
             start = start._replace(coverage=np.tile(overall[:, None], n_classes))
         cast = np.column_stack([cast, np.maximum(moments.n_items - cast.sum(axis=1), 0.0)])
-    met = counts.sum(axis=(1, 3)).T  # of each source, answers of each kind next to another's
+    met = counts.sum(axis=(1, 3)).T  # of each source, votes of each kind on items with another source's vote
     scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0)
 
     def step(now: Tables) -> Tables:
@@ -313,7 +314,7 @@ def _start_from_pairs(counts: Array, votes: Array, balance: Array | None) -> Tab
 
 
 def _pairs_with_abstention(moments: Moments, factor: float) -> Array:
-    """Return counts of pairs of answers, shape (K + 1, K + 1, m, m); abstention is last, and counts less."""
+    """Return counts of pairs of votes, shape (K + 1, K + 1, m, m); abstention is last, with less weight."""
     pairs = moments.pair_counts.astype(np.float64)
     cast = np.asarray(moments.vote_counts, np.float64).T[:, :, None]  # (K, m, 1)
     one_votes = np.maximum(cast - pairs.sum(axis=1), 0.0)  # i votes and j does not

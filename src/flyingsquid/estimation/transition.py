@@ -1,10 +1,10 @@
-"""How truths follow each other, and how far errors persist, from votes alone.
+"""Transitions between the truths of neighboring rows, and persistence of errors, from votes alone.
 
 For different sources i and j, P(i votes a, j votes b in the next row) = Σ A_i[a, k] J[k, l] A_j[b, l], with A
 the tables of the sources and J = P(now = k, next = l). That is linear in J: least squares over all pairs of
 different sources, then the nearest table with the class balance on both margins. For two classes J has one
 free parameter, the correlation of neighboring truths. It is the covariance of votes in neighboring rows
-relative to that in the same row: no accuracy is needed for it.
+relative to that in the same row, so that no accuracy is needed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import SequenceMoments
 
 Array = NDArray[np.float64]
-# The noise of a pair is not believed below this share of its variances: pairs that always agree
-# in a small sample would take all the weight.
+# Lower bound of the noise of a pair, as a share of its variances: without it, pairs that always agree in a
+# small sample would take all the weight.
 _NOISE_FLOOR = 1e-3
-# Errors that persist longer than this make n rows worth less than n/200, and none worth nothing.
+# Upper bound of the persistence of errors, so that n rows count as at least n/200 independent ones.
 _MOST_PERSISTENT = 0.99
 # Neighbors count if confusion tables are trusted more than this, which is their trust if nothing can be
 # tested, and in full from the second value on. Between them, the simulated chains of 300 rows and the short
@@ -40,15 +40,15 @@ class Transition:
     joint : array of shape (K, K)
         P(now = k, next = l); both margins are the class balance, all cells are above 0.
     correlation : float
-        Of neighboring truths, as the votes say; 0 where they say nothing. ``joint`` holds what is
-        possible of it, or independent rows where it is left open.
+        Of neighboring truths, as estimated; 0 without evidence. ``joint`` contains as much of it as is
+        possible, or independent rows if it is undetermined.
     error : float
-        Its standard error; infinite where the votes say nothing.
+        Its standard error; infinite without evidence.
     pairs : int
-        Ordered pairs of different sources behind it.
+        Number of ordered pairs of different sources that were used.
     excess_correlation : array of shape (m,)
-        How much more each source agrees with itself in the next row than the truths explain; 0 for a
-        source whose errors do not vary.
+        Autocorrelation of each source between neighboring rows that the truths do not explain; 0 for a source
+        whose errors do not vary.
     """
 
     joint: Array
@@ -106,8 +106,8 @@ class LaggedMoments:
 def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFindings) -> Transition:
     """Estimate the chain of truths from votes in neighboring rows, given the sources.
 
-    Where no two different sources vote in neighboring rows, or there are no neighboring rows, or the
-    correlation has an error above :data:`SAYS_NOTHING`, rows are taken to be independent.
+    Rows are assumed to be independent if no two different sources vote in neighboring rows, if there are no
+    neighboring rows, or if the correlation has an error above :data:`SAYS_NOTHING`.
     """
     expected = float(balance[1] - balance[0])
     spread = 1 - expected**2
@@ -120,7 +120,7 @@ def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFin
     pull = np.divide(np.outer(slopes, slopes), noise, out=np.zeros((m, m)), where=usable & (noise > 0))
     together = float((pull * rows.covariance).sum())
     correlation, error, pairs = 0.0, np.inf, 0
-    # Pairs that covary against the signs of their slopes, all in all, say nothing about the truths.
+    # If pairs covary against the signs of their slopes overall, they are not evidence about the truths.
     if together > 0:
         pull, pairs = pull / together, int((pull != 0).sum())
         correlation = float((pull * lagged.covariance).sum())
@@ -135,29 +135,29 @@ def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFin
 
 
 def persistence_of_errors(excess: Array, coverage: Array) -> float:
-    """Mean over votes of the excess correlations above 0: how much errors persist from row to row."""
+    """Return the mean over votes of the excess correlations above 0: the persistence of errors."""
     total = float(coverage.sum())
     mean = float(coverage @ np.maximum(excess, 0)) / total if total > 0 else 0.0
     return min(mean, _MOST_PERSISTENT)
 
 
-def worth_of_a_row(persistence: float) -> float:
-    """What a row is worth in independent rows, in (0, 1].
+def effective_row(persistence: float) -> float:
+    """Return the number of independent rows that a row counts as, in (0, 1].
 
     Errors with autocorrelation r, r², r³, ... give the mean of n rows the variance of n(1 - r)/(1 + r)
     independent ones.
 
-    >>> worth_of_a_row(0.0), round(worth_of_a_row(0.5), 3)
+    >>> effective_row(0.0), round(effective_row(0.5), 3)
     (1.0, 0.333)
     """
     return (1 - persistence) / (1 + persistence)
 
 
 def share_of_neighbors(trust: float) -> float:
-    """Return how far the evidence of neighboring rows counts, in [0, 1].
+    """Return the weight of the evidence of neighboring rows, in [0, 1].
 
-    If sources are not independent within a row, neighbors repeat what they get wrong together, and votes
-    cannot show it.
+    If sources are not independent within a row, neighbors repeat their common errors, which votes cannot
+    reveal.
 
     Parameters
     ----------
@@ -215,10 +215,10 @@ def transition_by_agreement(
 
 
 def excess_correlations(moments: SequenceMoments, tables: Array, joint: Array) -> Array:
-    """Return how much more each source agrees with itself in the next row than the truths explain, (m,).
+    """Return the autocorrelation of each source that the truths do not explain, shape (m,).
 
-    Covariances of the indicators of all classes are added up. What the truths explain of them follows from
-    the tables: between neighboring rows from ``joint``, within a row from its margin.
+    Covariances of the indicators of all classes are summed. The part that the truths explain follows from the
+    tables: between neighboring rows from ``joint``, within a row from its margin.
 
     Parameters
     ----------
@@ -244,13 +244,13 @@ def excess_correlations(moments: SequenceMoments, tables: Array, joint: Array) -
 
 
 def _usable(lagged: LaggedMoments, findings: SourceFindings) -> NDArray[np.bool_]:
-    """Ordered pairs of sources that measure how truths follow each other, shape (m, m)."""
-    judged = (findings.slopes != 0) & ~findings.unidentified & ~findings.silent
+    """Return ordered pairs of sources that measure how truths follow each other, shape (m, m)."""
+    estimated = (findings.slopes != 0) & ~findings.unidentified & ~findings.silent
     copies = findings.copies
-    usable = (lagged.overlap > 0) & np.outer(judged, judged) & (copies[:, None] != copies)
-    two_sided = judged & ~findings.one_sided
+    usable = (lagged.overlap > 0) & np.outer(estimated, estimated) & (copies[:, None] != copies)
+    two_sided = estimated & ~findings.one_sided
     if findings.is_symmetric and two_sided.sum() >= 3:
-        # As with accuracies: symmetric methods know little about one-sided sources.
+        # As for accuracies, symmetric methods do not apply to one-sided sources.
         usable &= ~np.outer(findings.one_sided, findings.one_sided)
     return np.asarray(usable)
 
@@ -258,10 +258,11 @@ def _usable(lagged: LaggedMoments, findings: SourceFindings) -> NDArray[np.bool_
 def _standard_error(
     pull: Array, slopes: Array, variance: Array, spread: float, correlation: float, n_pairs: float
 ) -> float:
-    """Of the ratio, where Σ pullᵢⱼ Cov(λᵢ, λⱼ) = 1: its influence, with errors independent of row to row.
+    """Return the standard error of the ratio if Σ pullᵢⱼ Cov(λᵢ, λⱼ) = 1.
 
-    With λ - E[λ] = βx + ε the ratio moves as Σ pullᵢⱼ(λᵢλⱼ' - ρλᵢλⱼ). Of x alone comes Bartlett's 1 - ρ²; of
-    xε, x(t-1) + x(t+1) - 2ρx(t), whose variance is 2(1 - ρ²) times that of x; of εε, both sums.
+    Errors are independent between rows. With λ - E[λ] = βx + ε the ratio changes by Σ pullᵢⱼ(λᵢλⱼ' - ρλᵢλⱼ).
+    Of x alone comes Bartlett's 1 - ρ²; of xε, x(t-1) + x(t+1) - 2ρx(t), whose variance is 2(1 - ρ²) times
+    that of x; of εε, both sums.
     """
     rho = float(np.clip(correlation, -1, 1))
     errors = np.maximum(variance - slopes**2 * spread, 0)
@@ -275,23 +276,23 @@ def _standard_error(
 
 # The system has K² unknowns, all coupled.
 MOST_CLASSES = 40
-# How far the class balance may be from that of the truths which the lagged votes imply, in total variation.
+# Largest total variation distance between the class balance and the margins that the lagged votes imply.
 _MOST_AT_ODDS = 0.1
 
 
 def require_few_classes(n_classes: int) -> None:
-    """Refuse more classes than a chain is learned of, before anything is counted."""
+    """Raise OptionError for more classes than a chain supports, before anything is counted."""
     if n_classes > MOST_CLASSES:
         raise OptionError(
-            f"SequenceLabelModel learns how {MOST_CLASSES} classes at most follow each other, and the votes "
-            f"have {n_classes:,}; use LabelModel on the rows"
+            f"SequenceLabelModel supports at most {MOST_CLASSES} classes; got {n_classes:,}. Use "
+            "LabelModel, which ignores the order of the rows."
         )
 
 
 def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array) -> Transition:
-    """The chain of truths that the lagged votes imply.
+    """Estimate the chain of truths from lagged votes, for any number of classes.
 
-    Where these do not fit the class balance, rows are taken to be independent.
+    Rows are assumed to be independent if the estimate contradicts the class balance.
 
     Parameters
     ----------
@@ -315,7 +316,7 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
     system = np.kron(total, total) - np.einsum("ikp,ilq->klpq", squares, squares).reshape(n_classes**2, -1)
     found = np.linalg.lstsq(system, pull.ravel(), rcond=1e-9)[0].reshape(n_classes, n_classes)
     if max(np.abs(found.sum(axis=axis) - balance).sum() / 2 for axis in (0, 1)) > _MOST_AT_ODDS:
-        # The lagged votes speak of other truths than the balance does; neither can be trusted with the other.
+        # The lagged votes imply another balance than the given one, so the two cannot be combined.
         return Transition(apart, 0.0, np.inf, pairs, np.zeros(m))
     joint = with_margins(found, balance, float(moments.n_pairs))
     alike, chance = float(np.trace(joint)), float((balance**2).sum())
@@ -325,14 +326,14 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
 
 
 def _own_pairs(moments: SequenceMoments) -> int:
-    """How many sources vote in two rows in a row."""
+    """Return the number of sources that vote in two consecutive rows."""
     return int((np.einsum("abii->i", np.asarray(moments.lagged)) > 0).sum())
 
 
 def with_margins(joint: Array, balance: Array, n_pairs: float) -> Array:
-    """A positive table with ``balance`` on both margins, near ``joint``; all of shape (K, K) and (K,).
+    """Return a positive table near ``joint`` (K, K) with ``balance`` (K,) on both margins.
 
-    No cell is below half a pair, because no probability can be seen to be smaller.
+    No cell is below half a pair, because smaller probabilities cannot be observed.
 
     >>> with_margins(np.array([[0.5, -0.1], [0.1, 0.5]]), np.array([0.5, 0.5]), 50).round(2)
     array([[0.47, 0.03],

@@ -25,9 +25,10 @@ class Magnitudes:
 
     Attributes
     ----------
-    values : array of shape (m,), NaN where a source has no usable triplet
+    values : array of shape (m,)
+        NaN for a source without a usable triplet.
     used, skipped : integer arrays of shape (m,)
-        Triplets that entered, and triplets left out for a weak denominator.
+        Triplets that were used, and triplets left out because of a weak denominator.
     """
 
     values: Array
@@ -56,14 +57,14 @@ class Pairs:
 
     @classmethod
     def of(cls, signed: SignedMoments, comparable: Mask, screen: float) -> Pairs:
-        """Screen denominators: |E[λⱼλₖ]| below ``screen`` standard errors is mostly noise."""
+        """Leave out denominators |E[λⱼλₖ]| below ``screen`` standard errors, which are mostly noise."""
         strength, error = np.abs(signed.second), signed.standard_error
         strong = comparable & (strength > 0) & (strength >= screen * error)
         return cls(signed.second, error, comparable, strong)
 
 
 def all_triplets_mean(pairs: Pairs) -> Magnitudes:
-    """Mean over all triplets, as matrix products: O(m³) flops in BLAS, O(m²) memory.
+    """Average over all triplets, as matrix products: O(m³) flops in BLAS, O(m²) memory.
 
     Every term √|MᵢⱼMᵢₖ/Mⱼₖ| is a product of a factor for (i, j), one for (j, k) and one for (i, k), so the
     sum over partners is a row of R Q Rᵀ, with zeros for pairs that may not be used.
@@ -78,7 +79,7 @@ def all_triplets_mean(pairs: Pairs) -> Magnitudes:
 
 
 def all_triplets_median(pairs: Pairs) -> Magnitudes:
-    """Median over all triplets: O(m³) time, O(m²) memory."""
+    """Return the median over all triplets: O(m³) time, O(m²) memory."""
     m = len(pairs.second)
     root, inverse = roots(pairs)
     values = np.full(m, np.nan)
@@ -97,9 +98,9 @@ def all_triplets_median(pairs: Pairs) -> Magnitudes:
 
 
 def strongest_triplet(pairs: Pairs) -> Magnitudes:
-    """One triplet a source: the one whose estimate has the smallest predicted error.
+    """Use one triplet per source: the one whose estimate has the smallest predicted error.
 
-    Equally good triplets are averaged, so that the order of sources decides nothing.
+    Equally good triplets are averaged, so that the order of the sources does not matter.
     """
     m = len(pairs.second)
     root, inverse = roots(pairs)
@@ -115,7 +116,7 @@ def strongest_triplet(pairs: Pairs) -> Magnitudes:
 
 
 def strongest_partners(pairs: Pairs) -> NDArray[np.intp]:
-    """The two partners of each source's strongest triplet, shape (m, 2); -1 where there is none."""
+    """Return the two partners of each source's strongest triplet, shape (m, 2); -1 if it has no triplet."""
     partners = np.full((len(pairs.second), 2), -1, np.intp)
     for i in range(len(partners)):
         cost = _predicted_error(pairs, i)
@@ -125,7 +126,7 @@ def strongest_partners(pairs: Pairs) -> NDArray[np.intp]:
 
 
 def _predicted_error(pairs: Pairs, i: int) -> Array:
-    """Relative variance of aᵢ² for each pair of partners, shape (m, m); infinite where unusable.
+    """Return the relative variance of aᵢ² for each pair of partners, shape (m, m); infinite if unusable.
 
     To first order it is the sum of the relative variances of the three moments.
     """
@@ -136,7 +137,7 @@ def _predicted_error(pairs: Pairs, i: int) -> Array:
 
 
 def given_triplets(pairs: Pairs, triplets: Sequence[tuple[int, int, int]]) -> Magnitudes:
-    """The given triplets, each solved for its three sources; the mean where a source is in several."""
+    """Solve the given triplets for their three sources; average if a source is in several."""
     m = len(pairs.second)
     total, used, skipped = np.zeros(m), np.zeros(m, np.int64), np.zeros(m, np.int64)
     chosen = np.array(triplets, np.intp).reshape(-1, 3)
@@ -153,9 +154,9 @@ def given_triplets(pairs: Pairs, triplets: Sequence[tuple[int, int, int]]) -> Ma
 
 
 def product_by_triplets(moments: Array, usable: Mask, pairs: Pairs) -> float:
-    """|E[gY]| of a product g of dependent sources, by the mean over triplets of g and two others.
+    """Return |E[gY]| of a product g of dependent sources, by the mean over triplets of g and two others.
 
-    ``moments`` are E[g λₚ], shape (m,), read where ``usable``. NaN where no triplet can be made.
+    ``moments`` are E[g λₚ], shape (m,), for the ``usable`` sources. NaN without a triplet.
     """
     _, inverse = roots(pairs)
     own = np.where(usable, np.sqrt(np.abs(moments)), 0.0)
@@ -164,16 +165,16 @@ def product_by_triplets(moments: Array, usable: Mask, pairs: Pairs) -> float:
 
 
 def roots(pairs: Pairs) -> tuple[Array, Array]:
-    """√|M| on comparable pairs and 1/√|M| on denominators, zero elsewhere; each (m, m)."""
+    """Return √|M| on comparable pairs and 1/√|M| on denominators, zero elsewhere; each (m, m)."""
     root = np.sqrt(np.abs(pairs.second))
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=pairs.denominator)
     return np.where(pairs.comparable, root, 0.0), inverse
 
 
 def _count_triplets(comparable: Mask, denominator: Mask) -> NDArray[np.int64]:
-    """For each i the unordered pairs {j, k} with ij and ik comparable and jk a denominator."""
+    """Count for each i the unordered pairs {j, k} with ij and ik comparable and jk a denominator."""
     m = len(comparable)
-    if comparable.sum() == m * (m - 1):  # nothing masked: all pairs less those that touch i
+    if comparable.sum() == m * (m - 1):  # without a mask: all pairs except those of i
         in_all = np.count_nonzero(denominator)
         return np.asarray((in_all - 2 * np.count_nonzero(denominator, axis=1)) // 2, np.int64)
     # Counts stay far below 2**53, so the product is exact.

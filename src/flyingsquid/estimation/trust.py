@@ -1,8 +1,9 @@
-"""How far confusion tables can be trusted, from what they leave unexplained; and whether votes say anything.
+"""Trust in confusion tables, from the agreement that they leave unexplained; and a test for any signal.
 
 Tables assume that sources are independent given the truth. If so, they predict how often each pair of sources
-agrees. Two things can be wrong: on average pairs agree more than predicted, because sources share errors; or
-single pairs differ from the prediction both ways. Bayes factors compare each with a negligible misfit.
+agrees. Two deviations are tested: on average pairs agree more than predicted, because sources share errors;
+or single pairs differ from the prediction in both directions. Bayes factors compare each with a negligible
+misfit.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from flyingsquid.estimation.weighted import VoteWeights, votes_per_item
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
-# Probability that the tables are adequate, before the misfit is seen: the one real trade-off, between clean
-# votes (more) and real ones (less). Trust if nothing can be tested, as with three sources that always vote.
+# Prior probability that the tables are adequate: a trade-off between simulated votes (higher) and real ones
+# (lower). Trust if nothing can be tested, as with three sources that always vote.
 _PRIOR, _UNTESTED = 0.3, 0.1
 # A residual correlation of pairs of this size means that tables are wrong (plateau: .05 to .2); of this size,
 # that the misfit of single pairs is negligible (.01 to .03).
@@ -33,19 +34,19 @@ _OVERSTATED = 0.05
 _LEAST_MEAN, _MOST_MEAN = 0.001, 0.02
 # Counts of pairs do not show a dependence that all sources share.
 _MOST_FROM_PAIRS = 0.8
-# If this share of all pairs is dependent, they are no exceptions, and the model is another.
+# If this share of all pairs is dependent, they are not exceptions, and the tables do not apply.
 _MANY_DEPENDENT = 0.25
-# Abstention is tested for sources with a coverage in this range, next to votes for a class that are at least
-# this many, and for at least so many sources.
+# Abstention is tested for sources with a coverage in this range, for classes with at least this many votes,
+# and if there are at least this many sources.
 _LEAST_COVERAGE, _MOST_COVERAGE, _UNUSUAL_VOTES, _FEWEST_SOURCES = 0.02, 0.98, 10.0, 3
-# Agreement is not by chance if a test gives it a smaller probability; pairs are compared one by one if they
-# share so many items.
+# Agreement is not by chance if its p-value is smaller than this; pairs are compared one by one if they share
+# this many items.
 _BY_CHANCE, _SHARED_ITEMS = 0.003, 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How far tables are trusted.
+    """Trust in confusion tables.
 
     Attributes
     ----------
@@ -76,7 +77,7 @@ def trust_from_rows(
 ) -> Trust:
     """Return the trust in tables that give rows the labels (u, K).
 
-    ``abstained`` is the evidence against abstention that depends on the class only. It decides if there are
+    ``abstained`` is the evidence against abstention that depends on the class only. It is used if there are
     too few pairs to compare their agreement.
     """
     m = moments.n_sources
@@ -130,16 +131,18 @@ def _trust(
     if n_tested:
         residual = (np.asarray(moments.agreement(), np.float64) - predicted)[pairs]
         spread = np.maximum(variance[pairs], 0.25)
-        room = np.maximum(overlap - predicted, 0.05 * overlap)[pairs]  # by how much they could agree more
-        shared_errors = float(residual.sum() / room.sum())
+        spare = np.maximum(overlap - predicted, 0.05 * overlap)[
+            pairs
+        ]  # the largest possible additional agreement
+        shared_errors = float(residual.sum() / spare.sum())
         misfit = float((residual**2 / spread).sum() / n_tested)
-        error = float(np.sqrt(spread.sum()) / room.sum())
+        error = float(np.sqrt(spread.sum()) / spare.sum())
         against = _evidence_against(
             shared_errors,
             error,
             misfit,
             n_tested,
-            float(np.mean(room**2 / spread)),
+            float(np.mean(spare**2 / spread)),
             votes_per_item(moments, weights),
         )
         found = Trust(1.0, shared_errors, misfit, n_tested)
@@ -210,7 +213,7 @@ def evidence_against_abstention(moments: Moments, tables: Tables, weights: VoteW
 
 
 def agree_by_chance(moments: Moments) -> bool:
-    """Return whether chance could explain the agreement of the sources; False if there is nothing to compare.
+    """Return whether chance could explain the agreement of the sources; False if none can be compared.
 
     Sources that guess agree as often as their class shares imply. Two tests compare: all pairs together, and
     pair by pair, which also sees groups of sources that contradict each other.

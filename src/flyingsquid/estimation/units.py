@@ -1,4 +1,4 @@
-"""Dependent sources as units: P(joint votes | truth) of sources that depend on each other.
+"""Units of dependent sources: P(joint votes | truth) of sources that depend on each other.
 
 For a unit C with joint votes l, P(Y = y, λ_C = l) = (P(λ_C = l) + y hₗ)/2, and only hₗ = E[1{λ_C = l} Y] is
 not observed. Any source p that the truth separates from the unit is an *instrument* for it:
@@ -8,7 +8,7 @@ not observed. Any source p that the truth separates from the unit is an *instrum
 
 Both hold for any number of sources, any symmetry inside the unit, any abstaining, and never divide by e.
 All instruments are pooled into one score with the same weights for every l, so that the tables of cliques
-that share sources agree on what they share, up to clipping; :func:`in_agreement` sees to the rest.
+that share sources agree on them, up to clipping; :func:`reconcile_units` removes the remaining differences.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid.estimation.binary import BinaryFit
 from flyingsquid.estimation.triplets import Pairs, product_by_triplets
 from flyingsquid.exceptions import NotIdentifiableError
@@ -29,15 +30,15 @@ from flyingsquid.votes.patterns import all_patterns
 Array = NDArray[np.float64]
 Pair: TypeAlias = tuple[int, int]
 LARGEST_SYSTEM = 3
-"""Sources in a unit, at most."""
-# E[λᵢλⱼλₖY] must be known this well.
+"""Largest number of sources in a unit."""
+# Largest standard error of E[λᵢλⱼλₖY].
 _MOST_NOISE = 0.1
-# How each source takes part in an entry of r.
+# Roles of a source in an entry of r.
 _ABSENT, _IN_Z, _IN_U = range(3)
 
 
 def system_matrix(s: int) -> Array:
-    """A_s, shape (2·3^s, 2·3^s).
+    """Return A_s, shape (2·3^s, 2·3^s).
 
     Rows are entries of r: the last source slowest in the order absent, in Z, in U; Y fastest, absent then in
     Z. Columns are cells of μ: the last source slowest in the order 1, 0, -1; Y fastest, 1 then -1.
@@ -64,7 +65,7 @@ def latent_of_system(
     products: Mapping[Pair, float],
     n_items: float,
 ) -> Array:
-    """E[1{λ_C = l} Y] by the linear system, shape (3^s,).
+    """Return E[1{λ_C = l} Y] by the linear system, shape (3^s,).
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ def _entry_with_truth(
     products: Mapping[Pair, float],
     n_items: float,
 ) -> float:
-    """P(Y ∏_Z λ = 1, λ_U = 0)."""
+    """Return P(Y ∏_Z λ = 1, λ_U = 0)."""
     in_product, given = np.flatnonzero(role == _IN_Z), bool((role == _IN_U).any())
     observed = float((states * product)[silent].sum())
     if len(in_product) == 2 and not given:
@@ -128,16 +129,16 @@ def _entry_with_truth(
         noise = np.sqrt(float((states * product**2)[silent].sum()) / n_items)
         if noise > _MOST_NOISE * abs(expected):
             raise NotIdentifiableError(
-                f"cliques='linear' divides by E[Y] = {expected:.3g} for three dependent sources, which is "
-                f"too close to 0 at {n_items:,.0f} items. Use cliques='instrument', which does not"
+                f"`cliques` must be 'instrument' for three dependent sources if E[Y] is close to 0; it is "
+                f"{expected:.3g} at {format_count(n_items, 'item')}."
             )
         moment = observed / expected
     return (float(states[silent].sum()) + moment - float(states[silent & (product == 0)].sum())) / 2
 
 
-# Cells with fewer items than this lean on the sources one by one.
+# Cells with fewer items than this are shrunk toward the estimates for single sources.
 _ENOUGH_ITEMS = 30.0
-# Residual variance of an instrument below this share of its variance is not believed.
+# Lower bound of the residual variance of an instrument, as a share of its variance.
 _RESIDUAL_FLOOR = 0.05
 _STEPS = 80
 _ROUNDING = 1e-15
@@ -152,7 +153,7 @@ class UnitTable:
     ----------
     sources : tuple of s int, ascending
     separator : tuple of int
-        Those that an earlier unit holds too.
+        Sources that are also in an earlier unit.
     table : array of shape (K, (K + 1)^s)
         P(λ_C = l | Y = k); states in the order of ``all_patterns(s, K)``.
     """
@@ -171,12 +172,12 @@ class UnitTable:
         return np.divide(self.table, shared[:, at], out=np.ones_like(self.table), where=shared[:, at] > 0)
 
     def margin(self, sources: tuple[int, ...]) -> Array:
-        """P(votes of some of the sources | Y = k), shape (K, (K + 1)^t)."""
+        """Return P(votes of some of the sources | Y = k), shape (K, (K + 1)^t)."""
         at, size = self.states_of(sources), (len(self.table) + 1) ** len(sources)
         return np.stack([np.bincount(at, row, minlength=size) for row in self.table])
 
     def states_of(self, sources: tuple[int, ...]) -> NDArray[np.intp]:
-        """The joint state of some of the sources in each state of the unit, shape ((K + 1)^s,)."""
+        """Return the joint state of some of the sources in each state of the unit, shape ((K + 1)^s,)."""
         n_classes = len(self.table)
         return state_numbers(all_patterns(len(self.sources), n_classes), self.sources, sources, n_classes)
 
@@ -184,17 +185,17 @@ class UnitTable:
 def state_numbers(
     codes: NDArray[Any], columns: tuple[int, ...], chosen: tuple[int, ...], n_classes: int = 2
 ) -> NDArray[np.intp]:
-    """The joint state of ``chosen`` sources in each row of ``codes``, whose columns are ``columns``; (n,)."""
+    """Return the joint state of ``chosen`` sources in each row of ``codes`` with these ``columns``; (n,)."""
     at = [columns.index(source) for source in chosen]
     digits = np.maximum(codes[:, at], -1).astype(np.intp) + 1
     return np.asarray(digits @ (n_classes + 1) ** np.arange(len(chosen)), np.intp)
 
 
-def in_agreement(units: Sequence[UnitTable]) -> tuple[UnitTable, ...]:
-    """The same units with tables that agree on the sources they share: each follows the one before it.
+def reconcile_units(units: Sequence[UnitTable]) -> tuple[UnitTable, ...]:
+    """Return the units with tables that agree on the sources they share: each follows the one before it.
 
-    Pulling rare cells towards single sources, and clipping, happen unit by unit. The factor that a unit
-    contributes to the posterior stays as it is.
+    Shrinkage and clipping are applied to each unit separately. The factor that a unit contributes to the
+    posterior does not change.
     """
     found: list[UnitTable] = []
     for unit in units:
@@ -209,7 +210,7 @@ def in_agreement(units: Sequence[UnitTable]) -> tuple[UnitTable, ...]:
 
 @dataclass(frozen=True, slots=True)
 class UnitCounts:
-    """What was observed of one unit, as rates.
+    """Observed rates of one unit.
 
     Attributes
     ----------
@@ -229,7 +230,7 @@ class UnitCounts:
 
     @classmethod
     def of(cls, counts: NDArray[Any], n_items: float, columns: NDArray[np.intp]) -> UnitCounts:
-        """From counts of a unit of two classes, for the sources in ``columns`` of its block."""
+        """Build from counts of a unit of two classes, for the sources in ``columns`` of its block."""
         votes = counts[:, 1:].reshape(len(counts), 2, -1)[:, :, columns] / n_items
         return cls(
             float(n_items),
@@ -252,7 +253,7 @@ def unit_table(
     fit: BinaryFit,
     pairs: Pairs | None,
 ) -> UnitTable:
-    """Solve for one unit.
+    """Estimate the table of one unit.
 
     Parameters
     ----------
@@ -261,14 +262,15 @@ def unit_table(
     at : integer array of shape (s,)
         Positions of the unit's sources in ``fit``.
     fit : BinaryFit of the task
-    pairs : the pairs that triplets are made of, for the paper's linear system; None for instruments
+    pairs : Pairs or None
+        Pairs for triplets in the paper's linear system; None for instruments.
     """
     alone = _one_by_one(at, fit)
     if pairs is not None:
         latent = _by_linear_system(counts, at, fit, pairs)
     else:
         latent = _by_instruments(counts, int(fit.separation.groups[at[0]]), fit)
-        # Cells with few items are pulled towards what the sources say one by one.
+        # Cells with few items are shrunk toward the estimates for single sources.
         weight = np.minimum(counts.n_items * counts.states / _ENOUGH_ITEMS, 1.0)
         latent = weight * latent + (1 - weight) * alone * counts.states
     silence_counts = fit.conditional is not None
@@ -281,7 +283,7 @@ def _expected(fit: BinaryFit) -> float:
 
 
 def _by_instruments(counts: UnitCounts, group: int, fit: BinaryFit) -> Array:
-    """E[1{λ_C = l} Y], shape (3^s,)."""
+    """Estimate E[1{λ_C = l} Y], shape (3^s,), from sources outside the unit."""
     usable = _instruments(fit, group)
     if not usable.any():
         return _by_symmetry(counts.states, _expected(fit))
@@ -299,7 +301,7 @@ def _by_instruments(counts: UnitCounts, group: int, fit: BinaryFit) -> Array:
 
 
 def _instruments(fit: BinaryFit, group: int) -> NDArray[np.bool_]:
-    """Sources that the truth separates from a group: the best kind that there is, shape (b,)."""
+    """Return the sources that the truth separates from a group, of the best available kind, shape (b,)."""
     usable = (fit.separation.groups != group) & ~fit.flags.silent
     two_sided = ~fit.flags.one_sided | (fit.conditional is not None)
     for better in (two_sided, ~fit.unidentified, fit.separation.own):
@@ -309,20 +311,20 @@ def _instruments(fit: BinaryFit, group: int) -> NDArray[np.bool_]:
 
 
 def _raw_instrument(counts: UnitCounts, group: int, fit: BinaryFit) -> tuple[Array, float]:
-    """Weights of symmetric sources on the task, and what they multiply hₗ by."""
+    """Return weights of symmetric sources on the task, and the factor that they multiply hₗ by."""
     usable = _instruments(fit, group) & fit.separation.own
     return _pooled(fit.mean_parameters, counts.coverage, usable)
 
 
 def _pooled(strength: Array, variance: Array, usable: NDArray[np.bool_]) -> tuple[Array, float]:
-    """Weights by how much of each source the truth explains, as a linear discriminant has them."""
+    """Return weights by the share of each source that the truth explains, as in a linear discriminant."""
     residual = np.maximum(variance - strength**2, _RESIDUAL_FLOOR * variance)
     score = np.divide(strength, residual, out=np.zeros_like(strength), where=usable & (residual > 0))
     scale = float(score @ strength)
     if not scale > 0:
         raise NotIdentifiableError(
-            "a group of dependent sources has no source outside it that agrees with the truth, so their "
-            "joint votes cannot be judged. Add a source, or drop one of the edges"
+            "A group of dependent sources needs a source outside of it that is better than random. Add a "
+            "source, or remove one of the edges."
         )
     return score, scale
 
@@ -332,8 +334,8 @@ def _by_linear_system(counts: UnitCounts, at: NDArray[np.intp], fit: BinaryFit, 
     usable = _instruments(fit, group) & fit.separation.own
     if not usable.any():
         raise NotIdentifiableError(
-            "cliques='linear' compares dependent sources with others on the same task, and there are none. "
-            "Use cliques='instrument', which also asks neighboring tasks"
+            "`cliques` must be 'instrument' if all sources of a task depend on each other, because "
+            "'linear' does not use sources of neighboring tasks."
         )
     score, scale = _raw_instrument(counts, group, fit)
     votes = 2.0 * all_patterns(len(at), 2) - 1
@@ -343,7 +345,7 @@ def _by_linear_system(counts: UnitCounts, at: NDArray[np.intp], fit: BinaryFit, 
         product = votes[:, i] * votes[:, j]
         moments = np.where(usable, product @ counts.signed, 0.0)  # E[λᵢλⱼλₚ]
         size = product_by_triplets(moments, usable, pairs)
-        if np.isnan(size):  # fewer than two groups outside: by parity
+        if np.isnan(size):  # fewer than two groups outside
             products[i, j] = _expected(fit) * float(product @ counts.states)
         else:
             products[i, j] = float(np.sign(moments @ score)) * size
@@ -358,11 +360,11 @@ def _by_linear_system(counts: UnitCounts, at: NDArray[np.intp], fit: BinaryFit, 
 
 
 def _by_symmetry(states: Array, e: float) -> Array:
-    """Without an instrument: λ_C Y does not depend on Y, so P(l) and P(-l) determine it unless e = 0."""
+    """Estimate without an instrument: λ_C Y is independent of Y, so P(l) and P(-l) suffice unless e = 0."""
     if e == 0:
         raise NotIdentifiableError(
-            "all sources depend on each other, and the class balance is even: nothing tells right from "
-            "wrong. Add a source that is independent of them given the truth, or drop edges"
+            "If all sources depend on each other, the class balance must not be uniform. Add a source "
+            "that is independent of them given the truth, or remove edges."
         )
     s = round(np.log(len(states)) / np.log(3))
     patterns = all_patterns(s, 2).astype(np.intp)
@@ -374,7 +376,7 @@ def _by_symmetry(states: Array, e: float) -> Array:
 
 
 def _one_by_one(at: NDArray[np.intp], fit: BinaryFit) -> Array:
-    """E[Y | λ_C = l] if the sources were independent, shape (3^s,)."""
+    """Return E[Y | λ_C = l] if the sources were independent, shape (3^s,)."""
     patterns = all_patterns(len(at), 2)
     log_odds = np.log(fit.balance[1] / fit.balance[0]) + np.zeros(len(patterns))
     for column, source in enumerate(at):
@@ -383,15 +385,15 @@ def _one_by_one(at: NDArray[np.intp], fit: BinaryFit) -> Array:
 
 
 def _table(latent: Array, counts: UnitCounts, balance: Array, alone: Array, *, silence_counts: bool) -> Array:
-    """P(λ_C = l | Y = k), shape (2, 3^s), with the observed P(λ_C = l) and the class balance kept.
+    """Return P(λ_C = l | Y = k), shape (2, 3^s), with the observed P(λ_C = l) and the class balance kept.
 
-    States that never occurred get next to no probability, and the odds of the sources one by one.
+    States that never occurred get a very small probability, with the odds of single sources.
     """
     e, states = float(balance[1] - balance[0]), counts.states
-    # No cell below half a vote, because no rate can be seen to be smaller; "says nothing" stays possible.
+    # No cell is below half a vote, because smaller rates cannot be observed; "no information" stays possible.
     bound = np.maximum(states - 1 / counts.n_items, np.abs(e) * states)
     low, high = -bound, bound.copy()
-    if not silence_counts:  # a symmetric unit that is silent says nothing, exactly
+    if not silence_counts:  # in a symmetric unit, abstention of all sources carries no information
         low[0] = high[0] = e * states[0]
     cells = restore_total(latent, states, low, high, e)
     joint = np.stack([states - cells, states + cells]) / 2
@@ -403,8 +405,9 @@ def _table(latent: Array, counts: UnitCounts, balance: Array, alone: Array, *, s
 def restore_total(latent: Array, states: Array, low: Array, high: Array, total: float) -> Array:
     """Clip so that the cells still sum to ``total``, by the same shift of E[Y | λ_C = l] for all l.
 
-    Clipping alone would change the class balance; rescaling would change the observed rates. The sum grows
-    with the shift and is linear between clips: Newton's steps, bisection where one leaves the bracket.
+    Clipping alone would change the class balance; rescaling would change the observed rates. The sum
+    increases with the shift and is linear between clips, so Newton's method is used, with bisection outside
+    the bracket.
     """
     least, most, shift = -2.0, 2.0, 0.0
     for _ in range(_STEPS):

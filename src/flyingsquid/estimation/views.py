@@ -1,4 +1,4 @@
-"""Three views and gold labels: the order of classes, the tables and the balance."""
+"""Decomposition of triples of votes into three views: tables, class balance and the order of classes."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import OneHot, VoteFeatures
 
 Array = NDArray[np.float64]
-# The weakest of the K directions must stand out of the noise by this factor.
+# The weakest of the K directions must exceed the noise by this factor.
 _NEEDED_STRENGTH = 2.0
-# No probability is taken to be smaller, and no class rarer.
+# Lower bound of probabilities and of the class balance.
 _FLOOR = 1e-9
-# One known vote cannot rule out a class more than this.
+# Upper bound of the evidence of a single vote on a gold label against a class.
 _LEAST_SURE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Parameters by three views.
+    """Parameters estimated by three views.
 
     Attributes
     ----------
     tables : array of shape (m, K, K), axes source, truth, vote
-        P(source i votes v | Y = k); what is missing to 1 is no vote.
+        P(source i votes v | Y = k); the remainder to 1 is no vote.
     balance : array of shape (K,)
     strength : float
-        How far the weakest direction stands out of the noise, in standard errors.
+        Distance of the weakest direction from the noise, in standard errors.
     """
 
     tables: Array
@@ -62,11 +62,12 @@ def three_views(
     groups : integer array of shape (m,)
         Sources with equal numbers may depend on each other, and stay in one view.
     known : array of shape (m, K, K), axes source, truth, vote, or None
-        Votes on items whose class is known. Without them the classes are named so that most votes are right.
+        Votes on gold labels. Without them the classes are assigned such that most votes are correct.
     own : mask of shape (m,), or None for all
-        Sources that vote on the task itself. They alone say which class is which: those of other tasks may
-        well contradict it.
-    instead : what else can be done where this is refused
+        Sources that vote on the task itself. Only they determine the order of the classes, because those of
+        other tasks may contradict it.
+    instead : str
+        Advice for the error message.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def _decomposed(
     share = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     total = float(share.sum())
     share = share / total
-    places = deal(cast.vote_sums(share).T, groups)
+    places = split_views(cast.vote_sums(share).T, groups)
     features = [cast.features(place) for place in places]
     tables, balances, strengths = [], [], []
     for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
@@ -116,29 +117,29 @@ def _decomposed(
 
 
 def _names(found: Array, known: Array | None) -> NDArray[np.intp]:
-    """Which column of ``found``, shape (m, K, K) with axes source, vote, truth, is which class."""
+    """Assign classes to the columns of ``found``, shape (m, K, K) with axes source, vote, truth."""
     by_votes = found.sum(axis=0)
     if known is None:
         return np.asarray(linear_sum_assignment(-by_votes)[1])
-    # Gold labels decide; where a class has none, most votes being right does.
+    # By gold labels; for a class without any, most votes should be correct.
     likely = np.einsum("ikv,ivc->kc", known, np.log(np.clip(found, _LEAST_SURE, 1.0)))
     return np.asarray(linear_sum_assignment(-(likely + 1e-3 * by_votes))[1])
 
 
-def deal(rates: Array, groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Deal groups of sources into three views that each see all classes as well as they can.
+def split_views(rates: Array, groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Divide groups of sources into three views that all cover the classes well.
 
-    ``rates`` of shape (m, K) say how often each source votes what. Groups that vote most are dealt first,
-    each to the view that sees its classes least.
+    ``rates`` of shape (m, K) are the rates of votes of each source. Groups that vote most are assigned first,
+    each to the view with the fewest votes for its classes.
 
-    >>> [view.tolist() for view in deal(np.ones((6, 3)), np.arange(6))]
+    >>> [view.tolist() for view in split_views(np.ones((6, 3)), np.arange(6))]
     [[0, 3], [1, 4], [2, 5]]
     """
     numbers = np.unique(groups)
     sums = np.stack([rates[groups == g].sum(axis=0) for g in numbers])
     seen, views = np.zeros((3, rates.shape[1])), [[], [], []]  # type: ignore[var-annotated]
     for g in np.argsort(-sums.sum(axis=1), kind="stable"):
-        # What a view gains by a group falls with what it has already, class by class.
+        # The gain of a view by a group decreases with the votes that it has already, class by class.
         gain = (np.sqrt(seen + sums[g]) - np.sqrt(seen)).sum(axis=1)
         least = np.array([len(view) for view in views])
         view = int(np.lexsort((least, -np.round(gain, 12)))[0])
@@ -146,7 +147,8 @@ def deal(rates: Array, groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         views[view].append(numbers[g])
     if any(not view for view in views):
         raise NotIdentifiableError(
-            'method="decomposition" needs three sources that are independent given the truth. Add sources.'
+            'method="decomposition" needs at least three sources that are independent given the truth. '
+            "Add sources."
         )
     return [np.flatnonzero(np.isin(groups, view)) for view in views]
 
@@ -154,23 +156,24 @@ def deal(rates: Array, groups: NDArray[np.intp]) -> list[NDArray[np.intp]]:
 def _view_means(
     xa: VoteFeatures, xb: VoteFeatures, xc: VoteFeatures, share: Array, n_classes: int, n_items: float
 ) -> tuple[Array, float]:
-    """E[x_a | Y = k] as columns, shape (1 + K s, K), in any order; and how strong the weakest one is."""
+    """Return E[x_a | Y = k] as columns, shape (1 + K s, K), in any order; and the strength of the weakest."""
     second = xa.products(xb, share)
     left, sizes, right = np.linalg.svd(second, full_matrices=False)
     if len(sizes) < n_classes:
         raise NotIdentifiableError(
-            f'method="decomposition" splits the sources into three views that each tell {n_classes} classes '
-            f"apart; one has {len(sizes) - 1} kinds of votes. Add sources that vote for more classes."
+            f'method="decomposition" needs votes for at least {n_classes} classes in each of three groups '
+            "of sources; "
+            f"one group has {len(sizes) - 1}. Add sources that vote for more classes."
         )
     strength = float(sizes[n_classes - 1] * np.sqrt(n_items))
     if strength < _NEEDED_STRENGTH:
         raise NotIdentifiableError(
-            f'method="decomposition" cannot tell the {n_classes} classes apart by these votes: the weakest '
-            f"direction is {strength:.2g} standard errors above the noise. Add items or sources."
+            f'method="decomposition" cannot distinguish the {n_classes} classes: the weakest direction is '
+            f"{strength:.2g} standard errors above the noise. Add items or sources."
         )
     left, right = left[:, :n_classes], right[:n_classes].T
-    # A different weight for each class, all of one size, makes the eigenvalues differ. By the rank of how
-    # often a class is voted for, so that the names of classes decide nothing.
+    # Different weights for the classes, of similar size, make the eigenvalues differ. They follow the ranks
+    # of the classes by votes, so that the order of the classes does not matter.
     often = xc.votes.vote_sums(share).sum(axis=1)
     rank = np.argsort(np.argsort(often))
     by_class = np.cos(np.pi * (rank + 0.5) / n_classes)
@@ -180,13 +183,13 @@ def _view_means(
     means = left @ np.real(np.linalg.eig(core)[1])
     if (np.abs(means[0]) < _FLOOR).any():
         raise NotIdentifiableError(
-            'method="decomposition" found a class that no item seems to have. Add items or sources.'
+            'method="decomposition" estimated that a class never occurs. Add items or sources.'
         )
     return means / means[0], strength
 
 
 def _by_source(means: Array, n_sources: int, n_classes: int) -> Array:
-    """Rows of a view without its constant, shape (s, K, K) with axes source, vote, truth."""
+    """Return the rows of a view without its constant, shape (s, K, K) with axes source, vote, truth."""
     return means[1:].reshape(n_classes, n_sources, n_classes).transpose(1, 0, 2)
 
 
@@ -198,15 +201,14 @@ def _require_positive(balance: Array) -> None:
         )
 
 
-# Triples of votes tell this share of what labels on all items would; a guess that errs on the safe side.
+# Share of the information of gold labels on all items that triples of votes have; a conservative guess.
 _WORTH = 0.1
 
 
 def by_views(moments: Moments, passes: Passes, gold: ManyGold | None) -> tuple[Array, Array]:
-    """Tables P(vote | Y), no vote last, shape (m, K, K + 1), and the balance.
+    """Estimate tables P(vote | Y), no vote last, shape (m, K, K + 1), and the balance.
 
-    With gold labels both are means: what three views find counts as a tenth of all items, known items as
-    the items that they are.
+    With gold labels both are means, in which the three views count as a tenth of all items.
     """
     if passes.votes is None:
         raise OptionError('method="decomposition" needs the votes themselves, and only counts are available.')

@@ -71,7 +71,7 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
         counted = (1 - shared) * counts
     sides, met = moments.votes_met(counted)
     weights = _by_agreement(cast, sides, met, one_sided)
-    # If a one-sided source votes on every item, its votes carry no information.
+    # The votes of a one-sided source that votes on every item carry no information.
     informative = np.where(one_sided, 1 - np.minimum(moments.coverage, 1.0), 1.0) * counts
     weights *= informative[:, None]
     weights *= _against_frequent_classes(cast * informative[:, None], one_sided)
@@ -93,7 +93,7 @@ def votes_per_item(moments: Moments, weights: VoteWeights) -> float:
 
 def _by_agreement(cast: Array, sides: Array, met: Array, one_sided: NDArray[np.bool_]) -> Array:
     """Return weights (m, K): odds that others agree with a vote, relative to the average of its class."""
-    # Many others on one item are one piece of evidence about that item, not many.
+    # Many other votes on an item are one piece of evidence about that item.
     others = np.maximum(np.divide(met, cast, out=np.ones_like(met), where=cast > 0), 1.0)
     sides, met = sides / others, met / others
     overall = sides.sum() / met.sum() if met.sum() > 0 else 0.5

@@ -161,7 +161,7 @@ def check_meta(meta: object) -> None:
 
 
 def _problem(value: object, levels: int) -> str:
-    """Describe what is wrong and where, as ``['key'][3]` must ...``; empty if nothing is."""
+    """Describe what is wrong and where, as ``['key'][3]` must ...``; empty if it is valid."""
     if type(value) is not dict and type(value) is not list:
         return _scalar_problem(value)
     if not levels:
@@ -276,7 +276,7 @@ def _parse(data: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise ModelFileError(f"The header is damaged: it is not JSON ({error}).") from error
     if type(fields) is not dict or fields.get("format") != FORMAT:
-        raise ModelFileError("This is not a FlyingSquid file: its header does not say so.")
+        raise ModelFileError("This is not a FlyingSquid file: its header names another format.")
     return fields
 
 

@@ -132,7 +132,7 @@ class MatrixVotes:
 
 
 @contextlib.contextmanager
-def _damage() -> Iterator[None]:
+def _raise_damaged() -> Iterator[None]:
     try:
         yield
     except (VoteFileError, VotesError):
@@ -146,7 +146,7 @@ def _damage() -> Iterator[None]:
 def read_npy(path: Path, spec: ColumnSpec) -> tuple[Roles, MatrixVotes]:
     """Open one matrix (n, m), mapped into memory."""
     _require_unnamed(spec)
-    with _damage(), open(path, "rb") as file:
+    with _raise_damaged(), open(path, "rb") as file:
         head = _read_head(file)
         start, size = file.tell(), file.seek(0, 2)
     head.require_matrix("The array")
@@ -155,7 +155,7 @@ def read_npy(path: Path, spec: ColumnSpec) -> tuple[Roles, MatrixVotes]:
         raise VoteFileError(
             f"The file is {what}: the array declares {head.nbytes:,} bytes and has {size - start:,}."
         )
-    with _damage():
+    with _raise_damaged():
         matrix = np.memmap(path, head.dtype, "r", start, head.shape, "F" if head.fortran else "C")
 
     def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
@@ -168,7 +168,7 @@ def read_npy(path: Path, spec: ColumnSpec) -> tuple[Roles, MatrixVotes]:
 def read_npz(path: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, MatrixVotes | SparseVotes]:
     """Open a matrix among named arrays: ``L`` with -1 for no vote, or the arrays of a sparse matrix."""
     _require_wide(spec, "npz")
-    with _damage(), zipfile.ZipFile(path) as archive:
+    with _raise_damaged(), zipfile.ZipFile(path) as archive:
         heads = {}
         for info in archive.infolist()[:1000]:
             if info.filename.endswith(".npy"):
@@ -177,7 +177,7 @@ def read_npz(path: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, Mat
         if not heads:
             raise VoteFileError("The file contains no arrays.")
         small = {key: _load(archive, heads[key], key) for key in ("names", "classes", MARK) if key in heads}
-    with _damage():
+    with _raise_damaged():
         names = _texts(small["names"]) if "names" in small else []
         labels = _labels(small["classes"]) if MARK in small and "classes" in small else None
     has_ids = spec.item is not False and "ids" in heads
@@ -200,7 +200,7 @@ def read_npz(path: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, Mat
     keep = _picked(names, spec)
 
     def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
-        with _damage(), zipfile.ZipFile(path) as archive:
+        with _raise_damaged(), zipfile.ZipFile(path) as archive:
             streams = [_blocks(archive, heads[key], key, size)]
             streams += [_blocks(archive, heads[k], k, size) for k in ("ids",) if has_ids]
             streams += [_blocks(archive, heads[k], k, size) for k in (spec.gold,) if k is not None]
@@ -228,7 +228,7 @@ class SparseVotes:
     ) -> None:
         if spec.gold is not None or spec.sources is not None:
             raise VoteFileError("`gold` and `sources` are not supported for sparse npz files.")
-        with _damage(), zipfile.ZipFile(path) as archive:
+        with _raise_damaged(), zipfile.ZipFile(path) as archive:
             keys = ("data", "indices", "indptr", "shape", "format", "ids")
             parts = {key: _load(archive, heads[key], key) for key in keys if key in heads}
             shape = tuple(int(x) for x in parts["shape"])
@@ -371,11 +371,11 @@ def _blocks(archive: zipfile.ZipFile, head: _Head, key: str, rows: int) -> Itera
         _read_head(file)
         for at in range(0, head.shape[0], rows):
             count = min(rows, head.shape[0] - at)
-            data = _exactly(file, count * width)
+            data = _read_exactly(file, count * width)
             yield np.frombuffer(data, head.dtype).reshape(count, *rest)
 
 
-def _exactly(file: BinaryIO | Any, size: int) -> bytes:
+def _read_exactly(file: BinaryIO | Any, size: int) -> bytes:
     data = bytes(file.read(size))
     if len(data) != size:
         raise VoteFileError("The file is truncated within an array.")

@@ -35,7 +35,7 @@ Find = Callable[[Any], str]
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """How the user wants values to be read.
+    """Options for reading values.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Survey:
     values : sequence of distinct raw values
         Of integers perhaps only the smallest and the largest.
     plain_text : bool
-        Whether the format has no types, so that a string may stand for a number.
+        Whether the format has no types, so that a string may represent a number.
     extremes_only : bool
         Whether integers between the smallest and the largest may occur too.
     classes : tuple of labels, or None
@@ -174,7 +174,7 @@ class Coding:
         return self.codes.get((str, folded))  # yes and no in upper or lower case
 
     def table(self, values: Sequence[Any]) -> NDArray[np.int16]:
-        """Return the codes of many values, and at the end the code of "nothing", for index -1."""
+        """Return the codes of many values, and at the end the code of "no vote", for index -1."""
         codes = np.fromiter((self.code_of(v) for v in values), np.int16, len(values))
         return np.append(codes, np.int16(ABSTAIN))
 
@@ -194,7 +194,7 @@ class Coding:
 
     @property
     def is_plain(self) -> bool:
-        """Whether integers are their own codes."""
+        """True if integers are their own codes."""
         numbers = self.classes == tuple(range(len(self.classes))) and type(self.classes[0]) is int
         return numbers and self.minus_one and not self.texts
 
@@ -219,7 +219,7 @@ class Numbering(dict[Any, int]):
 def classify(value: Any, *, plain_text: bool = False) -> tuple[str, Any]:
     """Return the kind of a raw value, and the value as a Python object of that kind.
 
-    With ``plain_text``, strings may stand for integers and booleans.
+    With ``plain_text``, strings may represent integers and booleans.
 
     >>> classify(np.float64(1.0)), classify("1.0", plain_text=True), classify("1.0"), classify(0.5)
     (('integer', 1), ('integer', 1), ('string', '1.0'), ('fraction', 0.5))
@@ -285,7 +285,7 @@ def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Cod
         return coding, []
     declared = options.classes if options.classes is not None else survey.classes
     if declared is not None:
-        coding = _coding(_like_the_values(declared, survey), options, survey)
+        coding = _coding(_match_types(declared, survey), options, survey)
         hints = (Hint("abstain", "if it means no vote"), _DECLARE_CLASSES)
         _require_known(survey, coding, find, f"the classes are {format_list(coding.classes)}", hints)
         return coding, []
@@ -313,7 +313,7 @@ def _coding(classes: tuple[Label, ...], options: ParseOptions, survey: Survey) -
     return Coding(classes, codes, texts, survey.plain_text, minus_one)
 
 
-def _like_the_values(declared: tuple[Label, ...], survey: Survey) -> tuple[Label, ...]:
+def _match_types(declared: tuple[Label, ...], survey: Survey) -> tuple[Label, ...]:
     """Return declared strings as integers or booleans if the votes of the file are."""
     if not all(isinstance(label, str) for label in declared):
         return declared
@@ -408,7 +408,7 @@ def _string_classes(found: list[str], notes: list[Note]) -> tuple[Label, ...]:
     folded = {text.strip().lower() for text in found}
     for pair in _PAIRS:
         if folded <= set(pair):
-            return _spelled_like(found, pair)
+            return _match_case(found, pair)
     if len(found) < 2:
         raise VoteFileError(f"Only one class occurs: {format_value(found[0])}.", hints=[_DECLARE_CLASSES])
     if len(found) > MOST_CLASSES:
@@ -427,7 +427,7 @@ def _string_classes(found: list[str], notes: list[Note]) -> tuple[Label, ...]:
     return tuple(sorted(found))
 
 
-def _spelled_like(found: list[str], pair: tuple[str, str]) -> tuple[Label, ...]:
+def _match_case(found: list[str], pair: tuple[str, str]) -> tuple[Label, ...]:
     """Return "no" and "yes", in the case that the file uses if it uses only one."""
     for change_case in (str.lower, str.capitalize, str.upper):
         spelled = tuple(change_case(text) for text in pair)

@@ -379,7 +379,7 @@ class ArrowCoder:
             array = array.dictionary_encode()
         table = self._coding.table(array.dictionary.to_pylist()).astype(self._coding.dtype)
         indices = array.indices
-        # The code of "nothing" is last in the table, at index -1.
+        # The code of "no vote" is last in the table, at index -1.
         index = np.asarray(indices.cast("int32").fill_null(-1) if indices.null_count else indices)
         try:
             return np.take(table, index)
@@ -400,7 +400,7 @@ class ArrowCoder:
             nulls = np.asarray(array.is_null()) if array.null_count else None
             values = np.asarray(array.fill_null(0) if nulls is not None else array)
         if values.dtype.itemsize == 1:
-            codes = self._octets(values)
+            codes = self._encode_bytes(values)
             if valid is not None:
                 # All bits set is -1, "no vote".
                 codes = codes | (valid.view(np.int8) - np.int8(1))
@@ -410,7 +410,7 @@ class ArrowCoder:
             codes = np.where(nulls, codes.dtype.type(ABSTAIN), codes)
         return codes
 
-    def _octets(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _encode_bytes(self, values: NDArray[Any]) -> NDArray[Any]:
         """Encode values of one byte; return the same array if each value is its own code."""
         kind = values.dtype.str
         if kind not in self._tables:

@@ -138,7 +138,7 @@ def assign_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequenc
     long = _long_columns(names, spec)
     if spec.form == "long" and long is None:
         raise VoteFileError(
-            f"The item, source and label columns cannot be told from their names: {format_list(names)}.",
+            f"The item, source and label columns cannot be inferred from their names: {format_list(names)}.",
             hints=[Hint("long", "to name the item, source and label columns")],
         )
     if long is None:
@@ -265,7 +265,7 @@ def missing_id_error(row: int) -> VoteFileError:
 class DistinctIds:
     """Collect identifiers, then require that they differ.
 
-    Increasing integers cost nothing. Of others a hash of 8 bytes is kept, in a temporary file if they are
+    Increasing integers take no memory. For others a hash of 8 bytes is kept, in a temporary file if they are
     many; identifiers with equal hashes are compared.
 
     Parameters

@@ -155,7 +155,7 @@ def detect_format(source: Input, declared: str | None = None) -> str:
         return _detect_text_format(start, named, declared)
     if expected not in (None, binary):
         raise VoteFileError(
-            f"The {'declared format' if declared else 'file name'} says {expected}, but the content is "
+            f"The {'declared format' if declared else 'file name'} implies {expected}, but the content is "
             f"{binary}.",
             hints=[Hint("format", f"to read it as {binary}", binary)],
         )
@@ -172,12 +172,12 @@ def _detect_text_format(start: bytes, named: str | None, declared: str | None) -
         return "json" if declared == "wrench" else declared
     if named in ("csv", "tsv") and looks_json == "jsonl":
         raise VoteFileError(
-            f"The file name says {named}, but the first line is JSON.",
+            f"The file name implies {named}, but the first line is JSON.",
             hints=[Hint("format", "to read it as JSON lines", "jsonl")],
         )
     if named in ("json", "jsonl") and looks_json is None:
         raise VoteFileError(
-            f"The file name says {named}, but the content does not start with "
+            f"The file name implies {named}, but the content does not start with "
             f"'{{' or '['; the file may be damaged.",
             hints=[_DECLARE_FORMAT],
         )
@@ -277,7 +277,7 @@ def _decode(block: bytes, line: int, offset: int) -> str:
 
 
 def need_pyarrow(what: str) -> Any:
-    """Import pyarrow, or raise an error that says how to install it."""
+    """Import pyarrow, or raise an error with the command that installs it."""
     try:
         import pyarrow  # noqa: PLC0415  # an extra
     except ImportError as error:

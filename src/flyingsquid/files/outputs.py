@@ -90,7 +90,7 @@ def output(path: StrPath, *, overwrite: bool) -> Iterator[BinaryIO]:
     shown = os.fspath(path)
     with located("standard output" if shown == "-" else shown), contextlib.ExitStack() as stack:
         if shown == "-" or (os.path.exists(shown) and not os.path.isfile(shown) and not os.path.isdir(shown)):
-            file: Any = stack.enter_context(_at_the_end(shown))
+            file: Any = stack.enter_context(_copy_at_end(shown))
         else:
             # A symbolic link stays; its target is replaced.
             file = stack.enter_context(open_atomic(Path(os.path.realpath(shown)), overwrite=overwrite))
@@ -145,7 +145,7 @@ class _Unseekable:
 
 
 @contextlib.contextmanager
-def _at_the_end(shown: str) -> Iterator[BinaryIO]:
+def _copy_at_end(shown: str) -> Iterator[BinaryIO]:
     with tempfile.SpooledTemporaryFile(1 << 24, prefix="flyingsquid-") as file:
         yield file  # type: ignore[misc]  # a binary file in all but name
         file.seek(0)

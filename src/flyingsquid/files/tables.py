@@ -150,7 +150,7 @@ def _require_one_type(columns: Sequence[Sequence[Any]], names: Sequence[str]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Where a block is in the temporary file: its rows, columns (gold labels last), type and offsets."""
+    """Position of a block in the temporary file: its rows, columns (gold labels last), type and offsets."""
 
     rows: int
     columns: int
@@ -168,7 +168,7 @@ class Spool:
     Parameters
     ----------
     plain_text : bool
-        Whether strings may stand for numbers.
+        Whether strings may represent numbers.
     has_ids, has_gold : bool
     in_memory : int
         Bytes that are kept in memory before the votes move to a temporary file.

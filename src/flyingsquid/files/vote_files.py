@@ -88,6 +88,20 @@ class VoteFile:
     n_items, n_sources : int
     notes : tuple of Note
         What was assumed, and which parameters change it.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import flyingsquid as fs
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "votes.csv"
+    >>> _ = path.write_text("id,a,b\n1,spam,ham\n2,ham,\n")
+    >>> file = fs.files.open_votes(path)
+    >>> file.n_items, file.names, file.classes
+    (2, ('a', 'b'), ('ham', 'spam'))
+    >>> file.read().votes
+    Votes(2 items x 2 sources, classes 'ham', 'spam', 75% voted, dense int8)
+    >>> [chunk.votes.n_items for chunk in file]
+    [2]
     """
 
     def __init__(

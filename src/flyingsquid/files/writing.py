@@ -36,7 +36,7 @@ from flyingsquid.files.state import encode_labels
 from flyingsquid.files.vote_files import VoteChunk, VoteFile
 from flyingsquid.files.wrench import GOLD, WEAK
 from flyingsquid.votes import REASONS, Votes
-from flyingsquid.votes.codes import Label, is_sparse, stack_codes, stated_cells
+from flyingsquid.votes.codes import Label, is_sparse, marked_cells, stack_codes
 
 
 def write_votes(
@@ -146,7 +146,7 @@ def _gold_codes(gold: ArrayLike, votes: Votes) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What a file of votes will contain."""
+    """Content of a file of votes."""
 
     format: str
     names: tuple[str, ...] | None
@@ -406,7 +406,7 @@ _WRITERS: dict[str, type[_Writer]] = {
 
 
 def _cells_of(classes: tuple[Label, ...], nothing: Any, *, texts: bool = True) -> NDArray[Any]:
-    """Return what to write for each code: classes from the front, reasons and "nothing" from the back."""
+    """Return the cell for each code: classes from the front, reasons and "no vote" from the back."""
     labels: list[Any] = [label_text(label) for label in classes] if texts else list(classes)
     reasons = [f"!{reason}" for reason in reversed(REASONS[1:])]
     cells = np.empty(len(labels) + len(REASONS), object)
@@ -415,8 +415,8 @@ def _cells_of(classes: tuple[Label, ...], nothing: Any, *, texts: bool = True) -
 
 
 def _long_rows(chunk: VoteChunk, cells: NDArray[Any], has_gold: bool) -> list[tuple[Any, ...]]:
-    """Return (item, source, label) for every vote, with the gold label if asked for."""
-    rows, columns, entries = stated_cells(chunk.votes.codes)
+    """Return (item, source, label) for every vote, with the gold label if requested."""
+    rows, columns, entries = marked_cells(chunk.votes.codes)
     ids = list_of_ids(chunk.ids) if chunk.ids is not None else list(range(chunk.votes.n_items))
     names = chunk.votes.source_names
     labels = cells[entries].tolist()

@@ -105,6 +105,13 @@ class Assessment:
         Standard errors of the accuracies; unknown by default.
     diagnostics : Diagnostics, optional
         By default they follow from the parameters and the counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import flyingsquid as fs
+    >>> fs.fits.Assessment(errors=np.array([0.1, 0.2])).standard_errors(2)
+    array([0.1, 0.2])
     """
 
     errors: Array | None = None
@@ -155,6 +162,14 @@ class Fit(ABC):
         None for one task of independent sources.
     temper : float
         The power that the evidence of other tasks is taken to.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> fit = fs.LabelModel().fit(votes).fit_
+    >>> fit.method, fit.class_balance.shape, len(fit.accuracies)
+    ('auto', (1, 2), 7)
     """
 
     TAG: ClassVar[str]

@@ -42,6 +42,15 @@ class CorrectedFit(WeightedFit):
     ----------
     by_gold : GoldCorrection
         The correction, and what it changed.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> data = fs.datasets.load_breast_cancer()
+    >>> gold = dict(enumerate(data.y[:50].tolist()))
+    >>> fit = fs.LabelModel().fit(data.votes, gold=[gold.get(i) for i in range(569)]).fit_
+    >>> type(fit).__name__, fit.by_gold.effect.n_gold
+    ('CorrectedFit', 50)
     """
 
     TAG = "corrected"

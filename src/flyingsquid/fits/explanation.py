@@ -61,10 +61,10 @@ class _Explained(ABC):
 
     @abstractmethod
     def table(self) -> Table:
-        """The explanation as a table, the sentence below it."""
+        """Return the explanation as a table, with the sentence below it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Prediction, classes, probabilities, and ``contributions`` by column; fit for JSON."""
+        """Return prediction, classes, probabilities and ``contributions`` by column, as JSON values."""
         return {
             "predicted": as_scalar(self.predicted),
             "classes": [as_scalar(label) for label in self.classes],
@@ -73,7 +73,7 @@ class _Explained(ABC):
         }
 
     def to_pandas(self) -> Any:
-        """The rows of the table as a ``pandas.DataFrame``."""
+        """Return the rows of the table as a ``pandas.DataFrame``."""
         return self.table().to_pandas()
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ class Explanation(_Explained):
     n_missing: int = 0
 
     def table(self) -> Table:
-        """The prior, then the sources, strongest first; the column ``adds`` sums to the log odds."""
+        """Return the prior, then the sources, strongest first; the column ``adds`` sums to the log odds."""
         rows = tuple((c.source, c.said, c.adds) for c in self.contributions)
         rival = "" if self.against is None else f" against {as_scalar(self.against)}"
         return Table(
@@ -142,7 +142,7 @@ class Explanation(_Explained):
         )
 
     def sentence(self) -> str:
-        """The same in one sentence."""
+        """Return the explanation in one sentence."""
         before = ""
         if np.ptp(self.prior) > _ROUNDING:
             relation, digits = _rounded(self.prior[self.classes.index(self.predicted)])
@@ -153,7 +153,7 @@ class Explanation(_Explained):
         return f"{self.claim()}{before}: {', '.join(sides) or 'no source adds anything'}{self._abstained()}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Prediction, classes, probabilities, prior, both log odds, and ``contributions`` by column."""
+        """Return prediction, classes, probabilities, prior, log odds, and ``contributions`` by column."""
         return {
             **_Explained.to_dict(self),
             "prior": list(self.prior),
@@ -185,13 +185,13 @@ class VoteCount(_Explained):
     n_missing: int = 0
 
     def table(self) -> Table:
-        """One row a vote, those for the predicted class first."""
+        """Return one row per vote, those for the predicted class first."""
         rows = tuple((c.source, c.said, c.adds) for c in self.contributions)
         footnotes = (self.sentence(),)
         return Table(("source", "vote", "adds"), rows, footnotes=footnotes, formats=("", "", ".2f"))
 
     def sentence(self) -> str:
-        """The same in one sentence."""
+        """Return the explanation in one sentence."""
         if not self.contributions:
             return f"{self.claim()}: nobody votes, so every class is as probable"
         votes = sum(c.vote == self.predicted for c in self.contributions)
@@ -288,7 +288,7 @@ def explain_on_graph(
 
 
 def next_best_and_best(posterior: Array) -> tuple[int, int]:
-    """The two most probable of K classes; among equally probable ones the first, as labels are decided.
+    """Return the two most probable of K classes; the first among equally probable ones.
 
     >>> next_best_and_best(np.array([0.4, 0.2, 0.4]))
     (2, 0)
@@ -354,7 +354,7 @@ def count_item(codes_row: NDArray[Any], classes: tuple[Label, ...], names: Seque
 
 
 def contribution(name: str, code: int, classes: tuple[Label, ...], adds: float) -> Contribution:
-    """What one source said, by its code, and what that adds."""
+    """Return the contribution of one source from its code."""
     if code >= 0:
         return Contribution(name, classes[code], "", float(adds))
     return Contribution(name, None, REASONS[-1 - code], float(adds))
@@ -369,7 +369,7 @@ def _listed(contributions: Sequence[Contribution]) -> str:
 
 
 def _rounded(p: float) -> tuple[str, str]:
-    """How a probability relates to what is shown of it: two digits, more where those read 0 or 1."""
+    """Return the relation of a probability to its displayed value: two digits, more near 0 and 1."""
     if 0.005 <= p < 0.995:
         return "=", f"{p:.2f}"
     if 0.0005 <= p < 0.9995:

@@ -55,7 +55,7 @@ def gold_to_arrays(gold: tuple[GoldCounts | None, ...] | ManyGold | GoldCorrecti
     if gold is None or isinstance(gold, GoldCorrection):
         return {}
     if isinstance(gold, ManyGold):
-        arrays = {"gold_classes": gold.classes, "gold_said": gold.said}
+        arrays = {"gold_classes": gold.classes, "gold_said": gold.shared_votes}
         return arrays | gold.votes.to_arrays("gold_votes")
     arrays = {}
     for task, counts in enumerate(gold):

@@ -56,6 +56,15 @@ class GraphFit(Fit):
         not have the same sources.
     mismatch : float
         How far ``clique_tables`` are from the estimated pairs, which may contradict each other.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
+    >>> sample = fs.datasets.simulate_graph(2_000, graph, 0.75, random_state=0)
+    >>> fit = fs.LabelModel(graph).fit(sample.votes).fit_
+    >>> type(fit).__name__, [unit.sources for unit in fit.units]
+    ('GraphFit', [(0, 1)])
     """
 
     TAG = "graph"

@@ -48,6 +48,14 @@ class IndependentFit(Fit):
     ----------
     silence_counts : bool
         Whether a missing vote is evidence, as the tables say; otherwise it adds nothing.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> fit = fs.LabelModel(method="covariance").fit(votes).fit_
+    >>> type(fit).__name__, fit.confusion.shape
+    ('IndependentFit', (7, 2, 3))
     """
 
     TAG = "independent"

@@ -89,7 +89,7 @@ def summarize_sequences(
     excess: Array,
     transition: Array,
 ) -> Table:
-    """One row a source, as for single rows, with its excess correlation; the transition below."""
+    """Return one row per source, with its excess correlation, and the transition below."""
     table = summarize_sources(moments, accuracies, interval, diagnostics)
     at = table.columns.index("votes")
     stays = ", ".join(
@@ -170,7 +170,7 @@ def _recommend(
 
 
 def _draw(tables: Array, balance: Array, transition: Array) -> tuple[NDArray[np.int8], NDArray[np.intp]]:
-    """Codes of rows of sequences drawn from the model, shape (rows, m), and their classes, shape (rows,)."""
+    """Draw codes of rows of sequences, shape (rows, m), and their classes, shape (rows,)."""
     # A fixed seed: the same fit has the same verdict.
     rng = np.random.default_rng(0)
     paths = np.empty((_DRAWN_SEQUENCES, _DRAWN_STEPS), np.intp)

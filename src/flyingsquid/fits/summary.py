@@ -36,7 +36,7 @@ _MOST_CLASSES = 6
 def summarize_sources(
     moments: Moments, accuracies: Array, interval: Array | None, diagnostics: Diagnostics
 ) -> Table:
-    """One row a source: what it votes for, how often, and how well.
+    """Return one row per source: its polarity, coverage and accuracy.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ def summarize_sources(
 
 
 def summarize_tally(tally: SourceTally) -> Table:
-    """The same without any judgement of accuracy, from counts of single sources."""
+    """Return one row per source without accuracies, from counts of single sources."""
     return source_table(tally, notes_of_tally(tally))
 
 
 def notes_of_tally(tally: SourceTally) -> Notes:
-    """Sources that never vote, or for one class only."""
+    """Return sources that never vote, and sources that vote for one class only."""
     seen = (tally.votes > 0).sum(axis=1)
     return [["silent"] if s == 0 else ["one-sided"] if s == 1 else [] for s in seen.tolist()]
 
@@ -93,7 +93,7 @@ def source_table(
 
 
 def rate_columns(tally: SourceTally) -> Columns:
-    """``polarity`` and ``coverage``."""
+    """Return the columns ``polarity`` and ``coverage``."""
     polarity: list[Scalar] = [_polarity(tally, i) for i in range(len(tally.source_names))]
     return {"polarity": (polarity, ""), "coverage": (tally.coverage.tolist(), ".1%")}
 
@@ -101,7 +101,7 @@ def rate_columns(tally: SourceTally) -> Columns:
 def accuracy_columns(
     tally: SourceTally, accuracies: Array | None, interval: Array | None
 ) -> tuple[Columns, tuple[str, ...]]:
-    """``accuracy`` with its interval, as far as known, and what is to be said below."""
+    """Return the column ``accuracy`` with its interval, if known, and footnotes."""
     if accuracies is None:
         return {}, ()
     voted = tally.n_votes > 0
@@ -116,7 +116,7 @@ def accuracy_columns(
 
 
 def vote_columns(tally: SourceTally) -> Columns:
-    """``votes``, and each reason for a missing vote that occurred."""
+    """Return the column ``votes``, and one for each reason for missing votes that occurs."""
     columns: Columns = {"votes": (tally.n_votes.tolist(), ",.10g")}
     for reason, counts in zip(REASONS[1:], tally.missing.T, strict=True):
         if counts.any():
@@ -125,7 +125,7 @@ def vote_columns(tally: SourceTally) -> Columns:
 
 
 def table_of(columns: Columns, tally: SourceTally, footnotes: tuple[str, ...]) -> Table:
-    """The columns as a table of sources."""
+    """Return the columns as a table of sources."""
     return Table(
         tuple(columns),
         tuple(zip(*(values for values, _ in columns.values()), strict=True)),
@@ -136,7 +136,7 @@ def table_of(columns: Columns, tally: SourceTally, footnotes: tuple[str, ...]) -
 
 
 def notes_of(diagnostics: Diagnostics, moments: Moments, leave_out: Sequence[str] = ()) -> Notes:
-    """Remarks on each of m sources, in the words of ``_NOTES``, some fields left out."""
+    """Return the remarks of ``_NOTES`` that apply to each of m sources, without some fields."""
     names = moments.source_names
     at = {name: i for i, name in enumerate(names)}
     notes: Notes = [[] for _ in names]
@@ -161,5 +161,5 @@ def _polarity(tally: SourceTally, i: int) -> str:
 
 
 def numbers(values: NDArray[Any], known: NDArray[np.bool_]) -> list[Scalar]:
-    """Values as cells, those that are unknown or not finite blank."""
+    """Return values as cells, blank if they are unknown or not finite."""
     return [v if k and np.isfinite(v) else None for v, k in zip(values.tolist(), known, strict=True)]

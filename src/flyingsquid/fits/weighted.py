@@ -77,6 +77,14 @@ class WeightedFit(Fit):
         Whether it could be tested that the sources are independent.
     second_factor : float
         How much of the agreement of the sources has another reason than the classes, relative to these.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> fit = fs.LabelModel().fit(votes).fit_
+    >>> type(fit).__name__, bool(fit.gain > 0)
+    ('WeightedFit', True)
     """
 
     TAG = "weighted"

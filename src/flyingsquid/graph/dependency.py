@@ -166,7 +166,7 @@ class DependencyGraph:
         """
         height, width = read_count(height, "height"), read_count(width, "width")
         each = read_count(sources_per_cell, "sources_per_cell")
-        # The treewidth of a grid is known, and a million cells are not worth triangulating to refuse them.
+        # The treewidth of a grid is known, so that a large one can be rejected without triangulating it.
         require_narrow(min(height, width) if max(height, width) > 1 else 0)
         n_sources = read_count(height * width * each, "n_sources")
         cell = np.arange(height * width).reshape(height, width)
@@ -178,7 +178,7 @@ class DependencyGraph:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether there is one task and no source edge."""
+        """True if there is one task and no source edge."""
         return self.n_tasks == 1 and not self.source_edges
 
     @cached_property

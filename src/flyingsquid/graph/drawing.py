@@ -24,7 +24,7 @@ MARGIN = 14.0
 WIDEST = 700  # pixels; a larger drawing is shown smaller, never cut
 MOST_LABELS = 60  # more could not be read
 
-# Greys and a red that hold on a white page and on a dark one; nodes bring their own ground.
+# Grays and a red that are visible on a white and on a dark page; nodes have their own background.
 RULES = {
     ".truth": "fill:#1f3a5f;stroke:#8fa6c4;stroke-width:1.5",
     ".source": "fill:#fff;stroke:#5b6b80;stroke-width:1.5",
@@ -88,7 +88,7 @@ def _task_edges(graph: DependencyGraph, layout: Layout, turns: dict[tuple[int, i
 
 
 def _turns(graph: DependencyGraph, layout: Layout) -> dict[tuple[int, int], float]:
-    """Where a long chain turns back, how far to the side its edge reaches: around the last sources."""
+    """Return how far to the side an edge reaches to pass the last sources if a long chain turns back."""
     if len(graph.task_edges) != graph.n_tasks - 1 or any(b != a + 1 for a, b in graph.task_edges):
         return {}
     reaches = {}
@@ -145,7 +145,7 @@ def _curve(start: Point, control: Point, end: Point) -> str:
 
 
 def _control(graph: DependencyGraph, layout: Layout, edge: tuple[int, int]) -> Point:
-    """Where a source edge is drawn to: away from the truth, so that it crosses no vote."""
+    """Return the control point of a source edge: away from the truth, so that it crosses no vote."""
     (x1, y1), (x2, y2) = (layout.sources[source] for source in edge)
     tx, ty = layout.truths[graph.source_task[edge[0]]]
     length = hypot(x2 - x1, y2 - y1)
@@ -221,7 +221,7 @@ def _is_line(graph: DependencyGraph) -> bool:
 
 
 def _below(truth: Point, graph: DependencyGraph, task: int, is_grid: bool) -> list[Point]:
-    """Rows below the truth, bent like a fan. In a grid they stand clear of the edge to the cell below."""
+    """Return the positions of rows below the truth, bent like a fan."""
     x, y = truth
     count = len(graph.sources_of(task))
     points = []

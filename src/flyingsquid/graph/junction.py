@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-SMALL_WIDTH = 4  # below it nothing is gained by looking further: 2^5 cells per clique
+SMALL_WIDTH = 4  # up to this width a better order is not searched: 2^5 cells per clique
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def _eliminate_in(order: Sequence[int], adjacency: Sequence[AbstractSet[int]]) -
 
 
 def _sweep(adjacency: Sequence[AbstractSet[int]], widest: int) -> list[int] | None:
-    """Each part from a corner: next comes what brings the fewest new variables to the front.
+    """Eliminate each part from a corner; the next variable adds the fewest new neighbors.
 
     None as soon as the front is wider than ``widest``: it is of no use then, and could be long.
     """
@@ -240,7 +240,7 @@ class _Remaining:
 
     def __init__(self, adjacency: Sequence[AbstractSet[int]]) -> None:
         self.near: list[set[int]] = [set(neighbors) for neighbors in adjacency]
-        self.lacking = [_lacking(self.near, v) for v in range(len(self.near))]
+        self.lacking = [_count_missing_edges(self.near, v) for v in range(len(self.near))]
         self.gone = [False] * len(self.near)
         # Old entries stay in the heap: one is current if its key is, and finding them would cost more.
         self.heap = [self._key(v) for v in range(len(self.near))]
@@ -287,8 +287,8 @@ class _Remaining:
         return common
 
 
-def _lacking(near: list[set[int]], v: int) -> int:
-    # Each triangle at v is met from both of its other corners. Pairs are never listed: the centre of a
+def _count_missing_edges(near: list[set[int]], v: int) -> int:
+    # Each triangle at v is met from both of its other corners. Pairs are never listed: the center of a
     # star has millions of them.
     triangles = sum(len(near[v] & near[u]) for u in near[v]) // 2
     degree = len(near[v])

@@ -17,7 +17,7 @@ FIELDS = ("n_sources", "n_tasks", "source_task", "task_edges", "source_edges")
 
 MOST_SOURCES_IN_A_UNIT = 4
 WIDEST_TASK_TREE = 12
-HOPELESS_TASK_TREE = 4 * WIDEST_TASK_TREE  # beyond it the exact width is not worth the search
+HOPELESS_TASK_TREE = 4 * WIDEST_TASK_TREE  # beyond it the exact width is not computed
 # Every source and task is listed, so that a number in the wrong place would take all memory.
 _MOST = 10_000_000
 
@@ -32,7 +32,7 @@ def read_count(value: Any, name: str) -> int:
 
 
 def read_counts(values: Any, name: str, length: int) -> tuple[int, ...]:
-    """Return ``length`` integers >= 1; one integer stands for all of them."""
+    """Return ``length`` integers >= 1; one integer is repeated."""
     if is_integer(values) or isinstance(values, (bool, float, str)):
         return (read_count(values, name),) * length
     read = _listed(values, name)
@@ -44,7 +44,7 @@ def read_counts(values: Any, name: str, length: int) -> tuple[int, ...]:
 def read_index(value: Any, name: str, noun: str, length: int, scope: str = "") -> int:
     """Return the position of a source or task among ``length`` of them.
 
-    ``name`` is the parameter for error messages; ``scope`` says where positions are counted.
+    ``name`` is the parameter for error messages; ``scope`` describes where positions are counted.
     """
     if not is_integer(value) or not 0 <= value < length:
         span = f"an integer from 0 to {length - 1}" if length > 1 else "0"
@@ -77,7 +77,7 @@ def read_source_task(source_task: Any, n_sources: int, n_tasks: int) -> tuple[in
     without = sorted(set(range(n_tasks)) - set(tasks))
     if without:
         raise GraphError(
-            f"`source_task` must include every task; no source votes on {_some('task', without)}."
+            f"`source_task` must include every task; no source votes on {_format_positions('task', without)}."
         )
     return tasks
 
@@ -195,6 +195,6 @@ def _listed(values: Any, name: str) -> list[Any]:
         raise GraphError(f"`{name}` must be a list or a tuple; got {format_value(values)}.") from error
 
 
-def _some(noun: str, positions: list[int], most: int = 5) -> str:
+def _format_positions(noun: str, positions: list[int], most: int = 5) -> str:
     more = f" and {len(positions) - most} more" if len(positions) > most else ""
     return f"{noun}{'s' * (len(positions) > 1)} {', '.join(map(str, positions[:most]))}{more}"

@@ -186,7 +186,7 @@ def combine_rows(
     temper : float in (0, 1]
         The power that the likelihood of every other row is taken to.
     share : float in [0, 1]
-        The power that the message is taken to; with 0 rows stand alone.
+        Exponent of the message; with 0 the rows are independent.
 
     Examples
     --------

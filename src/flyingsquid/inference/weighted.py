@@ -49,7 +49,7 @@ class TableTerm:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Mixture:
-    """How votes become probabilities: weighted votes, tables, and plain majority vote, each with its share.
+    """Mixture of weighted votes, tables and plain majority vote, each with its share.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Mixture:
 
     @property
     def is_weights_only(self) -> bool:
-        """Whether weighted votes alone make the posterior."""
+        """True if weighted votes alone determine the posterior."""
         return self.tables is None and self.anchored is None and not self.majority
 
     def of_sources(self, sources: NDArray[np.intp]) -> Mixture:

@@ -23,7 +23,14 @@ Pick: TypeAlias = Literal["only", "first", "last"]
 
 
 class Missing(Enum):
-    """Reason why an answer is not a vote. A judge or a parser may return a member instead of an answer."""
+    """Reason why an answer is not a vote. A judge or a parser may return a member instead of an answer.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> fs.judges.answers.yes_no()("I cannot tell.")
+    <Missing.UNPARSEABLE: 'unparseable'>
+    """
 
     ABSTAINED = "abstained"
     REFUSED = "refused"
@@ -44,6 +51,13 @@ class Parser:
         Takes the raw answer; returns a class, None, ABSTAIN or a member of :class:`Missing`.
     classes : tuple of labels
         Empty if it returns whatever it finds.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> parser = fs.judges.answers.yes_no()
+    >>> parser.classes, parser("Yes, certainly.")
+    ((0, 1), 1)
     """
 
     read: Callable[[Any], Any]
@@ -281,7 +295,7 @@ def number(answer: Any, *, pick: Pick = "only") -> float:
 REFUSAL_PATTERNS = (
     r"\bsorry,? (?:but )?i(?:'m| am)? (?:can't|cannot|can not|won't|will not|unable|not able|must decline)",
     r"\bi (?:can't|cannot|can not|won't|will not) (?:assist|help|comply|provide|answer|respond|judge|rate"
-    r"|assess|evaluate|classify|label|discuss|engage|fulfil|continue|do th|participate|make (?:a|th))",
+    r"|assess|evaluate|classify|label|discuss|engage|fulfill|continue|do th|participate|make (?:a|th))",
     r"\bi(?:'m| am) (?:unable|not able|not allowed|not permitted|not comfortable) ",
     r"\bi (?:must |have to |respectfully )*(?:decline|refuse)\b",
     r"\bas an ai(?: language)?(?: model| assistant)?,? i\b",

@@ -155,10 +155,10 @@ def count(planes, low, high, counts):  # type: ignore[no-untyped-def]
 
 @_compile(fastmath={"reassoc", "nsz", "contract"})
 def binary_labels(codes, zero, one, offset, answer):  # type: ignore[no-untyped-def]
-    """P(Y = 0 | votes) and P(Y = 1 | votes) of rows, ``answer`` (n, 2).
+    """Write P(Y = 0 | votes) and P(Y = 1 | votes) of rows to ``answer`` (n, 2).
 
-    The log odds of a row are ``offset`` and, for each source, zero or one of its vote, or nothing: products
-    with what is compared, so that nothing is looked up.
+    The log odds of a row are ``offset`` plus one of three weights per source. Products with comparisons avoid
+    table lookups.
     """
     n, m = codes.shape
     for r in range(n):
@@ -201,5 +201,5 @@ def _check_labels() -> bool:
     return bool(np.allclose(answer[:, 1], 1 / (1 + np.exp([-9.5, -4.5, -2.5]))))
 
 
-# Each compiles its functions and looks at what they answer; only what is asked for is compiled.
+# Each compiles its functions and checks their results; only the requested ones are compiled.
 CHECKS = {"patterns": _check_patterns, "bits": _check_bits, "labels": _check_labels}

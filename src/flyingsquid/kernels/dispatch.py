@@ -1,4 +1,4 @@
-"""When compiled loops are used, on how many threads, and what they compute.
+"""Choice between compiled loops and NumPy, the number of threads, and the functions that are compiled.
 
 They are used if numba is installed, there are many votes, and FLYINGSQUID_FAST is not 0. The number of
 threads is FLYINGSQUID_THREADS; by default as many as BLAS may use, so that OMP_NUM_THREADS and threadpoolctl
@@ -130,7 +130,7 @@ def as_bytes(codes: NDArray[Any]) -> NDArray[np.int8]:
     return np.ascontiguousarray(codes, np.int8)
 
 
-def share_out(work: Callable[[Sequence[slice]], Any], blocks: Sequence[slice]) -> list[Any]:
+def run_in_threads(work: Callable[[Sequence[slice]], Any], blocks: Sequence[slice]) -> list[Any]:
     """Call ``work`` once per thread with a part of the blocks, in parallel, and return the results."""
     threads = min(n_threads(), len(blocks))
     if threads <= 1:
@@ -156,7 +156,7 @@ def pair_counts(kernels: Kernels, codes: NDArray[Any], n_classes: int) -> NDArra
     """Count how often two votes occur on one item, shape (K m, K m); row v m + j is "source j votes v"."""
     width = n_classes * codes.shape[1]
     if width <= _FEW_PLANES:
-        parts = share_out(
+        parts = run_in_threads(
             lambda blocks: _of_rows(kernels, codes, n_classes, blocks), blocks_of(len(codes), _ROWS)
         )
         counts = np.asarray(sum(parts))
@@ -204,8 +204,8 @@ def _of_planes(
                 for piece in pieces:
                     kernels.count(piece.view(np.uint64), planes.start, planes.stop, counts)
 
-        share_out(pack, blocks_of(len(part), _ROWS))
-        share_out(count, blocks_of(width, _TILE))
+        run_in_threads(pack, blocks_of(len(part), _ROWS))
+        run_in_threads(count, blocks_of(width, _TILE))
     return counts
 
 
@@ -223,7 +223,7 @@ def histogram(kernels: Kernels, codes: NDArray[Any], n_classes: int, size: int) 
             kernels.histogram(cells, by_column, rows.start, rows.stop, powers, counts)
         return np.asarray(counts.sum(axis=0))
 
-    return np.asarray(sum(share_out(count, rows_of(codes))))
+    return np.asarray(sum(run_in_threads(count, rows_of(codes))))
 
 
 def look_up(
@@ -238,7 +238,7 @@ def look_up(
         for rows in blocks:
             kernels.look_up(cells, by_column, rows.start, rows.stop, powers, flat, target)
 
-    share_out(write, rows_of(codes))
+    run_in_threads(write, rows_of(codes))
 
 
 def _in_memory_order(codes: NDArray[Any]) -> tuple[NDArray[np.int8], bool]:
@@ -254,7 +254,7 @@ def _powers(codes: NDArray[Any], n_classes: int) -> NDArray[np.int32]:
 # ---------------------------------------------------------------------- labels of two classes
 
 
-def beyond_silence(
+def split_silence(
     weights: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
     """Split weights of both votes and of no vote, shape (m, 3), into a constant and what votes add to it.
@@ -262,7 +262,7 @@ def beyond_silence(
     So an item without votes gets the constant to the last bit, and so do votes that cancel out. Weights of
     shape (m, 3, r) give arrays of shape (m, r), and r constants.
 
-    >>> zero, one, constant = beyond_silence(np.array([[-1.0, 2.0, 0.5]]))
+    >>> zero, one, constant = split_silence(np.array([[-1.0, 2.0, 0.5]]))
     >>> float(zero[0] + constant), float(one[0] + constant), float(constant)
     (-1.0, 2.0, 0.5)
     """
@@ -274,10 +274,10 @@ def binary_labels(
     kernels: Kernels, codes: NDArray[Any], weights: NDArray[np.float64], offset: float, answer: NDArray[Any]
 ) -> None:
     """Write P(Y = k | votes) to ``answer`` (n, 2), for log odds of ``offset`` plus the ``weights`` (m, 3)."""
-    zero, one, constant = beyond_silence(weights)
+    zero, one, constant = split_silence(weights)
 
     def write(blocks: Sequence[slice]) -> None:
         for rows in blocks:
             kernels.binary_labels(as_bytes(codes[rows]), zero, one, constant + offset, answer[rows])
 
-    share_out(write, rows_of(codes))
+    run_in_threads(write, rows_of(codes))

@@ -326,7 +326,7 @@ def _label_in_processes(
             "must be importable from a file."
         ) from error
     except BaseException:
-        # After an error or an interrupt nobody needs the running chunks, which may take long.
+        # After an error or an interrupt the running chunks, which may take long, are not needed.
         for process in list((getattr(pool, "_processes", None) or {}).values()):
             process.terminate()
         raise

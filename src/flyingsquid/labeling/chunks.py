@@ -100,6 +100,17 @@ class ChunkLabels:
         The votes and failures of each function by its name.
     first_item : int
         Position of the first item in the whole data, for messages.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> @fs.labeling_function
+    ... def long(text):
+    ...     return int(len(text) > 3)
+    >>> first = fs.labeling.label_chunk([long], ["spam", "ham"])
+    >>> second = fs.labeling.label_chunk([long], ["eggs"], first_item=2)
+    >>> first.n_items, second.n_items, list(first.columns)
+    (2, 1, ['long'])
     """
 
     columns: Mapping[str, Column]

@@ -173,7 +173,7 @@ _VOTE_TYPES = {int, bool, str, type(None), _FailedCall}
 
 
 def encode_votes(returned: list[Any], failures: FailureRecorder) -> Column:
-    """Encode what calls on single items returned; :data:`FAILED_CALL` stands for a call that failed."""
+    """Encode what calls on single items returned; :data:`FAILED_CALL` marks a call that failed."""
     if not set(map(type, returned)) <= _VOTE_TYPES:
         returned = [_read_vote(value, at, failures) for at, value in enumerate(returned)]
     return _encode_values(returned, failures)

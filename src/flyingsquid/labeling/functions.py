@@ -28,6 +28,15 @@ class LabelingFunction:
         Keyword arguments that the function receives in addition to the item.
     vectorized : bool
         Whether the function takes the whole table, or list, and returns a column.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> @fs.labeling_function(resources={"limit": 3})
+    ... def long(text, limit):
+    ...     return 1 if len(text) > limit else None
+    >>> long.name, dict(long.resources), long("spam")
+    ('long', {'limit': 3}, 1)
     """
 
     __qualname__: str

@@ -15,9 +15,9 @@ from flyingsquid._table import Table
 from flyingsquid._values import format_value
 from flyingsquid.estimation.transition import (
     Transition,
+    effective_row,
     persistence_of_errors,
     require_few_classes,
-    worth_of_a_row,
 )
 from flyingsquid.exceptions import (
     ModelFileError,
@@ -359,7 +359,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         rows = moments.rows
         transition = fit.transition(moments, fit.mean_label(None if votes is None else votes.codes))
         persistence = persistence_of_errors(transition.excess_correlation, np.minimum(rows.coverage, 1.0))
-        worth = worth_of_a_row(persistence)
+        worth = effective_row(persistence)
         temper = worth if isinstance(self.temper, str) else 1.0 if self.temper is None else float(self.temper)
         fit = replace(fit, assessment=fit.assessment.widened(1 / np.sqrt(worth)))
         fitted = FittedSequences(fit, moments, transition, temper, fit.neighbor_share(rows))

@@ -26,7 +26,7 @@ class ClassEntries(NamedTuple):
 
 
 class VotesByClass:
-    """How often each source votes v on items of class k, stored sparsely; shape (m, K, K).
+    """Sparse counts of the votes v of each source on items of class k; shape (m, K, K).
 
     The class of an item may be known, or the items may be spread over the classes by other means; counts need
     not be integers.

@@ -111,7 +111,7 @@ class ConfusionTables(ABC):
         Parameters
         ----------
         silent : mask of shape (m,), optional
-            Sources that add nothing.
+            Sources that are left out.
         silence_counts : bool, default=True
             Whether no vote is evidence. Otherwise only votes are, given that the source votes.
         """

@@ -80,7 +80,7 @@ def count_pairs(
 
 
 def _are_few(codes: NDArray[Any]) -> bool:
-    """Return whether few cells hold a vote, judged by evenly spaced items."""
+    """Return whether few cells contain a vote, estimated from evenly spaced items."""
     sample = codes[:: max(1, codes.size // _SAMPLE_CELLS)]
     return bool(np.count_nonzero(sample >= 0) < _FEW_VOTES * sample.size)
 
@@ -237,7 +237,7 @@ def _count_units(
     return [counts[low : low + size] for low, size in zip(starts, sizes, strict=False)]
 
 
-# ---------------------------------------------------------------------- everything that a plan asks for
+# ---------------------------------------------------------------------- all counts of a plan
 
 
 def count_tables(

@@ -157,7 +157,7 @@ class Moments:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the counts are integers."""
+        """True if the counts are integers."""
         return bool(self.missing.dtype.kind == "i")
 
     @property
@@ -169,7 +169,7 @@ class Moments:
 
     @property
     def vote_counts(self) -> NDArray[Any]:
-        """How often each source voted each class, shape (m, K)."""
+        """Number of votes of each source for each class, shape (m, K)."""
         if len(self._pairs) == 1:
             return self._pairs[0].votes()
         counts = np.empty((self.n_sources, self.n_classes), self.missing.dtype)
@@ -192,7 +192,7 @@ class Moments:
 
     @property
     def has_all_pairs(self) -> bool:
-        """Whether all pairs of sources are counted; on a graph of several tasks only some are."""
+        """True if all pairs of sources are counted; on a graph of several tasks only some are."""
         return len(self._plan.pair_sets[0]) == self._plan.n_sources
 
     @property
@@ -281,7 +281,7 @@ class Moments:
     def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
         """Return the votes of other sources next to a source's votes: agreeing ones, and all; (m, K) each.
 
-        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) says how much a
+        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is how much a
         vote of source j counts for source i, such as less for copies; by default 1.
         """
         return self._all_pairs.votes_met(counted)

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 class PairAgreement(NamedTuple):
-    """How often two sources agree, for all pairs; arrays of shape (m, m).
+    """Agreement of all pairs of sources; arrays of shape (m, m).
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class PairAgreement(NamedTuple):
 
 
 class PairCounts(ABC):
-    """How often source i votes a and source j votes b on the same item, for all pairs of m sources.
+    """Counts of the votes a of source i and b of source j on the same item, for all pairs of m sources.
 
     Counts are int64, or float64 if items have fractional weights. They are read-only.
     """
@@ -118,7 +118,7 @@ class PairCounts(ABC):
     def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
         """Return the votes of other sources next to a source's votes: agreeing ones, and all; (m, K) each.
 
-        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) says how much a
+        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is how much a
         vote of source j counts for source i; by default 1.
         """
 
@@ -143,7 +143,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def equals(self, other: PairCounts) -> bool:
-        """Whether all counts are equal, regardless of storage."""
+        """Return whether all counts are equal, regardless of storage."""
 
     @abstractmethod
     def clipped(self) -> Self:

@@ -134,7 +134,7 @@ class CountPlan:
 
 
 def are_pairs_sparse(n_sources: int, n_classes: int) -> bool:
-    """Whether counts of pairs are stored sparsely; by shape alone, so that parts that are merged agree."""
+    """Return whether counts of pairs are stored sparsely; by shape alone, so that merged parts agree."""
     return n_classes > 2 and (n_sources * n_classes) ** 2 * 8 > LIMITS.get().dense_pair_bytes
 
 

@@ -222,7 +222,7 @@ class SequenceMoments:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the counts are integers."""
+        """True if the counts are integers."""
         return self.rows.is_exact and self.lagged.dtype.kind == "i"
 
     def lagged_rates(self, a: int, b: int) -> NDArray[np.float64]:

@@ -47,7 +47,7 @@ class SourceTally:
 
     @classmethod
     def of_votes(cls, votes: Votes, weights: NDArray[Any] | None = None) -> SourceTally:
-        """Count votes; ``weights`` of shape (n,) say how often each item counts.
+        """Count votes; ``weights`` of shape (n,) are the weights of the items.
 
         Time O(nm), memory O(mK): pairs are not counted.
         """
@@ -70,7 +70,7 @@ class SourceTally:
 
     @property
     def n_votes(self) -> NDArray[Any]:
-        """How often each source voted, shape (m,)."""
+        """Number of votes of each source, shape (m,)."""
         return np.asarray(self.votes.sum(axis=1))
 
     @property

@@ -51,7 +51,7 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
     >>> import flyingsquid as fs
     >>> sample = fs.datasets.simulate(1_000, [0.9, 0.8, 0.7], random_state=0)
     >>> model = fs.LabelModel().fit(sample.votes)
-    >>> axis = plot_accuracies(fs.summarize(sample.votes, sample.y, model=model))  # doctest: +SKIP
+    >>> axis = fs.plot.plot_accuracies(fs.summarize(sample.votes, sample.y, model=model))
     """
     columns = _summary_columns(summary)
     if not {"accuracy", "precision"} & set(columns):
@@ -76,6 +76,12 @@ def plot_coverage(summary: Table, axis: Any = None) -> Any:
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
+    >>> axis = fs.plot.plot_coverage(fs.summarize(sample.votes))
     """
     return draw_layered_bars(build.coverage_chart(_summary_columns(summary)), axis)
 
@@ -97,6 +103,14 @@ def plot_leave_one_out(found: LeaveOneOut, axis: Any = None, *, most: int = 30) 
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
+    >>> model = fs.LabelModel().fit(sample.votes)
+    >>> found = fs.analysis.leave_one_out(model, sample.votes, sample.y)
+    >>> axis = fs.plot.plot_leave_one_out(found)
     """
     _check(found, "found", LeaveOneOut)
     return draw_bars(build.leave_one_out_chart(found, most), axis)
@@ -119,6 +133,13 @@ def plot_explanation(why: Explanation | VoteCount, axis: Any = None, *, most: in
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
+    >>> model = fs.LabelModel().fit(sample.votes)
+    >>> axis = fs.plot.plot_explanation(model.explain(sample.votes[0]))
     """
     _check(why, "why", Explanation, VoteCount)
     return draw_bars(build.explanation_chart(why, most), axis)
@@ -141,6 +162,12 @@ def plot_agreement(found: Agreement, axis: Any = None, *, beyond_chance: bool = 
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
+    >>> axis = fs.plot.plot_agreement(fs.analysis.agreement(sample.votes))
     """
     _check(found, "found", Agreement)
     return draw_heat_map(build.agreement_chart(found, beyond_chance=beyond_chance), axis)
@@ -174,6 +201,13 @@ def plot_dependence(
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
+    >>> found = fs.analysis.dependence_given_truth(sample.votes, sample.y)
+    >>> axis = fs.plot.plot_dependence(found, sample.votes.source_names)
     """
     values, m = np.nan_to_num(np.asarray(correlations, np.float64)), len(names)
     if values.shape != (m, m):
@@ -202,6 +236,13 @@ def plot_posteriors(
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
+    >>> model = fs.LabelModel().fit(sample.votes)
+    >>> axis = fs.plot.plot_posteriors(model.predict_proba(sample.votes))
     """
     values = np.asarray(probabilities, np.float64)
     if values.ndim not in (1, 2) or not values.size:
@@ -225,6 +266,14 @@ def plot_calibration(found: Calibration, axes: Any = None) -> Any:
     Returns
     -------
     tuple of two matplotlib axes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
+    >>> model = fs.LabelModel().fit(sample.votes)
+    >>> found = fs.analysis.calibration(model, sample.votes, sample.y)
+    >>> top, bottom = fs.plot.plot_calibration(found)
     """
     _check(found, "found", Calibration)
     reliability, counts = build.calibration_charts(found)
@@ -249,6 +298,14 @@ def plot_learning_curve(curve: LearningCurve, axis: Any = None) -> Any:
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
+    >>> model = fs.LabelModel().fit(sample.votes)
+    >>> curve = fs.analysis.learning_curve(model, sample.votes, sample.y, random_state=0)
+    >>> axis = fs.plot.plot_learning_curve(curve)
     """
     _check(curve, "curve", LearningCurve)
     return draw_lines(build.learning_curve_chart(curve), axis)
@@ -274,7 +331,7 @@ def plot_drift(history: DriftHistory, axes: Any = None) -> Any:
     ...     5_000, [0.9, 0.8, 0.7], [0.6, 0.8, 0.7], random_state=0)
     >>> online = fs.OnlineLabelModel(window=1_000, method="triplet")
     >>> online = online.partial_fit(stream.votes[:2_500]).partial_fit(stream.votes[2_500:])
-    >>> top, bottom = plot_drift(online.history_)  # doctest: +SKIP
+    >>> top, bottom = fs.plot.plot_drift(online.history_)
     """
     _check(history, "history", DriftHistory)
     accuracies, window = build.drift_charts(history)

@@ -1,4 +1,4 @@
-"""Solvers: how parameters are estimated. ``LabelModel(method=...)`` takes one of these, or its name.
+"""Solvers, which estimate the parameters. ``LabelModel(method=...)`` accepts one of these, or its name.
 
 To add one, subclass :class:`Solver` in a module of its own and add it to ``_SOLVERS`` below, or pass it to
 :func:`register`.
@@ -53,12 +53,19 @@ _SOLVERS: dict[str, type[Solver]] = {
 
 
 def solver_names() -> tuple[str, ...]:
-    """Return the names that ``method`` takes."""
+    """Return the names that ``method`` accepts.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> "triplet" in fs.solvers.solver_names()
+    True
+    """
     return tuple(_SOLVERS)
 
 
 def register(solver: type[Solver]) -> type[Solver]:
-    """Make a solver known by its name, so that ``method`` takes it and model files can hold it.
+    """Register a solver under its name, so that ``method`` accepts the name and model files can refer to it.
 
     Can be used as a class decorator.
 
@@ -101,8 +108,8 @@ def solver_from_options(name: Any, options: Any) -> Solver:
     """Return the solver that :meth:`Solver.options` described, from a file."""
     if name not in _SOLVERS:
         raise ModelFileError(
-            f"the file was written with the solver {format_value(name)}, which is not known here; register "
-            "it with fs.solvers.register first"
+            f"The file was written with the solver {format_value(name)}, which is not registered. Register "
+            "it with fs.solvers.register first."
         )
     read = {
         key: solver_from_options(value["solver"], value["options"]) if isinstance(value, dict) else value
@@ -112,7 +119,7 @@ def solver_from_options(name: Any, options: Any) -> Solver:
 
 
 def check_solver(solver: Solver, data: FitData) -> Solver:
-    """Return the solver to use for the data; refuse what it does not support."""
+    """Return the solver for the data; raise OptionError for data that it does not support."""
     chosen = solver.for_classes(data.n_classes)
     check_capabilities(chosen, data)
     return chosen

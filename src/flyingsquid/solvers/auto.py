@@ -1,8 +1,8 @@
-"""What ``method="auto"`` means: the only module that knows.
+"""Automatic choice of the method: the meaning of ``method="auto"``.
 
-Weighted votes are mixed with confusion tables, as far as the tables explain the votes. Gold labels correct
-the log odds of the mixture. Only what needs a model of its own is left to other solvers: dependency graphs,
-known signs and ``class_balance="estimate"``.
+Weighted votes are mixed with confusion tables, with a share that depends on how well the tables explain the
+votes. Gold labels correct the log odds of the mixture. Other solvers are used for dependency graphs, known
+signs and ``class_balance="estimate"``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,23 @@ from flyingsquid.solvers.graph_tables import solve_tables_on_graph
 from flyingsquid.solvers.tables import EM, Agreement, solve_tables
 from flyingsquid.solvers.weighted import solve_corrected, solve_mixture
 
-# EM passes over tables pay if an item has this many votes, and a cell of a source's table so many on average.
+# EM passes improve the tables if an item has at least this many votes, and a cell of a source's table at
+# least this many, on average.
 _VOTES_PER_ITEM, _VOTES_PER_CELL = 2.5, 30.0
 
 
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Mix weighted votes with confusion tables; ``reason_`` of the model reports the shares."""
+    """Mix weighted votes with confusion tables; ``reason_`` of the model reports the shares.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> model = fs.LabelModel(method=fs.solvers.Auto()).fit(votes)
+    >>> model.method_
+    'auto'
+    """
 
     name: ClassVar[str] = "auto"
     requires: ClassVar[Requires] = Requires(
@@ -48,7 +58,7 @@ class Auto(Solver):
 
 
 def _is_open(data: FitData) -> bool:
-    """Return whether nothing is asked for that only one family of solvers supports."""
+    """Return whether no option is used that only one family of solvers supports."""
     return not (data.moments.graph is not None or data.has_signs or data.estimates_balance)
 
 
@@ -66,7 +76,7 @@ def _tables_or_triplets(data: FitData) -> Fit:
 
 
 def _tables(data: FitData) -> IndependentFit:
-    """Fit tables of more than two classes, with EM passes if there are votes enough."""
+    """Fit tables of more than two classes, with EM passes if there are enough votes."""
     moments = data.moments
     cast = np.asarray(moments.vote_counts, np.float64)
     per_item = float(cast.sum() / moments.n_items)
@@ -75,15 +85,15 @@ def _tables(data: FitData) -> IndependentFit:
     per_cell = typical / (moments.n_classes * (moments.n_classes - 1))
     solver: Solver = Agreement()
     if is_huge(moments):
-        reason = "all cells of all tables would not fit into memory, and it needs few"
+        reason = "tables with all cells would not fit into memory"
     elif data.votes is None:
-        reason = "counts of pairs determine no more"
+        reason = "only counts of pairs are available"
     elif per_item >= _VOTES_PER_ITEM and per_cell >= _VOTES_PER_CELL:
         solver = EM()
-        reason = f"{per_item:.1f} votes an item and {per_cell:,.0f} for each cell of a table"
+        reason = f"{per_item:.1f} votes per item and {per_cell:,.0f} per cell of a table"
     else:
         reason = (
-            f"{per_item:.1f} votes an item and {per_cell:,.1f} for each cell of a table are too few to refine"
+            f"{per_item:.1f} votes per item and {per_cell:,.1f} per cell of a table are too few for EM passes"
         )
     check_capabilities(solver, data)
     return solve_tables(data, solver.name, reason=reason)
@@ -92,8 +102,8 @@ def _tables(data: FitData) -> IndependentFit:
 def _tables_on_graph(data: FitData) -> Fit:
     """Fit more than two classes on a graph.
 
-    A learned graph on which three views fail is left out with a warning: nobody asked for its edges, and on
-    real rules such graphs lost accuracy.
+    A learned graph on which three views fail is dropped with a warning, because the user did not ask for its
+    edges, and because such graphs lost accuracy on real rules.
     """
     check_capabilities(EM(), data)
     if data.learned_graph is None:

@@ -27,12 +27,12 @@ Rows = Literal["all", "distinct", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What a solver needs and supports. Option checks and error messages follow from it.
+    """Requirements and capabilities of a solver. Option checks and error messages follow from them.
 
     Attributes
     ----------
     classes : {"binary", "any"}
-        Numbers of classes it can fit.
+        Numbers of classes that it supports.
     rows : {"unused", "optional", "required"}
         Whether it reads the votes themselves besides the counts of pairs.
     graph : bool
@@ -45,6 +45,13 @@ class Requires:
         Whether it supports ``class_balance="estimate"``.
     confusion : bool
         Whether it estimates how sources err on each class, as sequences need.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> requires = fs.solvers.EM.requires
+    >>> requires.rows, requires.classes
+    ('required', 'any')
     """
 
     classes: Literal["binary", "any"] = "any"
@@ -58,7 +65,7 @@ class Requires:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitData:
-    """What a solver may look at. The same for arrays, chunks, streams and clusters.
+    """Input of a solver. The same for arrays, chunks, streams and clusters.
 
     Attributes
     ----------
@@ -81,10 +88,18 @@ class FitData:
     learned_graph : LearnedGraph or None
         The graph that was learned from the votes.
     concerns : tuple of str
-        What reading the votes has found.
+        Sentences about the votes, for warnings.
     use : {"labels", "stream", "tables", "sequences"}
-        What the fit is for. Parameters of a stream must not jump from one refresh to the next; tasks that are
+        Purpose of the fit. Parameters of a stream must not jump from one refresh to the next; tasks that are
         fitted one by one, and sequences, need confusion tables.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> data = fs.solvers.FitData(moments=fs.Moments.of(votes))
+    >>> data.n_classes, data.rows, data.has_gold
+    (2, 'none', False)
     """
 
     moments: Moments
@@ -107,7 +122,7 @@ class FitData:
 
     @property
     def has_gold(self) -> bool:
-        """Whether there are gold labels, or counts of earlier ones."""
+        """True if there are gold labels, or counts of earlier ones."""
         return self.gold is not None or self.earlier_gold is not None
 
     @property
@@ -120,7 +135,7 @@ class FitData:
 
     @cached_property
     def balance(self) -> TaskBalance:
-        """The class balance of every task, as far as it was given."""
+        """The class balance of every task, if it was given."""
         n_tasks = 1 if self.moments.graph is None else self.moments.graph.n_tasks
         return resolve_task_balance(self.class_balance, self.moments.classes, n_tasks)
 
@@ -131,7 +146,7 @@ class FitData:
 
     @cached_property
     def gold_by_task(self) -> tuple[GoldCounts | None, ...] | None:
-        """For each task of two classes what the sources of its block did on gold labels."""
+        """For each task of two classes, the votes of the sources of its block on gold labels."""
         if self.gold is None or self.votes is None:
             return self.earlier_gold if isinstance(self.earlier_gold, tuple) else None
         graph = self.moments.graph
@@ -147,7 +162,7 @@ class FitData:
 
     @cached_property
     def gold_counts(self) -> ManyGold | None:
-        """What the sources did on gold labels, for one task with any number of classes."""
+        """Return the votes of the sources on gold labels, for one task with any number of classes."""
         if self.gold is None or self.votes is None:
             return self.earlier_gold if isinstance(self.earlier_gold, ManyGold) else None
         return ManyGold.of(self.votes, self.gold[:, 0], self.weights)
@@ -159,8 +174,15 @@ class Solver(ABC):
     Attributes
     ----------
     name : str
-        The name that ``LabelModel(method=...)`` and files know it by.
+        Its name in ``LabelModel(method=...)`` and in files.
     requires : Requires
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> solver = fs.solvers.Triplet(aggregate="median")
+    >>> solver.name, solver.options()["aggregate"]
+    ('triplet', 'median')
     """
 
     name: ClassVar[str]
@@ -168,14 +190,14 @@ class Solver(ABC):
 
     @abstractmethod
     def solve(self, data: FitData) -> Fit:
-        """Return the fit. Nothing is warned about or written; concerns are part of the fit."""
+        """Return the fit. Does not warn: concerns are part of the fit."""
 
     def for_classes(self, n_classes: int) -> Solver:
-        """Return the solver to use for so many classes; by default this one."""
+        """Return the solver to use for this number of classes; by default this one."""
         return self
 
     def check_graph(self, graph: Any) -> None:
-        """Refuse a graph, or None, that the options do not go with."""
+        """Raise an error for a graph, or None, that the options do not support."""
         return
 
     def options(self) -> dict[str, Any]:
@@ -192,15 +214,14 @@ def _plain(value: Any) -> Any:
 
 
 def check_capabilities(solver: Solver, data: FitData) -> None:
-    """Refuse data or options that a solver does not support."""
+    """Raise OptionError for data or options that a solver does not support."""
     requires, name, n_classes = solver.requires, f'method="{solver.name}"', data.n_classes
     has_graph = data.moments.graph is not None  # a learned graph may have no edges, or have been left out
     if n_classes > 2 and requires.classes == "binary":
         instead = "" if has_graph else f' or fs.solvers.OneVsRest("{solver.name}"),'
         raise OptionError(
-            f"{name} is for two classes; the votes have {n_classes}: {format_list(data.moments.classes)}. "
-            f'Use method="auto",{instead} or name the two with Votes.from_classes(..., classes=[a, b]) if '
-            "the others cannot occur."
+            f"{name} supports two classes; got {n_classes}: {format_list(data.moments.classes)}. "
+            f'Use method="auto",{instead} or Votes.from_classes(..., classes=[a, b]) if only two can occur.'
         )
     if has_graph and not requires.graph:
         raise OptionError(f"`graph` is not supported by {name}; leave it out.")
@@ -240,7 +261,7 @@ def read_signs(signs: Any, names: tuple[str, ...]) -> dict[int, int]:
             )
         at = position_of(source, names, "signs")
         if at in anchors:
-            raise OptionError(f"`signs` names the source {format_value(names[at])} twice.")
+            raise OptionError(f"`signs` must name each source once; got {format_value(names[at])} twice.")
         anchors[at] = int(sign)
     return anchors
 

@@ -22,9 +22,9 @@ from flyingsquid.estimation.binary import (
     Evidence,
     Options,
     TaskFit,
+    check_unused_options,
     fit_binary,
     is_imbalanced,
-    refuse_idle_options,
 )
 from flyingsquid.estimation.conditional import CONDITIONAL, ConditionalFit
 from flyingsquid.estimation.drawing import draw_around_task
@@ -35,7 +35,7 @@ from flyingsquid.estimation.independence import FitTest, independence_of, indepe
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import Separation
 from flyingsquid.estimation.symmetric import SYMMETRIC
-from flyingsquid.estimation.transition import persistence_of_errors, worth_of_a_row
+from flyingsquid.estimation.transition import effective_row, persistence_of_errors
 from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
@@ -60,9 +60,9 @@ Mask = NDArray[np.bool_]
 _CLOSED_FORM = Requires(
     classes="binary", rows="unused", graph=True, gold=True, signs=True, estimated_balance=True
 )
-# No denominator of any data is larger than this many standard errors.
+# Larger values would skip all triplets of any data.
 _MOST_ERRORS = 1e6
-# Without an interval, an accuracy this close to one half cannot be told from random votes.
+# Without an interval, an accuracy this close to one half counts as indistinguishable from random votes.
 _NEAR_CHANCE = 0.02
 
 
@@ -110,7 +110,9 @@ class Triplet(Solver):
             )
         if self.triplets is not None:
             if self.aggregate != "best":
-                raise OptionError(f'`triplets` needs aggregate="best"; got {format_value(self.aggregate)}.')
+                raise OptionError(
+                    f'`aggregate` must be "best" with `triplets`; got {format_value(self.aggregate)}.'
+                )
             object.__setattr__(self, "triplets", _as_triplets(self.triplets))
         _check_screen(self.screen)
         _check_cliques(self.cliques)
@@ -143,6 +145,14 @@ class Marginal(Solver):
     ----------
     cliques : {"instrument", "linear"}, default="instrument"
         As in :class:`Triplet`.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> model = fs.LabelModel(method=fs.solvers.Marginal(), class_balance=[0.37, 0.63]).fit(votes)
+    >>> model.method_
+    'marginal'
     """
 
     name: ClassVar[str] = "marginal"
@@ -164,10 +174,18 @@ class Marginal(Solver):
 
 @dataclass(frozen=True)
 class Covariance(Solver):
-    """All pairs of sources at once, for sources that err differently on each class.
+    """Accuracies from the covariances of all pairs of sources, which may err differently on each class.
 
     Exact for any confusion table and for abstentions that depend on the truth, if the sources are independent
     given the truth.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> model = fs.LabelModel(method=fs.solvers.Covariance()).fit(votes)
+    >>> model.method_
+    'covariance'
     """
 
     name: ClassVar[str] = "covariance"
@@ -187,6 +205,14 @@ class Quadratic(Solver):
     ----------
     screen : float, default=1.0
         Triplets whose denominator is below this many standard errors are skipped; 0 uses all.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> model = fs.LabelModel(method=fs.solvers.Quadratic()).fit(votes)
+    >>> model.method_
+    'quadratic'
     """
 
     name: ClassVar[str] = "quadratic"
@@ -223,7 +249,7 @@ def solve_closed_form(
     tables = found.gather([task.fit.tables for task in found.tasks])
     for unit in found.units:
         for source in unit.sources:
-            # States of one source are no vote, class 0, class 1; here no vote is last.
+            # The states of one source are no vote, class 0, class 1; here no vote comes last.
             tables[source] = unit.margin((source,))[:, [1, 2, 0]]
     common: dict[str, Any] = {
         "classes": moments.classes,
@@ -245,7 +271,7 @@ def solve_closed_form(
     temper = data.temper
     if isinstance(temper, str):
         by_source = np.nan_to_num(excess_by_source(excess, found.graph))
-        temper = worth_of_a_row(persistence_of_errors(by_source, moments.coverage))
+        temper = effective_row(persistence_of_errors(by_source, moments.coverage))
     return GraphFit(
         **common,
         graph=found.graph,
@@ -266,7 +292,7 @@ def _fit_single_task(data: FitData, options: Options, rank_one: ConditionalFit |
     voting = np.count_nonzero(moments.vote_counts.sum(axis=1) > 0)
     if voting < 3 and method in SYMMETRIC and method != "marginal" and is_imbalanced(balance):
         # An imbalanced class balance takes the place of a third source.
-        refuse_idle_options(moments, every, options)
+        check_unused_options(moments, every, options)
         method = "marginal"
     fit = fit_binary(
         evidence,
@@ -306,7 +332,7 @@ def _fallback_note(found: BinaryTasks, method: str) -> str:
     alone = [str(number) for number, task in enumerate(found.tasks) if task.method != method]
     if not alone:
         return ""
-    return f"by the class balance where three groups are not separated: task {', '.join(alone)}"
+    return f"by the class balance because three groups are not separated: task {', '.join(alone)}"
 
 
 # ---------------------------------------------------------------------- options
@@ -323,16 +349,16 @@ def _check_cliques(cliques: Any) -> None:
 
 
 def _check_linear(cliques: str, graph: Any) -> None:
-    """Refuse the paper's linear system on a graph for which it does not hold."""
+    """Raise an error if the paper's linear system does not hold for the graph."""
     if cliques != "linear":
         return
     if not isinstance(graph, DependencyGraph) or not graph.source_edges:
-        raise OptionError('cliques="linear" needs a graph with source edges.')
+        raise OptionError('`graph` must have source edges with cliques="linear".')
     largest = max((clique for unit in graph._units for clique in unit.cliques), key=len)
     if len(largest) > LARGEST_SYSTEM:
         raise GraphError(
-            f'cliques="linear" supports at most {LARGEST_SYSTEM} sources that all depend on each other; got '
-            f'{largest}. Use cliques="instrument", which supports four.'
+            f"`graph` must have at most {LARGEST_SYSTEM} sources that all depend on each other with "
+            f'cliques="linear"; got {largest}. Use cliques="instrument", which supports four.'
         )
 
 
@@ -445,7 +471,7 @@ class ClosedFormAssessment(Assessment):
 
 
 def _gain(fit: Fit, found: BinaryTasks) -> float:
-    """Return the accuracy less that of majority vote on items drawn from the fit; all tasks count."""
+    """Return the accuracy minus that of majority vote, on items drawn from the fit, over all tasks."""
     if isinstance(fit, GraphFit):
         return gain_on_graph(fit)
     only = found.tasks[0].fit
@@ -472,11 +498,11 @@ def _identical_sources(found: BinaryTasks) -> list[tuple[int, ...]]:
 def _compare_with_chance(
     fit: BinaryFit, accuracies: Array, interval: Array, drawn: Array | None
 ) -> tuple[Mask, Mask]:
-    """Return sources that cannot be told from random votes, and sources that are worse.
+    """Return sources that are indistinguishable from random votes, and sources that are worse.
 
-    Class-conditional sources are compared by their covariance with the truth: how often a vote is right
-    depends on the class balance too. Symmetric ones are compared by their accuracy; one-sided ones are not
-    symmetric.
+    Class-conditional sources are compared by their covariance with the truth, because how often a vote is
+    right also depends on the class balance. Symmetric ones are compared by their accuracy; one-sided ones are
+    not symmetric.
     """
     if fit.conditional is not None:
         estimated = ~(fit.flags.silent | fit.unidentified)
@@ -544,6 +570,6 @@ def _concerns(found: BinaryTasks, names: tuple[str, ...]) -> tuple[str, ...]:
     if 2 * clipped.sum() > len(names):
         sentences.append(
             f"The vote rates of these sources do not fit the class balance: {format_list(clipped)}. Pass "
-            "class_balance= if it is known."
+            "`class_balance` if it is known."
         )
     return tuple(sentences)

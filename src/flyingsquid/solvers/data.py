@@ -1,4 +1,4 @@
-"""Read what a user passes to ``fit`` into :class:`FitData`: arrays, chunks, or votes on a cluster."""
+"""Read the arguments of ``fit`` into :class:`FitData`: arrays, chunks, or votes on a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_fit_data(
     keep_rows: bool = True,
     **options: Any,
 ) -> FitData:
-    """Count votes, and learn the graph if that is asked for.
+    """Count votes, and learn the graph if ``graph`` is "learn".
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _with_learned_graph(data: FitData) -> FitData:
 
 
 def _read_parts(parts: Any, graph: GraphOption, keep_rows: bool, options: dict[str, Any]) -> FitData:
-    """Count ``VoteChunks``, or the parts of a cluster where they are."""
+    """Count ``VoteChunks``, or the parts of a dataset on the cluster itself."""
     given = None if isinstance(graph, str) else graph
     if isinstance(parts, VoteChunks):
         gathered = gather(parts, given, rows=keep_rows)
@@ -111,7 +111,7 @@ def _read_parts(parts: Any, graph: GraphOption, keep_rows: bool, options: dict[s
     if data.votes is None:
         return replace(data, moments=Moments.of(parts, learned))
     joint = Moments.of(data.votes, learned, sample_weight=data.weights)
-    # Distinct rows do not tell the reasons for missing votes apart; the counts of pairs did.
+    # Distinct rows do not contain the reasons for missing votes; the counts of pairs do.
     return replace(data, moments=replace(joint, missing=data.moments.missing))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from flyingsquid.estimation.em import PASSES
 from flyingsquid.estimation.graph_moments import expected_tables, expected_units
 from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
-from flyingsquid.estimation.transition import persistence_of_errors, worth_of_a_row
+from flyingsquid.estimation.transition import effective_row, persistence_of_errors
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.diagnostics import silent_sources_concern
 from flyingsquid.fits.graph import GraphFit, emissions_from_tables, excess_by_source
@@ -19,7 +19,7 @@ from flyingsquid.solvers.base import FitData
 from flyingsquid.votes import Votes
 
 _BY_PASSES = "by the labels of ten passes over the votes"
-_EVEN = "even, the default of the method"
+_UNIFORM = "uniform, the default of the method"
 
 
 def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = None) -> GraphFit:
@@ -29,8 +29,8 @@ def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = No
     ----------
     data : FitData
     start : {"decomposition", "em", "em_if_dense"}
-        Where to start if three views fail on a task: the first refuses, the others use agreement with EM
-        passes, the last only if there are votes enough.
+        Start if three views fail on a task: the first raises an error, the others use agreement with EM
+        passes, the last only if there are enough votes.
     passes : bool, optional
         Whether to make EM passes from there; by default unless ``start`` is "decomposition".
     """
@@ -71,7 +71,7 @@ def _temper(found: ManyGraphFit, data: FitData) -> float:
     if not isinstance(data.temper, str):
         return float(data.temper)
     by_source = np.nan_to_num(excess_by_source(found.excess, found.graph))
-    return worth_of_a_row(persistence_of_errors(by_source, data.moments.coverage))
+    return effective_row(persistence_of_errors(by_source, data.moments.coverage))
 
 
 def refine_on_graph(fit: ManyGraphFit, votes: Votes, data: FitData, temper: float) -> ManyGraphFit:
@@ -83,7 +83,7 @@ def refine_on_graph(fit: ManyGraphFit, votes: Votes, data: FitData, temper: floa
     kept = spared[list(graph.source_task)]
     given = isinstance(balance.tasks[0], np.ndarray)
     if spared.all():
-        return replace(fit, method="agreement", balance_note=fit.balance_note if given else _EVEN)
+        return replace(fit, method="agreement", balance_note=fit.balance_note if given else _UNIFORM)
     for _ in range(PASSES):
         emissions = emissions_from_tables(graph, fit.tables, fit.balance, fit.units, silence_counts=True)
         evidence = emissions.evidence(votes.codes)
@@ -103,6 +103,6 @@ def refine_on_graph(fit: ManyGraphFit, votes: Votes, data: FitData, temper: floa
             for old, new in zip(fit.units, units, strict=True)
         )
         fit = replace(fit, balance=np.stack(settled), tables=with_units(tables, units), units=units)
-        # Not by the labels: those of neighbors share the errors that persist from task to task.
+        # Not from the labels, because those of neighbors share the errors that persist from task to task.
         fit = with_task_tables(fit, data.moments, as_voted, balance.joint)
     return replace(fit, method="em", balance_note=fit.balance_note if given else _BY_PASSES)

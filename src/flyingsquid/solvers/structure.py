@@ -1,4 +1,4 @@
-"""Dependencies learned from votes alone."""
+"""Dependency graphs learned from votes alone."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _MOST_LISTED = 10
 class LearnedGraph(DependencyGraph):
     """A dependency graph with the evidence for its edges. Made by :func:`learn_structure`.
 
-    It is a graph like any other, and equal to one with the same edges: the evidence is no part of the value.
+    It is equal to any graph with the same edges; the evidence is not compared.
     Pickles and copies keep it; ``to_dict``, ``to_json`` and model files keep the graph alone.
 
     Attributes
     ----------
     scores : mapping from edges (i, j), i < j, to float
-        How far the pair is from independence, in standard errors; negative where the two agree less often
+        How far the pair is from independence, in standard errors; negative if the two agree less often
         than the truth explains.
     correlations : mapping from edges to float
         Correlation of the two sources' votes given the truth.
-    fit_before, fit_after : FitStatistic, or None where nothing could be learned
-        How well independence fits, without the edges and with them. For more than two classes: the class
-        that fits worst.
+    fit_before, fit_after : FitStatistic, or None if nothing could be learned
+        Goodness of fit without and with the edges. For more than two classes, that of the class with the
+        worst fit.
     dropped : tuple of edges
-        Pairs that depend on each other too, strongest first, but could not be kept: their unit would be too
-        large, or too few groups would be left.
-    reason : text
+        Other dependent pairs, strongest first, that could not be kept: their unit would be too large, or too
+        few groups would be left.
+    reason : str
         Why nothing could be learned; empty otherwise.
     """
 
@@ -75,7 +75,7 @@ class LearnedGraph(DependencyGraph):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DependencyGraph:
-        """The graph that :meth:`to_dict` described: a plain one, because the evidence is not described."""
+        """Return the graph that :meth:`to_dict` described, without the evidence."""
         return DependencyGraph.from_dict(data)
 
     @property
@@ -126,18 +126,17 @@ def learn_structure(
 ) -> LearnedGraph:
     """Find sources that depend on each other beyond the truth, from their votes alone.
 
-    Where sources err independently given the truth of one task, the covariances of their votes are products
-    of one number per source. A pair that is far from that is joined by an edge.
+    If sources err independently given the truth of one task, the covariances of their votes are products of
+    one number per source. A pair that is far from that is joined by an edge.
 
     Parameters
     ----------
     votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m); or Moments
-        Of any number of classes. Counts must hold all pairs, as ``Moments.of(votes)`` makes them.
+        Any number of classes. Moments must contain all pairs, as those of ``Moments.of(votes)`` do.
     significance : float in (0, 1)
-        Probability of finding any edge where there is none. For more than two classes approximate: see the
-        docs.
+        Probability of finding any edge if all sources are independent; approximate for more than two classes.
     max_edges : int, optional
-        Keep at most so many edges, the strongest.
+        Largest number of edges; the strongest are kept.
     sample_weight : array of shape (n,) or number, optional
         How often each item counts.
 
@@ -145,9 +144,9 @@ def learn_structure(
     -------
     LearnedGraph
         A :class:`~flyingsquid.DependencyGraph` with ``scores``, ``correlations``, ``fit_before`` and
-        ``fit_after``. At least four groups of sources stay separated, no group holds more than eight sources
-        and no unit more than four; edges beyond are dropped, weakest first, with a ``SourceWarning``. So is a
-        graph without edges returned where fewer than five sources can be compared.
+        ``fit_after``. At least four groups of sources stay separated, no group has more than eight sources
+        and no unit more than four; other edges are dropped, weakest first, with a ``SourceWarning``. The
+        graph has no edges if fewer than five sources can be compared.
 
     Examples
     --------
@@ -178,14 +177,14 @@ def learn_structure(
 def graph_from(
     moments: Moments, significance: float = SIGNIFICANCE, max_edges: int | None = None
 ) -> LearnedGraph:
-    """The learned graph of counts, without warnings."""
+    """Return the graph learned from counts, without warnings."""
     if moments.graph is not None and moments.graph.n_tasks > 1:
         raise GraphError(
-            f"structure is learned for one task, and these counts are of {moments.graph.n_tasks}; count the "
-            "sources of each task by themselves"
+            f"`votes` must be on one task; got counts of {moments.graph.n_tasks} tasks. Count the sources "
+            "of each task separately."
         )
     if not moments.n_items > 0:
-        raise NotIdentifiableError("the counts hold no items; there is nothing to learn from")
+        raise NotIdentifiableError("`votes` must have at least one item; got empty counts.")
     found = learn_edges(moments, significance=float(significance), max_edges=max_edges)
     return LearnedGraph(moments.n_sources, found)
 

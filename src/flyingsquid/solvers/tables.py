@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_value
 from flyingsquid.estimation.confusion import ManyFit, fit_many
 from flyingsquid.estimation.em import Passes
-from flyingsquid.estimation.errors import agreement_errors, gold_of, group_errors, part_of
+from flyingsquid.estimation.errors import agreement_errors, count_gold, group_errors, select_items
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.diagnostics import silent_sources_concern
@@ -29,7 +29,16 @@ _BINARY_SOLVERS: dict[str, type[Solver]] = {
 
 @dataclass(frozen=True)
 class Agreement(Solver):
-    """Confusion tables from how often a source agrees with the other votes, from counts alone."""
+    """Confusion tables from how often a source agrees with the other votes, from counts alone.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> model = fs.LabelModel(method=fs.solvers.Agreement()).fit(votes)
+    >>> model.method_
+    'agreement'
+    """
 
     name: ClassVar[str] = "agreement"
     requires: ClassVar[Requires] = Requires(rows="optional", gold=True, estimated_balance=True)
@@ -43,6 +52,14 @@ class EM(Solver):
     """Ten passes of expectation maximization (Dawid and Skene 1979), started from agreement.
 
     On a dependency graph the passes start from three views if these suffice.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> model = fs.LabelModel(method=fs.solvers.EM()).fit(votes)
+    >>> model.method_
+    'em'
     """
 
     name: ClassVar[str] = "em"
@@ -56,7 +73,16 @@ class EM(Solver):
 
 @dataclass(frozen=True)
 class Decomposition(Solver):
-    """Three views of the votes, decomposed as a tensor: exact for independent sources of any kind."""
+    """Tensor decomposition of three views of the votes: exact for any independent sources.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> model = fs.LabelModel(method=fs.solvers.Decomposition()).fit(votes)
+    >>> model.method_
+    'decomposition'
+    """
 
     name: ClassVar[str] = "decomposition"
     requires: ClassVar[Requires] = EM.requires
@@ -69,7 +95,7 @@ class Decomposition(Solver):
 
 @dataclass(frozen=True)
 class OneVsRest(Solver):
-    """Every class against the rest by a binary solver, put into one table: the paper's reduction.
+    """Binary solver applied to each class against the rest: the paper's reduction to two classes.
 
     For two classes this is the binary solver itself.
 
@@ -77,6 +103,15 @@ class OneVsRest(Solver):
     ----------
     base : Solver or str, default="triplet"
         A solver for two classes.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> graph = fs.DependencyGraph(5)
+    >>> sample = fs.datasets.simulate_graph(2_000, graph, 0.7, n_classes=3, random_state=0)
+    >>> model = fs.LabelModel(method=fs.solvers.OneVsRest("covariance")).fit(sample.votes)
+    >>> model.accuracies_.round(1)
+    array([0.7, 0.7, 0.7, 0.7, 0.7])
     """
 
     name: ClassVar[str] = "one_vs_rest"
@@ -111,8 +146,8 @@ def solve_tables(
     moments, gold = data.moments, data.gold_counts
     if data.estimates_balance and data.rows == "distinct":
         raise OptionError(
-            'class_balance="estimate" with more than two classes compares groups of items, and chunks leave '
-            "distinct rows only; pass the votes as an array, or pass the balance."
+            "`class_balance` must be numbers or None for more than two classes if only distinct rows are "
+            "available; got 'estimate'. Pass the votes as an array to estimate it."
         )
     options: dict[str, Any] = {"method": name, "multiclass": "native", "screen": 1.0}
     if one_vs_rest is not None:
@@ -138,7 +173,7 @@ def _as_fit(
     found: ManyFit, data: FitData, name: str, reason: str, over: Passes, options: dict[str, Any]
 ) -> IndependentFit:
     assessment = Assessment()
-    # Standard errors compare groups of items, which distinct rows are not.
+    # Standard errors compare groups of items, which distinct rows do not provide.
     if over.votes is not None and (data.rows == "all" or name == "agreement"):
         assessment = RefitAssessment(moments=data.moments, found=found, over=over, options=options)
     return IndependentFit(
@@ -183,12 +218,12 @@ class RefitAssessment(Assessment):
             return unknown
         if found.method == "agreement" and found.gold is None:
             return agreement_errors(moments, over, found.balance)
-        # A learned balance is learned again; one that was given, estimated or the default stays.
+        # A learned balance is learned again; others are kept.
         balance = None if found.learned_balance else found.balance
 
         def refit(rows: NDArray[np.intp]) -> Array:
-            part = part_of(over, rows)
-            gold = gold_of(part)
+            part = select_items(over, rows)
+            gold = count_gold(part)
             return fit_many(
                 Moments.of(part.votes, sample_weight=part.weights),
                 balance,
@@ -201,7 +236,7 @@ class RefitAssessment(Assessment):
 
         try:
             errors = group_errors(refit, over.votes.n_items)
-        except NotIdentifiableError:  # what all items barely determine, fewer do not
+        except NotIdentifiableError:  # fewer items may not determine what all items barely determine
             return unknown
         cast = np.asarray(moments.vote_counts).sum(axis=1)
         return np.where(cast > 1, errors, np.nan)

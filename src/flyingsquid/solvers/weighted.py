@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.estimation.gold_regression import FEWEST_LABELS, GoldCorrection, fit_correction
 from flyingsquid.estimation.mixture import MixtureFit, estimate_sources, fit_mixture, fit_weights
 from flyingsquid.estimation.tied_em import rows_of
@@ -20,13 +20,22 @@ from flyingsquid.inference.weighted import hot_posterior
 from flyingsquid.solvers.base import FitData, Requires, Solver
 from flyingsquid.votes.codes import OneHot
 
-# With fewer items, one class for all of them is no surprise.
+# With fewer items, labels of one class only are not suspicious.
 _FEW_ITEMS = 20
 
 
 @dataclass(frozen=True)
 class Weighted(Solver):
-    """Weight a vote by how often others agree with it; nothing else is assumed or estimated."""
+    """Weights of votes by how often other sources agree with them.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> model = fs.LabelModel(method=fs.solvers.Weighted()).fit(votes)
+    >>> model.method_
+    'weighted'
+    """
 
     name: ClassVar[str] = "weighted"
     requires: ClassVar[Requires] = Requires(rows="optional", confusion=False)
@@ -40,7 +49,8 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
     moments = data.moments
     if not np.asarray(moments.vote_counts).any():
         raise NotIdentifiableError(
-            f"No source votes on any of the {moments.n_items:,.0f} items, so nothing can be estimated."
+            "At least one source must vote; all sources abstain on all "
+            f"{format_count(moments.n_items, 'item')}."
         )
     balance = _given_balance(data)
     rows = None if data.votes is None else rows_of(data.votes, data.weights)
@@ -146,7 +156,7 @@ def _single_class_concern(found: MixtureFit, data: FitData) -> tuple[str, ...]:
         return ()
     name = format_value(data.moments.classes[found.only_class])
     if np.count_nonzero(np.asarray(data.moments.vote_counts).sum(axis=0)) < 2:
-        return (f"All votes are for class {name}, so nothing shows which items are of another class.",)
+        return (f"All votes are for class {name}, so items of other classes cannot be found.",)
     return (f"Every item with votes is labeled {name}; the votes for other classes are always outweighed.",)
 
 

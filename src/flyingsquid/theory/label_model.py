@@ -146,7 +146,7 @@ def window_error_bound(
     """
     require("> 0", window=window)
     noise = _noise(n_sources, a_min, dependent, abstain_rate)
-    return noise / math.sqrt(window) + _drag(n_sources, drift, rarest, n_tables) * window**1.5
+    return noise / math.sqrt(window) + _drift_constant(n_sources, drift, rarest, n_tables) * window**1.5
 
 
 def optimal_window(
@@ -170,7 +170,7 @@ def optimal_window(
     2640
     """
     noise = _noise(n_sources, a_min, dependent, abstain_rate)
-    drag = _drag(n_sources, drift, rarest, n_tables)
+    drag = _drift_constant(n_sources, drift, rarest, n_tables)
     return math.sqrt(noise / (3 * drag)) if drag else math.inf
 
 
@@ -185,7 +185,7 @@ def _noise(n_sources: int, a_min: float, dependent: bool, abstain_rate: float | 
     return a_min**-5 * (independent_part + pairs_part)
 
 
-def _drag(n_sources: int, drift: float, rarest: float, n_tables: int | None) -> float:
+def _drift_constant(n_sources: int, drift: float, rarest: float, n_tables: int | None) -> float:
     """Return B of Theorem 4."""
     require(">= 0", drift=drift)
     require("in (0, 1]", rarest=rarest)

@@ -41,7 +41,7 @@ def posterior(votes: Tensor, parameters: PosteriorParameters) -> Tensor:
 
 
 def _mixed(votes: Tensor, mixture: Mixture) -> Tensor:
-    """As ``flyingsquid.inference.mixture_posterior``, shape (b, K)."""
+    """Return the posterior of a mixture, as ``flyingsquid.inference.mixture_posterior``, shape (b, K)."""
     dtype, device = float_dtype(votes.device), votes.device
     n_classes = mixture.weights.shape[1]
     cast = [(votes == vote).to(dtype) for vote in range(n_classes)]
@@ -82,7 +82,7 @@ def _mixed(votes: Tensor, mixture: Mixture) -> Tensor:
 
 
 def _corrected(labels: Tensor, votes: Tensor, correction: Correction) -> Tensor:
-    """As ``Correction.apply``, shape (b, K)."""
+    """Apply a correction, as ``Correction.apply``, shape (b, K)."""
     n_classes = labels.shape[1]
     cast = [(votes == vote).to(labels.dtype) for vote in range(n_classes)]
 
@@ -148,9 +148,9 @@ def _sum_product(evidence: Tensor, steps: list[Step]) -> Tensor:
     scores = [_score(step, scaled) for step in steps]
     for number in reversed(range(len(steps))):
         step, score = steps[number], scores[number]
-        top = _over(torch.amax, score, step.new_axes)
+        top = _reduce_over(torch.amax, score, step.new_axes)
         weights = torch.exp(score - top)
-        mass = _over(torch.sum, weights, step.new_axes)
+        mass = _reduce_over(torch.sum, weights, step.new_axes)
         scores[number] = weights / mass
         if step.parent >= 0:
             message = torch.log(mass) + top
@@ -160,11 +160,11 @@ def _sum_product(evidence: Tensor, steps: list[Step]) -> Tensor:
     for number, step in enumerate(steps):
         belief = scores[number]
         if step.parent >= 0:
-            shared = _over(torch.sum, scores[step.parent], step.rest_above)
+            shared = _reduce_over(torch.sum, scores[step.parent], step.rest_above)
             belief = scores[number] = belief * shared.reshape(step.here)
         for task, axis in zip(step.new, step.new_axes, strict=True):
             others = tuple(other for other in range(belief.ndim - 1) if other != axis)
-            labels[task] = _over(torch.sum, belief, others).reshape(scaled.shape[1:])
+            labels[task] = _reduce_over(torch.sum, belief, others).reshape(scaled.shape[1:])
     stacked = torch.stack(labels)
     return (stacked / stacked.sum(dim=1, keepdim=True)).movedim(-1, 0)
 
@@ -178,6 +178,6 @@ def _score(step: Step, scaled: Tensor) -> Tensor:
     return score.expand(*score.shape[:-1], scaled.shape[-1])
 
 
-def _over(reduce: object, values: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _reduce_over(reduce: object, values: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Reduce over some axes and keep them with length 1; for torch an empty list means all axes."""
     return reduce(values, dim=axes, keepdim=True) if axes else values  # type: ignore[operator]

@@ -68,7 +68,7 @@ class SoftCrossEntropy(nn.Module):
         losses = self._losses(logits, targets.detach())
         if item_weight is None:
             return _reduced(losses, self.reduction)
-        shares = _spread(item_weight.detach(), losses)
+        shares = _expand_weights(item_weight.detach(), losses)
         losses = losses * shares
         if self.reduction != "mean":
             return _reduced(losses, self.reduction)
@@ -110,7 +110,7 @@ def require_logits(logits: tuple[int, ...], targets: tuple[int, ...], name: str 
         raise IncompatibleError(f"`{name}` must have the shape {allowed}; got {logits}.")
 
 
-def _spread(item_weight: Tensor, losses: Tensor) -> Tensor:
+def _expand_weights(item_weight: Tensor, losses: Tensor) -> Tensor:
     """Return weights of items as weights of every task, in the type of the losses."""
     shape = item_weight.shape
     if shape != losses.shape[: len(shape)] or not shape:

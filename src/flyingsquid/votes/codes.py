@@ -88,7 +88,7 @@ class _NoSuchItemError(VotesError, IndexError):
 def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
     """Return a slice or array that indexes items, for an item, a slice, a mask or a list."""
     if isinstance(rows, tuple):
-        # scikit-learn's cross-validation asks for votes[rows, ...].
+        # scikit-learn's cross-validation indexes with votes[rows, ...].
         every = len(rows) == 2 and (
             rows[1] is Ellipsis or (type(rows[1]) is slice and rows[1] == slice(None))
         )
@@ -137,7 +137,7 @@ def rows_of_entries(matrix: csr_array) -> NDArray[np.intp]:
 
 
 def is_sparse(codes: Codes) -> bool:
-    """Whether codes are stored sparsely."""
+    """Return whether codes are stored sparsely."""
     return isinstance(codes, csr_array)
 
 
@@ -164,7 +164,7 @@ def sparse_codes(
     return matrix
 
 
-def stated_cells(codes: Codes) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
+def marked_cells(codes: Codes) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
     """Return item, source and code of every cell that is not a plain abstain.
 
     A vote has the code of its class, a vote that is missing for a reason the negative code of the reason.
@@ -314,10 +314,6 @@ class OneHot:
     def __getitem__(self, items: Any) -> OneHot:
         return OneHot(self.matrix[items], self.n_classes)
 
-    def stacked_on(self, below: OneHot) -> OneHot:
-        """Return these items followed by those of ``below``."""
-        return OneHot(csr_array(vstack([self.matrix, below.matrix], format="csr")), self.n_classes)
-
     def evenly_shared(self) -> OneHot:
         """Return the votes with strengths that sum to 1 for each item that has votes."""
         voted, matrix = self.n_votes, self.matrix
@@ -383,7 +379,7 @@ class OneHot:
 
     @property
     def _voted(self) -> csr_array:
-        """Which sources vote on each item, shape (n, m)."""
+        """Return which sources vote on each item, shape (n, m)."""
         matrix, m = self.matrix, self.n_sources
         return csr_array((np.ones(matrix.nnz), matrix.indices % m, matrix.indptr), shape=(self.n_items, m))
 

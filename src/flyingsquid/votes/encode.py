@@ -68,7 +68,7 @@ class Convention:
 
     @property
     def is_plain(self) -> bool:
-        """Whether integer labels are their codes."""
+        """True if integer labels are their own codes."""
         if self.reasons or not is_integer(self.abstain) or self.abstain != ABSTAIN:
             return False
         return self.classes is None or (

@@ -12,8 +12,8 @@ from flyingsquid.votes.codes import Codes, OneHot
 from flyingsquid.votes.patterns import all_patterns, n_patterns, packed_chunks, pattern_counts
 
 Array = NDArray[np.float64]
-# Rows of a grid: beyond, distinct rows are fewer. It pays if so many of its rows occur, and for that there
-# must be so many items per row.
+# Largest number of rows of a grid; beyond it, distinct rows are fewer. A grid is faster if at least this
+# share of its rows occurs, which needs at least this many items per row.
 _MOST_ROWS, _ROWS_THAT_OCCUR, _ITEMS_PER_ROW = 1 << 17, 0.25, 0.25
 
 

@@ -185,7 +185,7 @@ def distinct_codes(
 
 
 def is_repetitive(codes: Codes, n_classes: int) -> bool:
-    """Return whether dense codes probably have far fewer distinct rows than items, judged by a sample."""
+    """Return whether dense codes probably have far fewer distinct rows than items, by a sample."""
     n, m = codes.shape
     if isinstance(codes, csr_array) or n < 2 * _SAMPLE:
         return False

@@ -158,7 +158,7 @@ def refuse_options(**options: Any) -> None:
 # ---------------------------------------------------------------------- chunks
 
 
-# Rows of an array are read so many cells at a time.
+# Number of cells of an array that are read at a time.
 _CHUNK_CELLS = 1 << 22
 
 
@@ -221,7 +221,7 @@ class VoteChunks:
 
     @property
     def can_be_read_again(self) -> bool:
-        """Whether the chunks can be read more than once; an iterator cannot."""
+        """True if the chunks can be read more than once; an iterator cannot."""
         return callable(self._source) or not hasattr(self._source, "__next__")
 
     def raw(self) -> Iterator[Any]:

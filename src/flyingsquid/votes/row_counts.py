@@ -85,7 +85,7 @@ class RowCounts:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the rows were kept."""
+        """True if the rows were kept."""
         return self.codes is not None
 
     @property

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid._limits import LIMITS
-from flyingsquid.kernels.dispatch import beyond_silence, blocks_of, share_out
+from flyingsquid.kernels.dispatch import blocks_of, run_in_threads, split_silence
 from flyingsquid.votes.codes import ABSTAIN, FEW_CLASSES, REASONS, Codes, Entries, OneHot, rows_of_entries
 
 Array = NDArray[np.float64]
@@ -185,7 +185,7 @@ def sum_binary_votes(codes: Codes, weights: Array) -> Array:
     -------
     array of shape (n,) or (n, r)
     """
-    zero, one, constant = beyond_silence(weights)
+    zero, one, constant = split_silence(weights)
     if isinstance(codes, csr_array):
         return _sparse_sums(codes, np.stack([zero, one], axis=1)) + constant
     n, m = codes.shape
@@ -207,7 +207,7 @@ def sum_binary_votes(codes: Codes, weights: Array) -> Array:
     if codes.size < LIMITS.get().compiled_cells:
         add(blocks)
     else:
-        share_out(add, blocks)
+        run_in_threads(add, blocks)
     return sums
 
 
