@@ -1,4 +1,4 @@
-"""Claim: a folder of parquet files is fitted at half the speed of a scan, and labeled at an eighth of it.
+"""Claim: a directory of parquet files is fitted at half the speed of a scan, and labeled at an eighth of it.
 
 100,000,000 rows of ten sources (simulated, ten files, deleted afterwards). The baseline reads every row group
 of every file with pyarrow and does nothing with it. Ours fits chunk by chunk, and then labels chunk by chunk

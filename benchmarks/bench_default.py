@@ -2,7 +2,7 @@
 
 Baseline, in the same run, a round at a time: ``LabelModel(method="triplet")`` on the same million items
 of ten binary sources. Independent votes get a closed form, votes of which one source copies another half of
-the time get weights and passes over distinct rows. A search for structure is reported beside them, without a
+the time get weights and passes over distinct rows. A search for structure is reported next to them, without a
 goal. Run with ``python -m benchmarks.bench_default``; ``--save`` writes the results file.
 """
 
@@ -60,12 +60,12 @@ def measure(*, dependent: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The default beside triplet.")
+    parser = argparse.ArgumentParser(description="Compare the default with triplet.")
     parser.add_argument("--save", action="store_true", help="write the results file")
     arguments = parser.parse_args()
     results = [measure(dependent=dependent) for dependent in (False, True)]
     console = Console()
-    table = Table(title=f"{ITEMS:,} x {SOURCES}: auto beside triplet, in all", header_style="bold")
+    table = Table(title=f"{ITEMS:,} x {SOURCES}: auto compared with triplet, in total", header_style="bold")
     for column in ("votes", "auto is", "ratio (quartiles)", "goal", "seconds", "a search for structure"):
         table.add_column(column, justify="right")
     for r in results:

@@ -2,7 +2,7 @@
 
 - chains of D tasks with 6 sources each, 1,000 items: seconds of fit and predict_proba, and the exponent of D
   by least squares in logs, over the D from which on the fixed cost of a call no longer counts;
-- 100,000 x 9 votes with 3 source edges: fit, beside the fit without edges.
+- 100,000 x 9 votes with 3 source edges: fit, compared with the fit without edges.
 
 Run with ``python -m benchmarks.bench_graphs``; ``--save`` writes the results file.
 """

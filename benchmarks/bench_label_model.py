@@ -103,8 +103,9 @@ def show(results: list[dict[str, Any]], console: Console) -> None:
     console.print(table)
     small = results[0]["fit_by_linear_regression"]
     console.print(
-        f"fit at 1,000 x 10 beside LinearRegression.fit: {_ratio(small)}, goal at most {SMALL_FIT_GOAL:g}; "
-        f"memory goal at 1,000,000 x 100: {MEMORY_GOAL:g} MB. Predict MB is beyond the answer itself."
+        f"fit at 1,000 x 10 compared with LinearRegression.fit: {_ratio(small)}, goal at most "
+        f"{SMALL_FIT_GOAL:g}; memory goal at 1,000,000 x 100: {MEMORY_GOAL:g} MB. Predict MB is beyond the "
+        "answer itself."
     )
 
 

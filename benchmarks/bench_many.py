@@ -1,4 +1,4 @@
-"""Many sources and many classes: time beside crowd-kit, and memory.
+"""Many sources and many classes: time compared with crowd-kit, and memory.
 
 1. Claim: fit and predict on ``crowd_trec`` (19,033 x 762, two classes) and ``crowd_adult`` (11,040 x 825,
    four classes) take at most 1/20 of the time of crowd-kit's Dawid-Skene with n_iter=100, rounds alternating.
@@ -8,8 +8,8 @@
    classes, are fitted and labeled within 1 and 4 GB of memory (peak of the whole process).
 
 crowd-kit lives in its own environment: the variable FLYINGSQUID_PEERS names its interpreter (default
-.venv-peers/bin/python); without it the first part is skipped. The sets are read from the folder named by
-FLYINGSQUID_DATA. Run with ``python -m benchmarks.bench_many``; ``--save`` writes the results file.
+.venv-peers/bin/python); without it the first part is skipped. The datasets are read from the directory named
+by FLYINGSQUID_DATA. Run with ``python -m benchmarks.bench_many``; ``--save`` writes the results file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from benchmarks.harness import in_a_fresh_process, machine, ratio, rest, save
-from benchmarks.quality.folder import data_folder, find
+from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.peers import interpreter, needed_interpreter
 
 SETS, GOAL = {"crowd_trec": 2, "crowd_adult": 4}, 1 / 20
@@ -42,12 +42,12 @@ ITEMS, VOTES_AN_ITEM = 20_000, 20
 HERE = Path(__file__).parent
 
 
-# ---------------------------------------------------------------------- beside crowd-kit
+# ---------------------------------------------------------------------- comparison with crowd-kit
 
 
-def beside_crowdkit(name: str, repeats: int) -> dict[str, Any]:
-    """Seconds of both, a round at a time; each has its votes at hand in the form that suits it."""
-    with np.load(find(data_folder(), name)) as data:
+def compare_with_crowdkit(name: str, repeats: int) -> dict[str, Any]:
+    """Return the seconds of both, in alternating rounds; each has its votes in memory in its own form."""
+    with np.load(find(data_directory(), name)) as data:
         codes = data["L"]
     item, source = np.nonzero(codes >= 0)
     votes = fs.Votes.from_sparse(csr_array(codes + 1), classes=range(SETS[name]))
@@ -134,7 +134,7 @@ def memory_of(n_sources: int, n_classes: int) -> dict[str, Any]:
 
 def show(results: dict[str, Any], console: Console) -> None:
     if results["speed"]:
-        table = Table(title=f"fit and predict beside crowd-kit's Dawid-Skene (at most {GOAL:g})")
+        table = Table(title=f"fit and predict compared with crowd-kit's Dawid-Skene (at most {GOAL:g})")
         for column in ("votes", "crowd-kit", "its passes", "ratio", "holds", "ours, s", "crowd-kit, s"):
             table.add_column(column, justify="right")
         for name, settings in results["speed"].items():
@@ -167,7 +167,7 @@ def main() -> None:
     console.print(machine())
     speed: dict[str, Any] = {}
     if interpreter() is not None:
-        speed = {name: beside_crowdkit(name, options.repeats) for name in SETS}
+        speed = {name: compare_with_crowdkit(name, options.repeats) for name in SETS}
     else:
         console.print("crowd-kit is skipped: run `make peers`, or set FLYINGSQUID_PEERS to its Python")
     memory = {f"{m:,} x {k:,}": memory_of(m, k) for m, k in SHAPES}

@@ -1,7 +1,7 @@
 """Claim: learning which sources depend on each other costs at most 20 fits.
 
 100,000 x 100 votes, with ten dependent pairs and with none: seconds of ``learn_structure`` and of
-``LabelModel("learn").fit``, beside ``LabelModel().fit`` on the same votes.
+``LabelModel("learn").fit``, compared with ``LabelModel().fit`` on the same votes.
 
 Run with ``python -m benchmarks.bench_structure``; ``--save`` writes the results file.
 """
@@ -50,7 +50,7 @@ def measure(n_pairs: int, repeats: int) -> dict[str, Any]:
 
 
 def show(results: dict[str, Any], console: Console) -> None:
-    table = Table(title=f"{ITEMS:,} x {SOURCES} votes, beside LabelModel().fit (at most {GOAL:g})")
+    table = Table(title=f"{ITEMS:,} x {SOURCES} votes, compared with LabelModel().fit (at most {GOAL:g})")
     for column in ("dependent pairs", "found", "false", "learn_structure", "LabelModel('learn').fit"):
         table.add_column(column, justify="right")
     for pairs, one in results.items():

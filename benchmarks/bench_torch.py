@@ -1,8 +1,8 @@
 """Claim: learning the sources in the loop adds less than 5% to the step of a small network.
 
 A residual network of about a million parameters on batches of 64 images of 32 x 32, on the CPU: seconds of
-a training step with ``LabelModelLoss`` on 10 sources, beside the same step with ``SoftCrossEntropy`` on
-labels that are ready. The loss alone is timed beside that step too: the same question, with less noise.
+a training step with ``LabelModelLoss`` on 10 sources, compared with the same step with ``SoftCrossEntropy``
+on labels that are ready. The loss alone is compared with that step too, which is less noisy.
 
 Run with ``python -m benchmarks.bench_torch``; ``--save`` writes the results file.
 """
@@ -123,7 +123,7 @@ def measure(repeats: int) -> dict[str, Any]:
 
 def show(results: dict[str, Any], console: Console) -> None:
     table = Table(title=f"{results['parameters']:,} parameters, batch {BATCH}, {SOURCES} sources")
-    for column in ("", "beside a step with ready labels", "ms"):
+    for column in ("", "compared with a step with ready labels", "ms"):
         table.add_column(column, justify="right")
     for name, title in (
         ("step", f"a step that learns its sources (at most {1 + GOAL:g})"),

@@ -94,7 +94,7 @@ def in_a_fresh_process(module: str, *arguments: object) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were measured on."""
+    """Return a description of the machine."""
     import psutil  # here, so that the tests of what was measured need no extra
 
     return {
@@ -112,7 +112,7 @@ def machine() -> dict[str, Any]:
 
 
 def save(name: str, results: Any) -> Path:
-    """Write results beside the machine they were measured on."""
+    """Write results together with the machine that they were measured on."""
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"machine": machine(), "results": results}, indent=1) + "\n", encoding="utf-8")
     return path

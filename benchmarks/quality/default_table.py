@@ -1,7 +1,7 @@
-"""Claim: the default of LabelModel can be trusted where majority vote can; peers stand beside it.
+"""Claim: the default of LabelModel is at least as accurate as majority vote; compared with other label models.
 
 Run ``python -m benchmarks.quality.default_table``; ``--save`` writes the results file and the page. Reads the
-folder named by FLYINGSQUID_DATA; asks the peers of ``make peers`` and keeps their answers in .peers-cache.
+directory named by FLYINGSQUID_DATA; runs the peers of ``make peers`` and keeps their answers in .peers-cache.
 Fits see no gold. Only the design half is computed; ``--frozen`` computes the other half instead, once, when
 there is nothing left to choose (docs/quality/halves.md).
 """
@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 import flyingsquid as fs
 from benchmarks.harness import RESULTS, save
 from benchmarks.quality import default_page
-from benchmarks.quality.folder import data_folder
+from benchmarks.quality.data_directory import data_directory
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.peers import CACHE, LIMIT, PEERS, Answer, answer
 from benchmarks.quality.pools import PROTOCOLS, Pool, load
@@ -212,7 +212,7 @@ def main() -> None:
     chosen = [real for real in half if not arguments.sets or real.name in arguments.sets]
     name = "default_table_frozen" if arguments.frozen else "default_table"
     results = run(
-        data_folder(),
+        data_directory(),
         chosen,
         methods=arguments.methods,
         peers=arguments.peers,

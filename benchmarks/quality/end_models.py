@@ -1,8 +1,8 @@
 """Claim: an end model trained on our labels comes close to one trained on gold. The table says how close.
 
 Run ``python -m benchmarks.quality.end_models``; ``--save`` writes the results file and the page. Reads the
-folder named by FLYINGSQUID_DATA. Both sets are of the design half (docs/quality/halves.md). Snorkel's
-labels need ``pip install --no-deps snorkel munkres`` beside the development environment; without it their
+directory named by FLYINGSQUID_DATA. Both datasets are of the design half (docs/quality/halves.md). Snorkel's
+labels need ``pip install --no-deps snorkel munkres`` in the development environment; without it their
 row is left out.
 """
 
@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 import flyingsquid as fs
 from benchmarks.harness import save
-from benchmarks.quality.folder import data_folder, find
+from benchmarks.quality.data_directory import data_directory, find
 from flyingsquid.models.label_model import Method
 from flyingsquid.torch import LabelModelLoss
 
@@ -216,7 +216,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--save", action="store_true", help="write the results file and the page")
     options = parser.parse_args()
-    folder, console = data_folder(), Console(width=160)
+    folder, console = data_directory(), Console(width=160)
     results = {name: measure(load(folder, name)) for name in SETS}
     console.print(render(results), markup=False)
     if options.save:

@@ -12,7 +12,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class RealSet(NamedTuple):
-    """One folder of real votes."""
+    """One directory of real votes."""
 
     name: str
     kind: Kind

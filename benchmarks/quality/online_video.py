@@ -1,7 +1,7 @@
-"""Claim: the table says what one pass over real frames loses beside a fit on all of them.
+"""Claim: the table shows what one pass over real frames loses compared with a fit on all of them.
 
 Run ``python -m benchmarks.quality.online_video``; ``--save`` writes docs/quality/online.md and the results
-file. Reads the folder named by FLYINGSQUID_DATA. The frames of the train split, in order, are one stream;
+file. Reads the directory named by FLYINGSQUID_DATA. The frames of the train split, in order, are one stream;
 every frame is labeled when it comes, and scored where its class is known. Every model is told an even
 class balance; no gold label is used. ``commercial`` is of the frozen half (docs/quality/halves.md): it is
 reported, and nothing is chosen by it.
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import flyingsquid as fs
 from benchmarks.harness import save
-from benchmarks.quality.folder import data_folder, find
+from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.scores import add_one_shares, cell, scores_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "online.md"
@@ -114,7 +114,7 @@ def main() -> None:
     )
     parser.add_argument("--save", action="store_true", help="write the results file and the page")
     arguments = parser.parse_args()
-    folder, results = data_folder(), dict[str, dict[str, Any]]()
+    folder, results = data_directory(), dict[str, dict[str, Any]]()
     for name in SETS:
         votes, y = load(folder, name)
         results[name] = {"frames": len(votes), "known": int((y >= 0).sum()), "scores": measure(votes, y)}

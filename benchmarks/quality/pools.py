@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.quality.folder import find
+from benchmarks.quality.data_directory import find
 from benchmarks.quality.halves import RealSet
 from benchmarks.quality.peers import Question
 
@@ -30,12 +30,12 @@ class Pool(NamedTuple):
 
     @property
     def is_one(self) -> bool:
-        """Whether the fitted items are the scored ones."""
+        """True if the fitted items are the scored ones."""
         return self.score is self.fit
 
     @property
     def question(self) -> Question:
-        """What a peer is given."""
+        """The input of a peer."""
         score = self.score[:0] if self.is_one else self.score
         return Question(self.real.name, self.fit, score, self.real.n_classes)
 

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 import flyingsquid as fs
 from benchmarks.harness import RESULTS, save
-from benchmarks.quality.folder import data_folder, find
+from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import SPLITS
 from flyingsquid.estimation.normal import NORMAL_95
@@ -236,7 +236,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     half = "frozen" if options.frozen else "design"
-    results = run(data_folder(), FROZEN if options.frozen else DESIGN)
+    results = run(data_directory(), FROZEN if options.frozen else DESIGN)
     print(render({half: results}))
     if options.save:
         print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")

@@ -1,9 +1,9 @@
 """Claim: on real sequences the default is not worse than rows by themselves or majority vote.
 
-Run ``python -m benchmarks.quality.sequences``; ``--save`` writes docs/quality/sequences.md. Reads the folder
-named by FLYINGSQUID_DATA. Fits see no gold, but for the class balance where a row says so: the train split is
-fitted, the test split scored. Two datasets are of the frozen half (docs/quality/halves.md): they are
-reported, and nothing is chosen by them.
+Run ``python -m benchmarks.quality.sequences``; ``--save`` writes docs/quality/sequences.md. Reads the
+directory named by FLYINGSQUID_DATA. Fits see no gold, but for the class balance where a row says so: the
+train split is fitted, the test split scored. Two datasets are of the frozen half (docs/quality/halves.md):
+they are reported, and nothing is chosen by them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.quality.folder import data_folder, find
+from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.scores import CLIP
 
 VIDEO = {"tennis": "design", "basketball": "design", "commercial": "frozen"}
@@ -291,7 +291,7 @@ def main() -> None:
     )
     parser.add_argument("--save", action="store_true", help="write the page")
     arguments = parser.parse_args()
-    folder = data_folder()
+    folder = data_directory()
     page = render(run(folder))
     print(page)
     if arguments.save:

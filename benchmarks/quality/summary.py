@@ -76,7 +76,7 @@ def means(sets: Sequence[RealScores], contender: str) -> dict[str, float]:
 
 
 def below(sets: Sequence[RealScores], contender: str) -> dict[str, Any]:
-    """How many sets a contender loses to majority vote by more than the margin, and which, worst first."""
+    """Return the datasets that a contender loses to majority vote by more than the margin, worst first."""
     answered = [s for s in sets if contender in s["scores"]]
     gaps = values(answered, contender, "accuracy") - values(answered, MAJORITY, "accuracy")
     order = np.argsort(gaps, kind="stable")
@@ -90,7 +90,7 @@ def differences(sets: Sequence[RealScores], one: str, other: str) -> dict[str, l
 
 
 def interval(gaps: NDArray[np.float64]) -> list[float]:
-    """Mean and 95% bootstrap interval of paired differences, one for each set, by drawing sets anew."""
+    """Mean and 95% bootstrap interval of paired differences, one per dataset, by resampling datasets."""
     rng = np.random.default_rng(0)
     drawn = gaps[rng.integers(0, len(gaps), (DRAWS, len(gaps)))].mean(axis=1)
     low, high = np.percentile(drawn, [2.5, 97.5])

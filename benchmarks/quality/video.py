@@ -1,9 +1,9 @@
-"""Claim: on real frames the table says what a chain of frames is worth beside single frames, losses included.
+"""Claim: the table shows what a chain of frames gains over single frames on real data, losses included.
 
 Run ``python -m benchmarks.quality.video``; ``--save`` writes docs/quality/video.md and the results file.
-Reads the folder named by FLYINGSQUID_DATA. The train split is fitted, the test split scored; gold is used for
-the class balance of the valid split where a column says so, and nowhere else. One set is of the frozen half
-(docs/quality/halves.md): it is reported, and nothing is chosen by it.
+Reads the directory named by FLYINGSQUID_DATA. The train split is fitted, the test split scored; gold is used
+for the class balance of the valid split where a column says so, and nowhere else. One set is of the frozen
+half (docs/quality/halves.md): it is reported, and nothing is chosen by it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import flyingsquid as fs
 from benchmarks.harness import save
 from benchmarks.paper.data import CHAINS, in_clips
-from benchmarks.quality.folder import data_folder, find
+from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.scores import add_one_shares, cell, scores_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "video.md"
@@ -200,7 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare chains of frames with single frames on real votes.")
     parser.add_argument("--save", action="store_true", help="write the results file and the page")
     arguments = parser.parse_args()
-    folder = data_folder()
+    folder = data_directory()
     results = {name: measure(load(folder, name)) for name in NAMES}
     page = render(results)
     print(page)

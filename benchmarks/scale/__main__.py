@@ -17,7 +17,7 @@ from rich.console import Console
 from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import RESULTS, machine
-from benchmarks.scale import beside, growth, one_machine, page
+from benchmarks.scale import comparison, growth, one_machine, page
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -37,32 +37,32 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def parts(given: argparse.Namespace) -> dict[str, Any]:
-    """What there is to measure, by name, in order."""
+    """Return the measurements by name, in order."""
     quick = given.quick
     found: dict[str, Any] = {
         "many_sources": lambda: one_machine.many_sources(*((20_000, 20, 2) if quick else ())),
         "many_items": lambda: one_machine.many_items(*((100_000, 3, 2) if quick else ())),
         "throughput": lambda: one_machine.throughput(*((50_000, 5) if quick else ())),
         "growth": lambda: growth.curves(quick=quick),
-        "snorkel": lambda: beside.beside_snorkel(given.threads, *(([(2_000, 6)], 1) if quick else ())),
+        "snorkel": lambda: comparison.beside_snorkel(given.threads, *(([(2_000, 6)], 1) if quick else ())),
         "crowds": lambda: None if quick else _crowds(),
     }
     if given.reference is not None:
         sizes = ((2_000, 6),) if quick else beside.REFERENCE_SIZES
-        found["reference"] = lambda: beside.beside_reference(
+        found["reference"] = lambda: comparison.beside_reference(
             given.reference, given.reference_python, given.threads, sizes
         )
     return found
 
 
 def _crowds(repeats: int = 5) -> Any:
-    """crowd-kit's Dawid-Skene on real crowds, where both are at hand."""
-    from benchmarks.bench_many import SETS, beside_crowdkit
+    """Compare with crowd-kit's Dawid-Skene on real crowds, if both are available."""
+    from benchmarks.bench_many import SETS, compare_with_crowdkit
     from benchmarks.quality.peers import interpreter
 
     if interpreter() is None or not os.environ.get("FLYINGSQUID_DATA"):
         return None
-    return {name: beside_crowdkit(name, repeats) for name in SETS}
+    return {name: compare_with_crowdkit(name, repeats) for name in SETS}
 
 
 def main(arguments: list[str] | None = None) -> None:

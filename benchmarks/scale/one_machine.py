@@ -1,4 +1,4 @@
-"""Counting and labeling beside what NumPy needs to read or multiply the same votes.
+"""Counting and labeling compared with the time that NumPy needs to read or multiply the same votes.
 
 Baselines, a round at a time: for fit the float32 Gram product of the one-hot votes, for labels ``L.sum(1)``.
 """
@@ -83,7 +83,7 @@ def many_sources(n: int = 1_000_000, m: int = 100, repeats: int = 9) -> dict[str
 
 
 def many_items(n: int = 65_000_000, m: int = 3, repeats: int = 5) -> dict[str, Any]:
-    """Fit and float32 labels of very many items beside one sum over them, and the memory that it takes."""
+    """Fit and label very many items in float32, compared with one sum over them; also the memory."""
     votes = make(n, m).votes
     contenders = {
         name: lambda which=which, method=method: labels(fit(votes, which, method), votes, which, np.float32)

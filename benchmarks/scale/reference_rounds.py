@@ -1,8 +1,8 @@
 """The authors' code of 2020, timed on demand from a checkout that the user has.
 
-``python reference_rounds.py CHECKOUT``: a folder that holds ``flyingsquid/label_model.py`` at some depth.
-Every line on standard input is two paths, votes.npy (-1, 0 for no vote, +1) and labels.npy; the answer is two
-numbers, the seconds of fit and of predict_proba.
+``python reference_rounds.py CHECKOUT``: a directory that contains ``flyingsquid/label_model.py`` at some
+depth. Every line on standard input is two paths, votes.npy (-1, 0 for no vote, +1) and labels.npy; the answer
+is two numbers, the seconds of fit and of predict_proba.
 """
 
 import sys
@@ -18,7 +18,7 @@ def main() -> None:
     found = sorted(given.rglob("flyingsquid/label_model.py"), key=lambda path: len(path.parts))
     if not found:
         raise SystemExit(f"{given} holds no flyingsquid/label_model.py")
-    # By the folder itself: ours may be installed in the same environment under the same name.
+    # From the directory itself, because ours may be installed in the same environment under the same name.
     package = ModuleType("flyingsquid")
     package.__path__ = [str(found[0].parent)]
     sys.modules["flyingsquid"] = package

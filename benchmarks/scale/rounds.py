@@ -22,7 +22,7 @@ class OtherProcess:
         )
 
     def seconds(self, votes: Path, labels: Path) -> tuple[float, float]:
-        """How long fit and labels took there."""
+        """Return the seconds that fit and labels took in the other process."""
         process = self._process
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("the other process has no pipes")

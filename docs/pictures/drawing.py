@@ -1,4 +1,4 @@
-"""What the pictures have in common: colors, bare axes, and files that are the same every time."""
+"""Shared parts of the pictures: colors, bare axes, and reproducible files."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def plain(axis: Axes) -> None:
 
 
 def save(figure: plt.Figure, name: str) -> None:
-    """Write a picture beside this file."""
+    """Write a picture to the directory of this file."""
     figure.savefig(HERE / f"{name}.svg", metadata={"Date": None}, transparent=True)

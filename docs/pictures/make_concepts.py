@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from drawing import BLUE, GREY, ORANGE, plain, plt, save
+from drawing import BLUE, GRAY, ORANGE, plain, plt, save
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
@@ -22,8 +22,8 @@ def landing() -> None:
         1, 3, figsize=(10, 3.8), width_ratios=[1.2, 1.5, 1.1], layout="constrained"
     )
     _cells(left, np.asarray(data.votes.codes)[shown])
-    left.set_title("1. Votes of seven rules", loc="left", color=GREY)
-    left.text(0, -1.0, "blue: malignant, orange: benign, empty: abstains", fontsize=9, color=GREY)
+    left.set_title("1. Votes of seven rules", loc="left", color=GRAY)
+    left.text(0, -1.0, "blue: malignant, orange: benign, empty: abstains", fontsize=9, color=GRAY)
 
     measured = fs.summarize(data.votes, data.y).to_dict()["precision"]
     order = np.argsort(model.accuracies_)
@@ -35,18 +35,18 @@ def landing() -> None:
     middle.set_yticks(at, [model.source_names_[i] for i in order])
     middle.set_xlim(0.3, 1)
     middle.set_ylim(-1.6, len(order) - 0.5)
-    middle.set_title("2. Accuracy of each rule", loc="left", color=GREY)
-    middle.text(0.3, -1.3, "dot: estimated without gold labels, |: measured", fontsize=9, color=GREY)
+    middle.set_title("2. Accuracy of each rule", loc="left", color=GRAY)
+    middle.text(0.3, -1.3, "dot: estimated without gold labels, |: measured", fontsize=9, color=GRAY)
 
     probabilities = model.predict_proba(data.votes)[shown, 1]
     rows = np.arange(len(shown))[::-1]
     colors = [BLUE if p >= 0.5 else ORANGE for p in probabilities]
     right.barh(rows, probabilities - 0.5, left=0.5, color=colors, height=0.7)
-    right.axvline(0.5, color=GREY, linewidth=0.8)
+    right.axvline(0.5, color=GRAY, linewidth=0.8)
     right.set_xlim(0, 1)
     right.set_yticks([])
     right.set_ylim(-1.6, len(shown) - 0.6)  # rows of the votes on the left
-    right.set_title("3. Labels: P(malignant)", loc="left", color=GREY)
+    right.set_title("3. Labels: P(malignant)", loc="left", color=GRAY)
     for axis in (middle, right):
         plain(axis)
     save(figure, "landing")
@@ -56,7 +56,7 @@ def _cells(axis: Axes, codes: np.ndarray) -> None:
     for row, votes in enumerate(codes[::-1]):
         for column, vote in enumerate(votes):
             color = {1: BLUE, 0: ORANGE}.get(int(vote), "none")
-            edge = GREY if vote < 0 else "none"
+            edge = GRAY if vote < 0 else "none"
             axis.add_patch(
                 Rectangle((column, row), 0.86, 0.8, facecolor=color, edgecolor=edge, linewidth=0.5)
             )
@@ -74,7 +74,7 @@ def triplet() -> None:
         (left, "observed: agreement beyond chance"),
         (right, "solution: mean parameter of each source"),
     ):
-        axis.set_title(title, loc="left", fontsize=11, color=GREY)
+        axis.set_title(title, loc="left", fontsize=11, color=GRAY)
         axis.set_xlim(0, 1)
         axis.set_ylim(0, 1.05)
         axis.set_aspect(0.7)
@@ -82,7 +82,7 @@ def triplet() -> None:
     for one, other in (("a", "b"), ("b", "c"), ("a", "c")):
         (x, y), (to_x, to_y) = places[one], places[other]
         for axis in (left, right):
-            axis.plot([x, to_x], [y, to_y], color=GREY, linewidth=1, zorder=1)
+            axis.plot([x, to_x], [y, to_y], color=GRAY, linewidth=1, zorder=1)
         # Beside the line, so that the picture needs no background.
         away = (0.07 if to_x > 0.5 and x >= 0.5 else -0.07, 0.06) if y != to_y else (0.0, -0.1)
         text = f"{worth[one] * worth[other]:.2f}"

@@ -101,7 +101,7 @@ def panel() -> tuple[fs.Votes, np.ndarray, fs.LabelModel]:
 
 
 def understanding() -> None:
-    """What each source does, who agrees with whom, and where labels come from."""
+    """Draw the pictures of the guide on understanding a model."""
     votes, y, model = panel()
     summary = fs.summarize(votes, y, model=model)
     row = analysis.contested_items(model, votes, n=1).overruled[0].item
@@ -122,7 +122,7 @@ def understanding() -> None:
 
 
 def main() -> None:
-    """Write every picture beside this file."""
+    """Write every picture to the directory of this file."""
     for name, graph in GRAPHS.items():
         (HERE / f"{name}.svg").write_text(graph.to_svg(), encoding="utf-8")
     timeline()

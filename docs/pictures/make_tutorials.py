@@ -48,7 +48,7 @@ def video() -> None:
 
 
 def drift() -> None:
-    """What each rule is worth while the stream goes by."""
+    """Draw the accuracies of the rules over the stream."""
     mails = fs.datasets.simulate_drift(
         24_000,
         [0.9, 0.85, 0.7, 0.65, 0.6],

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from benchmarks.harness import RESULTS
-from benchmarks.quality.folder import data_folder
+from benchmarks.quality.data_directory import data_directory
 
 FOLDER = os.environ.get("FLYINGSQUID_DATA")
 needs_data = pytest.mark.skipif(not FOLDER, reason="FLYINGSQUID_DATA is not set")
@@ -34,7 +34,7 @@ def test_end_models_are_scored_on_rows_that_belong_together():
     pytest.importorskip("torch")
     from benchmarks.quality import end_models
 
-    data = end_models.load(data_folder(), "youtube")
+    data = end_models.load(data_directory(), "youtube")
     for split in end_models.SPLITS:
         assert data.X[split].shape[0] == len(data.votes[split]) == len(data.y[split])
     rows = saved("end_models")["youtube"]

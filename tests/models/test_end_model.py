@@ -250,7 +250,7 @@ def test_rows_are_chosen_by_confidence_and_coverage():
         ({"proba": PROBA * 2}, IncompatibleError, "`proba`"),
         ({"proba": PROBA * np.nan}, IncompatibleError, "`proba`"),
         ({"min_confidence": 2}, OptionError, "min_confidence=2; a probability"),
-        ({"votes": [[0, 1]]}, IncompatibleError, "votes have 1 items, and proba has 4"),
+        ({"votes": [[0, 1]]}, IncompatibleError, "votes have 1 item, and proba has 4"),
         ({"votes": [[-1, -1], [-1, -1], [-1, -1], [-1, 0]], "min_confidence": 1.0}, None, ""),
         ({"proba": PROBA[:, [0, 1]] * 0 + 0.5}, VotesError, "No row is left"),
         ({"classes": ["a"]}, IncompatibleError, "`classes`"),

@@ -55,6 +55,11 @@ IN_DOCSTRINGS = {
     "str": r"(?m)^ *\w+ : .*\btexts?\b",
     "riddle": r"\A\s*((What|Who|Whose|How|Which|Whether|Where|When|Why)\b|.*\?$)",
 }
+RULES = {
+    "message": ANYWHERE | IN_MESSAGES,
+    "docstring": ANYWHERE | IN_DOCSTRINGS,
+    "code": {"plural": ANYWHERE["plural"]},  # on a page, with its output
+}
 # Calls whose arguments are messages.
 MESSAGES = ("Error", "Warning", "Exception", "BadParameter", "warn", "warn_about_sources", "Hint", "Note")
 
@@ -62,7 +67,7 @@ MESSAGES = ("Error", "Warning", "Exception", "BadParameter", "warn", "warn_about
 class Prose(NamedTuple):
     path: Path
     line: int
-    kind: str  # "docstring", "message", "string", "comment" or "page"
+    kind: str  # "docstring", "message", "string", "comment", "page" or "code"
     text: str
 
 
@@ -112,15 +117,14 @@ def read_prose() -> Iterator[Prose]:
         for line, comment in read_comments(text):
             yield Prose(path, line, "comment", comment)
     for path in PAGES:
-        for line, page in enumerate(path.read_text("utf-8").splitlines(), 1):
-            yield Prose(path, line, "page", page)
+        is_code = False
+        for line, text in enumerate(path.read_text("utf-8").splitlines(), 1):
+            is_code ^= text.lstrip().startswith("```")
+            yield Prose(path, line, "code" if is_code else "page", text)
 
 
 def find_offenses(prose: Prose) -> Iterator[str]:
-    rules = {"message": ANYWHERE | IN_MESSAGES, "docstring": ANYWHERE | IN_DOCSTRINGS}.get(
-        prose.kind, ANYWHERE
-    )
-    for name, pattern in rules.items():
+    for name, pattern in RULES.get(prose.kind, ANYWHERE).items():
         for found in re.finditer(pattern, prose.text):
             line = prose.line + prose.text.count("\n", 0, found.start())
             yield f"{prose.path.relative_to(ROOT)}:{line}: {name}: {found[0].strip()}"

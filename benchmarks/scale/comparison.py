@@ -1,4 +1,4 @@
-"""Fit and labels beside other label models: the same votes, rounds alternating, accuracy beside.
+"""Fit and labels compared with other label models: the same votes, alternating rounds, with accuracy.
 
 The other side lives in its own environment and process, and reads the votes from a file, which is not part
 of its time. Snorkel: ``make peers``. The authors' code of 2020: a checkout and a Python that the user has.
