@@ -43,7 +43,7 @@ napoleon_use_ivar = True  # fitted attributes that are also properties would oth
 suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
-html_title = "flyingsquid"
+html_title = "FlyingSquid"
 html_static_path: list[str] = []
 html_copy_source = False
 html_show_sourcelink = False
@@ -93,7 +93,7 @@ def directive(name: str) -> str:
         return f".. {kind}:: {path}\n" + (f"   :members: {', '.join(members)}\n" if members else "")
     if callable(found):
         return f".. autofunction:: {path}\n"
-    return f".. autodata:: {path}\n   :no-value:\n"
+    return f".. py:data:: {path}\n"  # the table above states its purpose
 
 
 def origin(name: str) -> str:
@@ -127,13 +127,22 @@ def describe_namespaces() -> str:
 
 def fill_in_names(app: object, docname: str, source: list[str]) -> None:
     """Replace the tables that docs/api_reference.py wrote for readers of the repository."""
+    source[0] = re.sub(r"\n\n```$", "\n```", source[0], flags=re.MULTILINE)  # blank ends of code blocks
     if docname == "reference/api":
         regions = r"<!-- names: (.*?) -->\n.*?<!-- end of names -->"
         source[0] = re.sub(regions, lambda m: describe_section(m[1]), source[0], flags=re.DOTALL)
+
+
+def unlink_words(app: object, doctree: Any) -> None:
+    """Remove links from the words of types: in "array of shape (n, K)", shape is not `Votes.shape`."""
+    for node in list(doctree.findall(lambda node: node.tagname == "pending_xref")):
+        if node.get("reftype") == "class" and re.fullmatch(r"[a-z_]+", node.get("reftarget", "")):
+            node.replace_self(node.children)
 
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", fill_in_names)
     app.connect("include-read", relink)
+    app.connect("doctree-read", unlink_words)
     app.connect("autodoc-skip-member", skip)
