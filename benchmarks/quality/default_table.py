@@ -1,4 +1,4 @@
-"""Claim: the default of LabelModel is at least as accurate as majority vote; compared with other label models.
+"""Compare the default of LabelModel with majority vote and other label models on real datasets.
 
 Run ``python -m benchmarks.quality.default_table``; ``--save`` writes the results file and the page. Reads the
 directory named by FLYINGSQUID_DATA; runs the peers of ``make peers`` and keeps their answers in .peers-cache.

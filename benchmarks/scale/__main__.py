@@ -48,7 +48,7 @@ def parts(given: argparse.Namespace) -> dict[str, Any]:
         "crowds": lambda: None if quick else _crowds(),
     }
     if given.reference is not None:
-        sizes = ((2_000, 6),) if quick else beside.REFERENCE_SIZES
+        sizes = ((2_000, 6),) if quick else comparison.REFERENCE_SIZES
         found["reference"] = lambda: comparison.beside_reference(
             given.reference, given.reference_python, given.threads, sizes
         )

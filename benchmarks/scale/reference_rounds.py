@@ -23,7 +23,7 @@ def main() -> None:
     package.__path__ = [str(found[0].parent)]
     sys.modules["flyingsquid"] = package
     sys.path.insert(0, str(found[0].parents[1]))
-    from flyingsquid.label_model import LabelModel  # type: ignore[import-not-found]  # theirs, not ours
+    from flyingsquid.label_model import LabelModel
 
     for line in sys.stdin:
         source, target = line.rstrip("\n").split("\t")

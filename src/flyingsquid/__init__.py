@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -127,23 +126,6 @@ if not TYPE_CHECKING:  # with this function a type checker would accept any miss
         value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
-
-
-class _MovedModules:
-    """Import finder that explains failed imports of modules of the 2020 code. It comes after all others."""
-
-    replacements = {  # noqa: RUF012
-        "flyingsquid.label_model": "flyingsquid.LabelModel, or flyingsquid.legacy.LabelModel for old scripts",
-        "flyingsquid.pytorch_loss": "flyingsquid.legacy.FSLoss",
-    }
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
-        if fullname in self.replacements:
-            hint = f"Use {self.replacements[fullname]}."
-            raise ModuleNotFoundError(f"No module named {fullname!r}. {hint}", name=fullname)
-
-
-sys.meta_path.append(_MovedModules())
 
 
 def __dir__() -> list[str]:

@@ -44,6 +44,7 @@ LAYERS = {
     "plot": 12,
     "reports": 12,
     "legacy": 12,
+    "label_model": 12,
     "cli": 13,
 }
 NUMERIC = {"numpy", "scipy"}

@@ -61,8 +61,9 @@ _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
 # Items without votes get the estimated balance only if it is trusted more than this. Trust in it grows with
 # the pairs of votes on the same items; it is one half at this many (100 to 300: same).
 _TRUSTED_BALANCE, _BALANCE_PAIRS = 0.1, 100.0
-# Otherwise they get the shares of the votes plus this many uniform pseudo-votes, if more than this share of the
-# votes is by sources of several classes and one class exceeds a uniform share by this much. Smaller differences often come from errors or coverage that depend on the class (regret.md).
+# Otherwise they get the shares of the votes plus this many uniform pseudo-votes, if more than this share of
+# the votes is by sources of several classes and one class exceeds a uniform share by this much. Smaller
+# differences often come from errors or coverage that depend on the class (docs/quality/regret.md).
 _UNIFORM_VOTES, _SEVERAL, _IMBALANCE = 20.0, 0.5, 0.12
 # Half-width of an interval for tables that are not trusted: a constant, and a share of the doubt about the
 # items that the source votes on.
