@@ -198,7 +198,7 @@ def test_wrong_output_arrays_are_refused():
     votes = sample(100)
     model = fs.MajorityVote().fit(votes)
     for out in (np.empty((99, 2)), np.empty((101, 2)), np.empty((100, 3))):
-        with pytest.raises(VotesError, match="out has"):
+        with pytest.raises(VotesError, match="`out` must"):
             model.predict_proba(fs.VoteChunks([votes[:50], votes[50:]]), out=out)
     for wrong in ({"out": np.empty((100, 2), np.int8)}, {"dtype": "int8"}, {"dtype": "x"}, {"out": [1]}):
         with pytest.raises(OptionError):

@@ -88,7 +88,7 @@ class RateDifference:
         return _plain(asdict(self))
 
     def sentence(self) -> str:
-        """Return the difference in words."""
+        """Return the difference as a sentence."""
         return (
             f"{self.label}: {self.first} minus {self.second} is {100 * self.difference:+.1f} points "
             f"(interval {100 * self.low:+.1f} to {100 * self.high:+.1f})."
@@ -291,7 +291,7 @@ def estimate_rate(
         raise OptionError("`gold` must be gold labels; got None.", parameter="gold")
     if np.count_nonzero(truth >= 0) < MIN_GOLD:
         raise VotesError(
-            f"`gold` must have at least {MIN_GOLD} known labels; got {np.count_nonzero(truth >= 0)}.",
+            f"`gold` must have at least {MIN_GOLD} gold labels; got {np.count_nonzero(truth >= 0)}.",
             parameter="gold",
         )
     groups = _read_groups(by, ids, read.n_items)
@@ -301,7 +301,7 @@ def estimate_rate(
         rates += _group_rates(group, members, truth, predicted, items.votes.classes, z)
     if all(rate.share is None for rate in rates):
         raise VotesError(
-            f"`gold` must have at least {MIN_GOLD} known labels in one of the groups of `by`; got at most "
+            f"`gold` must have at least {MIN_GOLD} gold labels in one of the groups of `by`; got at most "
             f"{max(rate.n_gold for rate in rates)}.",
             parameter="gold",
         )

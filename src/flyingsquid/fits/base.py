@@ -135,7 +135,7 @@ class Assessment:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fit(ABC):
-    """Estimated parameters and what follows from them. Immutable.
+    """Estimated parameters and everything that follows from them. Immutable.
 
     Attributes
     ----------
@@ -246,7 +246,7 @@ class Fit(ABC):
 
     @property
     def excess_correlation(self) -> Array:
-        """How much errors on neighboring tasks agree beyond what the truths explain, shape (m,)."""
+        """Correlation of errors on neighboring tasks that the truths do not explain, shape (m,)."""
         return np.full(len(self.source_names), np.nan)
 
     # ------------------------------------------------------------------ rows of sequences
@@ -325,7 +325,7 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
     m, k = moments.n_sources, moments.n_classes
     balance = read_array(state, "class_balance", (n_tasks, k), low=0.0, high=1.0)
     if not ((balance > 0).all() and np.abs(balance.sum(axis=1) - 1).max() < 1e-9):
-        raise ModelFileError("the class balance in the file must be positive and sum to 1")
+        raise ModelFileError("The class balance in the file must be positive and sum to 1.")
     diagnostics = None
     if state.meta["diagnostics"] is not None:
         used, skipped = (

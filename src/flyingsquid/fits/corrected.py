@@ -33,7 +33,7 @@ _SCORES = ("accuracy", "accuracy_without", "log_loss", "log_loss_without", "log_
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CorrectedFit(WeightedFit):
-    """A label-free fit, whose log odds gold labels have corrected.
+    """Label-free fit whose log odds are corrected by gold labels.
 
     The mixture is that of the label-free fit. Accuracies, tables and class balance are those of the corrected
     labels.
@@ -156,7 +156,7 @@ class CorrectedFit(WeightedFit):
 def _read_number(state: State, name: str) -> float:
     value = state.meta[name]
     if not isinstance(value, float) or not abs(value) <= _LARGEST:
-        raise ModelFileError(f"`{name}` in the file must be a number in [-{_LARGEST:g}, {_LARGEST:g}]")
+        raise ModelFileError(f"`{name}` in the file must be a number in [-{_LARGEST:g}, {_LARGEST:g}].")
     return value
 
 
@@ -167,5 +167,5 @@ def _read_effect(meta: Any) -> GoldEffect:
         isinstance(value, float) and np.isfinite(value) for value in numbers
     )
     if not fits or type(meta["n_gold"]) is not int or meta["n_gold"] < 1:
-        raise ModelFileError("`gold` in the file must be a number of labels and scores with intervals")
+        raise ModelFileError("`gold` in the file must be a number of labels and scores with intervals.")
     return GoldEffect(meta["n_gold"], *(Estimate(*score) for score in scores))

@@ -1,4 +1,4 @@
-"""What to know about a fit: suspicious sources, a test of independence, and a recommendation."""
+"""Diagnostics of a fit: suspicious sources, a test of independence, and a recommendation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Verdict:
 
     @property
     def use_model(self) -> bool:
-        """Whether the model is recommended."""
+        """True if the model is recommended."""
         return self.kind == "recommended"
 
     def __str__(self) -> str:
@@ -76,7 +76,9 @@ class Verdict:
         """Read what :meth:`to_meta` returned."""
         kind, words, gain, interval = meta
         if kind not in get_args(VerdictKind):
-            raise ModelFileError(f"the verdict in the file must be one of {', '.join(get_args(VerdictKind))}")
+            raise ModelFileError(
+                f"The verdict in the file must be one of {', '.join(get_args(VerdictKind))}."
+            )
         if interval is not None:
             low, high = interval
             interval = (float(low), float(high))
@@ -163,7 +165,7 @@ class Diagnostics:
         mentioned = [name for field in _SOURCE_FIELDS for name in meta[field]]
         mentioned += [name for group in meta["identical"] for name in group]
         if not set(mentioned) <= set(source_names):
-            raise ModelFileError("the diagnostics in the file name sources that the model does not have")
+            raise ModelFileError("The diagnostics in the file must name sources of the model.")
         test = None
         if meta["fit_test"] is not None:
             statistic, degrees, p_value, effective = meta["fit_test"]

@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one source said about the item, and what that adds.
+    """Vote of one source on the item, and its contribution.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Contribution:
 
 
 class _Explained(ABC):
-    """What both kinds of explanation share: they are given through a table."""
+    """Base of both kinds of explanation, which are shown as a table."""
 
     __slots__ = ()
     classes: tuple[Label, ...]
@@ -98,7 +98,7 @@ class _Explained(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation(_Explained):
-    """Where the probability of one item comes from, source by source.
+    """Contributions of the sources to the probability of one item.
 
     All log odds are those of the predicted class against the other one, or the next best of many: what is
     positive speaks for the prediction. The prior and the contributions sum to ``log_odds``.

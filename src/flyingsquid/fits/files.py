@@ -20,7 +20,7 @@ from flyingsquid.moments.files import cut_tables
 
 Array = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
-# Margins of tables that were fitted step by step agree this closely.
+# Tolerance for the margins of tables that were fitted iteratively.
 _ROUNDING = 1e-4
 
 
@@ -34,16 +34,16 @@ def read_array(
     high: float = np.inf,
     may_be_nan: bool = False,
 ) -> NDArray[Any]:
-    """Return an array of a state; refuse one of another shape or type, or with values out of range."""
+    """Return an array of a state; raise ModelFileError for another shape or type, or values out of range."""
     array = state.arrays[name]
     if array.shape != shape or str(array.dtype) != dtype:
         raise ModelFileError(
-            f"the array {format_value(name)} has shape {array.shape} and type {array.dtype}; a model has "
-            f"{shape} and {dtype}"
+            f"The array {format_value(name)} in the file must have shape {shape} and type {dtype}; got "
+            f"{array.shape} and {array.dtype}."
         )
     values = array[~np.isnan(array)] if may_be_nan else array
     if not (np.isfinite(values).all() and (values >= low).all() and (values <= high).all()):
-        raise ModelFileError(f"the array {format_value(name)} holds values outside [{low:g}, {high:g}]")
+        raise ModelFileError(f"The array {format_value(name)} in the file must be in [{low:g}, {high:g}].")
     return array
 
 
@@ -51,7 +51,7 @@ def read_array(
 
 
 def gold_to_arrays(gold: tuple[GoldCounts | None, ...] | ManyGold | GoldCorrection | None) -> Arrays:
-    """Return counts of votes on gold labels as plain arrays; a correction is kept by its fit."""
+    """Return counts of votes on gold labels as plain arrays; a correction is stored with its fit."""
     if gold is None or isinstance(gold, GoldCorrection):
         return {}
     if isinstance(gold, ManyGold):
@@ -65,7 +65,7 @@ def gold_to_arrays(gold: tuple[GoldCounts | None, ...] | ManyGold | GoldCorrecti
 
 
 def gold_from_arrays(arrays: Arrays, moments: Moments) -> tuple[GoldCounts | None, ...] | ManyGold | None:
-    """Return the counts that :func:`gold_to_arrays` described; refuse those that do not fit the votes."""
+    """Return the counts that :func:`gold_to_arrays` described; they must match the votes."""
     if "gold_classes" in arrays:
         return _many_gold(arrays, moments)
     found = list[GoldCounts | None]()
@@ -82,7 +82,7 @@ def gold_from_arrays(arrays: Arrays, moments: Moments) -> tuple[GoldCounts | Non
             and all((unit >= 0).all() for unit in units)
         )
         if not fits:
-            raise ModelFileError("the counts on gold labels do not fit the sources")
+            raise ModelFileError("The counts on gold labels in the file do not match its sources.")
         found.append(GoldCounts(counts.astype(np.float64), tuple(units)))
     return tuple(found) if any(counts is not None for counts in found) else None
 
@@ -93,9 +93,9 @@ def _many_gold(arrays: Arrays, moments: Moments) -> ManyGold:
     votes = VotesByClass.from_arrays(arrays, "gold_votes", m, k)
     fits = classes.shape == (k,) and said.shape == (k, k) and {classes.dtype.kind, said.dtype.kind} == {"f"}
     if not (fits and (classes >= 0).all() and (said >= 0).all() and np.isfinite(classes.sum() + said.sum())):
-        raise ModelFileError("the counts on gold labels do not fit the sources")
+        raise ModelFileError("The counts on gold labels in the file do not match its sources.")
     if not (votes.by_vote() <= moments.vote_counts * (1 + 1e-9)).all():
-        raise ModelFileError("the counts on gold labels exceed the votes")
+        raise ModelFileError("The counts on gold labels in the file exceed its votes.")
     return ManyGold(votes, classes, said)
 
 
@@ -122,7 +122,7 @@ def read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> tu
     separators = [separator for tree in graph._units for separator in tree.separators]
     tables = cut_tables(flat, [(n_classes, (n_classes + 1) ** len(clique)) for clique in cliques])
     if not all(np.abs(table.sum(axis=1) - 1).max() < 1e-6 and (table >= 0).all() for table in tables):
-        raise ModelFileError("the tables of dependent sources in the file must be probabilities")
+        raise ModelFileError("The tables of dependent sources in the file must be probabilities.")
     return tuple(UnitTable(*unit) for unit in zip(cliques, separators, tables, strict=True))
 
 
@@ -131,12 +131,14 @@ def read_task_tables(flat: NDArray[Any], graph: DependencyGraph, balance: Array)
     tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph._task_tree.cliques])
     sums_to_1 = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
     if not sums_to_1 or not _agree(tables, graph, balance):
-        raise ModelFileError("the tables of tasks in the file must be probabilities that agree")
+        raise ModelFileError(
+            "The tables of tasks in the file must be probabilities that agree with each other."
+        )
     return tuple(tables)
 
 
 def _agree(tables: Sequence[Array], graph: DependencyGraph, balance: Array) -> bool:
-    """Return whether cliques of tasks agree with the class balance, and on what they share."""
+    """Return whether cliques of tasks agree with the class balance, and on the tasks that they share."""
     tree = graph._task_tree
     for clique, parent, shared, table in zip(
         tree.cliques, tree.parents, tree.separators, tables, strict=True

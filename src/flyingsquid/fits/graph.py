@@ -40,7 +40,7 @@ _CONTRADICTORY = 0.01
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GraphFit(Fit):
-    """Parameters of D tasks whose sources, or which themselves, depend on each other.
+    """Parameters of D tasks with dependent sources or dependent tasks.
 
     Attributes
     ----------
@@ -50,12 +50,13 @@ class GraphFit(Fit):
     clique_tables : tuple of arrays of shape (K,) * c
         P(Y_C) of each clique of ``graph._task_tree``.
     silence_counts : bool
-        Whether a missing vote is evidence, as the tables say; otherwise it adds nothing.
+        Whether a missing vote is evidence, by the tables; otherwise it is ignored.
     edge_excess : tuple of arrays
-        For each task edge and source how much errors persist across the edge; empty arrays if the tasks do
-        not have the same sources.
+        For each task edge, the persistence of the errors of each source across the edge; empty arrays if the
+        tasks do not have the same sources.
     mismatch : float
-        How far ``clique_tables`` are from the estimated pairs, which may contradict each other.
+        The largest difference between ``clique_tables`` and the estimated pairs, which may contradict each
+        other.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class GraphFit(Fit):
         return max_product(evidence, self.graph._task_tree, self.clique_tables)
 
     def likelihoods(self, codes: Codes) -> Array:
-        # By the tables themselves, which sum to 1 even if the class balance does not fit the votes.
+        # From the tables themselves, which sum to 1 even if the class balance contradicts the votes.
         tables = np.asarray(self.confusion)
         plain = emissions_from_tables(self.graph, tables, self.class_balance, self.units, silence_counts=True)
         return plain.evidence(codes)
@@ -158,12 +159,12 @@ class GraphFit(Fit):
     def from_state(cls, state: State, moments: Moments) -> Self:
         graph, meta = moments.graph, state.meta
         if graph is None:
-            raise ModelFileError("the counts in the file were made without a graph")
+            raise ModelFileError("The counts in the file must be counted for a graph.")
         temper = meta["temper"]
         if type(temper) is not float or not 0 < temper <= 1:
-            raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {format_value(temper)}")
+            raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {format_value(temper)}.")
         if type(meta["silence_counts"]) is not bool:
-            raise ModelFileError("`silence_counts` in the file must be true or false")
+            raise ModelFileError("`silence_counts` in the file must be true or false.")
         common = read_common(state, moments, graph.n_tasks)
         shape = (len(graph.task_edges), _excess_width(graph))
         excess = read_array(state, "edge_excess", shape, low=-1.0, high=1.0, may_be_nan=True)
@@ -215,7 +216,7 @@ def emissions_from_tables(
 
 
 def gain_on_graph(fit: GraphFit) -> float:
-    """Return the accuracy less that of majority vote on items drawn from the fit; all tasks count."""
+    """Return the accuracy minus that of majority vote, on items drawn from the fit, over all tasks."""
     graph, tables = fit.graph, np.asarray(fit.confusion)
     n_classes = len(fit.classes)
     cells = max(tables.shape[0] * n_classes, *(table.size for table in fit.clique_tables))
@@ -232,13 +233,11 @@ def contradiction_note(mismatch: float) -> str:
     """Return a remark if the estimated pairs of tasks contradict each other; otherwise an empty string."""
     if mismatch <= _CONTRADICTORY:
         return ""
-    return (
-        f"the estimated pairs of tasks fit no distribution together, so were weakened by up to {mismatch:.2g}"
-    )
+    return f"the estimated pairs of tasks contradict each other and were weakened by up to {mismatch:.2g}"
 
 
 def excess_by_source(excesses: Sequence[Array], graph: DependencyGraph) -> Array:
-    """Return how much errors agree with those on neighboring tasks, averaged over edges, shape (m,).
+    """Return the correlation of errors with those on neighboring tasks, averaged over edges, shape (m,).
 
     ``excesses`` has one array per task edge, with one number per source of a task.
     """

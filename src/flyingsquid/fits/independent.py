@@ -47,7 +47,7 @@ class IndependentFit(Fit):
     Attributes
     ----------
     silence_counts : bool
-        Whether a missing vote is evidence, as the tables say; otherwise it adds nothing.
+        Whether a missing vote is evidence, by the tables; otherwise it is ignored.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class IndependentFit(Fit):
 
     @cached_property
     def vote_scores(self) -> VoteLogs:
-        """What each vote adds to the log score of each class, no vote last."""
+        """Contribution of each vote to the log score of each class, no vote last."""
         if len(self.classes) == 2:
             return VoteLogs.of(np.stack([np.zeros_like(self._weights), self._weights], axis=1))
         silent = self.confusion.voting().max(axis=1) == 0
@@ -108,8 +108,8 @@ class IndependentFit(Fit):
         scores = self.vote_scores.values
         if scores is None:
             raise OptionError(
-                f"confusion tables of {len(self.source_names):,} sources and {len(self.classes):,} classes "
-                "are stored sparsely; use predict_proba"
+                f"Confusion tables of {len(self.source_names):,} sources and {len(self.classes):,} classes "
+                "are stored sparsely; use predict_proba."
             )
         everyone = (tuple(range(len(self.source_names))),)
         return PosteriorParameters(Emissions(everyone, scores), SINGLE_TASK, (self._prior,), 1.0)
@@ -122,7 +122,7 @@ class IndependentFit(Fit):
 
         def finish(sums: Sequence[float]) -> tuple[float, float]:
             log_odds = sums[0] + offset
-            # By the smaller side, which the rounding of the larger one would lose.
+            # From the smaller probability, which rounding of the larger one would lose.
             small = exp(-abs(log_odds))
             unlikely, likely = small / (1 + small), 1 / (1 + small)
             return (likely, unlikely) if log_odds < 0 else (unlikely, likely)
@@ -145,14 +145,14 @@ class IndependentFit(Fit):
     @classmethod
     def from_state(cls, state: State, moments: Moments) -> Self:
         if type(state.meta["silence_counts"]) is not bool:
-            raise ModelFileError("silence_counts in the file must be true or false")
+            raise ModelFileError("`silence_counts` in the file must be true or false.")
         return cls(**read_common(state, moments), silence_counts=state.meta["silence_counts"])
 
 
 def gain_on_drawn_items(
     tables: ConfusionTables, balance: Array, label: Callable[[NDArray[Any]], Array]
 ) -> float:
-    """Return the accuracy less that of majority vote, on items drawn from the tables with a fixed seed.
+    """Return the accuracy minus that of majority vote, on items drawn from the tables with a fixed seed.
 
     ``label`` returns posteriors of shape (n, K) for codes of shape (n, m).
     """

@@ -30,19 +30,21 @@ _DRAWN_SEQUENCES, _DRAWN_STEPS = 200, 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SequenceDiagnostics(Diagnostics):
-    """What a fit of sequences noticed: of its rows, as :class:`Diagnostics` says, and of their order.
+    """Diagnostics of a sequence model: those of its rows, and of their order.
 
     Attributes
     ----------
-    transition : origin of the transition, for messages
+    transition : str
+        Origin of the transition, for messages.
     correlation, correlation_error : float
-        Of neighboring truths, as the votes say, and its standard error; 0 and infinite where they say
-        nothing.
-    persistent : sources whose errors persist from row to row, beyond what the truths explain
+        Of neighboring truths, as estimated from the votes, and its standard error; 0 and infinite without
+        evidence.
+    persistent : tuple of str
+        Sources whose errors persist from row to row beyond what the truths explain.
     temper : float
-        What the evidence of other rows is multiplied with; 1 where it counts in full.
+        Factor of the evidence of other rows; 1 if it counts in full.
     neighbor_share : float
-        How far the message of all other rows counts; 0 if every row is labeled by itself.
+        Weight of the message of all other rows; 0 if every row is labeled by itself.
     """
 
     transition: str
@@ -61,7 +63,7 @@ def diagnose_sequences(
     temper: float,
     neighbor_share: float,
 ) -> SequenceDiagnostics:
-    """Add to the diagnostics of rows how they follow each other.
+    """Add the diagnostics of the transition to those of the rows.
 
     For closed forms of two classes the recommendation is that of the whole sequences; otherwise that of rows.
     """
@@ -123,26 +125,26 @@ def _describe(transition: Transition, neighbor_share: float) -> str:
 def _describe_chain(transition: Transition) -> str:
     if not transition.pairs:
         return (
-            "rows are taken to be independent, because there are no neighboring rows in which two different "
-            "sources vote"
+            "rows are assumed to be independent, because there are no neighboring rows in which two "
+            "different sources vote"
         )
     size, error = transition.correlation, transition.error
     if np.isnan(error):
-        return f"neighboring truths are alike {size:.3f} of the way from chance to always"
+        return f"neighboring truths agree {size:.3f} of the way from chance to always"
     if np.isinf(error):
         return (
-            "rows are taken to be independent, because the votes of neighboring rows do not fit the class "
-            "balance (pass class_balance= if it is not the one used)"
+            "rows are assumed to be independent, because the votes of neighboring rows contradict the "
+            "class balance (pass `class_balance` if another one is known)"
         )
     if error > SAYS_NOTHING:
         return (
-            f"rows are taken to be independent, because the correlation of neighboring truths is left open "
-            f"({size:.2g} ± {error:.2g})"
+            "rows are assumed to be independent, because the votes do not determine the correlation of "
+            f"neighboring truths ({size:.2g} ± {error:.2g})"
         )
-    unclear = "; not distinct from independent rows" if abs(size) < error else ""
+    unclear = "; not significantly different from independent rows" if abs(size) < error else ""
     return (
-        f"neighboring truths correlate {size:.3f} ± {error:.2g}, by {transition.pairs} ordered pairs of "
-        f"different sources{unclear}"
+        f"correlation of neighboring truths {size:.3f} ± {error:.2g}, from {transition.pairs} ordered "
+        f"pairs of different sources{unclear}"
     )
 
 
@@ -171,7 +173,7 @@ def _recommend(
 
 def _draw(tables: Array, balance: Array, transition: Array) -> tuple[NDArray[np.int8], NDArray[np.intp]]:
     """Draw codes of rows of sequences, shape (rows, m), and their classes, shape (rows,)."""
-    # A fixed seed: the same fit has the same verdict.
+    # A fixed seed, so that the same fit has the same verdict.
     rng = np.random.default_rng(0)
     paths = np.empty((_DRAWN_SEQUENCES, _DRAWN_STEPS), np.intp)
     paths[:, 0] = rng.random(_DRAWN_SEQUENCES) < balance[1]

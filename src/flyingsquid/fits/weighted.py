@@ -263,7 +263,7 @@ class WeightedFit(Fit):
         for name in ("trust", "anchored_share", "majority"):
             shares[name] = float(meta[name])
             if not 0 <= shares[name] <= 1:
-                raise ModelFileError(f"`{name}` in the file must be a number in [0, 1]")
+                raise ModelFileError(f"`{name}` in the file must be a number in [0, 1].")
         mixture = Mixture(
             weights=read_array(state, "vote_weights", (m, k), low=0.0, high=_HEAVIEST),
             one_sided=read_array(state, "one_sided", (m,), "int8", low=0, high=1).astype(np.bool_),
@@ -290,9 +290,9 @@ def _read_gain(values: Any) -> list[float] | None:
     if values is None:
         return None
     if not (isinstance(values, list) and len(values) == 3):
-        raise ModelFileError("`gain` in the file must be three numbers or null")
+        raise ModelFileError("`gain` in the file must be three numbers or null.")
     if not all(isinstance(value, float) and -_WIDEST_GAIN <= value <= _WIDEST_GAIN for value in values):
-        raise ModelFileError(f"`gain` in the file must be numbers in [-{_WIDEST_GAIN:g}, {_WIDEST_GAIN:g}]")
+        raise ModelFileError(f"`gain` in the file must be numbers in [-{_WIDEST_GAIN:g}, {_WIDEST_GAIN:g}].")
     return values
 
 

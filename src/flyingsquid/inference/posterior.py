@@ -141,7 +141,9 @@ def decide(
     ``rng``, ``"abstain"`` returns -1 (0 if -1 is a class, None if classes are not integers).
     """
     if not is_one_of(tie_break, TIE_BREAKS):
-        raise OptionError(f"tie_break={format_value(tie_break)} is unknown; one of {', '.join(TIE_BREAKS)}")
+        raise OptionError(
+            f"`tie_break` must be one of {', '.join(TIE_BREAKS)}; got {format_value(tie_break)}."
+        )
     labels = as_label_array(classes)
     if tie_break == "first" and len(classes) == 2:  # the usual case, ten times as fast
         return labels[(posterior[:, 0] < posterior[:, 1] - _TIE).view(np.int8)]

@@ -65,8 +65,8 @@ class VoteSchema:
         if votes.n_sources != len(self.source_names) and not matched_by_name:
             shown = ", ".join(self.source_names[:5]) + (", ..." if len(self.source_names) > 5 else "")
             raise IncompatibleError(
-                f"votes have {votes.n_sources} sources; the model was fitted with {len(self.source_names)} "
-                f"({shown})"
+                f"`votes` must have the {len(self.source_names)} sources of the fitted model ({shown}); got "
+                f"{votes.n_sources}."
             )
         return votes.matched_to(self.classes, self.names)
 
@@ -224,7 +224,7 @@ class VoteEstimator(VoteReader):
 
     @hint_arguments
     def predict_proba(self, votes: Any, *, dtype: Any = np.float64, out: NDArray[Any] | None = None) -> Any:
-        """P(Y = k | votes), shape (n, K), columns in the order of ``classes_``; (n, D, K) for D > 1 tasks.
+        """Return P(Y = k | votes), shape (n, K), in the order of ``classes_``; (n, D, K) for D > 1 tasks.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class VoteEstimator(VoteReader):
         return posterior if out is None else written(iter([posterior]), out)
 
     def _answers(self, chunks: VoteChunks, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-        """One array a chunk; (0, K) for a chunk without rows."""
+        """Yield one array per chunk, of shape (0, K) for a chunk without rows."""
         shape = np.shape(getattr(self, "class_balance_", self.classes_))
         for number, chunk in enumerate(chunks.raw()):
             with located(f"chunk {number}"):
@@ -287,11 +287,12 @@ class VoteEstimator(VoteReader):
 
     @hint_arguments
     def predict(self, votes: Any, tie_break: TieBreak = "first", random_state: RandomState = None) -> Any:
-        """The most probable class of each item, shape (n,); of each task by itself, (n, D), for D > 1 tasks.
+        """Return the most probable class of each item, shape (n,); of each task, (n, D), for D > 1 tasks.
 
         Parameters
         ----------
-        votes : as in :meth:`predict_proba`; of ``VoteChunks`` the answer is an iterator, one array a chunk
+        votes : as in :meth:`predict_proba`; of ``VoteChunks``, the result is an iterator with one array per
+        chunk
         tie_break : ``"first"``, ``"abstain"`` or ``"random"``
             Label of an item whose most probable classes are equally probable: the first of them; no label
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
@@ -316,7 +317,7 @@ class VoteEstimator(VoteReader):
         return decide(flat, self.vote_schema_.classes, tie_break, rng).reshape(posterior.shape[:-1])
 
     def score(self, votes: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy on the items whose true class is known.
+        """Return the accuracy on the items with gold labels.
 
         Parameters
         ----------
@@ -331,17 +332,17 @@ class VoteEstimator(VoteReader):
         posterior = posterior.reshape(n * n_tasks, -1)
         known = truth >= 0
         if not known.any():
-            raise VotesError("y holds no known class, so there is nothing to score")
+            raise VotesError("`y` must have at least one gold label; got none.")
         weights = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
         weights = np.repeat(weights, n_tasks)
         if not weights[known].sum() > 0:
-            raise VotesError("sample_weight is 0 on every item whose class is known")
+            raise VotesError("`sample_weight` must be > 0 for at least one item with a gold label.")
         answers = decide(posterior[known], tuple(range(len(self.classes_))), "first", None)
         return float(np.average(answers == truth[known], weights=weights[known]))
 
     @abstractmethod
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        """P(Y = k | votes), shape (n, D, K), in the type asked for where that saves work; else in float64."""
+        """Return P(Y = k | votes), shape (n, D, K), in ``dtype`` if that saves work; otherwise in float64."""
 
 
 class BatchEstimator(VoteEstimator):
@@ -442,16 +443,16 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def written(parts: Iterator[NDArray[Any]], out: NDArray[Any]) -> NDArray[Any]:
-    """``out`` with the parts one below the other; refused where they are more or fewer rows."""
+    """Write the parts to ``out``, one below the other; it must have as many rows as they have together."""
     start = 0
     for part in parts:
         stop = start + len(part)
         if part.shape[1:] != out.shape[1:] or stop > len(out):
             raise VotesError(
-                f"out has shape {out.shape}; the answer has {stop:,} rows or more, of {part.shape[1:]}"
+                f"`out` must have at least {stop:,} rows of shape {part.shape[1:]}; got shape {out.shape}."
             )
         out[start:stop] = part
         start = stop
     if start != len(out):
-        raise VotesError(f"out has {len(out):,} rows, the answer {start:,}")
+        raise VotesError(f"`out` must have {start:,} rows; got {len(out):,}.")
     return out

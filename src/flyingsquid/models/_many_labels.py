@@ -1,4 +1,4 @@
-"""Votes and truths of many labels, as a user passes them."""
+"""Reading of votes and gold labels of many labels."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.reading import located
 
 NO_YES = (0, 1)
-"""The classes of every label: it does not apply, it applies."""
+"""The classes of every label: 0 if it does not apply, 1 if it applies."""
 
 
 def naming(label: Label) -> AbstractContextManager[None]:
-    """Put the label before the message of an error."""
+    """Add the label to the messages of errors."""
     return located(f"label {format_value(label)}")
 
 
 def read_labels(labels: Any) -> tuple[Label, ...] | None:
-    """Names of labels as a user gives them, each once."""
+    """Return the names of the labels; None if they are not given."""
     if labels is None:
         return None
     try:
@@ -41,7 +41,7 @@ def read_labels(labels: Any) -> tuple[Label, ...] | None:
 
 
 def read_votes(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Votes]:
-    """Votes with the classes 0 and 1 by label, in the order of ``labels``, all on equally many items."""
+    """Return votes with the classes 0 and 1 by label, in the order of ``labels``, all on the same items."""
     if isinstance(data, Mapping):
         by_label = dict(data)
         if labels is not None:
@@ -50,15 +50,15 @@ def read_votes(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Votes
     else:
         by_label = _by_last_axis(data, labels)
     if not by_label:
-        raise VotesError("votes are an empty mapping; one entry a label is needed")
+        raise VotesError("`votes` must have at least one label; got an empty mapping.")
     read = {label: _read_one(votes, label) for label, votes in by_label.items()}
     first = next(iter(read))
     for label, votes in read.items():
         if len(votes) != len(read[first]):
             raise VotesError(
-                f"there are votes on {len(read[first])} items for the label {format_value(first)} and on "
-                f"{len(votes)} for {format_value(label)}; give all labels the same items, -1 where nobody "
-                "votes"
+                f"`votes` must have the same items for all labels; got {len(read[first])} for "
+                f"{format_value(first)} and {len(votes)} for {format_value(label)}. Use -1 for missing "
+                "votes."
             )
     return read
 
@@ -67,18 +67,20 @@ def _by_last_axis(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, An
     try:
         array = np.asanyarray(None if isinstance(data, Votes) else data)
     except ValueError as error:
-        raise VotesError(f"votes are no array of shape (n, m, C): {error}") from error
+        raise VotesError(
+            f"`votes` must be an array of shape (n, m, C); reading it failed: {error}"
+        ) from error
     if array.ndim != 3 or 0 in array.shape:
         what = f"{type(data).__name__}, shape {array.shape}" if array.ndim else type(data).__name__
         raise VotesError(
-            "votes on many labels are an array (n, m, C), items x sources x labels, or a mapping from "
-            f"labels to votes; these are {what}"
+            "`votes` must be an array of shape (n, m, C), items x sources x labels, or a mapping from "
+            f"labels to votes; got {what}."
         )
     names = tuple(range(array.shape[2])) if labels is None else labels
     if len(names) != array.shape[2]:
         raise IncompatibleError(
-            f"votes are on {array.shape[2]} labels, the last axis of {array.shape}; there are {len(names)}: "
-            f"{format_list(names)}"
+            f"`votes` must have one entry per label on the last axis ({len(names)}: {format_list(names)}); "
+            f"got shape {array.shape}."
         )
     return {label: array[:, :, c].copy() for c, label in enumerate(names)}
 
@@ -95,12 +97,12 @@ def _read_one(data: Any, label: Label) -> Votes:
 
 
 def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:
-    """Known values, shape (n, C): 0, 1, or negative where unknown."""
+    """Return gold labels, shape (n, C): 0, 1, or negative if unknown."""
     if isinstance(y, Mapping):
         unknown = [label for label in y if label not in labels]
         if unknown:
             raise VotesError(
-                f"{what} names the label {format_value(unknown[0])}; there are {format_list(labels)}"
+                f"`{what}` must have labels among {format_list(labels)}; got {format_value(unknown[0])}."
             )
         truth = np.full((n_items, len(labels)), -1)
         for at, label in enumerate(labels):
@@ -112,5 +114,5 @@ def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> ND
     table = Votes.from_frame(y, classes=NO_YES)
     require_same(f"labels of {what}", set(table.source_names), set(map(str, labels)))
     if len(table) != n_items:
-        raise VotesError(f"{what} has {len(table)} rows; one for each of {n_items} items is needed")
+        raise VotesError(f"`{what}` must have one row for each of {n_items} items; got {len(table)}.")
     return np.asarray(table.matched_to(NO_YES, tuple(map(str, labels))).codes)

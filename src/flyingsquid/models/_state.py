@@ -49,7 +49,7 @@ def options_from_meta(meta: Mapping[str, Any], estimator: type[BaseEstimator]) -
     """Return the parameters that :func:`options_to_meta` described. Graphs are kept apart."""
     expected = set(estimator._get_param_names()) - {"graph"}
     if set(meta) != expected:
-        raise ModelFileError(f"the options in the file must be {format_list(sorted(expected))}")
+        raise ModelFileError(f"The options in the file must be {format_list(sorted(expected))}.")
     return {name: _option_from_meta(name, value) for name, value in meta.items()}
 
 
@@ -78,8 +78,7 @@ def fit_from_state(state: State) -> tuple[Fit, Moments]:
     """Return the fit and the counts that :func:`fit_to_state` described."""
     if "fit" not in state.meta:
         raise ModelFileError(
-            "the file was written by an earlier development version, whose format is no longer read; fit the "
-            "model again and save it"
+            "The file was written by an earlier development version. Fit the model again and save it."
         )
     moments = Moments.from_state(State(MOMENTS, state.meta["counts"], part_of(state.arrays, "counts")))
     tag = state.meta["fit"]["tag"]

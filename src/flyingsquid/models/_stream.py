@@ -100,12 +100,12 @@ def items_between_fits(model: Any) -> int:
 
 
 def first_votes(data: Any, classes: tuple[Label, ...] | None, graph: DependencyGraph | None) -> Votes:
-    """The votes that a stream begins with, dense."""
+    """Return the first votes of a stream, dense."""
     votes = as_votes(data, classes, None if graph is None else graph.stacked_shape)
     if graph is not None and graph.n_sources != votes.n_sources:
         raise GraphError(
-            f"the graph has {format_count(graph.n_sources, 'source')}, the votes have {votes.n_sources}; "
-            "one column a source, in the order of the graph"
+            f"`votes` must have one column per source of the graph, in the same order ({graph.n_sources}); "
+            f"got {votes.n_sources}."
         )
     if classes is not None:
         votes = votes.matched_to(classes, None)
@@ -115,7 +115,7 @@ def first_votes(data: Any, classes: tuple[Label, ...] | None, graph: DependencyG
 def further_votes(
     data: Any, classes: tuple[Label, ...], *, add_classes: bool, tasks: tuple[int, int] | None
 ) -> Votes:
-    """Votes of a stream that has begun, dense; of more classes where these may be added."""
+    """Return further votes of a stream, dense, with new classes if these may be added."""
     if isinstance(data, Votes) or not add_classes:
         return as_votes(data, classes, tasks).to_dense()
     try:
@@ -128,7 +128,7 @@ def further_votes(
 
 
 def all_classes(classes: tuple[Label, ...], votes: Votes, *, add: bool) -> tuple[Label, ...]:
-    """The classes that are known, and those that the votes add."""
+    """Return the known classes, followed by those that the votes add."""
     if not add:
         require_same("classes", set(votes.classes), set(classes))
         return classes
@@ -138,12 +138,13 @@ def all_classes(classes: tuple[Label, ...], votes: Votes, *, add: bool) -> tuple
 def all_names(
     names: tuple[str, ...] | None, n_sources: int, votes: Votes, *, add: bool
 ) -> tuple[str, ...] | None:
-    """The names that are known, and those that the votes add."""
+    """Return the known names, followed by those that the votes add."""
     if names is None or votes.names is None:
         if votes.n_sources != n_sources:
-            hint = "; new_sources='add' needs named sources on both sides" if add else ""
+            hint = " new_sources='add' needs sources with names." if add else ""
             raise IncompatibleError(
-                f"votes have {format_count(votes.n_sources, 'source')}; the stream has {n_sources}{hint}"
+                f"`votes` must have the {format_count(n_sources, 'source')} of the stream; got "
+                f"{votes.n_sources}.{hint}"
             )
         return names
     if not add:
@@ -156,7 +157,7 @@ def all_names(
 def matched_codes(
     votes: Votes, classes: tuple[Label, ...], names: tuple[str, ...] | None, n_sources: int
 ) -> NDArray[Any]:
-    """Codes of shape (n, n_sources) in the order of the stream; a source that is not there abstains."""
+    """Return codes of shape (n, n_sources) in the order of the stream; missing sources abstain."""
     codes: Any = votes.codes
     if votes.classes != classes:
         to = np.array([classes.index(label) for label in votes.classes], smallest_dtype(len(classes)))
@@ -170,10 +171,13 @@ def matched_codes(
 
 
 def row_votes(row: Any, names: tuple[str, ...] | None, tasks: tuple[int, int] | None) -> Any:
-    """The votes on one item as a matrix of one row; a mapping keeps its names."""
+    """Return the votes on one item as a matrix of one row; a mapping keeps its names."""
     if isinstance(row, Mapping):
         if not row:
-            raise VotesError("the votes on one item are an empty mapping; name the sources, None abstains")
+            raise VotesError(
+                "The votes on one item must name at least one source; got an empty mapping. Use None to "
+                "abstain."
+            )
         return _Named(tuple(str(name) for name in row), list(row.values()))
     if tasks is not None and tasks[0] > 1 and getattr(row, "shape", None) == tasks:
         return row.reshape(1, -1)
@@ -198,7 +202,7 @@ class _Named:
 
 
 def read_row(data: Any, classes: tuple[Label, ...] | None, *, add_classes: bool) -> Any:
-    """A named row as votes; anything else as it is."""
+    """Return a named row as votes; other values unchanged."""
     if not isinstance(data, _Named):
         return data
     if classes is not None and add_classes:
@@ -207,16 +211,15 @@ def read_row(data: Any, classes: tuple[Label, ...] | None, *, add_classes: bool)
 
 
 def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, ...]:
-    """Labels that are not known, in an order that does not depend on where they stand."""
+    """Return labels that are not known, in an order that does not depend on their positions."""
     found = {label for label in labels if label not in classes and label != ABSTAIN}
     plain = classes == tuple(range(len(classes)))
     if plain and found and all(is_integer(v) and v >= 0 for v in found):
         largest = int(max(found))
         if largest >= MOST_CLASSES:
             raise VotesError(
-                f"the largest vote is {format_value(largest, 30)}, and there can be {MOST_CLASSES:,} "
-                "classes at most, counted from 0; name the classes of the stream with classes= if these are "
-                "labels"
+                f"Votes must be for at most {MOST_CLASSES:,} classes, counted from 0; got "
+                f"{format_value(largest, 30)}. Pass `classes` if these are labels."
             )
         return tuple(range(len(classes), largest + 1))
     return tuple(sorted(found, key=lambda label: (type(label).__name__, label)))

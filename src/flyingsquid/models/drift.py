@@ -28,7 +28,7 @@ class ChangePoint:
 
     Attributes
     ----------
-    source : text
+    source : str
     position : int
         Around which item, counted from the beginning of the stream.
     before, after : float
@@ -88,7 +88,7 @@ class DriftHistory:
         return f"DriftHistory({records} of {sources}{span})"
 
     def changes(self) -> tuple[ChangePoint, ...]:
-        """When sources changed, in the order of time.
+        """Return the change points of the sources, in the order of time.
 
         A stretch is cut in two where the means of its sides differ most, if they differ by more than their
         errors explain, and so are the sides. A drift that goes on for long shows as several steps.
@@ -101,7 +101,7 @@ class DriftHistory:
         return tuple(sorted(found, key=lambda change: change.position))
 
     def _series(self, source: int) -> _Series | None:
-        """The records of one source, where there are enough of them."""
+        """Return the records of one source, if there are enough."""
         known = np.isfinite(self.accuracies[:, source])
         if known.sum() < 4:
             return None
@@ -124,21 +124,21 @@ class _Series:
 
     @property
     def information(self) -> Array:
-        """What each record adds. Windows overlap: only the share of it that is new."""
+        """New information of each record: windows overlap, so only the new share counts."""
         gaps = np.diff(self.positions, prepend=self.positions[0] - self.windows[0])
         return np.minimum(gaps / self.windows, 1.0) / self.errors**2
 
     def near(self, cut: int) -> float:
-        """The shortest window near a cut: a long one may hold a little of what is new and not show it."""
+        """Return the shortest window near a cut; a long one may not show the change."""
         return float(self.windows[cut - 1 : cut + 2].min())
 
     def between(self, cut: int) -> float:
-        """Where the change lies that parts record ``cut`` from the one before it."""
+        """Return the position of the change between record ``cut`` and the one before it."""
         return float(self.positions[cut - 1] + self.positions[cut] - self.near(cut)) / 2
 
 
 def _steps(series: _Series, n_series: int) -> list[tuple[int, float, float]]:
-    """(position, before, after) of every step of one series."""
+    """Return (position, before, after) of every step of one series."""
     threshold = sqrt(2 * log(2 * n_series * len(series.values) / _FALSE_ALARMS))
     cuts = _apart(series, sorted(_cuts(series, 0, len(series.values), threshold)))
     edges = [0, *cuts, len(series.values)]
@@ -152,7 +152,7 @@ def _steps(series: _Series, n_series: int) -> list[tuple[int, float, float]]:
 
 
 def _apart(series: _Series, cuts: list[int]) -> list[int]:
-    """The cuts without those within a window of the one before: a change that was still being forgotten."""
+    """Return the cuts without those within a window of the previous one, which show the same change."""
     kept: list[int] = []
     for cut in cuts:
         if not kept or series.between(cut) - series.between(kept[-1]) >= series.near(cut):
@@ -161,7 +161,7 @@ def _apart(series: _Series, cuts: list[int]) -> list[int]:
 
 
 def _cuts(series: _Series, low: int, high: int, threshold: float) -> list[int]:
-    """Records at which the stretch from ``low`` up to ``high`` changes."""
+    """Return the records between ``low`` and ``high`` at which the level changes."""
     if high - low < 4:
         return []
     single = 1 / series.errors[low:high] ** 2
@@ -187,14 +187,14 @@ def _cuts(series: _Series, low: int, high: int, threshold: float) -> list[int]:
 
 
 def _level(series: _Series, part: slice, cut: float) -> float:
-    """The mean of a stretch, without the records whose windows reach across the cut."""
+    """Return the mean of a stretch, without the records whose windows reach across the cut."""
     positions, inside = series.positions[part], series.values[part]
     clear = (positions <= cut) | (positions - series.windows[part] >= cut)
     return float(inside[clear].mean() if clear.any() else inside.mean())
 
 
 def _rounded(at: float, window: float) -> int:
-    """A position to the digits that a window can tell."""
+    """Return a position rounded to the precision of a window."""
     unit = 10 ** max(0, floor(log10(max(window / 4, 1))))
     return max(0, round(at / unit) * unit)
 
@@ -252,7 +252,7 @@ class Recorder:
             and {str(windows.dtype), str(values.dtype)} <= {"float64"}
         )
         if not fits:
-            raise ModelFileError("the history in the file is inconsistent")
+            raise ModelFileError("The history in the file is inconsistent.")
         recorder = cls()
         recorder._marks = list(zip(positions.tolist(), windows.tolist(), strict=True))
         ends = np.cumsum(3 * widths)

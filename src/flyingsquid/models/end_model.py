@@ -1,4 +1,4 @@
-"""A classifier of features that is trained on votes."""
+"""Classifier that is trained on features and votes."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from flyingsquid.models.training_set import TrainingSet, to_training_set
 
 
 class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
-    """Label by votes, then train any scikit-learn classifier on the labels.
+    """Classifier that labels items by votes and trains any scikit-learn classifier on these labels.
 
-    Votes are needed for training only: what is trained predicts from features, for items that no source ever
-    saw, too.
+    Votes are needed for training only. The trained classifier predicts from features, also for items without
+    votes.
 
     Parameters
     ----------
     end_model : classifier
         Its ``fit`` should take ``sample_weight``; a ``Pipeline`` passes it to its last step.
-    label_model : LabelModel or other estimator of labels from votes, optional
-        Default: ``LabelModel()``. Both are cloned, never changed.
-    labels : "soft", "hard" or "proba"
-        ``"soft"`` gives every item to the end model once a class, weighing the probability of that class.
-        ``"hard"`` gives it once, with its most probable class, for models that take no weights.
-        ``"proba"`` gives an array (n, K) of probabilities as targets, for models that take such.
-    min_confidence : float
+    label_model : LabelModel or another label model, optional
+        Default: ``LabelModel()``. Both models are cloned and never changed.
+    labels : {"soft", "hard", "proba"}, default="soft"
+        ``"soft"`` passes every item to the end model once per class, weighted by the probability of that
+        class. ``"hard"`` passes it once, with its most probable class, for models without weights.
+        ``"proba"`` passes an array (n, K) of probabilities as targets, for models that support them.
+    min_confidence : float, default=0.0
         Items whose most probable class is less probable are left out of training.
-    drop_uncovered : bool
-        Whether items that nobody votes on are left out of training.
+    drop_uncovered : bool, default=True
+        Whether items without votes are left out of training.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
-    label_model_, end_model_ : the fitted ones
+    label_model_, end_model_ : the fitted models
     rows_ : array
         The items that the end model was trained on.
 
@@ -83,11 +83,13 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
         Parameters
         ----------
-        X : array, sparse matrix, table or list of n rows; whatever the end model takes
-        votes : as in ``LabelModel.fit``, on the same n items
+        X : array, sparse matrix, table or list of n rows
+            Features that the end model supports.
+        votes : Votes or array of shape (n, m)
+            As in ``LabelModel.fit``, on the same n items.
         """
         if not is_one_of(self.labels, ("soft", "hard", "proba")):
-            raise OptionError(f"labels={format_value(self.labels)} is unknown; one of soft, hard, proba")
+            raise OptionError(f'`labels` must be "soft", "hard" or "proba"; got {format_value(self.labels)}.')
         end_model = self._unfitted_end_model()
         weight_name = _weight_name(end_model) if self.labels == "soft" else ""
         label_model = self._unfitted_label_model()
@@ -95,8 +97,8 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         proba = np.asarray(label_model.predict_proba(votes))
         if proba.ndim != 2:
             raise IncompatibleError(
-                f"the label model gives labels of shape {proba.shape}; an end model learns one task, so fit "
-                "one for each, by to_training_set"
+                f"`label_model` must have one task; got labels of shape {proba.shape}. Train one end model "
+                "per task with to_training_set."
             )
         chosen = to_training_set(
             X,
@@ -119,21 +121,21 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row by the end model, shape (n,)."""
+        """Predict the class of each row with the end model, shape (n,)."""
         self._require_fitted()
         answers = np.asarray(self.end_model_.predict(X))
-        # A model of probabilities may answer with such.
+        # A model that was trained on probabilities may return probabilities.
         return self.classes_[answers.argmax(axis=1)] if answers.ndim == 2 else answers
 
     @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """P(Y = k) by the end model, shape (n, K), columns in the order of ``classes_``."""
+        """Return P(Y = k) by the end model, shape (n, K), columns in the order of ``classes_``."""
         self._require_fitted()
         found = np.asarray(self.end_model_.predict_proba(X))
         known = getattr(self.end_model_, "classes_", self.classes_)
         if self.labels == "proba" or np.array_equal(known, self.classes_):
             return found
-        # A class that no label was ever left for is unknown to the end model.
+        # The end model does not know classes without any training label.
         column = {label: k for k, label in enumerate(self.classes_.tolist())}
         whole = np.zeros((len(found), len(column)))
         whole[:, [column[label] for label in np.asarray(known).tolist()]] = found
@@ -141,7 +143,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
     @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """What the end model decides by."""
+        """Return the decision function of the end model."""
         self._require_fitted()
         return np.asarray(self.end_model_.decision_function(X))
 
@@ -184,13 +186,13 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
 
 def _weight_name(end_model: Any) -> str:
-    """What ``fit`` of the end model calls the weights of rows."""
+    """Return the name of the parameter of ``fit`` for the weights of rows."""
     if isinstance(end_model, Pipeline):
         step, last = end_model.steps[-1]
         return f"{step}__{_weight_name(last)}"
     if not has_fit_parameter(end_model, "sample_weight"):
         raise OptionError(
-            f"labels='soft' gives rows weights, and {type(end_model).__name__}.fit takes no sample_weight; "
-            "pass labels='hard', or 'proba' if it takes probabilities as targets"
+            f"`labels` must be 'hard' or 'proba' for an end model without `sample_weight`, such as "
+            f"{type(end_model).__name__}; got 'soft'."
         )
     return "sample_weight"

@@ -33,13 +33,15 @@ Saved: TypeAlias = (
     | SequenceMoments
 )
 CHECKPOINT = "StreamCheckpoint"
-"""Kind of a file with a model and how far a stream has come, as the command line writes it."""
+"""Kind of a file with a model and the position of a stream, as the command line writes it."""
 
 
 def _checkpoint(state: State) -> OnlineLabelModel:
     model = stream_from_checkpoint(state)
     if model is None:
-        raise ModelFileError("the checkpoint was written before the first votes and holds no model yet")
+        raise ModelFileError(
+            "The checkpoint was written before the first votes and does not contain a model yet."
+        )
     return model
 
 
@@ -62,8 +64,8 @@ def save(model: VoteReader | MultiLabelModel, path: str | os.PathLike[str]) -> N
 def load(path: str | os.PathLike[str]) -> Saved:
     """Read what ``save`` wrote: a model, or counts. For a checkpoint of ``flyingsquid stream``, its model.
 
-    Nothing in the file is executed. A file that is damaged, foreign, or of another version is refused with
-    :class:`~flyingsquid.exceptions.ModelFileError`.
+    Nothing in the file is executed. A file that is damaged, of another program or of an unknown version
+    raises :class:`~flyingsquid.exceptions.ModelFileError`.
 
     Examples
     --------
@@ -81,13 +83,15 @@ def load(path: str | os.PathLike[str]) -> Saved:
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         if isinstance(error, ModelFileError):
             raise ModelFileError(f"{path}: {error}") from error
-        raise ModelFileError(f"{path}: the file does not hold a complete {state.kind}: {error}") from error
+        raise ModelFileError(f"{path}: The file does not contain a complete {state.kind}: {error}") from error
 
 
 def model_from_state(state: State) -> Saved:
     """Return the model or the counts that a state describes."""
     if state.kind not in _READERS:
-        raise ModelFileError(f"the file holds a {format_value(state.kind)}, which this version does not know")
+        raise ModelFileError(
+            f"The file contains a {format_value(state.kind)}, which this version does not support."
+        )
     return _READERS[state.kind](state)
 
 

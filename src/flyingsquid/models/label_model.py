@@ -491,10 +491,10 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         model = cls(moments.graph, **options_from_meta(state.meta["options"], cls))
         model._validate()
         if state.meta["rows"] not in get_args(Rows):
-            raise ModelFileError(f"`rows` in the file must be one of {get_args(Rows)}")
+            raise ModelFileError(f"`rows` in the file must be one of {', '.join(get_args(Rows))}.")
         n_gold = state.meta["n_gold"]
         if not is_integer(n_gold) or n_gold < 0:
-            raise ModelFileError("`n_gold` in the file must be an integer >= 0")
+            raise ModelFileError("`n_gold` in the file must be an integer >= 0.")
         model._publish(Fitted.of(fit, moments, rows=state.meta["rows"], n_gold=n_gold))
         return model
 

@@ -1,4 +1,4 @@
-"""The baseline that every label model is measured against."""
+"""Majority vote: the baseline for every label model."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from flyingsquid.votes.reading import refuse_options
 
 
 class MajorityVote(BatchEstimator):
-    """One source, one vote. Any number of classes.
+    """Majority vote, for any number of classes: every source has the same weight.
 
-    ``predict_proba`` gives each class's share of the votes, uniform where nobody votes.
-    Fitting only notes the classes and the sources, and how often each one votes for what.
+    ``predict_proba`` returns the share of each class in the votes on an item; it is uniform for items without
+    votes. Fitting only records the classes, the sources and their counts.
 
     Attributes
     ----------
@@ -46,10 +46,10 @@ class MajorityVote(BatchEstimator):
     _counted: tuple[VoteSchema, SourceTally]
 
     def fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
-        """Note classes, sources and their counts.
+        """Record classes, sources and their counts.
 
-        ``votes`` may be ``VoteChunks``. ``y`` is accepted and changes nothing; ``sample_weight`` changes the
-        counts in :meth:`summary` only.
+        ``votes`` may be ``VoteChunks``. ``y`` is ignored; ``sample_weight`` only affects the counts in
+        :meth:`summary`.
         """
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
@@ -63,7 +63,7 @@ class MajorityVote(BatchEstimator):
 
     def _fit_chunks(self, chunks: VoteChunks, sample_weight: ArrayLike | None) -> Self:
         if sample_weight is not None:
-            raise OptionError("sample_weight= belongs to votes in memory, not to chunks")
+            raise OptionError("`sample_weight` is not supported with VoteChunks; pass the votes as an array.")
         total: SourceTally | None = None
         names: tuple[str, ...] | None = None
         for part in chunks:
@@ -74,12 +74,12 @@ class MajorityVote(BatchEstimator):
         return self._keep(total, names)
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Note the classes, sources and counts of counts of pairs."""
+        """Record the classes, the sources and their counts from counts of pairs."""
         require_moments(moments)
         return self._keep(SourceTally.of_moments(moments), moments.names)
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
-        """Check that further votes are of the same classes and sources, and count them too."""
+        """Count further votes of the same classes and sources."""
         if not hasattr(self, "_counted"):
             return self.fit(votes, sample_weight=sample_weight)
         schema, tally = self._counted
@@ -87,7 +87,7 @@ class MajorityVote(BatchEstimator):
         return self
 
     def explain(self, votes_row: Any) -> VoteCount:
-        """Who voted for what on one item; ``votes_row`` as in ``LabelModel.explain``.
+        """Return the votes on one item; ``votes_row`` as in ``LabelModel.explain``.
 
         >>> MajorityVote().fit([["a", "b", "a"]]).explain(["b", "b", "a"])
         source    vote  adds
@@ -99,7 +99,7 @@ class MajorityVote(BatchEstimator):
         return count_item(self._read_row(votes_row), self.vote_schema_.classes, self.source_names_)
 
     def summary(self) -> Table:
-        """One row a source: what it votes for, and how often. A majority vote judges nobody's accuracy.
+        """Return one row per source with its polarity and coverage, but without accuracies.
 
         >>> MajorityVote().fit([[1, 1, 0], [0, -1, 0]]).summary()
         3 sources, 2 items
@@ -118,7 +118,7 @@ class MajorityVote(BatchEstimator):
 
     @property
     def tally_(self) -> SourceTally:
-        """How often each source voted for each class."""
+        """Number of votes of each source for each class."""
         if not hasattr(self, "_counted"):
             raise self._not_fitted()
         return self._counted[1]
@@ -140,7 +140,7 @@ class MajorityVote(BatchEstimator):
         shown, names = tuple(state.meta["source_names"]), state.meta["names"]
         votes, missing = state.arrays["votes"], state.arrays["missing"]
         if votes.shape != (len(shown), len(classes)) or missing.shape != (len(shown), 3):
-            raise ModelFileError("the counts in the file do not fit its sources and classes")
+            raise ModelFileError("The counts in the file do not match its sources and classes.")
         tally = SourceTally(state.meta["n_items"], votes, missing, classes, shown)
         return cls()._keep(tally, None if names is None else tuple(names))
 

@@ -67,7 +67,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     models_ : dict {label: fitted estimator}
         With the classes 0 and 1; all that is known of one label is there: ``models_[label].summary()``,
         ``.explain(row)``, ``.accuracies_``, ``.diagnostics_``.
-    failures_ : dict {label: text}
+    failures_ : dict {label: str}
         Why a label has a majority vote instead.
 
     Examples
@@ -122,7 +122,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         if not is_one_of(self.on_failure, ("raise", "majority")):
             raise OptionError(
-                f"on_failure={format_value(self.on_failure)} is unknown; one of raise, majority"
+                f'`on_failure` must be "raise" or "majority"; got {format_value(self.on_failure)}.'
             )
         by_label = read_votes(votes, read_labels(self.labels))
         n_items = len(next(iter(by_label.values())))
@@ -149,7 +149,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self
 
     def predict_proba(self, votes: Any) -> NDArray[np.float64]:
-        """P(label applies | votes), shape (n, C), columns in the order of ``labels_``; rows have no sum.
+        """Return P(label applies | votes), shape (n, C), columns in the order of ``labels_``.
 
         ``votes`` as in :meth:`fit`, with the same labels.
         """
@@ -200,7 +200,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self.fit(votes, gold=gold, sample_weight=sample_weight).predict_proba(votes)
 
     def score(self, votes: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """The share of known entries of ``y`` that :meth:`predict` gets right.
+        """Return the share of gold labels in ``y`` that :meth:`predict` gets right.
 
         scikit-learn's own score for many labels counts an item as right only if all of its labels are; that
         is ``accuracy_score(y, model.predict(votes))``.
@@ -215,17 +215,17 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         truth = read_truth(y, self.labels_, len(answers), "y")
         known = truth >= 0
         if not known.any():
-            raise VotesError("y holds no known value, so there is nothing to score")
+            raise VotesError("`y` must have at least one gold label; got none.")
         weights = (
             np.ones(len(answers)) if sample_weight is None else read_weights(sample_weight, len(answers))
         )
         spread = np.broadcast_to(weights[:, None], truth.shape)[known]
         if not spread.sum() > 0:
-            raise VotesError("sample_weight is 0 on every item with a known value")
+            raise VotesError("`sample_weight` must be > 0 for at least one item with a gold label.")
         return float(np.average(answers[known] == truth[known], weights=spread))
 
     def summary(self) -> Table:
-        """One row a label: its model, sources, votes, how often it applies, and a verdict.
+        """Return one row per label: its model, sources, votes, how often it applies, and a verdict.
 
         ``applies`` is the class balance that the model was given or estimated. ``accuracy`` is how often a
         vote on this label is right, over all sources.
@@ -299,7 +299,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             and {name.partition(".")[0] for name in state.arrays} <= known
         )
         if not fits:
-            raise ModelFileError("the models in the file do not fit its labels")
+            raise ModelFileError("The models in the file do not match its labels.")
         model._keep(models, failures)
         return model
 
@@ -331,7 +331,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
 
     def _unfitted(self, label: Label, labels: tuple[Label, ...]) -> Any:
-        """The estimator of one label, not fitted yet."""
+        """Return the unfitted estimator of one label."""
         given = self.label_model
         if isinstance(given, Mapping):
             require_same("labels", set(given), set(labels))
@@ -347,8 +347,8 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         graph = getattr(given, "graph", None)
         if isinstance(graph, DependencyGraph) and graph.n_tasks > 1:
             raise GraphError(
-                f"the graph of label_model has {format_count(graph.n_tasks, 'task')}; a label is one. "
-                "Labels that depend on each other are the tasks of one LabelModel(graph)"
+                f"The graph of `label_model` must have one task; got {graph.n_tasks}. Use "
+                "LabelModel(graph) for labels that depend on each other."
             )
         return clone(given)
 
@@ -378,7 +378,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "_fitted"):
-            raise _NotFittedError("this MultiLabelModel is not fitted yet; call fit first")
+            raise _NotFittedError("This MultiLabelModel is not fitted yet; call fit first.")
 
     def _read(self, votes: Any) -> dict[Label, Votes]:
         self._require_fitted()
@@ -394,7 +394,7 @@ def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: N
         options["sample_weight"] = weights
     for name in options:
         if not has_fit_parameter(model, name):
-            raise OptionError(f"{type(model).__name__} takes no {name}=")
+            raise OptionError(f"`{name}` is not supported by {type(model).__name__}; leave it out.")
     with capture_source_warnings() as captured:
         model.fit(votes, **options)
     return " ".join(captured)
@@ -405,8 +405,8 @@ def _applies(model: Any, votes: Votes, label: Label) -> NDArray[np.float64]:
         posterior = np.asarray(model.predict_proba(votes))
         if posterior.shape != (len(votes), 2):
             raise IncompatibleError(
-                f"{type(model).__name__} gives probabilities of shape {posterior.shape}; two classes are "
-                "needed"
+                f"`label_model` must have two classes; {type(model).__name__} has probabilities of shape "
+                f"{posterior.shape}."
             )
     return posterior[:, 1]
 
@@ -421,7 +421,7 @@ def _model_from_state(state: State) -> LabelModel | MajorityVote:
     readers: dict[str, Any] = {model.__name__: model._from_state for model in (LabelModel, MajorityVote)}
     if state.kind not in readers:
         raise ModelFileError(
-            f"the model of a label is a {format_value(state.kind)}, which this version does not know"
+            f"The model of a label is a {format_value(state.kind)}, which this version does not support."
         )
     return readers[state.kind](state)
 
@@ -458,5 +458,5 @@ def _read_template(meta: dict[str, Any] | None) -> LabelModel | MajorityVote | N
 
 def _unsupported(model: Any, what: str) -> ModelFileError:
     return ModelFileError(
-        f"{what} is a {type(model).__name__}; files of MultiLabelModel hold LabelModel and MajorityVote only"
+        f"{what} must be a LabelModel or a MajorityVote to be saved; got {type(model).__name__}."
     )

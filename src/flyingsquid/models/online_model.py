@@ -136,7 +136,7 @@ class OnlineLabelModel(VoteEstimator):
         Items learned so far: where to go on after :func:`flyingsquid.load`.
     window_ : float
         How many items count now.
-    status_ : text
+    status_ : str
         Whether labels are by fitted parameters, of when, and if not, why.
     model_ : LabelModel
         The last fit; its ``accuracies_``, ``accuracies_interval_``, ``coverage_``, ``confusion_``,
@@ -300,7 +300,7 @@ class OnlineLabelModel(VoteEstimator):
 
     @property
     def window_(self) -> float:
-        """How many items count now."""
+        """Number of items that count now."""
         return self._stream.window.n_items if hasattr(self, "_stream") else 0
 
     @property
@@ -310,7 +310,7 @@ class OnlineLabelModel(VoteEstimator):
 
     @property
     def status_(self) -> str:
-        """Where the labels come from."""
+        """Origin of the labels."""
         if not hasattr(self, "_stream"):
             return "no votes yet"
         stream = self._stream
@@ -335,7 +335,7 @@ class OnlineLabelModel(VoteEstimator):
         """The label model of the last refresh."""
         fitted = self._learned.fitted
         if fitted is None:
-            raise _NotFittedError(f"there are no parameters yet: {self.status_}")
+            raise _NotFittedError(f"The parameters are not estimated yet: {self.status_}.")
         model = LabelModel(
             self.graph,
             method=self.method,
@@ -624,7 +624,7 @@ class OnlineLabelModel(VoteEstimator):
         meta, arrays = state.meta, state.arrays
         if "last" not in meta:
             raise ModelFileError(
-                "the file was written by an earlier development version, whose format is no longer read"
+                "The file was written by an earlier development version, whose format is no longer supported."
             )
         graph = None if meta["graph"] is None else DependencyGraph.from_dict(meta["graph"])
         model = cls(graph=graph, **options_from_meta(meta["options"], cls))
@@ -642,7 +642,7 @@ class OnlineLabelModel(VoteEstimator):
         if meta["last"] is not None:
             fit, moments = fit_from_state(unnested(meta["last"], arrays, "last"))
             if moments.classes != layout.classes or moments.names != layout.names:
-                raise ModelFileError("the last fit in the file is of other sources or classes")
+                raise ModelFileError("The last fit in the file has other sources or classes.")
             stream.fitted = Fitted.of(fit, moments)
         stream.reason, stream.fitted_on = meta["reason"], meta["fitted_on"]
         stream.due, stream.record_due, stream.fitted_at = meta["marks"]
@@ -667,4 +667,4 @@ def _check_stream(meta: dict[str, Any], layout: Layout, names: tuple[str, ...] |
         and type(meta["window"]) is dict
     )
     if not fits:
-        raise ModelFileError("the stream in the file is inconsistent")
+        raise ModelFileError("The stream in the file is inconsistent.")

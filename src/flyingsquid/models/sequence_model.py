@@ -186,7 +186,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         return self._warn()
 
     def predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
-        """P(Y(t) = k | all rows of its sequence), shape (T, K), columns in the order of ``classes_``.
+        """Return P(Y(t) = k | all rows of its sequence), shape (T, K), columns in the order of ``classes_``.
 
         ``votes`` and ``lengths`` as in :meth:`fit`; named sources are matched by name, others by position.
         """
@@ -269,7 +269,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         return forward_backward(evidence, sequences, transition.balance, transition.matrix)[1]
 
     def score(self, votes: Any, y: ArrayLike, lengths: Any = None) -> float:
-        """Accuracy of :meth:`predict` on the rows whose true class is known.
+        """Return the accuracy of :meth:`predict` on the rows with gold labels.
 
         ``y`` of shape (T,): None, NaN and masked are unknown, and -1 unless it is a class.
         """
@@ -277,7 +277,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         truth = read_gold(y, self.vote_schema_.classes, read.n_items, "y")
         known = truth >= 0
         if not known.any():
-            raise VotesError("y holds no known class, so there is nothing to score")
+            raise VotesError("`y` must have at least one gold label; got none.")
         path = self._fitted.paths(read, sequences)
         return float(np.mean(path[known] == truth[known]))
 
@@ -501,11 +501,11 @@ def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
         and type(pairs) is int
     )
     if not fits:
-        raise ModelFileError("the transition in the file does not fit its rows")
+        raise ModelFileError("The transition in the file does not match its rows.")
     return Transition(joint, float(correlation[0]), float(correlation[1]), pairs, excess)
 
 
 def _read_share(value: Any, name: str, *, at_least: float = 0.0) -> float:
     if type(value) is not float or not at_least <= value <= 1:
-        raise ModelFileError(f"`{name}` in the file must be a number in [0, 1]; got {format_value(value)}")
+        raise ModelFileError(f"`{name}` in the file must be a number in [0, 1]; got {format_value(value)}.")
     return value

@@ -1,4 +1,4 @@
-"""Soft labels as what trainers take: rows, labels and weights."""
+"""Training sets from soft labels: rows, labels and weights."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import as_votes
 from flyingsquid.votes.tallies import item_votes
 
-# A label this improbable is no row of its own: it would weigh nothing and take as long as any other.
+# Labels below this probability get no row: they would have almost no weight and cost as much as any other.
 _LEAST_WEIGHT = 1e-6
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingSet:
-    """What an end model is trained on.
+    """Training set for an end model.
 
     Attributes
     ----------
-    X : the rows that are kept, of the type that was given
+    X : array, sparse matrix, table or list
+        The rows that are kept, in the type that was given.
     proba : array of shape (r, K)
         Their labels, P(Y = k).
     rows : array of shape (r,)
-        Where they were.
+        Their positions.
     classes : array of shape (K,)
     """
 
@@ -39,12 +40,12 @@ class TrainingSet:
     classes: NDArray[Any]
 
     def hard(self) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
-        """``(X, y, confidence)``: the most probable class of each row, and its probability."""
+        """Return ``(X, y, confidence)``: the most probable class of each row, and its probability."""
         best = self.proba.argmax(axis=1)
         return self.X, self.classes[best], self.proba[np.arange(len(best)), best]
 
     def expanded(self) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
-        """``(X, y, sample_weight)``: each row once a class, weighing the probability of that class.
+        """Return ``(X, y, sample_weight)``: each row once per class, weighted by the class probability.
 
         A weighted loss on these rows is the expected loss of the soft labels.
         """
@@ -61,18 +62,18 @@ def to_training_set(
     votes: Any = None,
     classes: ArrayLike | None = None,
 ) -> TrainingSet:
-    """Choose the rows that are worth training on, for any trainer.
+    """Select the rows to train on, for any trainer.
 
     Parameters
     ----------
     X : array, sparse matrix, table or list of n rows
     proba : array of shape (n, K)
-        What ``predict_proba`` of a label model gave.
+        Result of ``predict_proba`` of a label model.
     min_confidence : float
         Rows whose most probable class is less probable than this are left out.
     drop_uncovered : bool
-        Whether rows that nobody votes on are left out. Known by ``votes``; without those, rows whose classes
-        are all equally probable are taken for such.
+        Whether rows without votes are left out. Without ``votes``, rows whose classes are all equally
+        probable count as such.
     votes : as in ``LabelModel.fit``, optional
     classes : array of K labels, optional
         ``classes_`` of the label model. Default: 0 to K - 1.
@@ -97,7 +98,9 @@ def to_training_set(
     if drop_uncovered and votes is not None:
         voted = item_votes(as_votes(votes).codes).cast > 0
         if len(voted) != len(labels):
-            raise IncompatibleError(f"votes have {len(voted)} items, and proba has {len(labels)}")
+            raise IncompatibleError(
+                f"`votes` must have one row per row of `proba` ({len(labels)}); got {len(voted)}."
+            )
         keep &= voted
     elif drop_uncovered:
         keep &= confidence > 1 / labels.shape[1] + _ROUNDING
@@ -128,7 +131,7 @@ def _read_labels(proba: ArrayLike) -> NDArray[np.float64]:
             f"`proba` must have shape (n, K), one column per class; got {labels.shape}. Make one training "
             "set per task if there are several."
         )
-    sums_to_1 = np.allclose(labels.sum(axis=1), 1, rtol=0, atol=1e-3)  # not where there is a NaN
+    sums_to_1 = np.allclose(labels.sum(axis=1), 1, rtol=0, atol=1e-3)  # False for NaN
     if not (sums_to_1 and (labels >= 0).all()):
         raise IncompatibleError("`proba` must have rows of numbers >= 0 that sum to 1.")
     return labels
@@ -139,11 +142,11 @@ def _count_rows(X: Any) -> int:
     try:
         return int(shape[0]) if isinstance(shape, tuple) and shape else len(X)
     except TypeError as error:
-        raise IncompatibleError(f"X has no rows: {error}") from error
+        raise IncompatibleError(f"`X` must have rows; reading it failed: {error}") from error
 
 
 def _read_confidence(min_confidence: Any) -> float:
     if not is_number(min_confidence) or not 0 <= min_confidence <= 1:
-        raise OptionError(f"min_confidence={format_value(min_confidence)}; a probability, 0 to 1, is needed")
-    # A label that is as sure as asked for stays, whatever its last bit.
+        raise OptionError(f"`min_confidence` must be a float in [0, 1]; got {format_value(min_confidence)}.")
+    # The tolerance keeps labels whose probability equals `min_confidence` up to rounding.
     return float(min_confidence) - 1e-12
