@@ -1,4 +1,4 @@
-"""Random state as users pass it."""
+"""Reading of ``random_state``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small table that prints: the form in which summaries and explanations are given."""
+"""Small printable table, the form of summaries and explanations."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from flyingsquid.votes.codes import Label
 
 Scalar: TypeAlias = str | int | float | bool | None
 
-# In print a longer text loses its end; the data keep it.
+# Longer strings are cut when they are printed, but not in the data.
 _WIDEST = 48
-# A notebook or a prompt shows this many rows unasked; print shows all.
+# A notebook or a prompt shows this many rows; print shows all.
 _MOST_ROWS = 60
 
 
@@ -60,12 +60,14 @@ class Table:
 
     def __post_init__(self) -> None:
         if not self.columns or len(set(self.columns)) < len(self.columns):
-            raise FlyingSquidError(f"a table has one or more columns, each once, not {self.columns}")
+            raise FlyingSquidError(f"`columns` must be different names; got {self.columns}.")
         wrong = next((row for row in self.rows if len(row) != len(self.columns)), None)
         if wrong is not None:
-            raise FlyingSquidError(f"the row {wrong} has {len(wrong)} cells for {len(self.columns)} columns")
+            raise FlyingSquidError(f"`rows` must have {len(self.columns)} cells each; got {wrong}.")
         if self.formats and len(self.formats) != len(self.columns):
-            raise FlyingSquidError(f"{len(self.formats)} formats for {len(self.columns)} columns")
+            raise FlyingSquidError(
+                f"`formats` must have one entry per column ({len(self.columns)}); got {len(self.formats)}."
+            )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -96,7 +98,7 @@ class Table:
         try:
             pandas = import_module("pandas")
         except ImportError as error:
-            raise ImportError("to_pandas needs pandas, which is not installed: pip install pandas") from error
+            raise ImportError("to_pandas needs pandas. Run: pip install pandas") from error
         return pandas.DataFrame(self.to_dict(), columns=list(self.columns))
 
     def _text(self, most: int) -> str:

@@ -278,6 +278,7 @@ class SourceWarning(UserWarning):
     >>> import warnings
     >>> import flyingsquid as fs
     >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
     ...     _ = fs.LabelModel().fit([[0, 1, 1, -1], [1, 1, 0, -1], [0, 0, 1, -1]] * 20)
     >>> print(caught[0].message)
     These sources always abstain and are ignored: source 3.

@@ -1,4 +1,4 @@
-"""``flyingsquid analyze``: what each source does, and what stands out."""
+"""``flyingsquid analyze``: statistics of the sources, and findings about them."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def simulate_drift(
         for name, ends in (("before", before), ("after", after))
     )
     if first.shape != last.shape:
-        raise _invalid("after", f"of the shape of `before`, {first.shape}", after)
+        raise _invalid("after", f"an array of the shape of `before`, {first.shape}", after)
     rng = read_random_state(random_state)
     stable = simulate(n_items, first, coverage=coverage, class_balance=class_balance, random_state=rng)
     progress = _progress(np.arange(n_items), kind, at, period)

@@ -124,7 +124,7 @@ class DistributedVotes:
     def _round(self, task: Callable[[Any], Any]) -> Any:
         total = self.parts.reduce(task, self.columns)
         if total is None:
-            raise VotesError("Votes are empty: no partition has any rows.")
+            raise VotesError("Votes must have at least one row; all partitions are empty.")
         if isinstance(total, FlyingSquidError):
             raise total
         return total

@@ -47,7 +47,7 @@ class MatrixVotes:
         Reads the file from the start, some rows at a time.
     shape : (n, m)
     names : sequence of m str
-        Empty where sources have only positions.
+        Empty if sources have only positions.
     labels : tuple of labels, optional
         The class of each code, if the matrix contains codes.
     keeps_reasons : bool
@@ -349,8 +349,8 @@ def _load(archive: zipfile.ZipFile, head: _Head, key: str) -> NDArray[Any]:
         raise _pickle_error(key)
     if head.nbytes > max(_WHOLE, _RATIO * head.packed):
         raise VoteFileError(
-            f"Array {format_value(key)} unpacks from {head.packed:,} to {head.nbytes:,} bytes, which is "
-            "suspicious."
+            f"Array {format_value(key)} must not unpack to more than {_RATIO} times its size; it unpacks "
+            f"from {head.packed:,} to {head.nbytes:,} bytes."
         )
     with archive.open(f"{key}.npy") as file:
         return np.asarray(npy_format.read_array(file, allow_pickle=False))

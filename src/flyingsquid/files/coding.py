@@ -179,7 +179,7 @@ class Coding:
         return np.append(codes, np.int16(ABSTAIN))
 
     def encode(self, votes: NDArray[Any]) -> NDArray[Any]:
-        """Return the codes of an array of any shape; :data:`UNKNOWN` where a value has no code."""
+        """Return the codes of an array of any shape; :data:`UNKNOWN` for a value without a code."""
         if not votes.size:
             return np.zeros(votes.shape, np.int16)
         if votes.dtype.kind in "iu":

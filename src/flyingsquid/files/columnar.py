@@ -364,7 +364,7 @@ class ArrowCoder:
         self._tables: dict[str, NDArray[Any]] = {}
 
     def codes(self, array: Any) -> NDArray[Any]:
-        """Encode an array of shape (n,); ``coding.UNKNOWN`` where a value has no code."""
+        """Encode an array of shape (n,); ``coding.UNKNOWN`` for a value without a code."""
         types, kind = self._types, array.type
         if types.is_null(kind):
             return np.full(len(array), ABSTAIN, np.int16)

@@ -42,7 +42,7 @@ _NO_ITEM = Hint("item", "if no column identifies the items", False)
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """Columns as the user names them; None where the user leaves the choice open.
+    """Columns as the user names them; None if the user leaves the choice open.
 
     Attributes
     ----------

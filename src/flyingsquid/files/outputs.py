@@ -244,7 +244,7 @@ class LabelColumns:
             self._are_codes = integers and np.array_equal(table, np.arange(len(table)))
 
     def column(self, codes: NDArray[Any]) -> Any:
-        """Return a column of labels, null where there is none."""
+        """Return a column of labels, null if it has none."""
         if not self._texts:
             missing = codes < 0
             known = np.maximum(codes, 0)

@@ -106,7 +106,7 @@ def read_state(path: StrPath) -> State:
     """
     _require_path(path)
     with _located(path):
-        _require_regular(path)  # before opening, which would wait for ever on a pipe
+        _require_regular(path)  # before opening, which would block on a pipe
         with open(path, "rb") as file:
             return _unpack(file, os.fstat(file.fileno()).st_size)
 

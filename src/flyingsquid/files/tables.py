@@ -175,7 +175,7 @@ class Spool:
 
     Attributes
     ----------
-    source_names : tuple of str, or None where sources have only positions
+    source_names : tuple of str, or None if sources have only positions
     n_sources, n_items : int
     """
 

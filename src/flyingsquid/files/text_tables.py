@@ -255,7 +255,7 @@ def _columns(rows: list[dict[str, Any]]) -> Columns:
 
 
 class RepeatedKeyError(ValueError):
-    """A JSON object has a key twice. It never leaves this package."""
+    """Error for a JSON object with a repeated key; caught inside this package."""
 
 
 def require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class VoteChunk:
         A list, a NumPy array or, for columnar files, a pyarrow array; row numbers from 0 if the file has no
         identifiers. ``numpy.asarray(ids)`` always works.
     gold_codes : integer array of shape (n,), or None
-        Codes of the gold labels, -1 where unknown; None without a gold column.
+        Codes of the gold labels, -1 if unknown; None without a gold column.
     """
 
     votes: Votes
@@ -63,7 +63,7 @@ class VoteChunk:
 
     @property
     def gold(self) -> NDArray[Any] | None:
-        """Gold labels, None where unknown, shape (n,); ready for ``LabelModel.fit(gold=)``."""
+        """Gold labels, None if unknown, shape (n,); ready for ``LabelModel.fit(gold=)``."""
         if self.gold_codes is None:
             return None
         labels = np.empty(len(self.votes.classes) + 1, object)
@@ -82,19 +82,19 @@ class VoteFile:
         One of :data:`flyingsquid.files.FORMATS`.
     form : "wide" or "long"
     classes : tuple of K labels
-    names : tuple of m str, or None where sources have only positions
+    names : tuple of m str, or None if sources have only positions
     item_name, gold_name : str or None
         The columns of identifiers and of gold labels.
     n_items, n_sources : int
     notes : tuple of Note
-        What was assumed, and which parameters change it.
+        Assumptions, and the parameters that change them.
 
     Examples
     --------
     >>> import pathlib, tempfile
     >>> import flyingsquid as fs
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "votes.csv"
-    >>> _ = path.write_text("id,a,b\n1,spam,ham\n2,ham,\n")
+    >>> _ = path.write_text("id,a,b\\n1,spam,ham\\n2,ham,\\n")
     >>> file = fs.files.open_votes(path)
     >>> file.n_items, file.names, file.classes
     (2, ('a', 'b'), ('ham', 'spam'))
@@ -123,7 +123,7 @@ class VoteFile:
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        """The names, or ``source 0``, ``source 1``, ... where there are none."""
+        """The names, or ``source 0``, ``source 1``, ... if there are none."""
         return shown_names(self.names, self.n_sources)
 
     def __iter__(self) -> Iterator[VoteChunk]:

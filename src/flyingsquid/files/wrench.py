@@ -32,7 +32,7 @@ class WrenchItems:
     weak_labels : integer array of shape (n, m)
         Classes from 0 on, -1 for no vote.
     labels : integer array of shape (n,)
-        True classes, -1 where unknown.
+        True classes, -1 if unknown.
     data : tuple of n dicts
         The items themselves, as in the file: ``{"text": ...}`` or ``{"feature": [...]}``.
     """

@@ -60,7 +60,7 @@ def write_votes(
     ids : array of n identifiers, optional
         Only with ``Votes``; by default those of votes from long form.
     gold : array of n gold labels, optional
-        Only with ``Votes``; None where unknown.
+        Only with ``Votes``; None if unknown.
     format : str, optional
         One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow" or "wrench". By default the
         ending of the name decides. "json" is WRENCH in one file, "wrench" a directory.

@@ -177,7 +177,7 @@ def eliminate(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None)
     adjacency : sequence of sets
         ``adjacency[v]`` holds the neighbors of v; symmetric, without loops.
     give_up : int, optional
-        Stop after a variable with more neighbors than this. Minutes may lie between that point and the end.
+        Stop after a variable with more neighbors than this. The remaining search may take minutes.
 
     Notes
     -----
@@ -216,7 +216,7 @@ def _eliminate_in(order: Sequence[int], adjacency: Sequence[AbstractSet[int]]) -
 def _sweep(adjacency: Sequence[AbstractSet[int]], widest: int) -> list[int] | None:
     """Eliminate each part from a corner; the next variable adds the fewest new neighbors.
 
-    None as soon as the front is wider than ``widest``: it is of no use then, and could be long.
+    Returns None as soon as the front is wider than ``widest``, because the result would not be used.
     """
     seen: set[int] = set()
     order: list[int] = []

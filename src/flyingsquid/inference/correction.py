@@ -1,4 +1,4 @@
-"""Correction of posteriors by what gold labels have shown."""
+"""Correction of posteriors by gold labels."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Correction:
     of_posterior, of_share : float
     intercepts : array of shape (K,)
     weights : array of shape (m, K)
-        What a vote of source i for class k adds to that class.
+        Contribution of a vote of source i for class k to that class.
     confusion : array of shape (K, K) or None
-        What votes for class v add to class k, for all sources together; None if nothing was estimated.
+        Contribution of votes for class v to class k, for all sources together; None if not estimated.
     """
 
     of_posterior: float

@@ -276,7 +276,7 @@ def _distribute(steps: list[Step], beliefs: list[Array], scaled: Array) -> Array
 
 
 def _best_labels(steps: list[Step], scores: list[Array], scaled: Array) -> NDArray[np.intp]:
-    """Find the best new labels for each state of the separator, leaves first; read them off, roots first."""
+    """Find the best new labels for each state of the separator, leaves first; return them, roots first."""
     tasks, k, items = scaled.shape
     choices: list[NDArray[np.intp]] = []
     for step, score in zip(reversed(steps), reversed(scores), strict=True):

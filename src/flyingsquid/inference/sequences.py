@@ -184,7 +184,7 @@ def combine_rows(
         log P(votes on the row | Y(t) = k), up to a constant for each row.
     lengths, prior, transition : as in :func:`forward_backward`
     temper : float in (0, 1]
-        The power that the likelihood of every other row is taken to.
+        Exponent of the likelihood of every other row.
     share : float in [0, 1]
         Exponent of the message; with 0 the rows are independent.
 

@@ -1,4 +1,4 @@
-"""Posteriors by weighted votes, mixed with confusion tables as far as these are trusted."""
+"""Posteriors by weighted votes, mixed with confusion tables by the trust in them."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Mixture:
     without_votes : array of shape (K,)
         P(Y = k) of an item without votes.
     prior : array of shape (K,) or None
-        How the one vote that joins the votes on every item is spread: by the class balance if it was given,
-        otherwise evenly.
+        Distribution of the pseudo-vote that is added to every item: the class balance if it was given,
+        otherwise uniform.
     tables : TableTerm or None
     trust : float
         Share of the tables in the posterior, for items that only sources of several classes vote on.

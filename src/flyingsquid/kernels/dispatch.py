@@ -66,7 +66,7 @@ class Kernels(Protocol):
 
 
 def kernels_for(codes: Any, n_classes: int, what: Literal["patterns", "bits", "labels"]) -> Kernels | None:
-    """Return the compiled functions if they pay for ``codes``; None for few or sparse codes."""
+    """Return the compiled functions if they are faster for ``codes``; None for few or sparse codes."""
     if (
         not isinstance(codes, np.ndarray)
         or codes.size < LIMITS.get().compiled_cells

@@ -116,7 +116,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             Accepted because scikit-learn's cross-validation passes it. Gold labels that should take part in
             the fit are passed as ``gold``.
         gold : array or table of shape (n, C), or mapping {label: n known values}, optional
-            0 and 1; None, NaN, masked and -1 where unknown. A mapping may leave labels out.
+            0 and 1; None, NaN, masked and -1 if unknown. A mapping may leave labels out.
         sample_weight : array of shape (n,), optional
             How often each item counts.
         """

@@ -139,4 +139,4 @@ def require_moments(moments: Any) -> None:
             f"`moments` must be Moments; got {type(moments).__name__}. Votes are passed to fit."
         )
     if not moments.n_items > 0:
-        raise NotIdentifiableError("The counts hold no items.")
+        raise NotIdentifiableError("`moments` must have at least one item; got empty counts.")

@@ -1,4 +1,4 @@
-"""A window that finds its own length: counts at dyadic ages, and a test for change."""
+"""Window of adaptive length: counts at dyadic ages, and a test for change."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ _FEW_BLOCKS = 8
 
 
 class DyadicCounts(BlockWindow):
-    """Counts at dyadic ages, of which as many are used as predict the next rows best.
+    """Counts at dyadic ages; the window in use is the one that predicts the next rows best.
 
     Rows are counted in blocks of ``block`` rows; when more than three parts have the same size, the two
     oldest are merged. So n rows take O(log n) parts and no rows are kept. Two rules choose the parts in use:
 
-    - Parts that differ from the newer ones are dropped for good, after a sudden change. See
-      :func:`agreeing_parts`, which errs with a stated probability.
+    - Parts that differ from the newer ones are dropped permanently, after a sudden change. See
+      :func:`agreeing_parts`, whose probability of error is bounded.
     - Among the parts that are kept, the window that predicted the latest blocks best is used, on a grid of
       doubling sizes: a slow drift makes all parts differ a little, which no strict test detects in time.
 
@@ -107,7 +107,7 @@ class DyadicCounts(BlockWindow):
     sizes : list of int
         Rows of each part, oldest first.
     forgotten : int
-        How often parts were dropped.
+        Number of times that parts were dropped.
     """
 
     def __init__(self, layout: Layout, block: int = 100) -> None:
@@ -205,7 +205,7 @@ class DyadicCounts(BlockWindow):
         return reaches
 
     def _note_errors(self, hits: Vector) -> None:
-        """Update how well every window predicts, by a new block."""
+        """Update the prediction error of every window with a new block."""
         reaches = np.array(self._reaches()) - 1
         sums = np.cumsum(np.stack(self._hits[::-1]), axis=0)[reaches]
         sizes = np.cumsum(self.sizes[::-1])[reaches][:, None]

@@ -136,7 +136,7 @@ class VotesByClass:
         return self._with(self.matrix.data * by_row)
 
     def mapped(self, function: Callable[[Array], Array]) -> VotesByClass:
-        """Apply a function to the counts; what is not stored stays 0."""
+        """Apply a function to the counts; cells that are not stored stay 0."""
         return self._with(function(self.matrix.data))
 
     def with_classes(self, labels: NDArray[np.intp]) -> VotesByClass:

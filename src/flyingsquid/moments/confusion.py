@@ -56,7 +56,7 @@ class ConfusionTables(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int, int]:
-        """(m, K, K + 1)."""
+        """Shape of the tables, (m, K, K + 1)."""
 
     @property
     def n_sources(self) -> int:
@@ -87,7 +87,7 @@ class ConfusionTables(ABC):
 
     @abstractmethod
     def right(self) -> Array:
-        """Return P(vote is k | Y = k, the source votes), shape (m, K); 1 / K where it never votes."""
+        """Return P(vote is k | Y = k, the source votes), shape (m, K); 1 / K if it never votes."""
 
     @abstractmethod
     def voting(self) -> Array:
@@ -95,7 +95,7 @@ class ConfusionTables(ABC):
 
     @abstractmethod
     def accuracies(self, balance: Array) -> Array:
-        """Return P(vote is right | the source votes), shape (m,); one half where it never votes.
+        """Return P(vote is right | the source votes), shape (m,); one half if it never votes.
 
         ``balance`` of shape (K,) is P(Y = k).
         """
@@ -106,7 +106,7 @@ class ConfusionTables(ABC):
 
     @abstractmethod
     def logs(self, *, silent: NDArray[np.bool_] | None = None, silence_counts: bool = True) -> VoteLogs:
-        """Return log P(vote | Y = k) for evidence.
+        """Return log P(vote | Y = k), to be summed as evidence.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class DenseTables(ConfusionTables):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SparseTables(ConfusionTables):
-    """Confusion tables as a shape that all classes share, and what the counts add to it.
+    """Confusion tables as a part that all classes share, and a sparse part from the counts.
 
     The expected counts behind a table equal the prior wherever no two votes ever met. So a table is the same
     for every class of items, plus a sparse rest:

@@ -151,6 +151,6 @@ def cut_tables(flat: NDArray[Any], shapes: list[tuple[int, ...]]) -> list[NDArra
     """Split a flat array into tables of the given shapes."""
     sizes = [math.prod(shape) for shape in shapes]
     if flat.shape != (sum(sizes),):
-        raise ModelFileError("The tables in the file do not fit its graph.")
+        raise ModelFileError("The tables in the file do not match its graph.")
     parts = np.split(flat, np.cumsum(sizes)[:-1]) if sizes else []
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -51,7 +51,7 @@ class UnitVotes(NamedTuple):
     counts: NDArray[Any]
 
     def positions(self, sources: Sequence[int]) -> NDArray[np.intp]:
-        """Return where sources stand in ``counted_with``."""
+        """Return the positions of sources in ``counted_with``."""
         return np.searchsorted(self.counted_with, sources)
 
 
@@ -62,7 +62,7 @@ class Moments:
     Build with :meth:`of`; add the counts of two parts with ``+``, take a part away with
     ``-``, compare with ``==``. Unweighted counts are integers, so all three are exact.
 
-    Ask for rates and counts with the methods: how counts are stored, as arrays or sparsely, does not matter.
+    The methods return rates and counts, regardless of whether counts are stored as arrays or sparsely.
 
     Attributes
     ----------

@@ -29,9 +29,9 @@ class PairAgreement(NamedTuple):
     ----------
     overlap : items that both vote on
     agreement : items that both vote on alike
-    chance : share of ``overlap`` on which they would agree by chance; 1 where they share no item
+    chance : share of ``overlap`` on which they would agree by chance; 1 if they share no item
     unusual : votes of the first source on shared items that are not for the class it votes for most there
-    spread : probability that two votes of the first source on shared items differ; 0 where they share no item
+    spread : probability that two votes of the first source on shared items differ; 0 if they share no item
     """
 
     overlap: Array
@@ -51,7 +51,7 @@ class PairCounts(ABC):
 
     @staticmethod
     def of(counts: Any, n_classes: int) -> PairCounts:
-        """Wrap an array of shape (K, K, m, m) or a sparse matrix of shape (K m, K m), stored as it fits best.
+        """Wrap an array of shape (K, K, m, m) or a sparse matrix of shape (K m, K m).
 
         The storage depends on the shape alone, so that counts that are merged agree.
         """
@@ -101,7 +101,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def compare(self) -> PairAgreement:
-        """Return overlap and agreement, next to what chance alone would do."""
+        """Return overlap and agreement, and the agreement expected by chance."""
 
     @abstractmethod
     def others_votes(self) -> Array:

@@ -89,7 +89,7 @@ class CountPlan:
         return max(len(sources) for sources in self.pair_sets)
 
     def positions(self, number: int, sources: tuple[int, ...]) -> tuple[int, ...]:
-        """Return where sources stand in a set that holds them."""
+        """Return the positions of sources in a set that contains them."""
         return tuple(int(i) for i in np.searchsorted(self.pair_sets[number], sources))
 
     def set_with(self, sources: tuple[int, ...]) -> int:

@@ -78,7 +78,7 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
 
 
 def solve_corrected(data: FitData, name: str) -> WeightedFit:
-    """Fit votes without gold labels, then correct the log odds by these, or as in an earlier fit."""
+    """Fit votes without gold labels, then correct the log odds by gold labels or by an earlier correction."""
     plain, votes, gold = solve_mixture(data, name), data.votes, data.gold
     if gold is None or votes is None:
         if not isinstance(data.earlier_gold, GoldCorrection):

@@ -49,7 +49,7 @@ def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> ND
 def _as_array(values: Any, name: str, constraint: str) -> NDArray[Any]:
     try:
         return np.asanyarray(values)
-    except Exception as error:  # any exception of a foreign class
+    except Exception as error:  # user objects may raise any exception
         raise VotesError(f"`{name}` must be {constraint}; reading it failed: {error}") from error
 
 
@@ -193,7 +193,7 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
         return np.array([n_rows], np.intp)
     try:
         given = np.asanyarray(lengths)
-    except Exception as error:  # any exception of a foreign class
+    except Exception as error:  # user objects may raise any exception
         raise VotesError(f"`lengths` must be a list of integers; reading it failed: {error}") from error
     if given.ndim != 1 or not given.size:
         raise VotesError(

@@ -55,7 +55,7 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
         return None
     try:
         read = tuple(names)
-    except Exception as error:  # any exception of a foreign class
+    except Exception as error:  # user objects may raise any exception
         raise VotesError(f"`names` must be a sequence of source names; got {format_value(names)}.") from error
     if len(read) != n_sources:
         raise VotesError(
@@ -74,7 +74,7 @@ def read_columns(sources: Any, n_sources: int) -> list[int]:
     """Return positions of sources as a list; refuse an empty list and positions out of range."""
     try:
         read = [operator.index(source) for source in sources]
-    except Exception as error:  # any exception of a foreign class
+    except Exception as error:  # user objects may raise any exception
         raise VotesError(f"`sources` must be a list of positions; reading it failed: {error}") from error
     if not read or not all(0 <= source < n_sources for source in read):
         raise VotesError(f"`sources` must be positions from 0 to {n_sources - 1}; got {format_value(read)}.")
@@ -82,7 +82,7 @@ def read_columns(sources: Any, n_sources: int) -> list[int]:
 
 
 class _NoSuchItemError(VotesError, IndexError):
-    """Also an IndexError, because that ends a loop over the items."""
+    """Index out of range. Also an IndexError, which ends a loop over the items."""
 
 
 def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
@@ -104,7 +104,7 @@ def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
     if not isinstance(rows, slice):
         try:
             rows = np.asarray(rows)
-        except Exception as error:  # any exception of a foreign class
+        except Exception as error:  # user objects may raise any exception
             raise VotesError(f"Votes are indexed by items; reading the index failed: {error}") from error
         rows = rows.astype(np.intp) if not rows.size else rows
         if rows.ndim != 1 or rows.dtype.kind not in "iub":

@@ -90,7 +90,7 @@ def equal(value: Any, other: Any) -> bool:
     """Return whether two values are equal; False if they cannot be compared."""
     try:
         return bool(value == other)
-    except Exception:  # any exception of a foreign class
+    except Exception:  # user objects may raise any exception
         return False
 
 
@@ -117,7 +117,7 @@ def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
     try:
         labels = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
         hash(labels)
-    except Exception as error:  # any exception of a foreign class
+    except Exception as error:  # user objects may raise any exception
         raise OptionError(
             f"`classes` must be a sequence of class labels; got {format_value(classes)}: {error}"
         ) from error
@@ -162,7 +162,7 @@ def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
     else:
         try:
             array = undo_text_coercion(values, np.asanyarray(values))
-        except Exception as error:  # any exception of a foreign class
+        except Exception as error:  # user objects may raise any exception
             raise VotesError(f"`{what}` must be a rectangular matrix; reading it failed: {error}") from error
     if array.ndim == 0:
         files = " Read files with fs.files.open_votes." if isinstance(values, (str, os.PathLike)) else ""
@@ -188,7 +188,7 @@ def as_column(values: Any, what: str) -> NDArray[Any]:
         values = values.to_pylist()
     try:
         array = undo_text_coercion(values, np.asanyarray(values))
-    except Exception as error:  # any exception of a foreign class
+    except Exception as error:  # user objects may raise any exception
         raise VotesError(f"`{what}` must be one flat sequence; reading it failed: {error}") from error
     if array.ndim != 1:
         raise VotesError(f"`{what}` must be one flat sequence; got shape {array.shape}.")
@@ -294,7 +294,7 @@ def _translate(
 def _found(position: dict[Label, int], value: Any) -> int | None:
     try:
         return position.get(value)
-    except Exception:  # any exception of a foreign class: it is not one of the classes
+    except Exception:  # `==` of user objects may raise: then it is not one of the classes
         return None
 
 
@@ -320,7 +320,7 @@ def _factorize_objects(labels: NDArray[Any], locate: Locate) -> tuple[list[Any],
         plain = None if is_null(value) else plain_number(value)
         try:
             index[at] = seen.setdefault(plain, len(seen))
-        except Exception:  # no hash, or any exception of a foreign class
+        except Exception:  # not hashable, or user objects that raise
             raise VotesError(
                 f"{locate(*divmod(at, labels.shape[1]))}: votes must be numbers, strings or booleans; got a "
                 f"value of type {type(value).__name__}."

@@ -51,7 +51,7 @@ class PatternGrid:
 
     @property
     def totals(self) -> Array:
-        """The same as floats."""
+        """Number of votes on each row as floats, shape (n,)."""
         return self.n_votes.astype(np.float64)
 
     def __getitem__(self, rows: Any) -> OneHot:

@@ -44,7 +44,7 @@ def read(
     source_ids, column = _identify(source, "sources")
     try:
         names = tuple(str(s) for s in source_ids)
-    except Exception as error:  # any exception of a foreign class
+    except Exception as error:  # user objects may raise any exception
         raise VotesError("`sources` must be strings or convertible to strings.") from error
     if declared is not None:
         names, column = _declared_sources(names, column, declared)
@@ -64,7 +64,7 @@ def declared_names(names: Any) -> list[Any]:
         raise VotesError(f"`names` must be a sequence of source names; got {format_value(names)}.")
     try:
         return list(names)
-    except Exception as error:  # any exception of a foreign class
+    except Exception as error:  # user objects may raise any exception
         raise VotesError(f"`names` must be a sequence of source names; got {format_value(names)}.") from error
 
 
@@ -130,7 +130,7 @@ def _identify(values: NDArray[Any], what: str) -> tuple[NDArray[Any], NDArray[np
         raise VotesError(f"`{what}` must not be missing; entry {at} is.")
     try:
         return np.unique(values, return_inverse=True)
-    except Exception as error:  # mixed types, or any exception of a foreign class
+    except Exception as error:  # mixed types, or user objects that raise
         raise VotesError(f"`{what}` must have one type that can be sorted: {error}") from error
 
 

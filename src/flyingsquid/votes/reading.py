@@ -116,7 +116,7 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
         data = data.to_pylist()
     try:
         array = np.asanyarray(data)
-    except Exception as error:  # any exception of a foreign class
+    except Exception as error:  # user objects may raise any exception
         raise VotesError(f"The votes on one item must be one flat row; reading it failed: {error}") from error
     if array.ndim not in (1, 2):
         raise VotesError(

@@ -313,7 +313,7 @@ def _as_list(values: Any) -> list[Any] | None:
         return None
     try:
         return list(values) if isinstance(values, Iterable) else None
-    except Exception:  # any exception of a foreign class
+    except Exception:  # user objects may raise any exception
         return None
 
 

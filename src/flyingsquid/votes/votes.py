@@ -277,7 +277,7 @@ class Votes:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, m)."""
+        """Number of items and of sources, (n, m)."""
         n, m = self.codes.shape
         return int(n), int(m)
 
@@ -342,7 +342,7 @@ class Votes:
     # ------------------------------------------------------------------ other views
 
     def __getitem__(self, rows: Any) -> Votes:
-        """Return the votes on some items, also for one item; slices of dense votes share memory."""
+        """Return the votes on some items, as Votes also for one item; slices of dense votes share memory."""
         rows = read_rows(rows, self.n_items)
         try:
             items = None if self.items is None else self.items[rows]
