@@ -78,7 +78,9 @@ def compare(
     }
 
 
-def beside_snorkel(threads: int, sizes: Sequence[tuple[int, int]] = tuple(SIZES), repeats: int = 7) -> Any:
+def compare_with_snorkel(
+    threads: int, sizes: Sequence[tuple[int, int]] = tuple(SIZES), repeats: int = 7
+) -> Any:
     """Results by size, or None where Snorkel's environment was not made."""
     python = interpreter()
     if python is None:
@@ -92,7 +94,7 @@ def beside_snorkel(threads: int, sizes: Sequence[tuple[int, int]] = tuple(SIZES)
     return results
 
 
-def beside_reference(
+def compare_with_reference(
     checkout: Path,
     python: str,
     threads: int,

@@ -109,7 +109,7 @@ def files() -> str:
     )
 
 
-def beside(results: Results) -> str:
+def compare_models(results: Results) -> str:
     text = ["## Compared with other label models\n"]
     names = {"snorkel": "Snorkel's LabelModel at its defaults", "reference": "the authors' 2020 code"}
     for key, other in names.items():
@@ -202,7 +202,7 @@ def write(whole: Results, folder: Path = FOLDER) -> None:
             INTRODUCTION.format(threads=whole["threads"], machine=machine) + quick,
             one_machine(results),
             files(),
-            beside(results),
+            compare_models(results),
             growth(results),
         ]
     )

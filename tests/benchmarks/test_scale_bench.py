@@ -78,7 +78,7 @@ def test_a_quick_run_with_a_stand_in_for_the_authors_code(tmp_path, in_the_proje
 
 def test_a_checkout_without_the_code_is_refused(tmp_path, in_the_project):
     with pytest.raises(RuntimeError, match="ended with code"):
-        comparison.beside_reference(tmp_path, sys.executable, 1, [(2_000, 6)])
+        comparison.compare_with_reference(tmp_path, sys.executable, 1, [(2_000, 6)])
 
 
 def test_points_of_every_curve():

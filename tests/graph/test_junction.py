@@ -17,9 +17,9 @@ pytestmark = pytest.mark.slow
 
 def grid(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
     at = np.arange(rows * columns).reshape(rows, columns)
-    beside = zip(at[:, :-1].flat, at[:, 1:].flat, strict=True)
+    across = zip(at[:, :-1].flat, at[:, 1:].flat, strict=True)
     below = zip(at[:-1].flat, at[1:].flat, strict=True)
-    return tuple((int(a), int(b)) for a, b in itertools.chain(beside, below))
+    return tuple((int(a), int(b)) for a, b in itertools.chain(across, below))
 
 
 GRAPHS = {

@@ -59,7 +59,7 @@ def test_columns_named_by_numbers_and_null_integers():
     assert votes.codes.tolist() == [[0, -1], [-1, 1]]
 
 
-def test_numeric_categories_stand_beside_numbers():
+def test_numeric_categories_are_read_next_to_numbers():
     frame = pd.DataFrame({"a": pd.Categorical([1, 0]), "b": [0, 1]})
     assert fs.Votes.from_frame(frame).codes.tolist() == [[1, 0], [0, 1]]
 

@@ -71,7 +71,7 @@ def agreement(votes: Any, *, model: Any = None) -> Agreement:
 
     Parameters
     ----------
-    votes : Votes, Moments, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+    votes : Votes, Moments, array-like or dataframe of shape (n, m)
         At most 2,000 sources; select some with ``votes.of_sources``.
     model : fitted label model, optional
         Model that defines the classes and sources of the votes.
@@ -119,7 +119,7 @@ def dependence_given_truth(
 
     Parameters
     ----------
-    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+    votes : Votes, array-like or dataframe of shape (n, m)
         At most 2,000 sources.
     y : array of shape (n,), optional
         Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.

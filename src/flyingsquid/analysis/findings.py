@@ -159,7 +159,7 @@ def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None =
 
     Parameters
     ----------
-    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
+    votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
         Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. If given, accuracies and
         dependence come from them instead of the model.

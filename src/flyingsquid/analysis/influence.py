@@ -238,7 +238,7 @@ def learning_curve(
 
 
 def _read(model: Any, votes: Any, gold: Any) -> Votes:
-    """Return the votes as the model reads them; refuse a model that cannot be fitted again."""
+    """Return the votes as the model reads them; raise an error for a model that cannot be fitted again."""
     if not isinstance(model, (LabelModel, MajorityVote)):
         raise OptionError(f"`model` must be a fitted LabelModel or MajorityVote; got {type(model).__name__}.")
     read = model.read_votes(votes)

@@ -40,7 +40,7 @@ def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
 
     Parameters
     ----------
-    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
+    votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
         Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. Shape (n, D) for a model
         of D tasks.

@@ -317,7 +317,7 @@ class Fit(ABC):
     @classmethod
     @abstractmethod
     def from_state(cls, state: State, moments: Moments) -> Self:
-        """Return the fit that :meth:`to_state` described; damaged states are refused."""
+        """Return the fit that :meth:`to_state` described; raise ModelFileError for damaged states."""
 
 
 def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, Any]:

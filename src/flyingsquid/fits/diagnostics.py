@@ -161,7 +161,7 @@ class Diagnostics:
         triplets_skipped: NDArray[np.int64],
         source_names: tuple[str, ...],
     ) -> Diagnostics:
-        """Read what :meth:`to_meta` returned; sources that do not exist are refused."""
+        """Read what :meth:`to_meta` returned; raise ModelFileError for unknown sources."""
         mentioned = [name for field in _SOURCE_FIELDS for name in meta[field]]
         mentioned += [name for group in meta["identical"] for name in group]
         if not set(mentioned) <= set(source_names):

@@ -117,7 +117,7 @@ def flatten_tables(tables: Sequence[Array]) -> Array:
 
 
 def read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> tuple[UnitTable, ...]:
-    """Return the tables of dependent sources; refuse those that are not probabilities."""
+    """Return the tables of dependent sources; raise an error for those that are not probabilities."""
     cliques = [clique for tree in graph._units for clique in tree.cliques]
     separators = [separator for tree in graph._units for separator in tree.separators]
     tables = cut_tables(flat, [(n_classes, (n_classes + 1) ** len(clique)) for clique in cliques])
@@ -127,7 +127,7 @@ def read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> tu
 
 
 def read_task_tables(flat: NDArray[Any], graph: DependencyGraph, balance: Array) -> tuple[Array, ...]:
-    """Return the tables of tasks; refuse those that contradict each other or ``balance``, shape (D, K)."""
+    """Return the tables of tasks; they must agree with each other and with ``balance``, shape (D, K)."""
     tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph._task_tree.cliques])
     sums_to_1 = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
     if not sums_to_1 or not _agree(tables, graph, balance):

@@ -183,7 +183,7 @@ def open_table(data: Any, columns: Sequence[str] = ()) -> Any:
 
 
 def check_data(data: Any) -> Any:
-    """Return the data in a form that :func:`iter_chunks` supports; refuse what has no items."""
+    """Return the data in a form that :func:`iter_chunks` supports, or raise an error."""
     if is_frame(data) or is_lazy(data):
         open_table(data)
     elif not isinstance(data, (list, tuple)) and reader_of(data) is not None:

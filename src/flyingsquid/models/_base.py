@@ -59,7 +59,7 @@ class VoteSchema:
     tasks: tuple[int, int] | None = None
 
     def read(self, data: Any) -> Votes:
-        """Return votes in the order of these sources and classes; refuse votes of others."""
+        """Return votes in the order of these sources and classes; raise an error for votes of others."""
         votes = as_votes(data, self.classes, self.tasks)
         matched_by_name = votes.names is not None and self.names is not None
         if votes.n_sources != len(self.source_names) and not matched_by_name:
@@ -228,7 +228,7 @@ class VoteEstimator(VoteReader):
 
         Parameters
         ----------
-        votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+        votes : Votes, array-like or dataframe of shape (n, m)
             Shape (n, m). Named sources are matched by name, others by position. A source may
             abstain here that never did in training. Of ``VoteChunks`` the answer is an iterator, one array
             a chunk. Votes on a cluster are labeled there: ``docs/guides/clusters.md`` says what comes back.

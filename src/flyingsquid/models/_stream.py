@@ -35,7 +35,7 @@ _REFRESH = 1_000
 
 
 def check_stream_options(model: Any, solver: Solver) -> None:
-    """Refuse options of an online model that are invalid or that a stream does not support."""
+    """Raise an error for options of an online model that are invalid or that a stream does not support."""
     window, decay = model.window, model.decay
     is_auto = is_one_of(window, ("auto",))
     if not is_auto and not (is_integer(window) and window >= 1):
@@ -68,7 +68,7 @@ def check_stream_options(model: Any, solver: Solver) -> None:
 def check_widening(
     graph: DependencyGraph | None, before: Layout, classes: tuple[Label, ...], n_sources: int
 ) -> None:
-    """Refuse new sources and classes on a graph."""
+    """Raise an error for new sources and classes on a graph."""
     if graph is None or (classes == before.classes and n_sources == before.n_sources):
         return
     what = "source" if n_sources != before.n_sources else "class"

@@ -239,7 +239,7 @@ class Recorder:
 
     @classmethod
     def from_state(cls, arrays: dict[str, NDArray[Any]], n_sources: int) -> Recorder:
-        """Return the records that :meth:`state` described; damaged ones are refused."""
+        """Return the records that :meth:`state` described; raise ModelFileError for damaged ones."""
         positions, windows, widths, values = (
             arrays[f"history.{name}"] for name in ("positions", "windows", "widths", "values")
         )

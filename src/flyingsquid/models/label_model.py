@@ -225,7 +225,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
         Parameters
         ----------
-        votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
+        votes : Votes, array-like or dataframe of shape (n, m)
             Or an array (n, D, s) for a graph whose D tasks have s sources each. Keep items that nobody votes
             on: dropping them biases every rate. Or ``VoteChunks``, which are read once: a method that needs
             the votes themselves then reads their distinct rows, or only counts if these are too many. Or

@@ -277,7 +277,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     @classmethod
     def _from_state(cls, state: State) -> Self:
-        """Return the model that :meth:`_to_state` described; damaged states are refused."""
+        """Return the model that :meth:`_to_state` described; raise ModelFileError for damaged states."""
         labels, options = decode_labels(state.meta["labels"]), state.meta["options"]
         declared = options["labels"]
         model = cls(

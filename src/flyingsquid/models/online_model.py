@@ -203,7 +203,7 @@ class OnlineLabelModel(VoteEstimator):
 
         Parameters
         ----------
-        votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (b, m)
+        votes : Votes, array-like or dataframe of shape (b, m)
             Or an array (b, D, s) for a graph whose D tasks have s sources each. Named sources are matched by
             name, others by position.
         class_balance : array of shape (K,), or (D, K), optional
@@ -463,7 +463,7 @@ class OnlineLabelModel(VoteEstimator):
         return solver
 
     def _check_fit(self, solver: Solver, layout: Layout) -> None:
-        """Refuse options that the sources and classes of a stream rule out, before anything is learned."""
+        """Raise an error for options that the sources and classes of a stream do not support."""
         empty = self._fit_data(layout.moments(layout.zeros(), exact=True), self.class_balance)
         check_solver(solver, empty)
         _ = empty.anchors
@@ -620,7 +620,7 @@ class OnlineLabelModel(VoteEstimator):
 
     @classmethod
     def _from_state(cls, state: State) -> Self:
-        """Return a model that goes on where it was saved; damaged states are refused."""
+        """Return a model that continues where it was saved; raise ModelFileError for damaged states."""
         meta, arrays = state.meta, state.arrays
         if "last" not in meta:
             raise ModelFileError(

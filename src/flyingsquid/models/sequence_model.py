@@ -137,7 +137,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
 
         Parameters
         ----------
-        votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (T, m)
+        votes : Votes, array-like or dataframe of shape (T, m)
             The rows of all sequences, one sequence after the other. Keep rows that nobody votes on.
         lengths : list of integers that add up to T, optional
             Rows of each sequence; None is one sequence.
@@ -486,7 +486,7 @@ class FittedSequences(FittedParameters):
 
 
 def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
-    """Return the transition in a file; refuse one that is not stationary."""
+    """Return the transition in a file; raise an error for one that is not stationary."""
     pairs = state.meta["pairs"]
     joint = read_array(state, "joint", (len(fit.classes),) * 2, low=0.0, high=1.0)
     excess = read_array(state, "excess", (n_sources,), low=-1.0, high=1.0)

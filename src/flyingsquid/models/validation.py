@@ -57,7 +57,7 @@ def _hint(name: str, known: list[str], kind: str, options: list[str]) -> str:
 
 
 def check_options(method: Any, graph: Any, temper: Any) -> Solver:
-    """Return the solver; refuse options that are invalid or that do not go together."""
+    """Return the solver; raise an error for options that are invalid or cannot be combined."""
     solver = get_solver(method)
     if not (graph is None or is_one_of(graph, ("learn",)) or isinstance(graph, DependencyGraph)):
         raise OptionError(f'`graph` must be a DependencyGraph, "learn" or None; got {format_value(graph)}.')
@@ -78,7 +78,7 @@ def check_options(method: Any, graph: Any, temper: Any) -> Solver:
 
 
 def check_temper(temper: Any) -> None:
-    """Refuse a power that is not None, "auto" or in (0, 1]."""
+    """Raise an error for an exponent that is not None, "auto" or in (0, 1]."""
     if temper is None or is_one_of(temper, ("auto",)):
         return
     if not (is_number(temper) and 0 < temper <= 1):
@@ -86,7 +86,7 @@ def check_temper(temper: Any) -> None:
 
 
 def given_graph(graph: Any, caller: str) -> DependencyGraph | None:
-    """Return the graph; refuse one that is still to be learned."""
+    """Return the graph; raise an error for one that is still to be learned."""
     if not isinstance(graph, str):
         return graph
     raise OptionError(
@@ -133,7 +133,7 @@ def read_task(task: Any, n_tasks: int) -> int:
 
 
 def require_moments(moments: Any) -> None:
-    """Refuse what is not counts, or counts of no items."""
+    """Raise an error unless this is Moments with at least one item."""
     if not isinstance(moments, Moments):
         raise OptionError(
             f"`moments` must be Moments; got {type(moments).__name__}. Votes are passed to fit."

@@ -130,7 +130,7 @@ def _values(table: Any) -> NDArray[Any]:
 
 
 def _sparse_pairs(state: State, name: str, width: int) -> csr_array:
-    """Read sparse counts; parts that do not agree are refused before any index is followed."""
+    """Read sparse counts; raise an error before any index is used if parts do not agree."""
     data, indices, indptr = (state.arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
     fits = (
         indices.dtype.kind == indptr.dtype.kind == "i"

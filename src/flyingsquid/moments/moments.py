@@ -104,7 +104,7 @@ class Moments:
 
         Parameters
         ----------
-        votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+        votes : Votes, array-like or dataframe of shape (n, m)
             Shape (n, m); or an array (n, D, s) for a graph whose D tasks have s sources each; or
             ``VoteChunks``, which are read once; or a Dask array or dataframe, a list of ``dask.delayed``
             chunks, or a Spark dataframe, which are counted on their cluster.
@@ -347,7 +347,7 @@ class Moments:
 
     @classmethod
     def from_state(cls, state: State) -> Moments:
-        """Return the counts in a state; refuse impossible ones."""
+        """Return the counts in a state; raise an error for impossible ones."""
         moments = cls(**files.fields_of(state))
         if moments._lowest_count() < (0 if moments.is_exact else -_ROUNDING * moments.n_items):
             raise ModelFileError("The counts in the file contradict each other: no votes can have them.")

@@ -147,7 +147,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def clipped(self) -> Self:
-        """Return the counts with 0 for what rounding left below 0."""
+        """Return the counts with 0 instead of negative rounding errors."""
 
     @abstractmethod
     def reordered(self, classes: NDArray[np.intp] | None, sources: NDArray[np.intp] | None) -> Self:

@@ -139,7 +139,7 @@ def are_pairs_sparse(n_sources: int, n_classes: int) -> bool:
 
 
 def check_plan_size(plan: CountPlan, n_classes: int) -> None:
-    """Refuse counts that would not fit into memory."""
+    """Raise an error for counts that would not fit into memory."""
     limits, together = LIMITS.get(), 0
     for unit, number in zip(plan.units, plan.unit_sets, strict=True):
         states = (n_classes + 1) ** len(unit)
@@ -169,7 +169,7 @@ def check_plan_size(plan: CountPlan, n_classes: int) -> None:
 
 
 def check_sequence_size(n_sources: int, n_classes: int) -> None:
-    """Refuse counts of neighboring items that would not fit into memory."""
+    """Raise an error for counts of neighboring items that would not fit into memory."""
     size = (n_sources * n_classes) ** 2 * 8
     if size > LIMITS.get().pair_bytes:
         raise VotesError(
@@ -179,7 +179,7 @@ def check_sequence_size(n_sources: int, n_classes: int) -> None:
 
 
 def check_frequencies(weights: NDArray[Any]) -> None:
-    """Refuse weights that are probabilities instead of numbers of items."""
+    """Raise an error for weights that are probabilities instead of numbers of items."""
     total = float(weights.sum())
     if weights.dtype.kind == "f" and len(weights) > 1 and total < 1 + 1e-6:
         raise VotesError(

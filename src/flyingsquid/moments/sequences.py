@@ -189,7 +189,7 @@ class SequenceMoments:
 
         Parameters
         ----------
-        votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (T, m)
+        votes : Votes, array-like or dataframe of shape (T, m)
             The rows of all sequences, one sequence after the other.
         lengths : list of integers that add up to T, optional
             Rows of each sequence; None is one sequence.
@@ -255,7 +255,7 @@ class SequenceMoments:
 
     @classmethod
     def from_state(cls, state: State) -> SequenceMoments:
-        """Return the counts in a state; refuse impossible ones."""
+        """Return the counts in a state; raise an error for impossible ones."""
         try:
             rows = Moments.from_state(State(files.KIND, state.meta["rows"], state.arrays))
             n_pairs = state.meta["n_pairs"]
@@ -358,7 +358,7 @@ class SequenceMoments:
         )
 
     def aligned_to(self, other: SequenceMoments) -> SequenceMoments:
-        """Return these counts with sources and classes in the order of ``other``; refuse different ones."""
+        """Return these counts with sources and classes in the order of ``other``, which must be the same."""
         rows = self.rows.aligned_to(other.rows)
         lagged, first, second = self.lagged, self.first, self.second
         if rows.classes != self.rows.classes:

@@ -326,20 +326,20 @@ class DecayedCounts(BlockWindow):
 
 
 def require(fits: bool) -> None:
-    """Refuse a state whose parts do not agree with each other."""
+    """Raise an error for a state whose parts do not agree with each other."""
     if not fits:
         raise ModelFileError("The parts of the window in the file do not agree with each other.")
 
 
 def checked_rows(rows: NDArray[Any], layout: Layout) -> NDArray[Any]:
-    """Return rows of codes; refuse those that do not fit the layout."""
+    """Return rows of codes; raise an error if they do not match the layout."""
     fits = rows.dtype == layout.dtype and rows.shape[1:] == (layout.n_sources,)
     require(fits and (not rows.size or bool(rows.min() >= -4 and rows.max() < layout.n_classes)))
     return rows
 
 
 def checked_vector(vector: NDArray[Any], layout: Layout, size: int | None = None) -> Vector:
-    """Return a vector of counts; refuse one that does not fit the layout."""
+    """Return a vector of counts; raise an error if it does not match the layout."""
     require(vector.dtype == np.float64 and vector.shape == (layout.size if size is None else size,))
     require(bool(np.isfinite(vector).all() and (vector[: layout.ends[-1]] >= 0).all()))
     return np.ascontiguousarray(vector)

@@ -53,7 +53,7 @@ def report(
 
     Parameters
     ----------
-    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m)
+    votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
         Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. They are used for scores
         and not for the fit.

@@ -131,7 +131,7 @@ def learn_structure(
 
     Parameters
     ----------
-    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take, shape (n, m); or Moments
+    votes : Votes, array-like or dataframe of shape (n, m), or Moments
         Any number of classes. Moments must contain all pairs, as those of ``Moments.of(votes)`` do.
     significance : float in (0, 1)
         Probability of finding any edge if all sources are independent; approximate for more than two classes.

@@ -218,7 +218,7 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
 
 
 def _refuse_labels(given: NDArray[Any], n_rows: int) -> None:
-    """Refuse labels passed as lengths: as many as there are rows, and not all 1."""
+    """Raise an error for labels passed as lengths: as many as there are rows, and not all 1."""
     if len(given) != n_rows or n_rows == 1 or (given.dtype.kind in "iu" and (given == 1).all()):
         return
     raise VotesError(

@@ -50,7 +50,7 @@ def shown_name(names: tuple[str, ...] | None, source: int) -> str:
 
 
 def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] | None:
-    """Return names of sources as a tuple; refuse other than one distinct string per source."""
+    """Return names of sources as a tuple, after checking that they are one distinct string per source."""
     if names is None:
         return None
     try:
@@ -71,7 +71,7 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
 
 
 def read_columns(sources: Any, n_sources: int) -> list[int]:
-    """Return positions of sources as a list; refuse an empty list and positions out of range."""
+    """Return positions of sources as a list, after checking that they are in range and not empty."""
     try:
         read = [operator.index(source) for source in sources]
     except Exception as error:  # user objects may raise any exception
@@ -113,7 +113,7 @@ def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
 
 
 def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
-    """Refuse two different sets of sources or classes."""
+    """Raise an error if two sets of sources or classes differ."""
     if ours == theirs:
         return
     unknown = ", ".join(sorted(map(repr, ours - theirs))) or "none"
@@ -192,7 +192,7 @@ def dense_codes(codes: Codes) -> NDArray[Any]:
 
 
 def check_codes(codes: Codes, n_classes: int) -> None:
-    """Refuse codes that are not integers in the range of ``n_classes`` classes."""
+    """Raise an error for codes that are not integers in the range of ``n_classes`` classes."""
     sparse = isinstance(codes, csr_array)
     if not sparse and not isinstance(codes, np.ndarray):
         raise VotesError(

@@ -69,7 +69,7 @@ def declared_names(names: Any) -> list[Any]:
 
 
 def check_sparse(matrix: Any) -> None:
-    """Refuse anything but a sparse matrix with at least one cell."""
+    """Raise an error unless this is a sparse matrix with at least one cell."""
     if not issparse(matrix):
         raise VotesError(f"`matrix` must be a scipy sparse matrix; got {type(matrix).__name__}.")
     if matrix.ndim != 2 or 0 in matrix.shape:

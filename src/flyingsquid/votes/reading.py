@@ -146,7 +146,7 @@ def labels_in(data: Any) -> set[Any]:
 
 
 def refuse_options(**options: Any) -> None:
-    """Refuse options that are not supported on a cluster."""
+    """Raise an error for options that are not supported on a cluster."""
     for name, value in options.items():
         if value is not None:
             raise OptionError(

@@ -182,7 +182,7 @@ def _refuse(value: Any, where: str) -> NoReturn:
 
 
 def _refuse_listed_booleans(scores: Any, locate: Locate) -> None:
-    """Refuse booleans in a list, which NumPy would turn into numbers."""
+    """Raise an error for booleans in a list, which NumPy would turn into numbers."""
     for row, cells in enumerate(scores if isinstance(scores, (list, tuple)) else ()):
         for j, cell in enumerate(cells if isinstance(cells, (list, tuple)) else ()):
             if isinstance(cell, (bool, np.bool_)):
@@ -282,7 +282,7 @@ def _by_source(given: Any, names: Names, n_sources: int, option: str) -> list[An
 
 
 def _increasing(values: list[Any], option: str) -> NDArray[np.float64]:
-    """Return numbers as an array; refuse none, and numbers that do not increase strictly."""
+    """Return strictly increasing numbers as an array; raise an error for others."""
     if not values:
         raise OptionError(f"{option} must have at least one edge; K classes have K - 1 edges.")
     wrong = next((v for v in values if not _is_number(v) or is_null(v)), None)
