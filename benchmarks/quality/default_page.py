@@ -62,6 +62,10 @@ probabilities. M-MSR returns labels only, so its log loss is that of probabiliti
 Models that take minutes on one dataset are stopped. All methods use one thread, and times are CPU times
 on the same machine.
 """
+REFUSALS = """\
+Methods of this package raise an error if the votes do not determine their parameters. Other label models
+failed or were stopped after some minutes. The results files contain the messages.
+"""
 STATUS = {
     True: """The
 [frozen half](halves.md) of the datasets is reserved for reporting.""",
@@ -234,16 +238,22 @@ def _size(s: Results) -> str:
 
 
 def _refusals(halves: Mapping[str, Results]) -> str:
-    reasons: dict[str, list[str]] = {}
+    """Return a table of the datasets that each method refused; the messages are in the results files."""
+    found: dict[str, dict[str, list[str]]] = {}
     for results in halves.values():
         for protocol, title in PROTOCOLS.items():
             for s in results[protocol]["sets"]:
                 for contender, scores in s["scores"].items():
                     if "refused" in scores:
-                        where = f"{_name(contender)} on `{s['name']}`: {scores['refused']}"
-                        reasons.setdefault(where, []).append(title)
-    lines = [_wrapped(f"- {where} ({', '.join(titles)})") for where, titles in reasons.items()]
-    return "\n".join(lines or ["None."]) + "\n"
+                        found.setdefault(_name(contender), {}).setdefault(s["name"], []).append(title)
+    rows = []
+    for contender, datasets in found.items():
+        shown = [
+            f"`{name}`" + ("" if len(titles) == len(PROTOCOLS) else f" ({titles[0]})")
+            for name, titles in datasets.items()
+        ]
+        rows.append([contender, ", ".join(shown)])
+    return f"{REFUSALS}\n{_markdown(['method', 'datasets'], rows)}" if rows else "None.\n"
 
 
 # ---------------------------------------------------------------------- formatting

@@ -195,7 +195,7 @@ def test_the_page_lists_means_losses_and_refusals(page, made):
     text = page.render({"design": made})
     assert "design half" in text
     assert "frozen half |" not in text
-    assert "`covariance` on `people`: " in text
+    assert "| `covariance` | `people`" in text
     both = page.render({"design": made, "frozen": made})
     assert "| design half | datasets below majority vote | frozen half |" in both
 
