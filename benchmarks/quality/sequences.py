@@ -193,6 +193,7 @@ def measure(s: SequenceSet) -> dict[str, dict[str, float] | str]:
 
 # ---------------------------------------------------------------------- the page
 
+COMPARED = ("", "covariance", "decomposition", "balance given")  # methods with and without neighbors
 INTRODUCTION = """\
 # Sequence models on real video and tokens
 
@@ -243,7 +244,9 @@ def render(results: list[tuple[SequenceSet, dict[str, Any]]]) -> str:
             "",
             "## Difference from the same method on single rows",
             "",
-            *_gains(results),
+            *lines[:2],
+            *(f"| {of or 'default'} | {' | '.join(_gain(r, of) for _, r in results)} |" for of in COMPARED),
+            "",
         ]
     )
 
@@ -259,22 +262,14 @@ def _cell(result: dict[str, float] | str) -> str:
     return " / ".join([*(f"{v:.1f}" for v in values), f"{result['log_loss']:.3f}"])
 
 
-def _gains(results: list[tuple[SequenceSet, dict[str, Any]]]) -> list[str]:
-    lines = []
-    for s, r in results:
-        for method in ("", ", covariance", ", decomposition", ", balance given"):
-            ours, alone = r[f"`SequenceLabelModel`{method}"], r[f"`LabelModel`{method}"]
-            where = f"- {_title(s)}{method}: "
-            if isinstance(ours, str) or isinstance(alone, str):
-                lines.append(f"{where}refused ({(ours if isinstance(ours, str) else alone).split(',')[0]}).")
-                continue
-            points = [
-                f"{words} {100 * (ours[k] - alone[k]):+.1f}"
-                for k, words in (("accuracy", "accuracy"), ("f1", "F1"), ("span_f1", "span F1"))
-                if k in ours
-            ]
-            lines.append(f"{where}{', '.join(points)}, log loss {ours['log_loss'] - alone['log_loss']:+.3f}.")
-    return [*lines, ""]
+def _gain(methods: dict[str, Any], of: str) -> str:
+    """Return the differences in the metrics of a cell."""
+    suffix = f", {of}" if of else ""
+    ours, alone = methods[f"`SequenceLabelModel`{suffix}"], methods[f"`LabelModel`{suffix}"]
+    if isinstance(ours, str) or isinstance(alone, str):
+        return "refused"
+    points = [f"{100 * (ours[k] - alone[k]):+.1f}" for k in ("accuracy", "f1", "span_f1") if k in ours]
+    return " / ".join([*points, f"{ours['log_loss'] - alone['log_loss']:+.3f}"])
 
 
 def run(folder: Path) -> list[tuple[SequenceSet, dict[str, Any]]]:

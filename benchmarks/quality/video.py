@@ -175,25 +175,19 @@ def render(results: dict[str, dict[str, Any]]) -> str:
     for method in METHODS:
         cells = [cell(results[name][words][method]) for name, words in columns]
         lines.append(f"| {method} | {' | '.join(cells)} |")
-    lines += ["", "## Difference from the same method on single frames", ""]
-    for name, words in columns:
-        lines += [f"- `{name}`, {words}: {_gains(results[name][words])}"]
+    lines += ["", "## Difference from the same method on single frames", "", *lines[1:3]]
+    for method, other in BESIDE.items():
+        cells = [_gain(results[name][words][method], results[name][words][other]) for name, words in columns]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
-def _gains(methods: dict[str, Any]) -> str:
-    parts = []
-    for name, other in BESIDE.items():
-        ours, alone = methods[name], methods[other]
-        if isinstance(ours, str) or isinstance(alone, str):
-            parts.append(f"{name} refused")
-            continue
-        parts.append(
-            f"{name} {100 * (ours['accuracy'] - alone['accuracy']):+.1f} accuracy, "
-            f"{100 * (ours['f1'] - alone['f1']):+.1f} F1, "
-            f"{ours['log_loss'] - alone['log_loss']:+.3f} log loss"
-        )
-    return "; ".join(parts) + "."
+def _gain(ours: dict[str, float] | str, alone: dict[str, float] | str) -> str:
+    """Return the differences in accuracy, F1 and log loss."""
+    if isinstance(ours, str) or isinstance(alone, str):
+        return "refused"
+    points = [f"{100 * (ours[metric] - alone[metric]):+.1f}" for metric in ("accuracy", "f1")]
+    return " / ".join([*points, f"{ours['log_loss'] - alone['log_loss']:+.3f}"])
 
 
 def main() -> None:

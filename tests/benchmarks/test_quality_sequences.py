@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -53,8 +54,9 @@ def test_a_set_is_scored_or_refused_and_rendered():
     assert chain["accuracy"] > rows["accuracy"]
     page = table.render(results)
     assert "| refused |" in page
-    assert "- `two`, covariance: refused (" in page
-    assert "- `made`: accuracy +" in page
+    differences = page.partition("## Difference")[2]
+    assert re.search(r"^\| default \| \+\d", differences, re.MULTILINE)
+    assert re.search(r"^\| covariance \|.*\| refused \|$", differences, re.MULTILINE)
 
 
 def test_a_missing_set_is_named(tmp_path):
