@@ -125,8 +125,9 @@ def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # no
     ]
     paper = [[name, *(f"{value:.1f}" for value in row)] for name, row in ABLATIONS.items()]
     return f"""\
-F1 of class 1 in %, for label models alone, with a uniform class balance; a tie counts as half right. Random
-rows are over {results["draws"]} draws; random votes that the label model refuses count as 0.
+The table shows the F1 of class 1 in %, for label models alone, with a uniform class balance; a tie counts as
+half right. Rows with a worst, average and best value are over {results["draws"]} draws; random votes that the
+label model refuses count as 0.
 
 {table(["", *(f"`{name}`" for name in datasets)], rows)}
 

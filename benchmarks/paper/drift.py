@@ -124,8 +124,9 @@ def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # no
     ]
     shrunk = ", ".join(str(each) for each in results["sudden"]["items_until_window_is_below_2000"])
     return f"""\
-Ten synthetic sources, {ITEMS:,} items. Accuracy of labels in %, mean over streams. *Offline* is one fit
-on all votes; a window labels every chunk as it arrives. *Oracle* uses the true accuracies of every item.
+The table shows the accuracy of labels in %, as the mean over simulated streams of {ITEMS:,} items with ten
+sources. *Offline* is one fit to all votes; a window labels every chunk as it arrives. *Oracle* uses the true
+accuracies of every item.
 
 {table(["drift", *labelers, "auto - best window", "auto - offline"], rows)}
 

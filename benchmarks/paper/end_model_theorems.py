@@ -154,9 +154,10 @@ def render_3(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # 
     ]
     heads = ["gap", "KL, nats", "KL term", "excess, symmetric model", "excess, class-conditional model"]
     return f"""\
-Two equally frequent classes, Gaussian in five features; five sources, right on 70% to 80% of items, that
-vote independently of the features; a logistic regression. Its error rate is computed, not sampled; the best
-possible is {100 * results["best_error"]:.1f}%. *Excess* is the difference to the best, in points, mean of
+There are two equally frequent classes with Gaussian distributions in five features, and five sources that are
+correct on 70% to 80% of the items and vote independently of the features. The end model is a logistic
+regression. Its error rate is computed, not sampled; the lowest possible one is
+{100 * results["best_error"]:.1f}%. *Excess* is the difference from the lowest, in points, averaged over
 {results["repeats"]} draws.
 
 ## Weak labels compared with gold labels
@@ -261,10 +262,10 @@ def render_5(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # 
         )
     heads = ["drift Δ", "best s, weak", "best s, gold", "excess, weak", "excess, gold"]
     return f"""\
-The classes of the page on Theorem 3 turn in a plane by a fixed angle per item. An end model is trained on
-the last s items and predicts the next; its labels come from a label model fitted on the same s votes, or are
-gold labels. *Excess* is its error rate above the best, in points, mean of {results["repeats"]} streams, at
-the best s from {sizes[0]} to {sizes[-1]:,}.
+The means of the two classes (see [Theorem 3](theorem-3.md)) rotate in a plane by a fixed angle per item. An
+end model is trained on the last s items and predicts the next one. Its labels come from a label model that is
+fitted to the votes on the same s items, or are gold labels. *Excess* is its error rate minus the lowest possible
+one, in points, averaged over {results["repeats"]} streams, for the best s from {sizes[0]} to {sizes[-1]:,}.
 
 {table([*heads, f"excess, weak, s = {sizes[-1]:,}"], rows)}
 

@@ -100,10 +100,10 @@ def render_1(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # 
         ]
 
     return f"""\
-Independent sources that abstain on 20% of items, accuracies from 0.7 to 0.9, with a given uniform class
-balance. The error is ‖μ̂ - μ‖₂ of the tables P(vote, Y) of all sources, estimated by the mean over all
-triplets; mean of {results["repeats"]} draws. *Bound* is the theorem's, with the constants that its proof
-supports; it is an order of magnitude at best.
+The sources are independent, abstain on 20% of the items and have accuracies from 0.7 to 0.9. The class
+balance is given and uniform. The error is ‖μ̂ - μ‖₂ of the tables P(vote, Y) of all sources, estimated by the
+mean over all triplets, and averaged over {results["repeats"]} draws. *Bound* is that of the theorem, with the
+constants that its proof supports; it gives the order of magnitude at best.
 
 | | measured | theorem |
 |---|---:|---:|
@@ -170,13 +170,14 @@ def render_2(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # 
     ]
     ratios = [error / bound for pairs_of_row in pairs for error, bound in pairs_of_row]
     return f"""\
-Independent sources that never abstain, accuracies from 0.7 to 0.9. Each cell is the mean error ‖μ̂ - μ‖₂ of
-{results["repeats"]} draws, and the theorem's lower bound e_min/8 · √(m/n) with e_min of these sources.
+The sources are independent, never abstain and have accuracies from 0.7 to 0.9. Each cell has the mean error
+‖μ̂ - μ‖₂ of {results["repeats"]} draws, and the theorem's lower bound e_min/8 · √(m/n) with e_min of these sources.
 
 {table(["m", *(f"n = {n:,}" for n in results["items"])], rows)}
 
 The error is {min(ratios):.0f} to {max(ratios):.0f} times the bound for all sizes: both have the same rate up
-to a constant, as the theorem claims. The bound is for the worst model of a family, the error for this one.
+to a constant, as the theorem states. The bound is for the worst model of a family, and the error for this
+model.
 """
 
 
@@ -266,9 +267,9 @@ def render_4(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # 
         errors.append([number(row["drift"]), *cells, *[""] * (len(windows) - len(cells))])
     heads = ["drift Δ", "stream", "best window", "its error", "error of all items", "W* of the theorem"]
     return f"""\
-Five sources whose accuracies change linearly over the stream. The last W items are fitted and compared with
-the tables of the last item; mean of {results["repeats"]} streams. Δ is the total variation of one step (the
-paper's proof needs the total variation, not a divergence).
+The accuracies of five sources change linearly over the stream. A model is fitted to the last W items and
+compared with the true tables of the last item; errors are averaged over {results["repeats"]} streams. Δ is the
+total variation of one step (the paper's proof needs the total variation, not a divergence).
 
 {table(heads, rows)}
 

@@ -184,7 +184,7 @@ This page shows how much gold labels improve `LabelModel().fit(votes, gold=...)`
 items of the train split if it has labels, otherwise of the pool. Only items whose gold label was not
 given are scored: the test split, or the rest of the pool. Means are over draws and over all datasets with
 enough items ([halves](halves.md)). F1 is that of the second class, or the mean over the classes if there
-are more than two. Beyond {_MOST_SCORED:,} items to score, a fixed random part is scored.
+are more than two. If there are more than {_MOST_SCORED:,} items to score, a fixed random sample is used.
 
 Written by `python -m benchmarks.quality.gold --save` ([script](../../benchmarks/quality/gold.py),
 [results](../../benchmarks/results/gold.json)).
