@@ -264,8 +264,9 @@ def render_5(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # 
     return f"""\
 The means of the two classes (see [Theorem 3](theorem-3.md)) rotate in a plane by a fixed angle per item. An
 end model is trained on the last s items and predicts the next one. Its labels come from a label model that is
-fitted to the votes on the same s items, or are gold labels. *Excess* is its error rate minus the lowest possible
-one, in points, averaged over {results["repeats"]} streams, for the best s from {sizes[0]} to {sizes[-1]:,}.
+fitted to the votes on the same s items, or are gold labels. *Excess* is its error rate minus the lowest
+possible one, in points, averaged over {results["repeats"]} streams, for the best s from {sizes[0]} to
+{sizes[-1]:,}.
 
 {table([*heads, f"excess, weak, s = {sizes[-1]:,}"], rows)}
 

@@ -171,7 +171,8 @@ def render_2(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # 
     ratios = [error / bound for pairs_of_row in pairs for error, bound in pairs_of_row]
     return f"""\
 The sources are independent, never abstain and have accuracies from 0.7 to 0.9. Each cell has the mean error
-‖μ̂ - μ‖₂ of {results["repeats"]} draws, and the theorem's lower bound e_min/8 · √(m/n) with e_min of these sources.
+‖μ̂ - μ‖₂ of {results["repeats"]} draws, and the theorem's lower bound e_min/8 · √(m/n) with e_min of these
+sources.
 
 {table(["m", *(f"n = {n:,}" for n in results["items"])], rows)}
 
@@ -268,8 +269,8 @@ def render_4(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # 
     heads = ["drift Δ", "stream", "best window", "its error", "error of all items", "W* of the theorem"]
     return f"""\
 The accuracies of five sources change linearly over the stream. A model is fitted to the last W items and
-compared with the true tables of the last item; errors are averaged over {results["repeats"]} streams. Δ is the
-total variation of one step (the paper's proof needs the total variation, not a divergence).
+compared with the true tables of the last item; errors are averaged over {results["repeats"]} streams. Δ is
+the total variation of one step (the paper's proof needs the total variation, not a divergence).
 
 {table(heads, rows)}
 
