@@ -218,12 +218,12 @@ def _median_seconds(make: Callable[..., Any], votes: Any, repeats: int) -> float
 # ---------------------------------------------------------------------- the page
 
 _LABEL_MODELS = """\
-F1 of class 1 on the test split in %, for label models alone, fitted without gold labels on the train split.
-A tie counts as half right.
+The table shows the F1 of class 1 on the test split in %, for label models alone. They are fitted to the train
+split without gold labels. A tie counts as half right.
 
 - *DP* is Snorkel 0.10.0, 500 epochs. *HMM by EM* is hmmlearn 0.3.3 on the frames as one sequence, with
   sources that are independent given the class, started from majority vote. It is an iterative model of
-  sequences that stands in for SDP.
+  sequences that is used instead of SDP.
 - *Paper's, untuned*: the mean over all triplets, the class balance of the valid split, chains of the paper's
   length D.
 - *Paper's, tuned*: class balance and triplets by F1 on the valid split, among {candidates} settings (20
@@ -232,16 +232,16 @@ A tie counts as half right.
 - `LabelModel()` is this package's default: no gold labels, no tuning, single frames.
 """
 _END_MODELS = """\
-F1 on the test split of a logistic regression on words and pairs of words, trained on labels of the train
-split; *TS* is trained on the gold labels of the valid split. Only datasets whose train split has text. The
-paper's numbers are in parentheses; on weather it uses other features.
+The table shows the F1 on the test split of a logistic regression on words and pairs of words, trained on
+labels of the train split. *TS* is trained on the gold labels of the valid split. Only datasets whose train
+split has text are included. The paper's numbers are in parentheses; on weather it uses other features.
 """
 _TIMES = """\
-CPU seconds with one thread. *Ours* is the median of repeated fits by the mean over all triplets (on
-basketball, where triplets determine nothing, by `method="covariance"`). On video, *ours* is a chain of D
-frames with separate sources for every frame, as in the paper; *one sequence* is `SequenceLabelModel`, whose
-sources are the same for all frames. *Speedup* is the ratio to Snorkel, which models single frames. The
-paper's speedup is relative to the software of 2020.
+The table shows CPU seconds with one thread. *Ours* is the median of repeated fits by the mean over all
+triplets (by `method="covariance"` on basketball, because triplets determine nothing there). On video,
+*ours* is a chain of D frames with separate sources for every frame, as in the paper; *one sequence* is
+`SequenceLabelModel`, whose sources are the same for all frames. *Speedup* is the ratio to Snorkel, which
+models single frames. The paper's speedup is relative to the software of 2020.
 """
 
 

@@ -191,28 +191,28 @@ def _end_models(
 _LABEL_MODELS = f"""\
 ## Label models on real frames
 
-F1 on the test split in %. The frames of the train split and then of the test split are one stream, labeled
-once in chunks of {CHUNK}; *offline* is one fit on the entire stream. All models are given the class balance
-of the valid split. Windows are 10,000 frames, or chosen by the model (*auto*). The ends of videos are not
-known.
+The table shows the F1 on the test split in %. The frames of the train split and then of the test split
+are one stream, labeled once in chunks of {CHUNK}; *offline* is one fit on the entire stream. All models
+are given the class balance of the valid split. Windows are 10,000 frames, or chosen by the model
+(*auto*). The ends of videos are not known.
 """
 _END_MODELS = f"""\
 ## Streaming end models
 
-F1 on the test part in %, mean and standard deviation over five orders or simulations. A linear model takes
-one step of gradient descent per item, on the labels that the label model returns at that moment. It passes
-once over the train part and then over the test part, where it predicts every item before it is trained on
-it. *TS* is trained on the gold labels of the test part alone, as in the paper. `youtube`: hashed words.
-`simulated video`: frames of a chain with ten noisy features and five good sources. Label models are given
-the class balance, and are estimated again every {CHUNK} items. *TS* is the best here and the worst in the
-paper, because a linear model with few weights needs only some hundred gold labels, and a deep network needs
-more.
+The table shows the F1 on the test part in %, as mean and standard deviation over five orders or
+simulations. A linear model takes one step of gradient descent per item, on the labels that the label
+model returns at that moment. It passes once over the train part and then over the test part, where it
+predicts every item before it is trained on it. *TS* is trained on the gold labels of the test part alone,
+as in the paper. The features of `youtube` are hashed words. `simulated video` has frames of a chain with
+ten noisy features and five good sources. Label models are given the class balance, and are estimated
+again every {CHUNK} items. *TS* is the best here and the worst in the paper, because a linear model with
+few weights needs only some hundred gold labels, and a deep network needs more.
 """
 _PAPER = """\
 ## The paper
 
-Streaming end models on images, which are not available. (The paper prints a gain of 25.2 over TS on tennis;
-its own numbers differ by 41.2.)
+These are the paper's results for streaming end models on images, which are not available. (The paper states a
+gain of 25.2 over TS on tennis, but its numbers differ by 41.2.)
 """
 
 
