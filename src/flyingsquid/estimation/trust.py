@@ -32,8 +32,8 @@ _WRONG, _NEGLIGIBLE = 0.1, 0.02
 # .1).
 _OVERSTATED = 0.05
 _LEAST_MEAN, _MOST_MEAN = 0.001, 0.02
-# Counts of pairs do not show a dependence that all sources share.
-_MOST_FROM_PAIRS = 0.8
+MOST_FROM_PAIRS = 0.8
+"""Highest trust from counts of pairs, which do not show a dependence that all sources share."""
 # If this share of all pairs is dependent, they are not exceptions, and the tables do not apply.
 _MANY_DEPENDENT = 0.25
 # Abstention is tested for sources with a coverage in this range, for classes with at least this many votes,
@@ -106,7 +106,7 @@ def trust_from_pairs(
         share = share / share.sum(axis=0)
     predicted = overlap * (share * rates).sum(axis=0)
     variance = overlap * (share * rates * (1 - rates)).sum(axis=0)
-    return _trust(moments, predicted, variance, weights, dependence, abstained, most=_MOST_FROM_PAIRS)
+    return _trust(moments, predicted, variance, weights, dependence, abstained, most=MOST_FROM_PAIRS)
 
 
 def _trust(
@@ -131,9 +131,8 @@ def _trust(
     if n_tested:
         residual = (np.asarray(moments.agreement(), np.float64) - predicted)[pairs]
         spread = np.maximum(variance[pairs], 0.25)
-        spare = np.maximum(overlap - predicted, 0.05 * overlap)[
-            pairs
-        ]  # the largest possible additional agreement
+        # The largest possible additional agreement.
+        spare = np.maximum(overlap - predicted, 0.05 * overlap)[pairs]
         shared_errors = float(residual.sum() / spare.sum())
         misfit = float((residual**2 / spread).sum() / n_tested)
         error = float(np.sqrt(spread.sum()) / spare.sum())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.gold_regression import GoldCorrection
+from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
 from flyingsquid.exceptions import ModelFileError
@@ -102,7 +103,10 @@ class Assessment:
     Attributes
     ----------
     errors : array of shape (m,), optional
-        Standard errors of the accuracies; unknown by default.
+        Standard errors of the accuracies from sampling; unknown by default.
+    reach : array of shape (m, 2), optional
+        How far the accuracies may be below and above the estimates because the model is wrong; NaN if the
+        votes do not determine them.
     diagnostics : Diagnostics, optional
         By default they follow from the parameters and the counts.
 
@@ -116,6 +120,7 @@ class Assessment:
 
     errors: Array | None = None
     diagnostics: Diagnostics | None = None
+    reach: Array | None = field(default=None, kw_only=True)
 
     is_recorded: ClassVar[bool] = False
     """Whether model files must keep the diagnostics, because the parameters do not determine them."""
@@ -123,6 +128,10 @@ class Assessment:
     def standard_errors(self, n_sources: int) -> Array:
         """Return standard errors of the accuracies, shape (m,); NaN if unknown."""
         return np.full(n_sources, np.nan) if self.errors is None else self.errors
+
+    def accuracy_intervals(self, accuracies: Array) -> Array:
+        """Return 95% intervals of the accuracies (m,), shape (m, 2); NaN if unknown."""
+        return intervals_around(accuracies, self.standard_errors(len(accuracies)), self.reach)
 
     def widened(self, factor: float) -> Assessment:
         """Return an assessment with standard errors multiplied by ``factor``."""
@@ -148,6 +157,8 @@ class Fit(ABC):
     balance_note : str
         Where the class balance comes from.
     class_balance : array of shape (D, K)
+    balance_interval : array of shape (D, K, 2) or None
+        95% intervals of the class balance; None if it was given, or the method has no formula.
     accuracies : array of shape (m,)
         P(vote is right | source votes); one half for a source that always abstains.
     confusion : ConfusionTables of shape (m, K, K + 1)
@@ -183,6 +194,7 @@ class Fit(ABC):
     class_balance: Array
     accuracies: Array
     confusion: ConfusionTables
+    balance_interval: Array | None = None
     reason: str = ""
     concerns: tuple[str, ...] = ()
     gold: Gold | None = None
@@ -276,8 +288,15 @@ class Fit(ABC):
     # ------------------------------------------------------------------ assessment
 
     def standard_errors(self) -> Array:
-        """Return standard errors of the accuracies, shape (m,); NaN if unknown."""
+        """Return standard errors of the accuracies from sampling, shape (m,); NaN if unknown."""
         return self.assessment.standard_errors(len(self.source_names))
+
+    def accuracy_intervals(self) -> Array:
+        """Return 95% intervals of the accuracies, shape (m, 2); NaN if unknown.
+
+        Everything that shows an interval reads this one.
+        """
+        return self.assessment.accuracy_intervals(self.accuracies)
 
     def diagnose(self, moments: Moments) -> Diagnostics:
         """Return diagnostics of the sources and of the fit; ``moments`` are the counts that were fitted."""
@@ -302,6 +321,10 @@ class Fit(ABC):
             "accuracies": self.accuracies,
             "errors": np.asarray(self.standard_errors(), np.float64),
         }
+        if self.assessment.reach is not None:
+            arrays["reach"] = np.asarray(self.assessment.reach, np.float64)
+        if self.balance_interval is not None:
+            arrays["balance_interval"] = self.balance_interval
         if self.assessment.is_recorded or self.assessment.diagnostics is not None:
             found = self.diagnose(moments)
             meta["diagnostics"] = found.to_meta()
@@ -333,6 +356,11 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
         )
         diagnostics = Diagnostics.from_meta(state.meta["diagnostics"], used, skipped, moments.source_names)
     errors = read_array(state, "errors", (m,), low=0.0, may_be_nan=True)
+    reach, balance_interval = None, None
+    if "reach" in state.arrays:
+        reach = read_array(state, "reach", (m, 2), low=0.0, may_be_nan=True)
+    if "balance_interval" in state.arrays:
+        balance_interval = read_array(state, "balance_interval", (n_tasks, k, 2), low=0.0, high=1.0)
     return {
         "classes": moments.classes,
         "source_names": moments.source_names,
@@ -343,5 +371,6 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
         "accuracies": read_array(state, "accuracies", (m,), low=0.0, high=1.0),
         "confusion": ConfusionTables.from_arrays(state.arrays, k, np.minimum(moments.coverage, 1.0)),
         "gold": gold_from_arrays(state.arrays, moments),
-        "assessment": Assessment(errors, diagnostics),
+        "assessment": Assessment(errors, diagnostics, reach=reach),
+        "balance_interval": balance_interval,
     }

@@ -18,7 +18,6 @@ from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import format_value
 from flyingsquid._warnings import warn_about_sources
-from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.fits.base import Fit
 from flyingsquid.inference import TieBreak, decide
@@ -147,7 +146,7 @@ class FittedParameters:
 
     @cached_property
     def interval(self) -> NDArray[np.float64]:
-        interval = interval_around(self.fit.accuracies, self.fit.standard_errors())
+        interval = self.fit.accuracy_intervals()
         interval.flags.writeable = False
         return interval
 
@@ -416,12 +415,6 @@ class BatchEstimator(VoteEstimator):
                [1.  , 0.  ]])
         """
         return self.fit(votes, sample_weight=sample_weight).predict_proba(votes, dtype=dtype)
-
-
-def interval_around(accuracies: NDArray[np.float64], errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 95% intervals within [0, 1], shape (m, 2)."""
-    reach = NORMAL_95 * errors[:, None] * np.array([-1.0, 1.0])
-    return np.clip(accuracies[:, None] + reach, 0.0, 1.0)
 
 
 def read_tie_generator(tie_break: str, random_state: Any) -> np.random.Generator | None:

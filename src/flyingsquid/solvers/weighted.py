@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from flyingsquid._values import format_count, format_value
 from flyingsquid.estimation.gold_regression import FEWEST_LABELS, GoldCorrection, fit_correction
-from flyingsquid.estimation.mixture import MixtureFit, estimate_sources, fit_mixture, fit_weights
+from flyingsquid.estimation.mixture import MixtureFit, fit_mixture, fit_weights, gain_over_majority
+from flyingsquid.estimation.source_estimates import SourceEstimates, estimate_by_gold
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Array, Assessment, Fit
@@ -62,12 +63,9 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
         source_names=moments.source_names,
         method=name,
         reason=reason,
-        balance_note=_balance_note(found, data, given=balance is not None),
-        class_balance=found.balance[None, :],
-        accuracies=found.accuracies,
-        confusion=found.confusion,
+        balance_note="estimated from the labels" if balance is None else "as given",
+        **_described_sources(found.sources),
         concerns=(*silent_sources_concern(moments), *_single_class_concern(found, data), *concerns),
-        assessment=Assessment(found.errors),
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
         gain=found.gain,
@@ -97,7 +95,8 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
     rows = rows_of(votes, data.weights)
     before = hot_posterior(rows.cast, plain.mixture)
     labels = by_gold.correction.apply(before, rows.cast)
-    sources = estimate_sources(data.moments, rows, labels, before, _given_balance(data))
+    sources = estimate_by_gold(data.moments, rows, labels, _given_balance(data))
+    gain, gain_interval = gain_over_majority(labels, [before], rows)
     one_class: tuple[str, ...] = ()
     if len(np.unique(truth)) == 1:
         label = format_value(votes.classes[truth[0]])
@@ -107,14 +106,23 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
     return replace(
         CorrectedFit.of(plain, by_gold),
         reason=f"{plain.reason}; {by_gold.effect.sentence()}",
-        class_balance=sources.balance[None, :],
-        accuracies=sources.accuracies,
-        confusion=sources.confusion,
-        gain=sources.gain,
-        gain_interval=sources.gain_interval,
-        assessment=Assessment(sources.errors),
+        **_described_sources(sources),
+        gain=gain,
+        gain_interval=gain_interval,
         concerns=(*plain.concerns, *one_class),
     )
+
+
+def _described_sources(found: SourceEstimates) -> dict[str, Any]:
+    """Return the fields of a fit that describe the sources."""
+    interval = found.balance_interval
+    return {
+        "class_balance": found.balance[None, :],
+        "balance_interval": None if interval is None else interval[None, :],
+        "accuracies": found.accuracies,
+        "confusion": found.confusion,
+        "assessment": Assessment(found.errors, reach=found.reach),
+    }
 
 
 def _given_balance(data: FitData) -> Array | None:
@@ -158,11 +166,3 @@ def _single_class_concern(found: MixtureFit, data: FitData) -> tuple[str, ...]:
     if np.count_nonzero(np.asarray(data.moments.vote_counts).sum(axis=0)) < 2:
         return (f"All votes are for class {name}, so items of other classes cannot be found.",)
     return (f"Every item with votes is labeled {name}; the votes for other classes are always outweighed.",)
-
-
-def _balance_note(found: MixtureFit, data: FitData, *, given: bool) -> str:
-    if given:
-        return "as given"
-    if data.votes is None and found.mixture.tables is None:
-        return "uniform, because only counts are available"
-    return "estimated from the labels"

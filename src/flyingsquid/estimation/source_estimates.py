@@ -1,0 +1,450 @@
+"""Accuracies, confusion tables and the class balance, as labels imply them, with their uncertainty.
+
+Labels are posteriors of rows of votes. From counts of pairs alone there are no rows; then the label of an
+item is replaced by what is typical of the items that a source votes on for one class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from flyingsquid.estimation.agreement import sparse_agreement_tables
+from flyingsquid.estimation.confusion import with_coverage
+from flyingsquid.estimation.dependence import Dependence
+from flyingsquid.estimation.intervals import (
+    AccuracyEvidence,
+    accuracy_reach,
+    balance_intervals,
+    suspicion,
+    usable_trust,
+)
+from flyingsquid.estimation.sources import MOST_SOURCES
+from flyingsquid.estimation.tied_em import (
+    MOST_CELLS,
+    ROW_VOTES,
+    SOURCE_VOTES,
+    UNIFORM_ITEMS,
+    Rows,
+    Tables,
+)
+from flyingsquid.estimation.trust import MOST_FROM_PAIRS, Trust
+from flyingsquid.inference.weighted import (
+    EVEN_VOTE,
+    Mixture,
+    fallback_posterior,
+    row_sums,
+    row_tops,
+    table_posterior,
+    weighted_shares,
+)
+from flyingsquid.moments import ConfusionTables, Moments
+from flyingsquid.votes.codes import OneHot
+
+Array = NDArray[np.float64]
+# Reach of intervals after a correction by gold labels: a constant, and a share of the doubt.
+_CORRECTED_REACH, _CORRECTED_DOUBT = 0.05, 0.75
+# Standard errors use at most this many cells of votes, and so many parameters together.
+_MOST_SCORE_CELLS, _MOST_PARAMETERS = 1 << 18, 600
+# Votes on one item are correlated by about this much beyond the class, and of the votes against a class this
+# share goes to the strongest competitor, if there are more than two classes. Accuracies from counts then
+# differ from those of rows by .03 on average (design half; correlation .1 to .2: same).
+_CORRELATION, _COMPETITOR = 0.1, 0.6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceEstimates:
+    """What labels imply about the sources.
+
+    Attributes
+    ----------
+    balance : array of shape (K,)
+    balance_interval : array of shape (K, 2) or None
+        95% intervals of the class balance; None if it was given.
+    confusion : ConfusionTables
+        P(vote = v | Y = k), no vote last.
+    accuracies, errors : arrays of shape (m,)
+        P(vote is right | source votes), and standard errors from sampling.
+    reach : array of shape (m, 2)
+        How far the accuracies may be below and above because the model is wrong.
+    """
+
+    balance: Array
+    balance_interval: Array | None
+    confusion: ConfusionTables
+    accuracies: Array
+    errors: Array
+    reach: Array
+
+
+class RowLabels(NamedTuple):
+    """Rows of votes with their labels.
+
+    Attributes
+    ----------
+    rows : Rows
+    fallback : array of shape (u, K)
+        The part of the posterior that does not rest on tables.
+    by_tables : array of shape (u, K) or None
+        Posterior by tables, if there are any.
+    """
+
+    rows: Rows
+    fallback: Array
+    by_tables: Array | None
+
+    @classmethod
+    def of(cls, rows: Rows, mixture: Mixture) -> RowLabels:
+        """Label rows by the parts of a mixture."""
+        term = mixture.tables
+        by_tables = None if term is None else table_posterior(rows.cast, term, mixture.one_sided)
+        return cls(rows, fallback_posterior(rows.cast, mixture), by_tables)
+
+
+class _Labels(NamedTuple):
+    """What one kind of labels implies, before its uncertainty.
+
+    Attributes
+    ----------
+    accuracies, errors : arrays of shape (m,)
+        With standard errors from sampling.
+    plausible : array of shape (s, m)
+        Accuracies by other plausible labels.
+    doubt : array of shape (m,)
+        Mean probability that the label of an item is wrong, over the items that a source votes on.
+    balance, balance_errors : arrays of shape (K,)
+    confusion : ConfusionTables
+    """
+
+    accuracies: Array
+    errors: Array
+    plausible: Array
+    doubt: Array
+    balance: Array
+    balance_errors: Array
+    confusion: ConfusionTables
+
+
+def estimate_sources(
+    moments: Moments,
+    labels: RowLabels | None,
+    mixture: Mixture,
+    tables: Tables | None,
+    trust: Trust,
+    dependence: Dependence,
+    balance: Array | None,
+) -> SourceEstimates:
+    """Estimate sources by the labels of a mixture, from rows or, without ``labels``, from counts of pairs.
+
+    ``balance`` of shape (K,) is the class balance, if it is known.
+    """
+    if labels is None:
+        found = _labels_from_counts(moments, mixture, tables, trust)
+    else:
+        found = _labels_from_rows(moments, labels, mixture, tables, trust)
+    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    groups = np.arange(len(cast)) if dependence.groups is None else dependence.groups
+    n_groups, one_sided = len(np.unique(groups[cast > 0])), mixture.one_sided
+    usable = usable_trust(trust.share, trust.n_tested, dependence.n_pairs, n_groups)
+    evidence = AccuracyEvidence(
+        found.accuracies,
+        np.minimum(found.accuracies, found.plausible.min(axis=0)),
+        np.maximum(found.accuracies, found.plausible.max(axis=0)),
+        found.doubt,
+        np.where(one_sided, 0.0, usable),
+        suspicion(one_sided, dependence.n_pairs, int(np.count_nonzero(~one_sided & (cast > 0)))),
+        moments.n_classes,
+        mixture.majority,
+        n_groups,
+    )
+    interval = None
+    if balance is None:
+        total = max(cast.sum(), 1.0)
+        interval = balance_intervals(
+            found.balance,
+            found.balance_errors,
+            doubt=float(cast @ found.doubt / total),
+            trust=usable,
+            one_sided=float(cast[one_sided].sum() / total),
+        )
+    return SourceEstimates(
+        found.balance if balance is None else balance,
+        interval,
+        found.confusion,
+        np.where(cast > 0, found.accuracies, 0.5),
+        np.where(cast > 1, found.errors, np.nan),
+        accuracy_reach(evidence),
+    )
+
+
+def estimate_by_gold(moments: Moments, rows: Rows, labels: Array, balance: Array | None) -> SourceEstimates:
+    """Estimate sources by labels of the rows, shape (u, K), which gold labels have corrected."""
+    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    right = _agreement_with(labels, rows, moments.n_sources)
+    doubt = _mean_doubt(labels, rows, cast)
+    reach = _CORRECTED_REACH + _CORRECTED_DOUBT * doubt
+    interval, found = None, _mean_label(labels, rows)
+    if balance is None:
+        mean_doubt = float(cast @ doubt / max(cast.sum(), 1.0))
+        errors = _share_errors(found, float(rows.voted.sum()))
+        interval = balance_intervals(found, errors, doubt=mean_doubt, trust=0.0, one_sided=0.0)
+    return SourceEstimates(
+        found if balance is None else balance,
+        interval,
+        _confusion_of(moments, rows, labels),
+        np.where(cast > 0, right, 0.5),
+        np.where(cast > 1, _sampling_errors(right, cast), np.nan),
+        np.stack([reach, reach], axis=1),
+    )
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def _labels_from_rows(
+    moments: Moments, labels: RowLabels, mixture: Mixture, tables: Tables | None, trust: Trust
+) -> _Labels:
+    m, (rows, fallback, by_tables) = moments.n_sources, labels
+    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    rounded = best_class(fallback)
+    # Fallback labels are less certain than they should be, and sources would look worse than they are;
+    # rounded to the best class, sources would look better. The mean of both was closest on real and simulated
+    # votes.
+    believed = (fallback + rounded) / 2
+    right = _agreement_with(believed, rows, m)
+    own, balance_errors = np.zeros(m), np.zeros(moments.n_classes)
+    if by_tables is not None and tables is not None:
+        share = np.where(mixture.one_sided, 0.0, trust.share)
+        right = share * _agreement_with(by_tables, rows, m) + (1 - share) * right
+        if not mixture.one_sided.all():
+            own, balance_errors = _table_errors(rows, by_tables, tables)
+            own[mixture.one_sided] = 0.0
+        believed = trust.share * by_tables + (1 - trust.share) * believed
+    plain = best_class(weighted_shares(rows.cast, np.ones_like(mixture.weights)))
+    balance = _mean_label(believed, rows)
+    return _Labels(
+        right,
+        np.maximum(_sampling_errors(right, cast), own),
+        np.stack([_agreement_with(each, rows, m) for each in (rounded, plain)]),
+        _mean_doubt(fallback, rows, cast),
+        balance,
+        np.maximum(_share_errors(balance, float(rows.voted.sum())), balance_errors),
+        _confusion_of(moments, rows, believed),
+    )
+
+
+def _confusion_of(moments: Moments, rows: Rows, labels: Array) -> ConfusionTables:
+    m, n_classes = moments.n_sources, moments.n_classes
+    if m * n_classes**2 > MOST_CELLS:
+        return sparse_agreement_tables(moments)
+    weighted = labels * rows.counts[:, None]
+    seen = rows.cast.vote_sums(weighted).transpose(1, 2, 0)
+    tables = np.zeros((m, n_classes, n_classes + 1))
+    tables[:, :, :-1] = seen / np.maximum(weighted.sum(axis=0), 1e-12)[:, None]  # a class may have no items
+    tables[:, :, -1] = np.maximum(1 - tables.sum(axis=2), 0.0)
+    tables /= tables.sum(axis=2, keepdims=True)
+    return ConfusionTables.of(tables)
+
+
+def _mean_label(labels: Array, rows: Rows) -> Array:
+    """Return the mean of labels (u, K) of items with votes, next to one item of each class."""
+    mass = rows.voted @ labels + 1
+    return np.asarray(mass / mass.sum())
+
+
+def best_class(labels: Array) -> Array:
+    """Return labels with everything on the most probable class, shared if several are; shape (u, K)."""
+    best = (labels >= row_tops(labels) - 1e-9).astype(np.float64)
+    return np.asarray(best / row_sums(best))
+
+
+def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:
+    """Return the mean probability of a source's votes under the labels, shape (m,)."""
+    if m * labels.shape[1] ** 2 > MOST_CELLS and isinstance(rows.cast, OneHot):
+        item, source, vote = rows.cast.entries()
+        right = np.bincount(source, rows.counts[item] * labels[item, vote], minlength=m)
+        met = rows.votes.sum(axis=1)
+    else:
+        expected = rows.cast.vote_sums(labels * rows.counts[:, None])  # axes vote, source, label
+        right, met = np.einsum("kmk->m", expected), expected.sum(axis=(0, 2))
+    everybody = right.sum() / max(met.sum(), 1e-12)
+    return np.divide(right, met, out=np.full(m, everybody), where=met > 0)
+
+
+def _mean_doubt(labels: Array, rows: Rows, cast: Array) -> Array:
+    """Return the mean probability that the most probable class is wrong on a source's items, shape (m,)."""
+    doubt = (1 - row_tops(labels)[:, 0]) * rows.counts
+    return np.asarray(rows.cast.vote_sums(doubt).sum(axis=0) / np.maximum(cast, 1.0))
+
+
+def _sampling_errors(right: Array, cast: Array) -> Array:
+    """Return standard errors of the share of right votes, shape (m,)."""
+    share = (right * cast + 1) / (cast + 2)  # one vote each way, so two equal votes are not certainty
+    return np.asarray(np.sqrt(share * (1 - share) / np.maximum(cast, 1.0)))
+
+
+def _share_errors(share: Array, n: float) -> Array:
+    """Return standard errors of shares of n items, any shape."""
+    return np.asarray(np.sqrt(share * (1 - share) / max(n, 1.0)))
+
+
+def _table_errors(rows: Rows, labels: Array, tables: Tables) -> tuple[Array, Array]:
+    """Return standard errors under the tables: of P(vote is right), shape (m,), and of the balance, (K,).
+
+    By the outer product of the scores of P(right | Y = k) of each source and of the class balance, next to
+    the pseudo-votes that tie them.
+    """
+    m, n_classes = tables.tables.shape[:2]
+    cast, labels, counts = _sampled(rows, labels, m)
+    right = np.clip(np.einsum("mkk->mk", tables.tables), 0.02, 0.98)
+    hot = [cast.dense_votes(k) for k in range(n_classes)]
+    voted = sum(hot, start=np.zeros_like(hot[0]))
+    scores = [
+        (hot[y] / right[:, y] - (voted - hot[y]) / (1 - right[:, y])) * labels[:, [y]]
+        for y in range(n_classes)
+    ]
+    share = (voted.T * counts) @ labels
+    share /= np.maximum(share.sum(axis=1, keepdims=True), 1e-9)
+    accuracy = (share * right).sum(axis=1)
+    variance = np.maximum(accuracy * (1 - accuracy), 0.02)
+    if m * n_classes > _MOST_PARAMETERS:  # each source by itself
+        own = counts @ sum(scores, start=np.zeros_like(hot[0])) ** 2
+        return np.sqrt(1 / (own + SOURCE_VOTES / variance)), np.zeros(n_classes)
+    balance = tables.balance
+    balance_scores = labels[:, :-1] / balance[:-1] - labels[:, -1:] / balance[-1]
+    every = np.hstack([*scores, balance_scores])
+    information = every.T @ (every * counts[:, None])
+    at = np.arange(m)
+    for y in range(n_classes):
+        for z in range(n_classes):
+            tie = ROW_VOTES * ((y == z) - 1 / n_classes) + SOURCE_VOTES / n_classes**2
+            information[y * m + at, z * m + at] += tie / variance
+    size = m * n_classes
+    information[np.diag_indices(size)] += 1e-3
+    information[size:, size:] += np.diag(UNIFORM_ITEMS / n_classes / balance[:-1] ** 2)
+    slopes = np.zeros((m, len(information)))
+    for y in range(n_classes):
+        slopes[at, y * m + at] = share[:, y]
+    slopes[:, size:] = right[:, :-1] - right[:, -1:]
+    inverse = np.linalg.pinv(information, hermitian=True)
+    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slopes, inverse, slopes), 0.0))
+    of_balance = np.vstack([np.eye(n_classes - 1), -np.ones(n_classes - 1)])  # the last is what is left
+    variances = np.einsum("ij,jk,ik->i", of_balance, inverse[size:, size:], of_balance)
+    return errors, np.sqrt(np.maximum(variances, 0.0))
+
+
+def _sampled(rows: Rows, labels: Array, m: int) -> tuple[OneHot, Array, Array]:
+    """Return votes, labels and counts of rows; of evenly spaced ones, scaled up, if there are very many."""
+    at = np.flatnonzero(rows.counts)
+    kept = max(2_000, _MOST_SCORE_CELLS // (m * labels.shape[1]))
+    if kept < len(at):
+        at = at[np.linspace(0, len(at) - 1, kept).astype(np.intp)]
+    counts = rows.counts[at]
+    return rows.cast[at], labels[at], counts * (rows.counts.sum() / max(counts.sum(), 1e-12))
+
+
+# ---------------------------------------------------------------------- counts of pairs
+
+
+def _labels_from_counts(moments: Moments, mixture: Mixture, tables: Tables | None, trust: Trust) -> _Labels:
+    """Estimate sources by weighted votes on typical items, and by tables as far as they are trusted."""
+    cast = np.asarray(moments.vote_counts, np.float64)
+    typical = _typical_items(moments, mixture)
+    votes = cast.sum(axis=1)
+    soft, rounded, doubt = (_per_vote(each, cast) for each in typical)
+    right = (soft + rounded) / 2
+    balance, confusion = _by_typical_items(moments, typical.agreement)
+    if tables is not None:
+        # Tables that pass every test of pairs are used alone, as are those of rows.
+        share = min(trust.share / MOST_FROM_PAIRS, 1.0)
+        by_tables = with_coverage(tables.tables, moments)
+        alone = np.where(mixture.one_sided, 0.0, share)
+        own = ConfusionTables.of(by_tables).accuracies(tables.balance)
+        right = alone * own + (1 - alone) * right
+        balance = share * tables.balance + (1 - share) * balance
+        mixed = alone[:, None, None] * by_tables + (1 - alone[:, None, None]) * np.asarray(confusion)
+        confusion = ConfusionTables.of(mixed)
+    return _Labels(
+        right,
+        _sampling_errors(right, votes),
+        rounded[None, :],
+        doubt,
+        balance,
+        _share_errors(balance, float(min(votes.sum(), moments.n_items))),
+        confusion,
+    )
+
+
+class _Typical(NamedTuple):
+    """Items that a source votes on for one class, each array of shape (m, K).
+
+    Attributes
+    ----------
+    agreement : array
+        Share of the class in the weights of all votes on the item.
+    wins : array
+        Probability that the class has the largest share.
+    doubt : array
+        Expected share of all other classes than the one with the largest share.
+    """
+
+    agreement: Array
+    wins: Array
+    doubt: Array
+
+
+def _typical_items(moments: Moments, mixture: Mixture) -> _Typical:
+    """Describe the weighted votes on an item by their means and a normal distribution of the margin."""
+    weights, n_classes = mixture.weights, moments.n_classes
+    cast = np.asarray(moments.vote_counts, np.float64)
+    by_source = _per_vote(weights, cast)
+    mean = float(by_source @ cast.sum(axis=1) / max(cast.sum(), 1e-12))
+    if moments.n_sources > MOST_SOURCES:
+        agreeing, met = (mean * each for each in moments.votes_met())
+    else:
+        agreeing, met = moments.votes_met(np.tile(by_source, (len(by_source), 1)))
+    n = np.maximum(cast, 1e-12)
+    agreeing, against = agreeing / n, np.maximum(met - agreeing, 0.0) / n
+    total = weights + agreeing + against + EVEN_VOTE
+    competitor = against if n_classes == 2 else _COMPETITOR * against
+    margin = weights + agreeing - competitor
+    n_votes = (agreeing + competitor) / max(mean, 1e-12)
+    spread = mean * np.sqrt(n_votes * (1 + _CORRELATION * n_votes)) + 1e-9
+    z = margin / spread
+    distance = spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) + margin * (1 - 2 * ndtr(-z))  # E |margin|
+    top = (weights + agreeing + competitor + 2 * EVEN_VOTE / n_classes + distance) / 2
+    return _Typical(
+        (weights + agreeing + EVEN_VOTE / n_classes) / total, ndtr(z), np.clip(1 - top / total, 0.0, 1.0)
+    )
+
+
+def _per_vote(values: Array, cast: Array) -> Array:
+    """Return the mean over the votes of a source, shape (m,), of values for each class (m, K)."""
+    return np.asarray((values * cast).sum(axis=1) / np.maximum(cast.sum(axis=1), 1e-12))
+
+
+def _by_typical_items(moments: Moments, agreement: Array) -> tuple[Array, ConfusionTables]:
+    """Return the class balance and tables, if a vote is right as often as the votes on its items agree."""
+    m, n_classes = agreement.shape
+    cast = np.asarray(moments.vote_counts, np.float64)
+    if m * n_classes**2 > MOST_CELLS:
+        wrong = cast * (1 - agreement)
+        mass = (cast * agreement).sum(axis=0) + (wrong.sum() - wrong.sum(axis=0)) / (n_classes - 1) + 1
+        return np.asarray(mass / mass.sum()), sparse_agreement_tables(moments)
+    spread = moments.others_votes() + 1 / n_classes  # axes source, vote, class
+    at = np.arange(n_classes)
+    spread[:, at, at] = 0.0
+    spread *= ((1 - agreement) / spread.sum(axis=2))[:, :, None]
+    spread[:, at, at] = agreement
+    expected = cast[:, :, None] * spread
+    mass = expected.sum(axis=(0, 1)) + 1
+    balance = mass / mass.sum()
+    tables = np.zeros((m, n_classes, n_classes + 1))
+    tables[:, :, :-1] = expected.transpose(0, 2, 1) / (moments.n_items * balance)[:, None]
+    tables[:, :, -1] = np.maximum(1 - tables.sum(axis=2), 0.0)
+    tables /= tables.sum(axis=2, keepdims=True)
+    return np.asarray(balance), ConfusionTables.of(tables)
