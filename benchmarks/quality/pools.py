@@ -43,12 +43,17 @@ class Pool(NamedTuple):
 def load(folder: Path, real: RealSet, protocol: Protocol) -> Pool:
     """``"split"`` fits the train split and scores the test split, or one pool; ``"merged"`` does both on all
     items of all splits that anyone votes on."""
-    with np.load(find(folder, real.name)) as data:
-        splits = {s: (data[f"L{s}"], data[f"Y{s}"]) for s in SPLITS if f"L{s}" in data and f"Y{s}" in data}
+    splits = read_splits(folder, real.name)
     if real.kind == "sequences":
         # Outside a span these rules say "no entity", which the data set leaves blank.
         splits = {s: (np.maximum(votes, 0), y) for s, (votes, y) in splits.items()}
     return _merged(real, splits) if protocol == "merged" else _split(real, splits)
+
+
+def read_splits(folder: Path, name: str) -> dict[str, tuple[NDArray[np.int8], NDArray[np.int8]]]:
+    """Return votes (n, m) and gold labels (n,) of each split, -1 if there is none."""
+    with np.load(find(folder, name)) as data:
+        return {s: (data[f"L{s}"], data[f"Y{s}"]) for s in SPLITS if f"L{s}" in data and f"Y{s}" in data}
 
 
 def _split(real: RealSet, splits: dict[str, tuple[NDArray[np.int8], NDArray[np.int8]]]) -> Pool:

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,8 @@ _DESIGN = (
 class Case:
     """Votes to fit, votes to label, and their true classes, -1 if unknown.
 
-    ``bayes`` holds the posteriors of the true model, where it is known.
+    ``bayes`` holds the posteriors of the true model and ``accuracies`` those of its sources, if they are
+    known.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Case:
     votes: Codes
     y: NDArray[Any]
     bayes: Array | None = None
+    accuracies: Array | None = None
 
 
 # ---------------------------------------------------------------------- simulations
@@ -80,7 +82,9 @@ def _draw(n: int, rare: float, right: Array, coverage: Array, rng: np.random.Gen
     odds += (votes == 0) @ (np.log((1 - right[:, 1]) * coverage[:, 1]) - np.log(right[:, 0] * coverage[:, 0]))
     p = 1 / (1 + np.exp(-odds))
     codes = votes.astype(np.int8)
-    return Case("", 2, codes, codes, y, np.stack([1 - p, p], axis=1))
+    voting = coverage * [1 - rare, rare]
+    accuracies = (voting * right).sum(axis=1) / voting.sum(axis=1)
+    return Case("", 2, codes, codes, y, np.stack([1 - p, p], axis=1), accuracies)
 
 
 def clean(seed: int, count: int) -> Iterator[Case]:
@@ -220,7 +224,7 @@ def _cut(name: str, whole: Case, votes: Codes, y: NDArray[Any]) -> Case:
 
 
 def _named(case: Case, name: str) -> Case:
-    return Case(name, case.n_classes, case.fit, case.votes, case.y, case.bayes)
+    return replace(case, name=name)
 
 
 # Seeds are not those that the estimator was studied with.

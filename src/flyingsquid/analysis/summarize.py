@@ -22,6 +22,7 @@ from flyingsquid.fits.summary import (
     rate_columns,
     table_of,
     vote_columns,
+    without_unidentified,
 )
 from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
@@ -95,9 +96,10 @@ def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
         columns["incorrect"] = (gold.incorrect.tolist(), ",")
         columns["precision"] = (numbers(gold.precision, np.isfinite(gold.precision)), ".1%")
         footnotes += (f"precision: share of correct votes on {n_gold:,} items with gold labels",)
-    estimated, notes = accuracy_columns(
-        tally, getattr(model, "accuracies_", None), getattr(model, "accuracies_interval_", None)
-    )
+    accuracies = getattr(model, "accuracies_", None)
+    if accuracies is not None and hasattr(model, "diagnostics_"):
+        accuracies = without_unidentified(accuracies, model.diagnostics_, model.source_names_)
+    estimated, notes = accuracy_columns(tally, accuracies, getattr(model, "accuracies_interval_", None))
     columns |= estimated | vote_columns(tally)
     flags = _flags(read, tally, model, gold)
     columns["flags"] = (["; ".join(remarks) for remarks in flags], "")

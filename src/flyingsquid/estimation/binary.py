@@ -397,7 +397,8 @@ def _choose_balance(
             f"uniform, because the votes do not determine it (P ± {estimate.error / 2:.2g})",
         )
     p, error = float(estimate.balance[1]), estimate.error / 2
-    return estimate.balance, estimate, f"{origin}: {p:.3f} ± {error:.2g} for the second class"
+    note = f"{origin}: {p:.3f} for the second class, ± {error:.2g} if sources are independent"
+    return estimate.balance, estimate, note
 
 
 def _implied(tables: Array, balance: Array) -> Array:

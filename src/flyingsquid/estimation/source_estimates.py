@@ -71,6 +71,8 @@ class SourceEstimates:
         P(vote is right | source votes), and standard errors from sampling.
     reach : array of shape (m, 2)
         How far the accuracies may be below and above because the model is wrong.
+    evidence : AccuracyEvidence or None
+        What the reach follows from; None after a correction by gold labels.
     """
 
     balance: Array
@@ -79,6 +81,7 @@ class SourceEstimates:
     accuracies: Array
     errors: Array
     reach: Array
+    evidence: AccuracyEvidence | None = None
 
 
 class RowLabels(NamedTuple):
@@ -178,6 +181,7 @@ def estimate_sources(
         np.where(cast > 0, found.accuracies, 0.5),
         np.where(cast > 1, found.errors, np.nan),
         accuracy_reach(evidence),
+        evidence,
     )
 
 

@@ -107,6 +107,8 @@ class Assessment:
     reach : array of shape (m, 2), optional
         How far the accuracies may be below and above the estimates because the model is wrong; NaN if the
         votes do not determine them.
+    balance : array of shape (D, K, 2), optional
+        95% intervals of the class balance; unknown by default.
     diagnostics : Diagnostics, optional
         By default they follow from the parameters and the counts.
 
@@ -121,6 +123,7 @@ class Assessment:
     errors: Array | None = None
     diagnostics: Diagnostics | None = None
     reach: Array | None = field(default=None, kw_only=True)
+    balance: Array | None = field(default=None, kw_only=True)
 
     is_recorded: ClassVar[bool] = False
     """Whether model files must keep the diagnostics, because the parameters do not determine them."""
@@ -132,6 +135,10 @@ class Assessment:
     def accuracy_intervals(self, accuracies: Array) -> Array:
         """Return 95% intervals of the accuracies (m,), shape (m, 2); NaN if unknown."""
         return intervals_around(accuracies, self.standard_errors(len(accuracies)), self.reach)
+
+    def balance_intervals(self, balance: Array) -> Array:
+        """Return 95% intervals of the class balance (D, K), shape (D, K, 2); NaN if unknown."""
+        return np.full((*balance.shape, 2), np.nan) if self.balance is None else self.balance
 
     def widened(self, factor: float) -> Assessment:
         """Return an assessment with standard errors multiplied by ``factor``."""
@@ -157,8 +164,6 @@ class Fit(ABC):
     balance_note : str
         Where the class balance comes from.
     class_balance : array of shape (D, K)
-    balance_interval : array of shape (D, K, 2) or None
-        95% intervals of the class balance; None if it was given, or the method has no formula.
     accuracies : array of shape (m,)
         P(vote is right | source votes); one half for a source that always abstains.
     confusion : ConfusionTables of shape (m, K, K + 1)
@@ -194,7 +199,6 @@ class Fit(ABC):
     class_balance: Array
     accuracies: Array
     confusion: ConfusionTables
-    balance_interval: Array | None = None
     reason: str = ""
     concerns: tuple[str, ...] = ()
     gold: Gold | None = None
@@ -298,6 +302,10 @@ class Fit(ABC):
         """
         return self.assessment.accuracy_intervals(self.accuracies)
 
+    def balance_intervals(self) -> Array:
+        """Return 95% intervals of the class balance, shape (D, K, 2); NaN if it was given, or unknown."""
+        return self.assessment.balance_intervals(self.class_balance)
+
     def diagnose(self, moments: Moments) -> Diagnostics:
         """Return diagnostics of the sources and of the fit; ``moments`` are the counts that were fitted."""
         return self.assessment.diagnose(self, moments)
@@ -323,8 +331,9 @@ class Fit(ABC):
         }
         if self.assessment.reach is not None:
             arrays["reach"] = np.asarray(self.assessment.reach, np.float64)
-        if self.balance_interval is not None:
-            arrays["balance_interval"] = self.balance_interval
+        balance_interval = self.balance_intervals()
+        if np.isfinite(balance_interval).any():
+            arrays["balance_interval"] = balance_interval
         if self.assessment.is_recorded or self.assessment.diagnostics is not None:
             found = self.diagnose(moments)
             meta["diagnostics"] = found.to_meta()
@@ -360,7 +369,9 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
     if "reach" in state.arrays:
         reach = read_array(state, "reach", (m, 2), low=0.0, may_be_nan=True)
     if "balance_interval" in state.arrays:
-        balance_interval = read_array(state, "balance_interval", (n_tasks, k, 2), low=0.0, high=1.0)
+        balance_interval = read_array(
+            state, "balance_interval", (n_tasks, k, 2), low=0.0, high=1.0, may_be_nan=True
+        )
     return {
         "classes": moments.classes,
         "source_names": moments.source_names,
@@ -371,6 +382,5 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
         "accuracies": read_array(state, "accuracies", (m,), low=0.0, high=1.0),
         "confusion": ConfusionTables.from_arrays(state.arrays, k, np.minimum(moments.coverage, 1.0)),
         "gold": gold_from_arrays(state.arrays, moments),
-        "assessment": Assessment(errors, diagnostics, reach=reach),
-        "balance_interval": balance_interval,
+        "assessment": Assessment(errors, diagnostics, reach=reach, balance=balance_interval),
     }

@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 # Below this gain the two are equally good for any practical purpose.
 _WORTH_HAVING = 0.005
 _ALIKE = 0.08
-_CLEARLY_DEPENDENT = 1e-3
+CLEARLY_DEPENDENT = 1e-3
 # A factor of this relative size is seen on panels of judges that share a bias, and never on clean votes.
 _SECOND_FACTOR = 0.05
 # No real dataset has shown a gain this large.
@@ -104,7 +104,8 @@ class Diagnostics:
     identical : tuple of tuples of str
         Groups of sources that vote alike, or opposite, on every item.
     unidentified : tuple of str
-        Sources that no triplet could estimate; they got the average accuracy.
+        Sources whose accuracy the votes do not determine: all of them if there are one or two, and those that
+        no triplet could estimate, which got the average accuracy.
     useless : tuple of str
         Sources that cannot be told from random votes.
     adversarial : tuple of str
@@ -196,6 +197,7 @@ def without_triplets(
     class_balance: str,
     verdict: Verdict,
     identical: tuple[tuple[str, ...], ...] = (),
+    unidentified: tuple[str, ...] = (),
     useless: tuple[str, ...] = (),
     adversarial: tuple[str, ...] = (),
     fit_test: FitTest | None = None,
@@ -210,7 +212,7 @@ def without_triplets(
         silent=names_in(moments.source_names, used == 0),
         one_sided=names_in(moments.source_names, used == 1),
         identical=identical,
-        unidentified=(),
+        unidentified=unidentified,
         useless=useless,
         adversarial=adversarial,
         clipped=(),
@@ -388,7 +390,7 @@ def _reason(accuracies: Array, coverage: Array) -> str:
 
 def _doubts(clipped: Mask | None, test: FitTest | None, gain: float) -> list[str]:
     doubts = []
-    if test is not None and test.p_value < _CLEARLY_DEPENDENT:
+    if test is not None and test.p_value < CLEARLY_DEPENDENT:
         p = f"p = {test.p_value:.1g}" if test.p_value > 0 else "p < 1e-300"
         doubts.append(f"the sources are not independent given the truth ({p})")
     if gain > _TOO_GOOD:

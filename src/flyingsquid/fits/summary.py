@@ -25,7 +25,7 @@ Columns = dict[str, tuple[list[Scalar], str]]
 _NOTES = (
     ("silent", "silent"),
     ("one_sided", "one-sided"),
-    ("unidentified", "not judged, average accuracy"),
+    ("unidentified", "accuracy not identified"),
     ("useless", "no better than a coin, as far as can be told"),
     ("adversarial", "worse than a coin"),
     ("clipped", "rates do not fit the balance"),
@@ -34,7 +34,12 @@ _MOST_CLASSES = 6
 
 
 def summarize_sources(
-    moments: Moments, accuracies: Array, interval: Array | None, diagnostics: Diagnostics
+    moments: Moments,
+    accuracies: Array,
+    interval: Array | None,
+    diagnostics: Diagnostics,
+    balance: Array | None = None,
+    balance_interval: Array | None = None,
 ) -> Table:
     """Return one row per source: its polarity, coverage and accuracy.
 
@@ -46,13 +51,15 @@ def summarize_sources(
     interval : array of shape (m, 2), or None
         95% intervals of the accuracies; NaN where there is none.
     diagnostics : Diagnostics of the same fit
+    balance, balance_interval : arrays of shape (K,) and (K, 2), optional
+        The class balance and its 95% intervals, for a note below the table.
 
     Returns
     -------
     Table with the columns ``source``, ``polarity`` (the classes it votes for), ``coverage`` (share of
     items it votes on), ``accuracy``, ``accuracy_low``, ``accuracy_high``, ``votes``, each of
-    ``refused``, ``unparseable`` and ``failed`` that occurred, and ``note``. A source that never votes
-    has no accuracy.
+    ``refused``, ``unparseable`` and ``failed`` that occurred, and ``note``. A source that never votes, or
+    whose accuracy the votes do not determine, has no accuracy.
 
     Notes
     -----
@@ -60,10 +67,36 @@ def summarize_sources(
     other, are not here: counts of pairs do not determine them for more than two sources.
     """
     tally = SourceTally.of_moments(moments)
-    table = source_table(tally, notes_of(diagnostics, moments), accuracies, interval)
-    if diagnostics.gold is None:
-        return table
-    return replace(table, footnotes=(*table.footnotes, diagnostics.gold.sentence()))
+    shown = without_unidentified(accuracies, diagnostics, moments.source_names)
+    table = source_table(tally, notes_of(diagnostics, moments), shown, interval)
+    footnotes = table.footnotes
+    if not np.isfinite(shown[tally.n_votes > 0]).any():
+        footnotes = ("accuracy: not identified by the votes of fewer than three sources",)
+    if balance is not None:
+        footnotes += (_balance_sentence(moments.classes, balance, balance_interval, diagnostics),)
+    if diagnostics.gold is not None:
+        footnotes += (diagnostics.gold.sentence(),)
+    return replace(table, footnotes=footnotes)
+
+
+def without_unidentified(accuracies: Array, diagnostics: Diagnostics, names: Sequence[str]) -> Array:
+    """Return the accuracies (m,), NaN for sources whose accuracy the votes do not determine."""
+    return np.where(np.isin(names, diagnostics.unidentified), np.nan, accuracies)
+
+
+def _balance_sentence(
+    classes: Sequence[Any], balance: Array, interval: Array | None, diagnostics: Diagnostics
+) -> str:
+    """Describe the class balance with its intervals and its origin; beyond some classes, the largest."""
+    order = np.sort(np.argsort(-balance, kind="stable")[:_MOST_CLASSES])
+    parts = []
+    for k in order:
+        low, high = (np.nan, np.nan) if interval is None else interval[k]
+        ends = f" [{low:.1%}, {high:.1%}]" if np.isfinite(low) else ""
+        parts.append(f"{as_scalar(classes[k])} {balance[k]:.1%}{ends}")
+    rest = len(balance) - len(order)
+    more = f" and {rest} more" if rest else ""
+    return f"class balance, {diagnostics.class_balance}: {', '.join(parts)}{more}"
 
 
 def summarize_tally(tally: SourceTally) -> Table:

@@ -177,6 +177,7 @@ class WeightedFit(Fit):
             reason=self.reason,
             class_balance=self.balance_note,
             identical=names_in_groups(names, self.groups),
+            unidentified=names_in(names, self._unidentified(moments)),
             useless=names_in(names, several & (np.abs(skill - chance) <= reach)),
             adversarial=names_in(names, several & (skill < chance - reach)),
             fit_test=test,
@@ -192,6 +193,12 @@ class WeightedFit(Fit):
                 by_chance=agree_by_chance(moments),
             ),
         )
+
+    def _unidentified(self, moments: Moments) -> NDArray[np.bool_]:
+        """Return which voting sources have an accuracy that the votes do not determine, shape (m,)."""
+        voting = np.asarray(moments.vote_counts).sum(axis=1) > 0
+        reach = self.assessment.reach
+        return voting & (False if reach is None else np.isnan(reach).any(axis=1))
 
     # ------------------------------------------------------------------ rows of sequences
 

@@ -131,6 +131,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     reason_ : str
         What ``"auto"`` did, and what gold labels changed; otherwise empty.
     class_balance_ : array of shape (K,), or (D, K) for D > 1 tasks
+    class_balance_interval_ : array of shape (K, 2), or (D, K, 2) for D > 1 tasks
+        95% intervals of ``class_balance_``; NaN if it was given, or unknown.
     accuracies_ : array of shape (m,)
         P(vote is right | source votes); 0.5 for a source that always abstains.
     accuracies_interval_ : array of shape (m, 2)
@@ -469,8 +471,14 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
         The columns are those of :func:`~flyingsquid.fits.summary.summarize_sources`.
         """
+        has_one_task = len(self.fit_.class_balance) == 1
         return summarize_sources(
-            self.moments_, self.accuracies_, self.accuracies_interval_, self.diagnostics_
+            self.moments_,
+            self.accuracies_,
+            self.accuracies_interval_,
+            self.diagnostics_,
+            self.class_balance_ if has_one_task else None,
+            self.class_balance_interval_ if has_one_task else None,
         )
 
     def _to_state(self) -> State:
@@ -523,6 +531,16 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def class_balance_(self) -> NDArray[np.float64]:
         balance = self.fit_.class_balance
         return np.asarray(balance[0] if len(balance) == 1 else balance)
+
+    @property
+    def class_balance_interval_(self) -> NDArray[np.float64]:
+        """95% intervals of ``class_balance_``; NaN if it was given, or the method has no formula.
+
+        ``"auto"`` and ``"weighted"`` include that the labels may be wrong; closed forms assume that sources
+        are independent given the truth, and have no interval if a test rejects that.
+        """
+        interval = self.fit_.balance_intervals()
+        return np.asarray(interval[0] if len(interval) == 1 else interval)
 
     @property
     def coverage_(self) -> NDArray[np.float64]:

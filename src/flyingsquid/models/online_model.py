@@ -140,7 +140,7 @@ class OnlineLabelModel(VoteEstimator):
         Whether labels are by fitted parameters, of when, and if not, why.
     model_ : LabelModel
         The last fit; its ``accuracies_``, ``accuracies_interval_``, ``coverage_``, ``confusion_``,
-        ``class_balance_`` and ``diagnostics_`` are also here.
+        ``class_balance_``, ``class_balance_interval_`` and ``diagnostics_`` are also here.
     moments_ : Moments
         The counts of the window, up to the last item.
     history_ : DriftHistory
@@ -365,6 +365,10 @@ class OnlineLabelModel(VoteEstimator):
     @property
     def class_balance_(self) -> Array:
         return self.model_.class_balance_
+
+    @property
+    def class_balance_interval_(self) -> Array:
+        return self.model_.class_balance_interval_
 
     @property
     def diagnostics_(self) -> Diagnostics:

@@ -78,6 +78,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     classes_ : array of shape (K,)
     source_names_ : tuple of m str
     class_balance_ : array of shape (K,)
+    class_balance_interval_ : array of shape (K, 2)
+        95% intervals of ``class_balance_``; NaN if it was given, or unknown.
     transition_ : array of shape (K, K)
         P(next = l | now = k). Its stationary distribution is ``class_balance_``; for ``method="auto"``, the
         mean label of single rows.
@@ -306,6 +308,11 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     @property
     def class_balance_(self) -> NDArray[np.float64]:
         return np.asarray(self.fit_.class_balance[0])
+
+    @property
+    def class_balance_interval_(self) -> NDArray[np.float64]:
+        """95% intervals of ``class_balance_``, shape (K, 2); NaN if it was given, or unknown."""
+        return np.asarray(self.fit_.balance_intervals()[0])
 
     @property
     def transition_(self) -> NDArray[np.float64]:

@@ -32,6 +32,7 @@ from flyingsquid.estimation.errors import accuracy_errors, draw_votes, strength_
 from flyingsquid.estimation.gold_correction import with_gold
 from flyingsquid.estimation.graph_fit import fit_graph
 from flyingsquid.estimation.independence import FitTest, independence_of, independence_test
+from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import Separation
 from flyingsquid.estimation.symmetric import SYMMETRIC
@@ -40,6 +41,7 @@ from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.diagnostics import (
+    CLEARLY_DEPENDENT,
     PERSISTENT,
     Diagnostics,
     accuracy_gain,
@@ -421,6 +423,22 @@ class ClosedFormAssessment(Assessment):
         ]
         return np.asarray(self.widening * self.tasks.gather(errors))
 
+    @cached_property
+    def _test(self) -> FitTest | None:
+        tasks = range(len(self.tasks.tasks))
+        return _combine([_test_independence(self.moments, self.tasks, task) for task in tasks])
+
+    def balance_intervals(self, balance: Array) -> Array:
+        """Return intervals from sampling; NaN if it was not estimated, or sources are clearly dependent."""
+        errors = np.full_like(balance, np.nan)
+        for number, task in enumerate(self.tasks.tasks):
+            estimate = task.fit.balance_estimate
+            if estimate is not None and np.array_equal(estimate.balance, balance[number]):
+                errors[number] = self.widening * estimate.error / 2  # of E[Y], twice that of P(Y)
+        if np.isfinite(errors).any() and self._test is not None and self._test.p_value < CLEARLY_DEPENDENT:
+            errors[:] = np.nan
+        return intervals_around(balance, errors)
+
     def widened(self, factor: float) -> ClosedFormAssessment:
         return replace(self, widening=factor * self.widening)
 
@@ -430,9 +448,7 @@ class ClosedFormAssessment(Assessment):
     def diagnose(self, fit: Fit, moments: Moments) -> Diagnostics:
         names, found = moments.source_names, self.tasks
         fits = [task.fit for task in found.tasks]
-        interval = np.clip(
-            fit.accuracies[:, None] + NORMAL_95 * self._errors[:, None] * np.array([-1.0, 1.0]), 0.0, 1.0
-        )
+        interval = self.accuracy_intervals(fit.accuracies)
         compared = [
             _compare_with_chance(
                 task.fit,
@@ -444,7 +460,7 @@ class ClosedFormAssessment(Assessment):
         ]
         one_sided = found.gather([task.flags.one_sided for task in fits])
         clipped = found.gather([task.clipped for task in fits])
-        test = _combine([_test_independence(moments, found, task) for task in range(len(fits))])
+        test = self._test
         return Diagnostics(
             method=fit.method,
             reason=fit.reason,

@@ -118,10 +118,11 @@ def _described_sources(found: SourceEstimates) -> dict[str, Any]:
     interval = found.balance_interval
     return {
         "class_balance": found.balance[None, :],
-        "balance_interval": None if interval is None else interval[None, :],
         "accuracies": found.accuracies,
         "confusion": found.confusion,
-        "assessment": Assessment(found.errors, reach=found.reach),
+        "assessment": Assessment(
+            found.errors, reach=found.reach, balance=None if interval is None else interval[None, :]
+        ),
     }
 
 
