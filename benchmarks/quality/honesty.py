@@ -362,7 +362,7 @@ def _simulation_tables(results: Mapping[str, Any]) -> str:
         "## Simulations",
         "",
         f"Independent sources, {FEWEST_ITEMS:,} items or more; the quickstart with {SEEDS} seeds. Coverage",
-        "is that of the true accuracies (for more classes, of the realized ones). Width is relative to that of",
+        "is that of the true accuracies (for more classes, of realized ones). Width is relative to that of",
         '`method="covariance"`, if it accepts the votes.',
         "",
         "| simulation | cases | coverage | of realized accuracies | width | relative width | class balance |",

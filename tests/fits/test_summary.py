@@ -75,7 +75,9 @@ def test_a_source_that_could_not_be_judged_is_marked():
     votes = np.vstack([np.column_stack([fittable_votes(0), np.full(400, -1)]), alone])
     model = fit(votes)
     assert model.diagnostics_.unidentified == ("source 5",)
-    assert "not judged" in model.summary().to_dict()["note"][5]
+    columns = model.summary().to_dict()
+    assert "not identified" in columns["note"][5]
+    assert columns["accuracy"][5] is None
 
 
 def test_a_source_that_never_votes_has_no_accuracy():
