@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -90,9 +92,9 @@ def test_intervals_belong_to_the_fit_and_need_one():
 QUICKSTART = {"accuracies": [0.85, 0.75, 0.7, 0.65, 0.6], "coverage": [0.7, 0.8, 0.6, 0.9, 0.5]}
 
 
-def evidence(**changes: object) -> AccuracyEvidence:
+def evidence(**changes: Any) -> AccuracyEvidence:
     accuracies = np.array([0.9, 0.7, 0.4])
-    given = {
+    given: dict[str, Any] = {
         "accuracies": accuracies,
         "lowest": accuracies,
         "highest": accuracies,
