@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 import flyingsquid as fs
 from benchmarks.harness import RESULTS, save
-from benchmarks.quality.folder import data_folder
+from benchmarks.quality.data_directory import data_directory
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import read_splits
 from benchmarks.quality.regret import clean, majority, many_classes, scores
@@ -89,8 +89,8 @@ class Dataset:
 
 def load(real: RealSet) -> Dataset:
     """Read all splits of a dataset."""
-    folder = Path(os.environ["FLYINGSQUID_PANELS"]) if real == PANEL else data_folder()
-    splits = read_splits(folder, real.name).values()
+    directory = Path(os.environ["FLYINGSQUID_PANELS"]) if real == PANEL else data_directory()
+    splits = read_splits(directory, real.name).values()
     votes, y = (np.concatenate(parts) for parts in zip(*splits, strict=True))
     return Dataset(real.name, KINDS.get(real.kind, real.kind), real.n_classes, votes, y.astype(int))
 

@@ -50,9 +50,9 @@ def load(folder: Path, real: RealSet, protocol: Protocol) -> Pool:
     return _merged(real, splits) if protocol == "merged" else _split(real, splits)
 
 
-def read_splits(folder: Path, name: str) -> dict[str, tuple[NDArray[np.int8], NDArray[np.int8]]]:
+def read_splits(directory: Path, name: str) -> dict[str, tuple[NDArray[np.int8], NDArray[np.int8]]]:
     """Return votes (n, m) and gold labels (n,) of each split, -1 if there is none."""
-    with np.load(find(folder, name)) as data:
+    with np.load(find(directory, name)) as data:
         return {s: (data[f"L{s}"], data[f"Y{s}"]) for s in SPLITS if f"L{s}" in data and f"Y{s}" in data}
 
 
