@@ -61,9 +61,6 @@ class DriftHistory:
         NaN for a source that was not there yet.
     intervals : array of shape (r, m, 2)
         95% intervals; NaN where the method has none.
-    errors : array of shape (r, m), optional
-        Standard errors from sampling. Changes are found by these, because sources that share errors share
-        them before and after a change; by default they follow from the intervals.
 
     Examples
     --------
@@ -80,7 +77,6 @@ class DriftHistory:
     windows: Array
     accuracies: Array
     intervals: Array
-    errors: Array | None = None
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -110,13 +106,10 @@ class DriftHistory:
         if known.sum() < 4:
             return None
         value, window = self.accuracies[known, source], self.windows[known]
-        if self.errors is None:
-            found = np.diff(self.intervals[known, source], axis=1)[:, 0] / (2 * NORMAL_95)
-        else:
-            found = self.errors[known, source]
+        reach = np.diff(self.intervals[known, source], axis=1)[:, 0] / (2 * NORMAL_95)
         # Without a formula: as for a share of the window, twice, because the truth is not seen.
         rough = 2 * np.sqrt(np.maximum(value * (1 - value), 0.05) / window)
-        error = np.maximum(np.where(np.isfinite(found), found, rough), 1e-6)
+        error = np.maximum(np.where(np.isfinite(reach), reach, rough), 1e-6)
         return _Series(self.positions[known].astype(np.float64), window, value, error)
 
 
@@ -211,15 +204,13 @@ class Recorder:
 
     def __init__(self) -> None:
         self._marks: list[tuple[int, float]] = []
-        self._values: list[Array] = []  # accuracy, low end, high end, standard error: shape (m, 4) each
+        self._values: list[Array] = []  # accuracy, low end, high end: shape (m, 3) each
 
-    def with_added(
-        self, position: int, window: float, accuracies: Array, intervals: Array, errors: Array
-    ) -> Recorder:
+    def with_added(self, position: int, window: float, accuracies: Array, intervals: Array) -> Recorder:
         """Return these records and one more."""
         longer = Recorder()
         longer._marks = [*self._marks, (position, window)]
-        longer._values = [*self._values, np.column_stack([accuracies, intervals, errors])]
+        longer._values = [*self._values, np.column_stack([accuracies, intervals])]
         if len(longer._marks) > MOST_RECORDS:
             old = MOST_RECORDS // 2
             longer._marks[:old] = longer._marks[:old:2]
@@ -228,12 +219,12 @@ class Recorder:
 
     def history(self, names: tuple[str, ...]) -> DriftHistory:
         """Return the records; NaN for a source that was not there yet."""
-        values = np.full((len(self._marks), len(names), 4), np.nan)
+        values = np.full((len(self._marks), len(names), 3), np.nan)
         for at, record in enumerate(self._values):
             values[at, : len(record)] = record
         positions = np.array([position for position, _ in self._marks], np.int64)
         windows = np.array([window for _, window in self._marks], np.float64)
-        return DriftHistory(names, positions, windows, values[:, :, 0], values[:, :, 1:3], values[:, :, 3])
+        return DriftHistory(names, positions, windows, values[:, :, 0], values[:, :, 1:])
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return arrays that hold everything."""
@@ -256,7 +247,7 @@ class Recorder:
             positions.ndim == windows.ndim == widths.ndim == 1
             and len(positions) == len(windows) == len(widths) <= MOST_RECORDS
             and bool((widths <= n_sources).all() and (widths > 0).all())
-            and values.shape == (4 * widths.sum(),)
+            and values.shape == (3 * widths.sum(),)
             and {str(positions.dtype), str(widths.dtype)} <= {"int64"}
             and {str(windows.dtype), str(values.dtype)} <= {"float64"}
         )
@@ -264,8 +255,8 @@ class Recorder:
             raise ModelFileError("The history in the file is inconsistent.")
         recorder = cls()
         recorder._marks = list(zip(positions.tolist(), windows.tolist(), strict=True))
-        ends = np.cumsum(4 * widths)
+        ends = np.cumsum(3 * widths)
         recorder._values = (
-            [part.reshape(-1, 4).copy() for part in np.split(values, ends[:-1])] if len(ends) else []
+            [part.reshape(-1, 3).copy() for part in np.split(values, ends[:-1])] if len(ends) else []
         )
         return recorder

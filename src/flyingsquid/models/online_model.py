@@ -545,7 +545,7 @@ class OnlineLabelModel(VoteEstimator):
             stream.fitted_at, stream.fitted_on = n, float(window.n_items)
             if n >= stream.record_due or shrunk:
                 stream.recorder = stream.recorder.with_added(
-                    n, stream.fitted_on, fit.accuracies, stream.fitted.interval, fit.standard_errors()
+                    n, stream.fitted_on, fit.accuracies, stream.fitted.interval
                 )
                 pace = stream.fitted_on / 4  # windows that overlap by more say little that is new
                 pace = min(pace, _RECORD_EVERY) if isinstance(self.window, str) else pace
