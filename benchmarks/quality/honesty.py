@@ -120,10 +120,10 @@ def measure_dataset(data: Dataset) -> dict[str, Any]:
         "kind": data.kind,
         "sources": int(counted.sum()),
         "not_shown": int(((n >= FEWEST_VOTES) & ~counted).sum()),
-        "covered": covers(interval, realized[counted]).tolist(),
-        "widths": np.ptp(interval, axis=1).tolist(),
+        "covered": int(covers(interval, realized[counted]).sum()),
+        "width": _mean(np.ptp(interval, axis=1)),
         "bias": _mean(model.accuracies_[counted] - realized[counted]),
-        "covered_by_counts": covers(by_counts.accuracies_interval_[counted], realized[counted]).tolist(),
+        "covered_by_counts": int(covers(by_counts.accuracies_interval_[counted], realized[counted]).sum()),
         "counts_differ": _mean(np.abs(model.accuracies_ - by_counts.accuracies_)[counted]),
         "balance_error": float(np.abs(model.class_balance_ - truth).max()),
         "balance_covered": bool(covers(model.class_balance_interval_, truth).all()),
@@ -304,11 +304,11 @@ def _half_tables(results: Mapping[str, Any], half: str) -> str:
     lines += ["| --- |" + " ---: |" * (9 if without else 7)]
     for kind, (goal, most) in GOALS.items():
         rows = [each for each in datasets.values() if each["kind"] == kind]
-        covered, widths, counts = (
-            np.concatenate([each[key] for each in rows]) for key in ("covered", "widths", "covered_by_counts")
-        )
-        cells = [kind, str(len(covered)), f"{covered.mean():.1%}", f"{goal:.0%}", f"{widths.mean():.2f}"]
-        cells += [f"{most:.2f}", f"{counts.mean():.1%}", str(sum(each["not_shown"] for each in rows))]
+        n = sum(each["sources"] for each in rows)
+        covered, counts = (sum(each[key] for each in rows) / n for key in ("covered", "covered_by_counts"))
+        width = sum(each["sources"] * each["width"] for each in rows if each["sources"]) / n
+        cells = [kind, str(n), f"{covered:.1%}", f"{goal:.0%}", f"{width:.2f}"]
+        cells += [f"{most:.2f}", f"{counts:.1%}", str(sum(each["not_shown"] for each in rows))]
         if without:
             cells += [f"{without[kind][0]:.1%}", f"{without[kind][1]:.2f}"]
         lines.append("| " + " | ".join(cells) + " |")
@@ -331,10 +331,10 @@ def _cells(name: str, row: Mapping[str, Any]) -> list[str]:
     return [
         name,
         str(row["sources"]),
-        f"{np.mean(row['covered']):.0%}" if has_sources else "",
-        f"{np.mean(row['widths']):.2f}" if has_sources else "",
+        f"{row['covered'] / row['sources']:.0%}" if has_sources else "",
+        f"{row['width']:.2f}" if has_sources else "",
         f"{row['bias']:+.2f}" if has_sources else "",
-        f"{np.mean(row['covered_by_counts']):.0%}" if has_sources else "",
+        f"{row['covered_by_counts'] / row['sources']:.0%}" if has_sources else "",
         f"{row['balance_error']:.2f}",
         "yes" if row["balance_covered"] else "no",
         f"{row['calibration_error']:.3f}",
@@ -405,15 +405,19 @@ def measure(
         datasets[real.name] = measure_dataset(read(real))
         print(f"{real.name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     if frozen:
-        return {"datasets": {name: {**row, "by_grid": []} for name, row in datasets.items()}}
+        return {"datasets": _without_grid(datasets)}
     left_out = leave_one_out(datasets)
     return {
         "widening": asdict(DEFAULT),
         "left_out": left_out,
-        "datasets": {name: {**row, "by_grid": []} for name, row in datasets.items()},
+        "datasets": _without_grid(datasets),
         "simulations": measure_simulations(),
         "few_sources": few_sources(),
     }
+
+
+def _without_grid(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: {key: row[key] for key in row if key != "by_grid"} for name, row in datasets.items()}
 
 
 def main() -> None:

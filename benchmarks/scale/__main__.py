@@ -44,7 +44,9 @@ def parts(given: argparse.Namespace) -> dict[str, Any]:
         "many_items": lambda: one_machine.many_items(*((100_000, 3, 2) if quick else ())),
         "throughput": lambda: one_machine.throughput(*((50_000, 5) if quick else ())),
         "growth": lambda: growth.curves(quick=quick),
-        "snorkel": lambda: comparison.compare_with_snorkel(given.threads, *(([(2_000, 6)], 1) if quick else ())),
+        "snorkel": lambda: comparison.compare_with_snorkel(
+            given.threads, *(([(2_000, 6)], 1) if quick else ())
+        ),
         "crowds": lambda: None if quick else _crowds(),
     }
     if given.reference is not None:

@@ -25,8 +25,7 @@ FEWEST_SOURCES = 3
 class Widening:
     """How far intervals reach beyond sampling error.
 
-    Constants were chosen on the design half (docs/quality/honesty.md), where each may change by a fifth
-    without missing a goal.
+    Constants were chosen on the design half (docs/quality/honesty.md, plateaus in docs/design/0009-default.md).
 
     Attributes
     ----------
