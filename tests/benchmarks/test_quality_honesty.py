@@ -62,11 +62,12 @@ def test_a_dataset_is_scored_with_constants_chosen_without_it(honesty):
 
 
 def test_the_page_has_both_halves_and_the_simulations(honesty, row):
-    datasets = {kind: {**row, "kind": kind} for kind in honesty.GOALS}
+    gains = zip(honesty.GOALS, (0.01, 0.02, 0.03), strict=True)
+    datasets = {kind: {**row, "kind": kind, "claimed": g, "realized": g} for kind, g in gains}
     simulation = {"cases": 1.0, "coverage": 0.95, "realized": 0.97, "width": 0.1, "balance": 1.0}
     design = {
         "datasets": datasets,
-        "left_out": dict.fromkeys(honesty.GOALS, [0.9, 0.4]),
+        "left_out": {kind: [0.9, 0.4] for kind in honesty.GOALS},
         "simulations": {"quickstart": {**simulation, "ratio": float("nan")}},
         "few_sources": [["1", "85%", "not shown"]],
     }

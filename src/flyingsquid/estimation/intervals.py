@@ -25,7 +25,7 @@ FEWEST_SOURCES = 3
 class Widening:
     """How far intervals reach beyond sampling error.
 
-    Constants were chosen on the design half (docs/quality/honesty.md, plateaus in docs/design/0009-default.md).
+    Constants were chosen on the design half (docs/quality/honesty.md; docs/design/0009-default.md).
 
     Attributes
     ----------
