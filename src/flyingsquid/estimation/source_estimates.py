@@ -150,8 +150,8 @@ def estimate_sources(
     else:
         found = _labels_from_rows(moments, labels, mixture, tables, trust)
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-    groups = np.arange(len(cast)) if dependence.groups is None else dependence.groups
-    n_groups, one_sided = len(np.unique(groups[cast > 0])), mixture.one_sided
+    groups, one_sided = dependence.groups, mixture.one_sided
+    n_groups = int(np.count_nonzero(cast)) if groups is None else len(np.unique(groups[cast > 0]))
     usable = usable_trust(trust.share, trust.n_tested, dependence.n_pairs, n_groups)
     evidence = AccuracyEvidence(
         found.accuracies,
