@@ -49,7 +49,7 @@ Every cell has the form
   their gold labels are aggregates of the same votes. Sequences are scored by token, and a rule that
   leaves a token blank votes for "no entity".
 - *refused* means that a method raised an error, failed or ran out of time. It is scored as majority vote,
-  which its user would use instead. The reasons are listed [below](#refusals).
+  which its user would use instead. The datasets are listed [below](#refusals).
 - Intervals are 95% bootstrap intervals over datasets ({draws:,} draws). If an interval contains 0, the
   datasets do not show which of the two methods is better.
 
@@ -151,7 +151,12 @@ def _overall(tables: Mapping[str, Results]) -> str:
 
 
 def _explain_below() -> str:
-    return _wrapped(f"Below majority vote: by more than {100 * MARGIN:.1f} points of accuracy.") + "\n"
+    return (
+        _wrapped(
+            f"Datasets are counted if the accuracy is more than {100 * MARGIN:.1f} points below majority vote."
+        )
+        + "\n"
+    )
 
 
 def _means_by_kind(table: Results) -> str:
