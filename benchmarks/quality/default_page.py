@@ -151,12 +151,8 @@ def _overall(tables: Mapping[str, Results]) -> str:
 
 
 def _explain_below() -> str:
-    return (
-        _wrapped(
-            f"Datasets are counted if the accuracy is more than {100 * MARGIN:.1f} points below majority vote."
-        )
-        + "\n"
-    )
+    margin = f"{100 * MARGIN:.1f} points"
+    return _wrapped(f"A dataset counts if the accuracy is more than {margin} below majority vote.") + "\n"
 
 
 def _means_by_kind(table: Results) -> str:

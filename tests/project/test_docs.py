@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from flyingsquid import solvers
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # A block that imports one of these runs only where it is installed.
@@ -28,6 +30,7 @@ def name(path: Path) -> str:
 @pytest.mark.parametrize("page", [p for p in PAGES if PYTHON.search(p.read_text("utf-8"))], ids=name)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a page may write files
+    monkeypatch.setattr(solvers, "_SOLVERS", dict(solvers._SOLVERS))  # and register a solver
     namespace: dict[str, object] = {}
     for block, output in PYTHON.findall(page.read_text("utf-8")):
         if any(re.search(rf"^(>>> )?(import|from) {extra}\b", block, re.MULTILINE) for extra in MISSING):
