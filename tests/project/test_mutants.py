@@ -99,7 +99,7 @@ from tests.mutants.sites import ROOT, mutant_at, sites
 
 prepare()
 
-doctest = "src/flyingsquid/estimation/views.py::flyingsquid.estimation.views.deal"
+doctest = "src/flyingsquid/estimation/views.py::flyingsquid.estimation.views.split_views"
 far = "tests/models/test_many_classes.py::test_views_see_all_classes"
 seconds = {doctest: 0.1, far: 0.1}
 file = ROOT / "src/flyingsquid/estimation/views.py"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import re
 from importlib.util import find_spec
@@ -71,6 +72,28 @@ def test_every_name_has_one_line_that_says_what_it_is_for():
     ]
     assert not wrong
     assert not REASONS.keys() & PUBLIC["returned"].keys()
+
+
+def test_every_function_and_class_has_an_example():
+    """The examples are doctests, which run with the tests of their module."""
+    named = {name: resolve(name) for name in filter(is_installed, REASONS)}
+    missing = [
+        name for name, value in named.items() if callable(value) and ">>>" not in (value.__doc__ or "")
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("estimator", [fs.LabelModel, fs.MajorityVote])
+def test_examples_of_decorated_methods_run(estimator):
+    """Python does not collect the doctests of a method whose decorator is defined in another module."""
+    examples = [
+        doctest.DocTestParser().get_doctest(method.__doc__ or "", {}, name, None, 0)
+        for name, method in inspect.getmembers(estimator, inspect.isfunction)
+        if hasattr(method, "__wrapped__")
+    ]
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert sum(runner.run(example).attempted for example in examples) > 3
+    assert runner.summarize(verbose=False).failed == 0
 
 
 def test_members_of_the_main_classes():

@@ -240,6 +240,7 @@ class VoteEstimator(VoteReader):
 
         Examples
         --------
+        >>> import numpy as np
         >>> import flyingsquid as fs
         >>> votes = [[1, 1, 0], [0, -1, 0]]
         >>> fs.MajorityVote().fit(votes).predict_proba(votes, dtype=np.float32).dtype
