@@ -274,7 +274,7 @@ def test_a_row_of_a_table_whose_columns_are_numbers_is_matched_by_them():
         ([[0, 1], [1]], VotesError, "one flat row"),
         ([0, 1, 7, 0, 1], VotesError, "got 7"),
         ([], VotesError, "at least one column"),
-        ([0, 1], IncompatibleError, mentions("2 sources", 5)),
+        ([0, 1], IncompatibleError, mentions("5 sources", 2)),
         ({"a": 1}, IncompatibleError, "'b'"),
         (dict([*ROW.items(), (7, 1)]), IncompatibleError, " 7"),
         (csr_array([[1, 2, 0, 0, 1]]), VotesError, "Votes.from_sparse"),

@@ -200,7 +200,7 @@ def test_what_cannot_be_trained_is_named(data):
     X, votes, _ = data
     with pytest.raises(OptionError, match="`end_model`"):
         fs.WeaklySupervisedClassifier(LogisticRegression).fit(X, votes)
-    with pytest.raises(OptionError, match="one of soft, hard, proba"):
+    with pytest.raises(OptionError, match="`labels` must be"):
         fs.WeaklySupervisedClassifier(LogisticRegression(), labels="warm").fit(X, votes)
     with pytest.raises(IncompatibleError, match=r"`proba` .*\(10\); got 3000"):
         fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X[:10], votes)
@@ -249,8 +249,8 @@ def test_rows_are_chosen_by_confidence_and_coverage():
         ({"proba": PROBA[:, 0]}, IncompatibleError, r"`proba` .*got \(4,\)"),
         ({"proba": PROBA * 2}, IncompatibleError, "`proba`"),
         ({"proba": PROBA * np.nan}, IncompatibleError, "`proba`"),
-        ({"min_confidence": 2}, OptionError, "min_confidence=2; a probability"),
-        ({"votes": [[0, 1]]}, IncompatibleError, "votes have 1 item, and proba has 4"),
+        ({"min_confidence": 2}, OptionError, "`min_confidence` must"),
+        ({"votes": [[0, 1]]}, IncompatibleError, "`votes` must"),
         ({"votes": [[-1, -1], [-1, -1], [-1, -1], [-1, 0]], "min_confidence": 1.0}, None, ""),
         ({"proba": PROBA[:, [0, 1]] * 0 + 0.5}, VotesError, "No row is left"),
         ({"classes": ["a"]}, IncompatibleError, "`classes`"),

@@ -281,22 +281,22 @@ def test_other_labels_and_sources_are_refused():
     model = fs.MultiLabelModel().fit(BY_LABEL)
     with pytest.raises(IncompatibleError, match=mentions("labels", "'chess'", "'art'")):
         model.predict({"sports": CUBE[:, :, 0], "politics": CUBE[:, :, 1], "chess": CUBE[:, :, 2]})
-    with pytest.raises(IncompatibleError, match=mentions("2 labels", 3, "'sports'")):
+    with pytest.raises(IncompatibleError, match=mentions("`votes` must", 3, "'sports'")):
         model.predict(CUBE[:, :, :2])
     with pytest.raises(IncompatibleError, match=mentions("label 'sports'", "4 sources", 5)):
         model.predict(CUBE[:, :4])
 
 
 BAD_OPTIONS = [
-    ({"labels": ["a", "b"]}, IncompatibleError, "votes are on 3 labels.*there are 2: 'a', 'b'"),
+    ({"labels": ["a", "b"]}, IncompatibleError, "`votes` must.*2: 'a', 'b'"),
     ({"labels": "abc"}, OptionError, "`labels`"),
     ({"labels": ["a", "a", "b"]}, OptionError, "different labels"),
     ({"labels": 3}, OptionError, "`labels`"),
     ({"labels": []}, OptionError, "`labels`"),
-    ({"on_failure": "ignore"}, OptionError, "on_failure='ignore' is unknown; one of raise, majority"),
+    ({"on_failure": "ignore"}, OptionError, "`on_failure` must.*'ignore'"),
     ({"label_model": "auto"}, OptionError, "`label_model` .*got 'auto'"),
     ({"label_model": fs.LabelModel}, OptionError, "`label_model`"),
-    ({"label_model": fs.LabelModel(fs.DependencyGraph.chain(2, 3))}, GraphError, "2 tasks; a label is one"),
+    ({"label_model": fs.LabelModel(fs.DependencyGraph.chain(2, 3))}, GraphError, "one task; got 2"),
     ({"label_model": fs.LabelModel(method="best")}, OptionError, "`method`.*'best'"),  # type: ignore[arg-type]
 ]  # fmt: skip
 

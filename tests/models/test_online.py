@@ -306,7 +306,7 @@ def test_a_new_source_is_added_and_never_mistaken(window):
 
 def test_a_new_source_without_names_is_always_refused():
     online = fs.OnlineLabelModel(new_sources="add").partial_fit(VOTES[:300])
-    with pytest.raises(IncompatibleError, match="named"):
+    with pytest.raises(IncompatibleError, match="names"):
         online.update(np.column_stack([VOTES[:10], VOTES[:10, 0]]))
 
 
@@ -392,7 +392,7 @@ def test_a_graph_takes_nothing_new():
         ({"class_balance": "estimate"}, "estimate"),
         ({"graph": "learn"}, "learn"),
         ({"signs": {9: 1}}, "9"),
-        ({"graph": fs.DependencyGraph(3)}, "3 sources"),
+        ({"graph": fs.DependencyGraph(3)}, "`votes` must"),
     ],
 )
 def test_options_are_refused_before_anything_is_learned(options, words):

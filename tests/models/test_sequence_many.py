@@ -83,7 +83,7 @@ def test_neighbors_help_and_the_transition_is_found(tmp_path):
     model, alone = fs.SequenceLabelModel().fit(votes), fs.LabelModel().fit(votes)
     assert model.score(votes, truth) > alone.score(votes, truth) + 0.05
     np.testing.assert_allclose(model.transition_, joint / joint.sum(axis=1, keepdims=True), atol=0.05)
-    assert model.diagnostics_.transition.startswith("neighboring truths are alike 0.")
+    assert model.diagnostics_.transition.startswith("neighboring truths agree 0.")
     model.save(tmp_path / "m.fsq")
     again = fs.load(tmp_path / "m.fsq")
     np.testing.assert_array_equal(again.predict_proba(votes), model.predict_proba(votes))
@@ -165,6 +165,6 @@ def test_a_balance_that_does_not_fit_leaves_rows_independent():
     votes = fs.Votes(draw(star, joint, 10_000, rng)[0], (0, 1, 2))
     wrong = fs.SequenceLabelModel(method="agreement", class_balance="uniform").fit(votes)
     np.testing.assert_allclose(wrong.transition_, 1 / 3, atol=1e-12)
-    assert "do not fit the class balance" in wrong.diagnostics_.transition
+    assert "contradict the class balance" in wrong.diagnostics_.transition
     right = fs.SequenceLabelModel(method="decomposition").fit(votes)
     np.testing.assert_allclose(right.transition_, joint / joint.sum(axis=1, keepdims=True), atol=0.12)

@@ -520,7 +520,7 @@ def test_wrong_votes_are_named_and_not_counted():
         ({"n_sources": 5, "method": "decomposition"}, OptionError, "needs"),
         ({"n_sources": 3, "class_balance": "estimate"}, OptionError, "a loss keeps counts of pairs"),
         ({"n_sources": 3, "class_balance": [0.5, 0.6]}, OptionError, "sums to 1.1"),
-        ({"n_sources": 3, "n_classes": 4, "method": "triplet"}, OptionError, "is for two classes"),
+        ({"n_sources": 3, "n_classes": 4, "method": "triplet"}, OptionError, "supports two classes"),
         ({"n_sources": 2_000, "n_classes": 4}, OptionError, "sparse"),
     ],
 )

@@ -260,7 +260,7 @@ def test_what_needs_votes_in_memory_says_so():
         fs.LabelModel().fit(chunks, sample_weight=np.ones(200))
     with pytest.raises(VotesError, match=mentions("`sample_weight`", "VoteChunks")):
         fs.Moments.of(chunks, sample_weight=np.ones(200))
-    with pytest.raises(OptionError, match="compares groups of items"):
+    with pytest.raises(OptionError, match="`class_balance` must"):
         fs.LabelModel(method="em", class_balance="estimate").fit(fs.VoteChunks([sample(500, n_classes=3)]))
 
 
@@ -326,7 +326,7 @@ def test_a_chunk_of_other_sources_is_named():
         with pytest.raises(IncompatibleError, match=message):
             read(uneven)
     model = fs.MajorityVote().fit(votes)
-    with pytest.raises(IncompatibleError, match=mentions("chunk 2", "3 sources", 4)):
+    with pytest.raises(IncompatibleError, match=mentions("chunk 2", "4 sources", 3)):
         list(model.predict_proba(uneven))
     with pytest.raises(VotesError, match=r"chunk 1: row 0, source 0: .*got 7"):
         list(model.predict(fs.VoteChunks([votes, votes * 7])))
@@ -344,10 +344,10 @@ def test_an_answer_cannot_be_written_to_what_is_read_only():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "covariance"}, 'method="covariance" is for two classes'),
+        ({"method": "covariance"}, 'method="covariance" supports two classes'),
         ({"method": "weighted"}, '"estimate" is not supported by method="weighted"'),
-        ({"method": "em"}, "compares groups of items, and chunks leave"),
-        ({}, "compares groups of items, and chunks leave"),
+        ({"method": "em"}, "`class_balance` must"),
+        ({}, "`class_balance` must"),
     ],
 )
 def test_what_a_method_refuses_anyway_is_said_first(options, message):

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.fits.base import Fit
@@ -64,8 +64,8 @@ class VoteSchema:
         if votes.n_sources != len(self.source_names) and not matched_by_name:
             shown = ", ".join(self.source_names[:5]) + (", ..." if len(self.source_names) > 5 else "")
             raise IncompatibleError(
-                f"`votes` must have the {len(self.source_names)} sources of the fitted model ({shown}); got "
-                f"{votes.n_sources}."
+                f"`votes` must have the {format_count(len(self.source_names), 'source')} of the fitted "
+                f"model ({shown}); got {votes.n_sources}."
             )
         return votes.matched_to(self.classes, self.names)
 
