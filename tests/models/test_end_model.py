@@ -206,7 +206,7 @@ def test_what_cannot_be_trained_is_named(data):
         fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X[:10], votes)
     graph = fs.DependencyGraph.chain(2, 3)
     sample = fs.datasets.simulate_graph(200, graph, 0.8, random_state=0)
-    with pytest.raises(IncompatibleError, match="an end model learns one task"):
+    with pytest.raises(IncompatibleError, match="must have one task"):
         fs.WeaklySupervisedClassifier(LogisticRegression(), fs.LabelModel(graph)).fit(X[:200], sample.votes)
 
 

@@ -528,7 +528,7 @@ def test_bad_input_is_named(frames):
             fs.LabelModel(graph, method=method).fit(votes)
     with pytest.raises(OptionError, match='"covariance" is for two classes'):
         fs.LabelModel("learn", method="covariance").fit(votes)
-    with pytest.raises(OptionError, match="is for two classes"):
+    with pytest.raises(OptionError, match="supports two classes"):
         fs.LabelModel(graph, method=fs.solvers.Triplet(cliques="linear")).fit(votes)
     with pytest.raises(OptionError, match="call fit"):
         fs.LabelModel(graph).fit_moments(fs.Moments.of(votes, graph))

@@ -283,7 +283,7 @@ def test_other_labels_and_sources_are_refused():
         model.predict({"sports": CUBE[:, :, 0], "politics": CUBE[:, :, 1], "chess": CUBE[:, :, 2]})
     with pytest.raises(IncompatibleError, match=mentions("`votes` must", 3, "'sports'")):
         model.predict(CUBE[:, :, :2])
-    with pytest.raises(IncompatibleError, match=mentions("label 'sports'", "4 sources", 5)):
+    with pytest.raises(IncompatibleError, match=mentions("label 'sports'", "5 sources", 4)):
         model.predict(CUBE[:, :4])
 
 

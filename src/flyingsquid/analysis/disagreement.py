@@ -124,7 +124,7 @@ def contested_items(
     model : fitted label model
     votes : as for ``model.predict_proba``
     y : array of shape (n,), optional
-        Gold labels, which are shown and change nothing.
+        Gold labels to show; they do not affect the result.
     n : int, default=20
         Length of each list.
     task : int, optional

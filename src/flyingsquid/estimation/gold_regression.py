@@ -54,7 +54,7 @@ class GoldEffect:
         With the gold labels, and of the label-free fit, on the same items.
     log_loss, log_loss_without : Estimate
     log_loss_change : Estimate
-        Log loss with gold labels less that without.
+        Log loss with gold labels minus that without.
     """
 
     n_gold: int

@@ -79,7 +79,7 @@ class MixtureFit:
     sources : SourceEstimates
         Accuracies, confusion tables and the class balance, with their uncertainty.
     gain : float
-        Expected accuracy less that of majority vote, as the labels imply; NaN from counts alone.
+        Expected accuracy minus that of majority vote, as the labels imply; NaN from counts alone.
     only_class : int or None
         The class that all items with votes get, if it is one.
     gain_interval : pair of floats or None
@@ -277,7 +277,7 @@ def _only_class(labels: Array) -> int | None:
 def gain_over_majority(
     labels: Array, plausible: list[Array], rows: Rows
 ) -> tuple[float, tuple[float, float]]:
-    """Return the expected accuracy of the labels less that of majority vote, and its 95% interval.
+    """Return the expected accuracy of the labels minus that of majority vote, and its 95% interval.
 
     The labels imply the gain. The interval spans what each plausible model, posteriors of shape (u, K),
     implies, and the sampling error of the items on which the two differ.

@@ -48,7 +48,8 @@ class Verdict:
         "contradictory": two groups of sources disagree, and the votes cannot tell which is right.
     words : str
     gain : float
-        Estimated accuracy of the model less that of majority vote, right only as far as the assumptions are.
+        Estimated accuracy of the model minus that of majority vote, which depends on the assumptions of the
+        model.
     gain_interval : pair of floats or None
         95% interval of the gain; None if the method has none.
     """
@@ -367,7 +368,7 @@ def persistent_errors_doubt(persistence: float, steps: str) -> str:
 
 
 def accuracy_gain(posterior: Array, shares: Array, y: NDArray[Any]) -> float:
-    """Return the accuracy of posteriors less that of vote shares, both of shape (..., K); ties share."""
+    """Return the accuracy of posteriors minus that of vote shares, both of shape (..., K); ties share."""
     return float(np.mean(_credit(posterior, y)) - np.mean(_credit(shares, y)))
 
 

@@ -100,8 +100,8 @@ class _Explained(ABC):
 class Explanation(_Explained):
     """Contributions of the sources to the probability of one item.
 
-    All log odds are those of the predicted class against the other one, or the next best of many: what is
-    positive speaks for the prediction. The prior and the contributions sum to ``log_odds``.
+    All log odds are those of the predicted class against the other one, or against the next best of many;
+    positive values support the prediction. The prior and the contributions sum to ``log_odds``.
 
     Attributes
     ----------
@@ -111,9 +111,9 @@ class Explanation(_Explained):
     prior : tuple of K, P(Y = k)
     prior_log_odds : float
     contributions : tuple of Contribution, strongest first
-        Sources that add nothing are left out.
+        Sources without a contribution are left out.
     log_odds : float
-    against : the next best label, where there are more than two; otherwise None
+    against : the next best label if there are more than two; otherwise None
     n_sources, n_missing : int
         Sources that could vote on this, and those that did not.
     """

@@ -69,7 +69,7 @@ class WeightedFit(Fit):
     groups : integer array of shape (m,)
         Near-copies have equal numbers.
     gain : float
-        Expected accuracy less that of majority vote, as the labels themselves imply; NaN if only counts were
+        Expected accuracy minus that of majority vote, as the labels themselves imply; NaN if only counts were
         available.
     gain_interval : pair of floats or None
         95% interval of the gain under every plausible model.

@@ -34,7 +34,7 @@ def binary_posterior(
         P(Y = k).
     weights : array of shape (m, 3)
         log P(vote v | Y=1) - log P(vote v | Y=0) for both votes, and for no vote. If the last is
-        0, a missing vote adds nothing, and an item without votes gets the prior.
+        0, a missing vote is ignored, and an item without votes gets the prior.
     dtype : data type of the result if that saves work, otherwise float64
     """
     offset = float(np.log(prior[1]) - np.log(prior[0]))
@@ -44,7 +44,7 @@ def binary_posterior(
 def binary_evidence(codes: Codes, weights: Array) -> Array:
     """Sum over sources the weight of their vote or of no vote, shape (n,); ``weights`` of shape (m, 3).
 
-    With weights log P(v | Y=1) - log P(v | Y=0) these are the log odds of class 1 less those of the prior.
+    With weights log P(v | Y=1) - log P(v | Y=0) these are the log odds of class 1 minus those of the prior.
     Weights of shape (m, 3, r) give r sums at once, shape (n, r).
     """
     return by_pattern(codes, lambda rows: sum_binary_votes(rows, weights))

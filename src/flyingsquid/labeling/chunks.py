@@ -288,7 +288,7 @@ def check_on_error(on_error: str) -> None:
 
 
 def read_classes(classes: Any) -> tuple[Label, ...] | None:
-    """Return the declared classes as a tuple, or None if they shall be inferred."""
+    """Return the declared classes as a tuple, or None to infer them."""
     return _read_convention(classes).classes
 
 

@@ -66,7 +66,7 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
         raise VotesError("`names` must be strings.")
     if len(set(read)) < n_sources:
         twice = sorted({name for name in read if read.count(name) > 1})
-        raise VotesError(f"`names` must be different; more than once: {', '.join(twice)}.")
+        raise VotesError(f"`names` must be unique; got {', '.join(twice)} more than once.")
     return read
 
 

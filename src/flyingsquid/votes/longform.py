@@ -117,7 +117,7 @@ def _build(
 
 
 def _identify(values: NDArray[Any], what: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the sorted distinct identifiers, and for each entry the position of its own."""
+    """Return the sorted distinct identifiers, and for each entry the position of its identifier."""
     missing = np.zeros(len(values), np.bool_)
     if isinstance(values, np.ma.MaskedArray):
         missing, values = np.ma.getmaskarray(values), np.asarray(values.data)

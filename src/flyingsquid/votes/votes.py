@@ -397,7 +397,7 @@ class Votes:
         where : {"no_votes", "everywhere"}, default="no_votes"
             Which abstentions are replaced: those on items without any vote, or all of them. A rule that is
             blank on an item which another rule marks has often just not found it, so ``"everywhere"`` makes
-            many sources outvote the few that know better.
+            many sources outvote the few that recognize it.
         sources : sequence of integers, optional
             Positions of the sources whose silence means ``label``; default all.
 
