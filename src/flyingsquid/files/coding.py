@@ -413,7 +413,7 @@ def _string_classes(found: list[str], notes: list[Note]) -> tuple[Label, ...]:
         raise VoteFileError(f"Only one class occurs: {format_value(found[0])}.", hints=[_DECLARE_CLASSES])
     if len(found) > MOST_CLASSES:
         raise VoteFileError(
-            f"{len(found):,} different votes are too many classes (at most {MOST_CLASSES:,}).",
+            f"Votes must be for at most {MOST_CLASSES:,} classes; got {len(found):,}.",
             hints=[CHOOSE_SOURCES],
         )
     if len(folded) < len(found):

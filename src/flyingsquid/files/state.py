@@ -186,7 +186,7 @@ def _read_array(file: BinaryIO, spec: ArraySpec) -> NDArray[Any]:
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:
-    """Return the memory of a C-contiguous array, shape (nbytes,), shared."""
+    """Return a view of the bytes of a C-contiguous array, shape (nbytes,)."""
     # By way of NumPy, because a memoryview without elements cannot be cast.
     return array.reshape(-1).view(np.uint8).data
 

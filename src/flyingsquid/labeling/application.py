@@ -255,7 +255,7 @@ def _label_chunks(
 def _label_data(
     functions: Sequence[LabelingFunction], data: Any, options: _Options, advance: Any
 ) -> dict[str, Column]:
-    """Return the columns of all functions; vectorized ones get all data, so that votes do not depend on chunks."""
+    """Return the columns of all functions; vectorized ones get all data at once."""
     vectorized = [function for function in functions if function.vectorized]
     by_item = [function for function in functions if not function.vectorized]
     columns = dict(label_chunk(vectorized, data, on_error=options.on_error).columns) if vectorized else {}

@@ -342,8 +342,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         wanted = None if graph is None or graph.is_trivial else graph
         if moments.graph != wanted:
             raise GraphError(
-                f"`moments` were counted for {moments.graph or 'no graph'}, and the model has "
-                f"{wanted or 'none'}. Count with Moments.of(votes, graph)."
+                f"`moments` must be counted for the graph of the model, {wanted}; got {moments.graph}. "
+                "Count with Moments.of(votes, graph)."
             )
         return self._solve(solver, FitData(moments=moments, **self._request()))
 
