@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import json
 import os
@@ -116,6 +117,28 @@ def save(name: str, results: Any) -> Path:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"machine": machine(), "results": results}, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def saved_halves(names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the saved results of each half that has been computed, from the names of their files."""
+    found = {}
+    for half, name in names.items():
+        path = RESULTS / f"{name}.json"
+        if path.is_file():
+            found[half] = json.loads(path.read_text(encoding="utf-8"))["results"]
+    return found
+
+
+def half_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with ``--save`` and ``--frozen``."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--save", action="store_true", help="write the results file and the page")
+    parser.add_argument(
+        "--frozen",
+        action="store_true",
+        help="the frozen half instead; only when nothing is left to choose, see docs/quality/halves.md",
+    )
+    return parser
 
 
 def _processor() -> str:

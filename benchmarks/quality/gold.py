@@ -11,9 +11,6 @@ those of the design half (docs/quality/halves.md), from the directory FLYINGSQUI
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 import time
 import warnings
@@ -25,9 +22,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import RESULTS, save
+from benchmarks.harness import half_parser, save, saved_halves
 from benchmarks.quality.halves import DESIGN, FROZEN
-from benchmarks.quality.regret import majority, scores
+from benchmarks.quality.regret import majority, read_parts, scores
 
 ROOT = Path(__file__).parents[2]
 NAMES = {"design": "gold", "frozen": "gold_frozen"}
@@ -63,10 +60,7 @@ class Pool:
 
 def load(name: str) -> Pool:
     """Read a dataset."""
-    directory = Path(os.environ["FLYINGSQUID_DATA"]) / name
-    with np.load(directory / f"{name}.npz", allow_pickle=False) as data:
-        parts = {key: data[key] for key in data.files if key.startswith(("L", "Y"))}
-    n_classes = int(json.loads((directory / "meta.json").read_text("utf-8"))["K"])
+    parts, n_classes = read_parts(name)
     if "L" in parts:
         return Pool(name, n_classes, parts["L"], parts["Y"], parts["L"], parts["Y"], False)
     scored = "_test" if "L_test" in parts else "_valid"
@@ -237,24 +231,13 @@ def render(results: Mapping[str, Any]) -> str:
 
 def saved() -> dict[str, Any]:
     """Return the saved results of each half that has been computed."""
-    found = {}
-    for half, name in NAMES.items():
-        path = RESULTS / f"{name}.json"
-        if path.is_file():
-            found[half] = json.loads(path.read_text(encoding="utf-8"))["results"]
-    return found
+    return saved_halves(NAMES)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
+    parser = half_parser(__doc__)
     parser.add_argument(
         "--draws", type=int, default=DRAWS, help="draws of gold labels for each number of labels"
-    )
-    parser.add_argument(
-        "--frozen",
-        action="store_true",
-        help="the frozen half instead; only when nothing is left to choose, see docs/quality/halves.md",
     )
     options = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -9,8 +9,6 @@ half instead, once, when there is nothing left to choose (docs/quality/halves.md
 
 from __future__ import annotations
 
-import argparse
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import flyingsquid as fs
-from benchmarks.harness import RESULTS, save
+from benchmarks.harness import half_parser, save, saved_halves
 from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import SPLITS
@@ -218,22 +216,11 @@ def _row(name: str, cell: Mapping[str, Any]) -> str:
 
 def saved() -> dict[str, Any]:
     """Return the saved results of each half that has been computed."""
-    found = {}
-    for half, name in NAMES.items():
-        path = RESULTS / f"{name}.json"
-        if path.is_file():
-            found[half] = json.loads(path.read_text(encoding="utf-8"))["results"]
-    return found
+    return saved_halves(NAMES)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
-    parser.add_argument(
-        "--frozen",
-        action="store_true",
-        help="the frozen half instead; only when nothing is left to choose, see docs/quality/halves.md",
-    )
+    parser = half_parser(__doc__)
     options = parser.parse_args()
     half = "frozen" if options.frozen else "design"
     results = run(data_directory(), FROZEN if options.frozen else DESIGN)

@@ -169,11 +169,16 @@ def many_classes(seed: int, count: int) -> Iterator[Case]:
 # ---------------------------------------------------------------------- real datasets
 
 
-def _load(name: str) -> Case:
+def read_parts(name: str) -> tuple[dict[str, NDArray[Any]], int]:
+    """Return votes L and gold labels Y of every split of a dataset, and its number of classes."""
     directory = Path(os.environ["FLYINGSQUID_DATA"]) / name
     with np.load(directory / f"{name}.npz", allow_pickle=False) as data:
         parts = {key: data[key] for key in data.files if key.startswith(("L", "Y"))}
-    n_classes = int(json.loads((directory / "meta.json").read_text("utf-8"))["K"])
+    return parts, int(json.loads((directory / "meta.json").read_text("utf-8"))["K"])
+
+
+def _load(name: str) -> Case:
+    parts, n_classes = read_parts(name)
     if "L" in parts:
         return Case(name, n_classes, parts["L"], parts["L"], parts["Y"])
     scored = "_test" if "L_test" in parts else "_valid"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flyingsquid import solvers as solvers
     from flyingsquid import theory as theory
     from flyingsquid import torch as torch
-    from flyingsquid.analysis import estimate_rate, summarize
+    from flyingsquid.analysis import estimate_rate, suggest_items, summarize
     from flyingsquid.graph import DependencyGraph
     from flyingsquid.labeling import apply, labeling_function
     from flyingsquid.models import (
@@ -71,6 +71,7 @@ __all__ = [
     "load",
     "report",
     "score_bins",
+    "suggest_items",
     "summarize",
     "to_training_set",
 ]
@@ -95,7 +96,7 @@ _NAMESPACES = (
     "torch",
 )
 _NAMES_IN = {
-    "analysis": ("estimate_rate", "summarize"),
+    "analysis": ("estimate_rate", "suggest_items", "summarize"),
     "graph": ("DependencyGraph",),
     "labeling": ("apply", "labeling_function"),
     "models": (

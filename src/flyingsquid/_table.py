@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -124,6 +125,29 @@ class Table:
     def _notes(self, most: int) -> tuple[str, ...]:
         rest = len(self.rows) - most
         return ((f"... {rest:,} more rows; print() shows them",) if rest > 0 else ()) + self.footnotes
+
+
+class Tabular(ABC):
+    """Base of results that are printed as a table."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def table(self) -> Table:
+        """Return the result as a table."""
+
+    def to_pandas(self) -> Any:
+        """Return the rows of the table as a ``pandas.DataFrame``."""
+        return self.table().to_pandas()
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def as_scalar(label: Label) -> Scalar:

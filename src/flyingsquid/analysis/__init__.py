@@ -8,6 +8,7 @@ from flyingsquid.analysis.disagreement import ContestedItems, contested_items, d
 from flyingsquid.analysis.findings import Findings, findings
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.analysis.rates import Rate, RateDifference, Rates, estimate_rate
+from flyingsquid.analysis.suggestions import Suggestion, Suggestions, suggest_items
 from flyingsquid.analysis.summarize import summarize
 
 # Functions that the guides use, and the types that they return.
@@ -22,6 +23,8 @@ __all__ = [
     "Rate",
     "RateDifference",
     "Rates",
+    "Suggestion",
+    "Suggestions",
     "Table",
     "agreement",
     "calibration",
@@ -33,5 +36,6 @@ __all__ = [
     "findings",
     "learning_curve",
     "leave_one_out",
+    "suggest_items",
     "summarize",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import clone
 
-from flyingsquid._table import Scalar, Table, as_scalar
+from flyingsquid._table import Scalar, Table, Tabular, as_scalar
 from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, is_number
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.items import Items, read_items, read_votes
@@ -96,7 +96,7 @@ class RateDifference:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Rates:
+class Rates(Tabular):
     """Shares of classes with confidence intervals. Printed, it is a table.
 
     Attributes
@@ -192,15 +192,6 @@ class Rates:
             "differences": [difference.to_dict() for difference in self.differences],
             "concerns": list(self.concerns),
         }
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def estimate_rate(

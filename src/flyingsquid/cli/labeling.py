@@ -145,15 +145,20 @@ def fit_model(
     graph: Any = None,
     class_balance: Any = None,
     learn_from_gold: bool = False,
+    gold: Any = None,
 ) -> tuple[Any, tuple[str, ...]]:
-    """Fit a label model, and return it with the warnings of the fit."""
+    """Fit a label model, and return it with the warnings of the fit.
+
+    ``learn_from_gold`` uses the gold labels of the file, ``gold`` others.
+    """
     file, loaded, length = votes.file, votes.loaded, clip_length_of(graph)
     if length > 1:
         graph = _graph_of_clips(graph, file.n_sources)
     if isinstance(class_balance, dict):
         class_balance = _balance_in_order(class_balance, file.classes)
     model = LabelModel(graph, method=method, class_balance=class_balance)  # type: ignore[arg-type]  # a name
-    gold = loaded.gold if learn_from_gold and loaded is not None else None
+    if learn_from_gold and loaded is not None:
+        gold = loaded.gold
     data: Any
     if loaded is None:
         # A function, because learning a graph takes a second pass.

@@ -31,6 +31,7 @@ COMMANDS = {
     "rate": "Estimate the share of each class with a confidence interval, from few gold labels.",
     "report": "Write an HTML page about votes and the labels they give.",
     "stream": "Label a stream of votes, under drift, without gold labels.",
+    "suggest": "Suggest which items to label by hand next, to improve the labels of all items.",
 }
 
 

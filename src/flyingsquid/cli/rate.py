@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flyingsquid._values import format_count, format_list, format_value, is_null
+from flyingsquid._values import format_value
 from flyingsquid.cli.console import Console, describe_votes
+from flyingsquid.cli.gold_files import cells_by_item, gold_of_file
 from flyingsquid.cli.options import (
     VOTES,
     method_option,
@@ -18,7 +19,7 @@ from flyingsquid.cli.options import (
     read_list,
     reading_options,
 )
-from flyingsquid.exceptions import Hint, OptionError, VoteFileError
+from flyingsquid.exceptions import OptionError
 
 if TYPE_CHECKING:
     from flyingsquid.files import VoteChunk, VoteFile
@@ -74,7 +75,7 @@ def rate(votes: str, as_json: bool, **options: Any) -> None:
         file = open_file(votes, reading, model=model)
         loaded = LoadedVotes.load(file, needed_by="flyingsquid rate")
         chunk = loaded.loaded or file.read()
-        gold = _gold_of_file(options["gold"], chunk, file) if in_file else chunk.gold
+        gold = gold_of_file(options["gold"], chunk, file) if in_file else chunk.gold
         groups = None if options["by"] is None else _groups_of(votes, options["by"], chunk, file)
     console.introduce(file)
     if model is None:
@@ -97,46 +98,6 @@ def rate(votes: str, as_json: bool, **options: Any) -> None:
 # fmt: on
 
 
-def _gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> list[Any]:
-    """Return one gold label per item, None if unknown, of a file with identifiers and labels."""
-    from flyingsquid.files.vote_files import read_records
-
-    records = read_records(path)
-    if not records or not isinstance(records[0], dict):
-        raise VoteFileError("The file must have a column of gold labels.", path=path)
-    label = _label_column(list(records[0]), file.item_name, path)
-    cells = _by_item(records, label, chunk, file, path, complete=False)
-    classes = {str(each): each for each in file.classes}
-    gold: list[Any] = []
-    for cell in cells:
-        text = "" if is_null(cell) else str(cell).strip()
-        if text and text not in classes:
-            raise VoteFileError(
-                f"Column {format_value(label)} must hold the classes {format_list(file.classes)}; got "
-                f"{format_value(cell)}.",
-                path=path,
-                hints=[Hint("classes", "to declare a class that nobody votes for")],
-            )
-        gold.append(classes[text] if text else None)
-    return gold
-
-
-def _label_column(names: list[str], item: str | None, path: str) -> str:
-    """Return the column of gold labels: the only one besides the item column, or one with a usual name."""
-    from flyingsquid.files.columns import GOLD_NAMES, LABEL_NAMES
-
-    others = [name for name in names if name != item]
-    usual = [name for name in others if name.lower() in GOLD_NAMES | LABEL_NAMES]
-    found = others if len(others) == 1 else usual
-    if len(found) != 1:
-        raise VoteFileError(
-            f"The file must have one column of gold labels, named 'gold' or 'label'; its columns are "
-            f"{format_list(names)}.",
-            path=path,
-        )
-    return found[0]
-
-
 def _groups_of(path: str, by: str, chunk: VoteChunk, file: VoteFile) -> list[Any]:
     """Return the group of each item, a column of the file of votes."""
     from flyingsquid.files.vote_files import read_records
@@ -146,41 +107,4 @@ def _groups_of(path: str, by: str, chunk: VoteChunk, file: VoteFile) -> list[Any
     records = read_records(path)
     if not records or not isinstance(records[0], dict) or by not in records[0]:
         raise OptionError(f"The file has no column {format_value(by)}.", path=path, parameter="by")
-    return [str(cell) for cell in _by_item(records, by, chunk, file, path, complete=True)]
-
-
-def _by_item(
-    records: list[Any], column: str, chunk: VoteChunk, file: VoteFile, path: str, *, complete: bool
-) -> list[Any]:
-    """Return the cells of a column in the order of the items: by identifier, or by row if there is none.
-
-    Raises
-    ------
-    VoteFileError
-        If an identifier is unknown or has two different values, or, if ``complete``, an item has no value.
-    """
-    item = file.item_name
-    if item is None or item not in records[0]:
-        if len(records) != file.n_items or item is not None:
-            needed = (
-                f"a column {format_value(item)}" if item is not None else format_count(file.n_items, "row")
-            )
-            raise VoteFileError(
-                f"The file must have {needed}; it has {format_count(len(records), 'row')}.", path=path
-            )
-        return [record.get(column) for record in records]
-    ids = [str(each) for each in chunk.ids]
-    known, cells = set(ids), dict[str, Any]()
-    for record in records:
-        key, cell = str(record.get(item)), record.get(column)
-        if key not in known:
-            raise VoteFileError(f"Item {format_value(key)} does not occur in {file.path}.", path=path)
-        if key in cells and (file.form == "wide" or not complete or cells[key] != cell):
-            raise VoteFileError(f"Item {format_value(key)} must occur once; it occurs again.", path=path)
-        cells[key] = cell
-    absent = next((each for each in ids if is_null(cells.get(each)) or cells[each] == ""), None)
-    if complete and absent is not None:
-        raise VoteFileError(
-            f"Item {format_value(absent)} must have a value in column {column}; it is blank.", path=path
-        )
-    return [cells.get(each) for each in ids]
+    return [str(cell) for cell in cells_by_item(records, by, chunk, file, path, complete=True)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._table import Scalar, Table, as_scalar
+from flyingsquid._table import Scalar, Table, Tabular, as_scalar
 from flyingsquid.inference import Emissions, decide, vote_shares
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Label
@@ -49,7 +48,7 @@ class Contribution:
         return "no vote" if self.reason == REASONS[0] else f"no vote ({self.reason})"
 
 
-class _Explained(ABC):
+class _Explained(Tabular):
     """Base of both kinds of explanation, which are shown as a table."""
 
     __slots__ = ()
@@ -59,10 +58,6 @@ class _Explained(ABC):
     n_sources: int
     n_missing: int
 
-    @abstractmethod
-    def table(self) -> Table:
-        """Return the explanation as a table, with the sentence below it."""
-
     def to_dict(self) -> dict[str, Any]:
         """Return prediction, classes, probabilities and ``contributions`` by column, as JSON values."""
         return {
@@ -71,19 +66,6 @@ class _Explained(ABC):
             "probabilities": list(self.probabilities),
             "contributions": self.table().to_dict(),
         }
-
-    def to_pandas(self) -> Any:
-        """Return the rows of the table as a ``pandas.DataFrame``."""
-        return self.table().to_pandas()
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return repr(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
     def claim(self) -> str:
         """Return a sentence about the label and its probability."""

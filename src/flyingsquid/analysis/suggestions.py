@@ -1,0 +1,296 @@
+"""Suggest which items to label by hand next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._random import RandomState, read_random_state
+from flyingsquid._table import Scalar, Table, Tabular, as_scalar
+from flyingsquid._values import format_value, is_integer
+from flyingsquid.analysis.items import read_items, read_votes
+from flyingsquid.estimation.selection import choose_patterns
+from flyingsquid.exceptions import OptionError
+from flyingsquid.votes import Votes
+from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold
+from flyingsquid.votes.codes import Label, OneHot
+
+MOST_SUGGESTED = 1_000
+"""More items are not suggested at once, because labels change what is worth labeling next."""
+# Until so many items have labels, half of the suggestions are drawn at random: a model without gold labels
+# may be certain and wrong, which only random items show (benchmarks/quality/suggestions.py).
+_START, _RANDOM_SHARE = 20, 0.5
+# Items among which suggestions are chosen, cells of their votes, and distinct votes that are compared.
+_MOST_ITEMS, _MOST_CELLS, _MOST_PATTERNS = 20_000, 1 << 26, 2_000
+# Below this probability the label counts as uncertain, from this share of items on votes count as frequent.
+_UNCERTAIN, _FREQUENT = 0.75, 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """An item that is worth a gold label.
+
+    Attributes
+    ----------
+    item : int
+        Position of the item in the votes.
+    id : identifier of the item, or None if the votes have none
+    label : class label of the model
+    probability : float
+        Probability of that label.
+    majority : class label by majority vote; the first on a tie
+    count : int
+        Number of items with the same votes, among those that were compared.
+    score : float or None
+        Expected value of a gold label given the suggestions before it, relative to the largest one; None for
+        items that were drawn at random.
+    reason : str
+        Why the item was chosen.
+    """
+
+    item: int
+    id: Any
+    label: Label
+    probability: float
+    majority: Label
+    count: int
+    score: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Suggestions(Tabular):
+    """Items to label by hand, best first. Printed, it is a table.
+
+    Attributes
+    ----------
+    suggestions : tuple of Suggestion
+    """
+
+    suggestions: tuple[Suggestion, ...]
+
+    @property
+    def positions(self) -> NDArray[np.intp]:
+        """Positions of the items in the votes."""
+        return np.array([each.item for each in self.suggestions], np.intp)
+
+    @property
+    def ids(self) -> tuple[Any, ...]:
+        """Identifiers of the items; None if the votes have none."""
+        return tuple(each.id for each in self.suggestions)
+
+    def __len__(self) -> int:
+        return len(self.suggestions)
+
+    def __iter__(self) -> Iterator[Suggestion]:
+        return iter(self.suggestions)
+
+    def table(self) -> Table:
+        """Return one row per item."""
+        rows: list[tuple[Scalar, ...]] = [
+            (
+                s.item,
+                None if s.id is None else as_scalar(s.id),
+                as_scalar(s.label),
+                s.probability,
+                as_scalar(s.majority),
+                s.count,
+                s.score,
+                s.reason,
+            )
+            for s in self.suggestions
+        ]
+        columns = ("item", "id", "label", "probability", "majority", "same votes", "score", "reason")
+        notes = (
+            "same votes: items with these votes. score: expected value of a gold label, relative to the "
+            "largest one.",
+        )
+        return Table(columns, tuple(rows), footnotes=notes, formats=("d", "", "", ".0%", "", ",d", ".2f", ""))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values for JSON."""
+        labels = ("id", "label", "majority")
+        return {
+            "suggestions": [
+                {
+                    key: as_scalar(value) if key in labels and value is not None else value
+                    for key, value in asdict(each).items()
+                }
+                for each in self.suggestions
+            ]
+        }
+
+
+def suggest_items(
+    model: Any, votes: Any, n: int, *, labeled: Any = None, random_state: RandomState = None
+) -> Suggestions:
+    """Suggest items whose gold labels would improve the labels of the others most.
+
+    An item is worth a label if the model is uncertain about it, if plausible models disagree (majority vote,
+    other weights of the sources, another class balance), and if many items have similar votes. Items are
+    chosen one after the other, each given the ones before, so that labels are not spent on items with the
+    same votes. Label them, fit the model with ``gold``, and ask again: batches of 10 to 50 items work well.
+
+    Suggested items are not a random sample. ``fit(votes, gold=...)`` does not need one, because it estimates
+    the class given the votes; :func:`~flyingsquid.estimate_rate` does, and so does every score on gold
+    labels, such as accuracy.
+
+    Parameters
+    ----------
+    model : fitted label model of single items with one task
+    votes : as for ``model.predict_proba``
+        The items to choose from.
+    n : int
+        Number of items, at most 1,000. If fewer items have no gold label, all of these are suggested.
+    labeled : gold labels as for ``fit(votes, gold=...)``, optional
+        Items that have a gold label, which are not suggested again.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or generator. It draws among items with the same votes, and half of the suggestions as long as
+        fewer than 20 items have labels. None draws differently every time.
+
+    Returns
+    -------
+    Suggestions
+        One :class:`Suggestion` per item, best first, printed as a table. ``positions`` and ``ids`` tell which
+        items.
+
+    Raises
+    ------
+    OptionError
+        If the model labels sequences or several tasks, or ``n`` is invalid.
+    VotesError
+        If ``labeled`` cannot be joined with the votes.
+
+    Notes
+    -----
+    Bayesian experimental design for the regression that gold labels are used in; the formulas are in
+    ``flyingsquid.estimation.selection``. At most 20,000 items and 2,000 different rows of votes, drawn at
+    random, are compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import flyingsquid as fs
+    >>> data = fs.datasets.load_breast_cancer()
+    >>> gold = np.full(569, None)
+    >>> for _ in range(3):  # suggest, label, fit again
+    ...     model = fs.LabelModel().fit(data.votes, gold=gold)
+    ...     suggested = fs.suggest_items(model, data.votes, 10, labeled=gold, random_state=0)
+    ...     gold[suggested.positions] = data.y[suggested.positions]
+    >>> int(sum(label is not None for label in gold))
+    30
+    """
+    rng = read_random_state(random_state)
+    if not is_integer(n) or not 1 <= n <= MOST_SUGGESTED:
+        raise OptionError(
+            f"`n` must be an integer from 1 to {MOST_SUGGESTED:,}; got {format_value(n)}.", parameter="n"
+        )
+    if model is None:
+        raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
+    read, tasks = read_votes(model, votes)
+    if len(tasks) > 1 or hasattr(model, "transition_"):
+        raise OptionError(
+            "`model` must label single items with one task, because the items of a sequence or clip are not "
+            "labeled one by one."
+        )
+    ids = item_ids(votes, read)
+    is_labeled = np.zeros(read.n_items, bool)
+    if labeled is not None:
+        joined = join_by_item(labeled, ids, read.n_items, "labeled")
+        is_labeled = read_gold(joined, read.classes, read.n_items, "labeled") >= 0
+    free = np.flatnonzero(~is_labeled)
+    n = min(int(n), len(free))
+    n_random = 0 if np.count_nonzero(is_labeled) >= _START else round(_RANDOM_SHARE * n)
+    drawn = rng.choice(free, n_random, replace=False)
+    is_taken = is_labeled.copy()
+    is_taken[drawn] = True
+    chosen, scores, same = _choose(model, read, is_taken, n - n_random, rng)
+    is_taken[chosen] = True
+    # Others, if more items are wanted than were compared.
+    rest = rng.permutation(np.flatnonzero(~is_taken))[: n - n_random - len(chosen)]
+    drawn = np.concatenate([drawn, rest])
+    at, every = np.concatenate([chosen, drawn]), [*scores, *[None] * len(drawn)]
+    return _describe(model, read, ids, at, every, same[at].tolist())
+
+
+def _choose(
+    model: Any, votes: Votes, is_taken: NDArray[np.bool_], n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], list[float], NDArray[np.int64]]:
+    """Choose at most n items that are not taken; those that are taken count as labeled.
+
+    Returns
+    -------
+    positions, scores : the chosen items
+    same : integer array of shape (n_items,)
+        Number of items with the same votes as each item, among those that were compared.
+    """
+    most = max(n, min(_MOST_ITEMS, _MOST_CELLS // votes.n_sources))
+    at = np.arange(votes.n_items)
+    if votes.n_items > most:
+        taken, others = np.flatnonzero(is_taken), rng.permutation(np.flatnonzero(~is_taken))
+        at = np.sort(np.concatenate([taken[:most], others[:most]]))
+    found = votes[at].distinct()
+    kept = np.arange(len(found.counts))
+    if len(kept) > _MOST_PATTERNS:
+        share = found.counts / found.counts.sum()
+        kept = np.sort(rng.choice(len(kept), _MOST_PATTERNS, replace=False, p=share))
+    # The pattern of each item among those that are compared, -1 if it is not.
+    number = np.full(len(found.counts), -1)
+    number[kept] = np.arange(len(kept))
+    pattern = number[found.inverse]
+    patterns, is_free = found.votes[kept], ~is_taken[at]
+    n_labeled, free = (
+        np.bincount(pattern[each & (pattern >= 0)], minlength=len(kept)) for each in (~is_free, is_free)
+    )
+    labels = np.asarray(model.predict_proba(patterns), np.float64)
+    cast = OneHot.of(patterns.codes, patterns.n_classes)
+    choice = choose_patterns(labels, cast, found.counts[kept].astype(np.float64), n_labeled, free, n)
+    # The items of each pattern in random order.
+    shuffled = rng.permutation(np.flatnonzero(is_free))
+    members = {k: iter(shuffled[pattern[shuffled] == k].tolist()) for k in set(choice.patterns.tolist())}
+    items = [next(members[k]) for k in choice.patterns.tolist()]
+    same = np.ones(votes.n_items, np.int64)
+    same[at] = found.counts[found.inverse]
+    return at[np.array(items, np.intp)], choice.gains.tolist(), same
+
+
+def _describe(
+    model: Any,
+    votes: Votes,
+    ids: list[Any] | None,
+    at: NDArray[np.intp],
+    scores: list[float | None],
+    counts: list[int],
+) -> Suggestions:
+    """Return suggestions with their labels and reasons."""
+    if not len(at):
+        return Suggestions(())
+    items = read_items(model, votes[at])
+    classes, labels, majority = votes.classes, items.labels.tolist(), items.majority.tolist()
+    found = []
+    for i, position in enumerate(at.tolist()):
+        p = float(items.posterior[i, labels[i]])
+        reasons = ["drawn at random"] if scores[i] is None else []
+        if labels[i] != majority[i]:
+            reasons.append("majority vote differs")
+        if p < _UNCERTAIN:
+            reasons.append("uncertain")
+        if counts[i] >= max(2, _FREQUENT * votes.n_items):
+            reasons.append("frequent votes")
+        found.append(
+            Suggestion(
+                position,
+                None if ids is None else ids[position],
+                classes[labels[i]],
+                p,
+                classes[majority[i]],
+                counts[i],
+                scores[i],
+                ", ".join(reasons) or "informative about its sources",
+            )
+        )
+    return Suggestions(tuple(found))

@@ -1,0 +1,104 @@
+"""``flyingsquid suggest``: items to label by hand next."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flyingsquid.cli.console import Console, describe_votes
+from flyingsquid.cli.gold_files import ID_NAME, gold_of_file
+from flyingsquid.cli.options import (
+    VOTES,
+    check_outputs,
+    method_option,
+    model_option,
+    open_file,
+    reading_options,
+)
+from flyingsquid.exceptions import OptionError
+
+if TYPE_CHECKING:
+    from flyingsquid.analysis import Suggestions
+
+_GOLD = "gold"
+
+
+# fmt: off
+@click.command()
+@click.argument("votes", type=VOTES)
+@click.option("-n", "--number", type=click.IntRange(1), default=20, show_default=True,
+              help="How many items to suggest.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True),
+              help="A csv with the suggested items and an empty column for gold labels.")
+@click.option("--gold", metavar="COLUMN|FILE",
+              help="Gold labels so far: a column of VOTES, blank where unknown, or a file with item "
+                   "identifiers and labels. The fit uses them, and these items are not suggested again.")
+@model_option
+@method_option
+@click.option("--seed", type=click.IntRange(0), help="Seed of random choices. Default: different every time.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@reading_options
+def suggest(votes: str, as_json: bool, **options: Any) -> None:
+    """Suggest which items to label by hand next, to improve the labels of all items.
+
+    Items are worth a label if the model is uncertain, if plausible models disagree, and if many items have
+    similar votes. Fill the column `gold` of the output, and pass it with --gold to suggest again. Suggested
+    items are not a random sample, which flyingsquid rate needs.
+
+    \b
+    Examples:
+      flyingsquid suggest votes.csv -n 50 -o to_label.csv
+      flyingsquid suggest votes.csv -n 50 --gold labeled.csv -o to_label_2.csv
+      flyingsquid suggest votes.csv --gold truth --json
+    """
+    from flyingsquid._table import as_scalar
+    from flyingsquid.analysis import suggest_items
+    from flyingsquid.cli.labeling import LoadedVotes, clip_length, fit_model, load_model
+
+    output = options["output"]
+    check_outputs([votes], {"--output": output}, overwrite=options["force"])
+    console = Console(as_json, output == "-")
+    model = load_model(options["with_model"])
+    if clip_length(model) != 1:
+        raise OptionError("--with-model must be a model of single rows.")
+    in_file = options["gold"] is not None and os.path.isfile(options["gold"])
+    with console.waiting(f"reading {votes}"):
+        file = open_file(votes, {**options, "gold": None if in_file else options["gold"]}, model=model)
+        loaded = LoadedVotes.load(file, needed_by="flyingsquid suggest")
+        chunk = loaded.loaded or file.read()
+        gold = gold_of_file(options["gold"], chunk, file) if in_file else chunk.gold
+    console.introduce(file)
+    if model is None:
+        model, warned = fit_model(loaded, console, method=options["method"], gold=gold)
+        for warning in warned:
+            console.note(warning)
+    found = suggest_items(model, chunk.votes, options["number"], labeled=gold, random_state=options["seed"])
+    ids = [chunk.ids[each.item] for each in found]
+    if output is not None:
+        _write(output, file.item_name or ID_NAME, ids, found, overwrite=options["force"])
+    if as_json:
+        values = found.to_dict()
+        for each, name in zip(values["suggestions"], ids, strict=True):
+            each["id"] = as_scalar(name)
+        click.echo(json.dumps({"votes": describe_votes(file), "output": output, **values}, indent=1))
+        return
+    console.echo()
+    console.table(found.table())
+    if output is not None and output != "-":
+        console.echo(f"{output}: {len(found):,} items to label; fill the column {_GOLD}")
+# fmt: on
+
+
+def _write(path: str, id_name: str, ids: list[Any], found: Suggestions, *, overwrite: bool) -> None:
+    """Write the suggested items with an empty column for gold labels."""
+    from flyingsquid.files.outputs import csv_writer, label_text, output
+
+    with output(path, overwrite=overwrite) as file:
+        rows = csv_writer(file, "csv")
+        rows.writerow([id_name, _GOLD, "predicted", "probability", "reason"])
+        for name, each in zip(ids, found, strict=True):
+            rows.writerow([name, "", label_text(each.label), f"{each.probability:.4f}", each.reason])
