@@ -245,6 +245,9 @@ OPTIONS = {
         "votes", "gold", "by", "compare", "confidence", "with_model", "method", "cross_fit", "as_json",
         *READING,
     ],
+    "suggest": [
+        "votes", "number", "output", "gold", "with_model", "method", "seed", "force", "as_json", *READING,
+    ],
     "report": [
         "votes", "output", "with_model", "method", "gold", "data_path", "title", "ordered", "force",
         "quiet", *READING,
