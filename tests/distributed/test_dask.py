@@ -243,11 +243,27 @@ def test_labels_that_cannot_be_made_say_the_partition(client, codes):
         named.predict_proba(frame).compute()
 
 
+def test_gold_labels_join_by_identifier(client, codes):
+    ids = [f"item {i}" for i in range(len(codes))]
+    gold = {ids[i]: int(i % 3 == 0) for i in range(0, len(codes), 25)}
+    table = pd.DataFrame(codes, columns=NAMES, index=ids)
+    expected = fs.LabelModel().fit(table, gold=gold).predict_proba(table)
+    by_index = dd.from_pandas(table, npartitions=3, sort=False)
+    by_column = dd.from_pandas(table.rename_axis("id").reset_index(), npartitions=4)
+    for votes in (by_index, distributed.votes(by_column, keep=["id"])):
+        model = fs.LabelModel().fit(votes, gold=gold)
+        assert model.n_gold_ == len(gold)
+        np.testing.assert_allclose(model.predict_proba(table), expected, atol=1e-8)
+    with pytest.raises(fs.exceptions.VotesError, match="nobody"):
+        fs.LabelModel().fit(by_index, gold={"nobody": 1})
+
+
 def test_what_a_cluster_cannot_do_is_said(client, codes):
     array = da.from_array(codes, chunks=(1_000, 5))
     model = fs.LabelModel().fit(codes)
-    with pytest.raises(fs.exceptions.OptionError, match="`gold`"):
-        fs.LabelModel().fit(array, gold=np.zeros(len(codes)))
+    for gold in (np.zeros(len(codes)), {0: 1}):  # by position, and without identifiers
+        with pytest.raises(fs.exceptions.VotesError, match="`gold`"):
+            fs.LabelModel().fit(array, gold=gold)
     with pytest.raises(fs.exceptions.OptionError, match="`sample_weight`"):
         fs.Moments.of(array, sample_weight=2)
     with pytest.raises(fs.exceptions.OptionError, match="tie_break"):

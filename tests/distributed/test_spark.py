@@ -87,6 +87,16 @@ def test_counts_of_fifty_partitionings(spark, codes):
         parts.unpersist()
 
 
+def test_gold_labels_join_by_identifier(spark, codes):
+    ids = [f"item {i}" for i in range(len(codes))]
+    gold = {ids[i]: int(i % 3 == 0) for i in range(0, len(codes), 25)}
+    local = table_of(codes)
+    expected = fs.LabelModel().fit(local, gold=[gold.get(each) for each in ids]).predict_proba(local)
+    frame = spark.createDataFrame(table_of(codes, id=ids)).repartition(5)
+    model = fs.LabelModel().fit(distributed.votes(frame, keep=["id"]), gold=gold)
+    np.testing.assert_allclose(model.predict_proba(local), expected, atol=1e-8)
+
+
 def test_a_lost_worker_changes_no_count(spark, codes, tmp_path):
     """The process that reads one of the parts is killed in the middle of it, once."""
     mark = str(tmp_path / "killed")

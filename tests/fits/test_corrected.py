@@ -110,7 +110,7 @@ def test_torch_gives_the_same_labels(n_classes):
     np.testing.assert_allclose(labels[:, 0].numpy(), model.predict_proba(votes), atol=1e-9)
 
 
-def test_partial_fit_applies_the_correction_again():
+def test_partial_fit_keeps_the_gold_labels():
     votes, y = sample(coverage=1.0)
     flipped = fs.Votes.from_classes(1 - votes.codes, classes=[0, 1])
     model = fs.LabelModel().fit(flipped[:300], gold=some(y, 60)[:300])

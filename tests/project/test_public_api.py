@@ -186,7 +186,13 @@ def test_sequence_label_model_signature():
     assert list(inspect.signature(fs.SequenceLabelModel).parameters) == [
         "method", "class_balance", "signs", "temper",
     ]  # fmt: skip
-    for method in ("fit", "partial_fit", "predict_proba", "log_likelihood"):
+    assert list(inspect.signature(fs.SequenceLabelModel.fit).parameters) == [
+        "self",
+        "votes",
+        "lengths",
+        "gold",
+    ]
+    for method in ("partial_fit", "predict_proba", "log_likelihood"):
         parameters = inspect.signature(getattr(fs.SequenceLabelModel, method)).parameters
         assert list(parameters) == ["self", "votes", "lengths"]
     assert list(inspect.signature(fs.SequenceLabelModel.predict).parameters) == [
@@ -203,8 +209,8 @@ def test_online_label_model_signature():
         "n_classes", "classes", "new_sources", "new_classes",
     ]  # fmt: skip
     for method, parameters in {
-        "update": ["self", "votes", "class_balance"],
-        "partial_fit": ["self", "votes", "y", "class_balance"],
+        "update": ["self", "votes", "class_balance", "gold"],
+        "partial_fit": ["self", "votes", "y", "class_balance", "gold"],
         "learn_one": ["self", "row"],
         "predict_proba_one": ["self", "row"],
     }.items():

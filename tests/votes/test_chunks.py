@@ -254,8 +254,6 @@ def test_what_needs_votes_in_memory_says_so():
     model = fs.LabelModel().fit(votes)
     with pytest.raises(VotesError, match="got chunks"):
         model.score(chunks, np.zeros(200))
-    with pytest.raises(OptionError, match=r"`gold` .*VoteChunks"):
-        fs.LabelModel().fit(chunks, gold=[0] * 200)
     with pytest.raises(OptionError, match=mentions("`sample_weight`", "VoteChunks")):
         fs.LabelModel().fit(chunks, sample_weight=np.ones(200))
     with pytest.raises(VotesError, match=mentions("`sample_weight`", "VoteChunks")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,12 @@ from flyingsquid._values import format_value, is_null
 from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered
-from flyingsquid.votes import ABSTAIN, Votes, as_votes
+from flyingsquid.votes import ABSTAIN, Votes, as_votes, gold_items
+from flyingsquid.votes.arguments import item_ids
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.encode import Convention, encode, plain_number, undo_text_coercion
 from flyingsquid.votes.frames import is_frame
+from flyingsquid.votes.gold_items import LabeledRows
 from flyingsquid.votes.reading import is_empty
 
 COLUMNS_HINT = "Select the columns of votes with flyingsquid.distributed.votes(frame, columns=[...])"
@@ -138,6 +140,15 @@ def _require_few(values: Any, where: str) -> Any:
 def gather(chunk: Any, reader: Reader, graph: DependencyGraph | None, rows: bool) -> Gathered:
     """Return the counts of a chunk, with its distinct rows if ``rows``."""
     return Gathered.of(reader(chunk), graph, rows=rows)
+
+
+def labeled_rows(chunk: Any, reader: Reader, item: Any, by_id: Mapping[Any, Any]) -> LabeledRows:
+    """Return the items of a chunk with gold labels; ``item`` is the column of identifiers, or None."""
+    votes = reader(chunk)
+    ids = item_ids(chunk, votes)
+    if item is not None:
+        ids = nw.from_native(chunk, eager_only=True)[item].to_list()
+    return gold_items.labeled_rows(votes, ids, by_id)
 
 
 def attempt(task: Callable[[Any], Any], chunk: Any, where: str) -> Any:

@@ -17,8 +17,10 @@ from flyingsquid.distributed.transforms import Labeling, Transform
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered, Moments
+from flyingsquid.votes.arguments import read_keys
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.encode import Convention, encode
+from flyingsquid.votes.gold_items import GoldItems, LabeledRows, require_all_found
 
 
 class Parts(Protocol):
@@ -90,6 +92,35 @@ class DistributedVotes:
         total: Gathered = known._round(partial(chunks.gather, reader=reader, graph=graph, rows=rows))
         return total
 
+    def gold_items(self, gold: Any) -> GoldItems | None:
+        """Return the votes on items with gold labels, which takes a round over the votes.
+
+        Items are identified by the column in ``keep`` if that is one, otherwise by the index of a pandas
+        chunk or by ``Votes.items``.
+
+        Raises
+        ------
+        VotesError
+            If ``gold`` is not a mapping or a pandas Series, or cannot be joined.
+        """
+        by_id = read_keys(gold, "gold")
+        if by_id is None:
+            raise VotesError(
+                "`gold` must be a mapping or a pandas Series by item identifier for votes on a cluster; got "
+                f"{type(gold).__name__}.",
+                parameter="gold",
+            )
+        item = self.keep[0] if len(self.keep) == 1 else None
+        columns = self.columns if item is None else (*(self.columns or ()), item)
+        task = partial(
+            chunks.labeled_rows, reader=chunks.Reader(self.columns, self.classes), item=item, by_id=by_id
+        )
+        found: LabeledRows = self._round(task, columns)
+        require_all_found(by_id, set(found.ids))
+        if len(set(found.ids)) < len(found.ids):
+            raise VotesError("`votes` must have different item identifiers to be joined with `gold`.")
+        return found.items if len(found.items) else None
+
     def moments(self, graph: DependencyGraph | None = None) -> Moments:
         """Return the counts, the same integers as on one machine."""
         return self.gather(graph, rows=False).moments
@@ -121,8 +152,8 @@ class DistributedVotes:
         except VotesError as error:
             raise VotesError(f"{error} {chunks.COLUMNS_HINT}, which also accepts `classes`.") from error
 
-    def _round(self, task: Callable[[Any], Any]) -> Any:
-        total = self.parts.reduce(task, self.columns)
+    def _round(self, task: Callable[[Any], Any], columns: tuple[Any, ...] | None = None) -> Any:
+        total = self.parts.reduce(task, columns or self.columns)
         if total is None:
             raise VotesError("Votes must have at least one row; all partitions are empty.")
         if isinstance(total, FlyingSquidError):

@@ -19,7 +19,7 @@ from flyingsquid.votes.codes import OneHot
 
 Array = NDArray[np.float64]
 # Prior standard deviations of the coefficients of posterior, vote share and intercepts, and of those of votes
-# (votes from 0.1 to 0.8: the same number of labels, benchmarks/quality/suggestions.py).
+# (0.5 for the first: the same number of labels on the design datasets, benchmarks/quality/suggestions.py).
 _CALIBRATION, _VOTES = 1.0, 0.3
 # A label of an item that the model is certain of still tells something, because the model may be wrong.
 _LEAST_INFORMATION = 0.02

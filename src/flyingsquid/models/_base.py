@@ -26,6 +26,7 @@ from flyingsquid.models.validation import hint_arguments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
 from flyingsquid.votes.arguments import read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.reading import is_empty, located, refuse_options
 
 DOUBLE = np.dtype(np.float64)
@@ -156,10 +157,11 @@ MomentsT = TypeVar("MomentsT")
 
 
 class FitState(NamedTuple, Generic[FittedT, MomentsT]):
-    """The last fit, and counts that came since but do not determine the accuracies."""
+    """The last fit, and what came since: counts that do not determine the accuracies, and gold labels."""
 
     fitted: FittedT | None
     pending: MomentsT | None
+    pending_gold: GoldItems | None = None
 
 
 class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):

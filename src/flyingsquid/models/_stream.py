@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value, is_integer, is_null, is_one_of
 from flyingsquid.estimation.balance import resolve_task_balance
-from flyingsquid.exceptions import GraphError, IncompatibleError, OptionError, VotesError
+from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, OptionError, VotesError
 from flyingsquid.fits.base import Fit
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import smoothed_shares
@@ -22,6 +22,7 @@ from flyingsquid.moments.windows import DecayedCounts, RollingCounts, Window
 from flyingsquid.solvers import Solver
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, require_same, smallest_dtype
+from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.reading import labels_in, one_row
 
 Array = NDArray[np.float64]
@@ -29,6 +30,8 @@ LOOKUP_ERRORS = (KeyError, TypeError, ValueError)
 """What a lookup raises for an item that is not plain: the slow path validates it."""
 # Items between two fits if neither ``refresh`` nor a window of fixed size is given.
 _REFRESH = 1_000
+# A gold label that counts less than this has faded.
+_LEAST_WEIGHT = 0.01
 
 
 # ---------------------------------------------------------------------- options
@@ -223,6 +226,81 @@ def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, .
             )
         return tuple(range(len(classes), largest + 1))
     return tuple(sorted(found, key=lambda label: (type(label).__name__, label)))
+
+
+# ---------------------------------------------------------------------- gold labels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamGold:
+    """Items of a stream with gold labels.
+
+    Attributes
+    ----------
+    known : GoldItems
+    at : integer array of shape (g,)
+        How many items the stream had seen before each of them.
+    """
+
+    known: GoldItems
+    at: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, votes: Votes, gold: NDArray[Any], n_seen: int) -> StreamGold:
+        """Select the items of a chunk with a code >= 0 in ``gold``, shape (n, D)."""
+        at = n_seen + np.flatnonzero((gold >= 0).any(axis=1))
+        known = GoldItems.of(votes, gold).newest()
+        return cls(known, at[len(at) - len(known) :])
+
+    def extended(self, later: StreamGold) -> StreamGold:
+        """Return these items and later ones, at most as many as are kept."""
+        known = (self.known + later.known).newest()
+        at = np.concatenate([self.at, later.at])
+        return StreamGold(known, at[len(at) - len(known) :])
+
+    def within(self, n_seen: int, window: float | None) -> StreamGold:
+        """Return the items among the last ``window`` of ``n_seen``; all of them if it is None."""
+        first = 0 if window is None else int(np.searchsorted(self.at, n_seen - window))
+        return StreamGold(self.known[first:], self.at[first:])
+
+    def items(self, n_seen: int, decay: float | None) -> GoldItems | None:
+        """Return the items to fit with, weighted by age if they fade; None if there are none."""
+        known = self.known
+        if decay is not None:
+            weights = np.asarray(float(decay) ** (n_seen - 1 - self.at), np.float64)
+            known = replace(known, weights=weights)[weights > _LEAST_WEIGHT]
+        return known if len(known) else None
+
+    def widened(
+        self, classes: tuple[Label, ...], names: tuple[str, ...] | None, n_sources: int
+    ) -> StreamGold:
+        """Return the items for more classes, or for more sources, which abstained."""
+        codes = np.asarray(self.known.votes.codes)
+        wider = np.full((len(codes), n_sources), ABSTAIN, smallest_dtype(len(classes)))
+        wider[:, : codes.shape[1]] = codes
+        return StreamGold(replace(self.known, votes=Votes(wider, classes, names)), self.at)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the items as plain arrays for a file."""
+        return {**self.known.to_arrays(), "gold.at": self.at}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], layout: Layout, n_tasks: int, n_seen: int
+    ) -> StreamGold | None:
+        """Return the items that :meth:`to_arrays` described, None if there are none."""
+        try:
+            shape = (layout.n_sources, n_tasks)
+            known = GoldItems.from_arrays(arrays, layout.classes, layout.names, shape)
+        except ValueError as error:
+            raise ModelFileError(str(error)) from error
+        if known is None:
+            return None
+        at = arrays["gold.at"]
+        ordered = at.shape == (len(known),) and at.dtype == np.int64 and bool((np.diff(at) > 0).all())
+        if not ordered or (len(at) and not 0 <= at[0] <= at[-1] < n_seen):
+            raise ModelFileError("the gold labels of the stream in the file are inconsistent")
+        return cls(known, np.ascontiguousarray(at))
 
 
 # ---------------------------------------------------------------------- labels

@@ -42,10 +42,12 @@ from flyingsquid.models._state import fit_from_state, fit_to_state, options_from
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.solvers.base import Rows
-from flyingsquid.solvers.data import read_fit_data
+from flyingsquid.solvers.data import join_gold, read_fit_data
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes, as_chunks, as_votes
+from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.gold_items import GoldItems
 
 Source: TypeAlias = int | str
 Method: TypeAlias = (
@@ -274,12 +276,21 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         """
         return self._fit_moments(moments)._warn()
 
-    def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Add the votes to the counts of earlier calls, then estimate the parameters again.
 
         The counts are kept even if they do not determine the accuracies yet and
-        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on. The
-        correction by gold labels of an earlier ``fit`` is applied again.
+        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on.
+
+        Parameters
+        ----------
+        votes, sample_weight : as in :meth:`fit`
+        y : ignored
+        gold : gold labels of some of these items, as in :meth:`fit`, optional
+            They are added to those of earlier calls. The votes on the newest 10,000 items with gold labels
+            are kept, fewer if there are more than 26,000 sources.
 
         Examples
         --------
@@ -293,7 +304,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         """
         solver = self._validate()
         graph = validation.given_graph(self.graph, "partial_fit")
-        fitted, pending = getattr(self, "_state", FitState(None, None))
+        fitted, pending, pending_gold = getattr(self, "_state", FitState(None, None))
         before = pending if pending is not None or fitted is None else fitted.moments
         if before is None:
             known = validation.read_classes(self.classes, self.n_classes, votes)
@@ -302,16 +313,20 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         chunk = as_votes(votes, known, None if graph is None else graph.stacked_shape)
         if before is not None and before.graph is not None and before.names and chunk.names:
             chunk = chunk.matched_to(before.classes, before.names)
-        total = Moments.of(chunk, graph, sample_weight=sample_weight)
+        weights = None if sample_weight is None else read_weights(sample_weight, chunk.n_items)
+        total = Moments.of(chunk, graph, sample_weight=weights)
         total = total if before is None else before + total
-        data = FitData(
-            moments=total, earlier_gold=None if fitted is None else fitted.fit.gold, **self._request()
-        )
+        labeled = pending_gold if pending is not None or fitted is None else fitted.gold_items
+        if gold is not None:
+            codes = join_gold(gold, votes, chunk, 1 if graph is None else graph.n_tasks)
+            new = GoldItems.of(chunk, codes, weights)
+            labeled = (new if labeled is None else labeled + new).newest()
+        data = FitData(moments=total, gold_items=labeled or None, **self._request())
         try:
             self._solve(solver, data)
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
-            self._state = FitState(fitted, total)
+            self._state = FitState(fitted, total, labeled)
             raise
         return self._warn()
 
@@ -328,6 +343,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             gold=gold,
             sample_weight=sample_weight,
             keep_rows=solver.requires.rows != "unused"
+            or gold is not None
             or isinstance(self.graph, str)
             or (isinstance(self.class_balance, str) and self.class_balance == "estimate"),
             **self._request(),
@@ -357,11 +373,10 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         fit = check_solver(solver, data).solve(data)
         notes = [note for note in (fit.reason, data.note) if note]
         fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns))
-        if data.gold is not None:
-            n_gold = int(np.count_nonzero(data.gold >= 0))
-        else:
-            n_gold = 0 if data.earlier_gold is None else self.n_gold_
-        self._publish(Fitted.of(fit, data.moments, data.learned_graph, data.rows, n_gold))
+        fitted = Fitted.of(fit, data.moments, data.learned_graph, data.rows)
+        if data.labeled is not None:
+            fitted = replace(fitted, n_gold=data.labeled.n_labels, gold_items=data.labeled.newest())
+        self._publish(fitted)
         return self
 
     def _publish(self, fitted: Fitted) -> None:
@@ -491,7 +506,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             rows=fitted.rows,
             n_gold=fitted.n_gold,
         )
-        return State(type(self).__name__, state.meta, state.arrays)
+        gold = {} if fitted.gold_items is None else fitted.gold_items.to_arrays()
+        return State(type(self).__name__, state.meta, {**state.arrays, **gold})
 
     @classmethod
     def _from_state(cls, state: State) -> Self:
@@ -503,7 +519,14 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         n_gold = state.meta["n_gold"]
         if not is_integer(n_gold) or n_gold < 0:
             raise ModelFileError("`n_gold` in the file must be an integer >= 0.")
-        model._publish(Fitted.of(fit, moments, rows=state.meta["rows"], n_gold=n_gold))
+        fitted = Fitted.of(fit, moments, rows=state.meta["rows"], n_gold=n_gold)
+        try:
+            items = GoldItems.from_arrays(
+                state.arrays, moments.classes, moments.names, (moments.n_sources, len(fit.class_balance))
+            )
+        except ValueError as error:
+            raise ModelFileError(str(error)) from error
+        model._publish(replace(fitted, gold_items=items))
         return model
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
@@ -594,6 +617,8 @@ class Fitted(FittedParameters):
     learned_graph : LearnedGraph or None
     rows : {"all", "distinct", "none"}
     n_gold : int
+    gold_items : GoldItems or None
+        Items with gold labels, for ``partial_fit``.
     """
 
     moments: Moments
@@ -601,6 +626,7 @@ class Fitted(FittedParameters):
     learned_graph: LearnedGraph | None = None
     rows: Rows = "none"
     n_gold: int = 0
+    gold_items: GoldItems | None = None
 
     @classmethod
     def of(

@@ -27,7 +27,7 @@ from flyingsquid.models._state import (
     part_of,
     unnested,
 )
-from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup
+from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamGold
 from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.label_model import Fitted, LabelModel, Method, Source
 from flyingsquid.moments import Moments
@@ -35,6 +35,7 @@ from flyingsquid.moments.plan import CountPlan
 from flyingsquid.moments.window_layout import Layout
 from flyingsquid.moments.windows import Window
 from flyingsquid.solvers import FitData, Solver, check_solver
+from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import Label, shown_names
 
@@ -64,6 +65,7 @@ class _StreamState:
     due, record_due : int
         Items seen at which the next refresh and the next record are due.
     lookup : ItemLookup or None
+    gold : StreamGold or None
     """
 
     solver: Solver
@@ -77,6 +79,7 @@ class _StreamState:
     due: int = 1
     record_due: int = 0
     lookup: ItemLookup | None = None
+    gold: StreamGold | None = None
 
     def update_lookup(self) -> None:
         """Rebuild the lookups of single items after anything they depend on has changed."""
@@ -198,7 +201,7 @@ class OnlineLabelModel(VoteEstimator):
 
     # ------------------------------------------------------------------ chunks
 
-    def update(self, votes: Any, class_balance: ArrayLike | None = None) -> Array:
+    def update(self, votes: Any, class_balance: ArrayLike | None = None, *, gold: Any = None) -> Array:
         """Learn a chunk, then label it: P(Y = k | votes), shape (b, K); (b, D, K) for D > 1 tasks.
 
         Parameters
@@ -209,6 +212,9 @@ class OnlineLabelModel(VoteEstimator):
         class_balance : array of shape (K,), or (D, K), optional
             P(Y = k) at the time of this chunk, which holds until another one is given. Parameters are those
             for the mean balance of the window, labels those for this one.
+        gold : gold labels of some items of the chunk, as in :meth:`LabelModel.fit`, optional
+            A label counts as long as its item is in the window; with ``decay`` it fades with the item. The
+            votes on the newest 10,000 items with gold labels are kept.
 
         Examples
         --------
@@ -220,13 +226,15 @@ class OnlineLabelModel(VoteEstimator):
         >>> online.status_
         'parameters of item 569, from 500 items'
         """
-        codes = self._learn(votes, class_balance)
+        codes = self._learn(votes, class_balance, gold)
         posterior = self._posterior_of(codes)
         return posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
 
-    def partial_fit(self, votes: Any, y: object = None, *, class_balance: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, votes: Any, y: object = None, *, class_balance: ArrayLike | None = None, gold: Any = None
+    ) -> Self:
         """Learn a chunk; as :meth:`update`, without labels. ``y`` is ignored."""
-        self._learn(votes, class_balance)
+        self._learn(votes, class_balance, gold)
         return self
 
     # ------------------------------------------------------------------ single items
@@ -392,9 +400,11 @@ class OnlineLabelModel(VoteEstimator):
 
     # ------------------------------------------------------------------ learning
 
-    def _learn(self, votes: Any, class_balance: ArrayLike | None) -> NDArray[Any]:
+    def _learn(self, votes: Any, class_balance: ArrayLike | None, gold: Any = None) -> NDArray[Any]:
         """Learn a chunk completely or not at all, whatever is raised on the way; return its codes."""
         draft, codes = self._take(votes)
+        if gold is not None:
+            draft.gold = self._with_gold(draft, gold, votes, codes)
         if class_balance is not None:
             draft.window = draft.window.draft()
             self._set_balance(draft, class_balance)
@@ -404,6 +414,14 @@ class OnlineLabelModel(VoteEstimator):
             self._refresh(draft)
         self._stream = draft
         return codes
+
+    def _with_gold(self, draft: _StreamState, gold: Any, votes: Any, codes: NDArray[Any]) -> StreamGold:
+        """Return the gold labels of a stream with those of a chunk."""
+        schema = draft.schema
+        read = Votes(codes, schema.classes, schema.names, votes.items if isinstance(votes, Votes) else None)
+        known = join_gold(gold, votes, read, 1 if self.graph is None else self.graph.n_tasks)
+        new = StreamGold.of(read, known, draft.window.n_seen)
+        return new if draft.gold is None else draft.gold.extended(new)
 
     def _learn_row(self, row: Any) -> None:
         stream = self.__dict__.get("_stream")
@@ -497,6 +515,8 @@ class OnlineLabelModel(VoteEstimator):
         draft.fitted, draft.reason = None, "sources or classes were added"
         draft.due = draft.window.n_seen + 1
         draft.schema = self._schema_of(layout)
+        if draft.gold is not None:
+            draft.gold = draft.gold.widened(layout.classes, layout.names, layout.n_sources)
         draft.update_lookup()
 
     def _set_balance(self, draft: _StreamState, class_balance: ArrayLike) -> None:
@@ -536,6 +556,9 @@ class OnlineLabelModel(VoteEstimator):
         # While few items have been seen, a quarter more of them is news.
         stream.due = n + min(every, max(10, n // 4))
         data = self._fit_data(window.moments(), self._mean_balance(window))
+        if stream.gold is not None:
+            stream.gold = stream.gold.within(n, window.n_items if self.decay is None else None)
+            data = replace(data, gold_items=stream.gold.items(n, self.decay))
         try:
             fit = check_solver(stream.solver, data).solve(data)
         except NotIdentifiableError as error:
@@ -620,6 +643,8 @@ class OnlineLabelModel(VoteEstimator):
         arrays |= fit_arrays | stream.recorder.state()
         if window.balance_now is not None:
             arrays["balance_now"] = window.balance_now
+        if stream.gold is not None:
+            arrays |= stream.gold.to_arrays()
         return State(type(self).__name__, meta, arrays)
 
     @classmethod
@@ -651,6 +676,8 @@ class OnlineLabelModel(VoteEstimator):
         stream.reason, stream.fitted_on = meta["reason"], meta["fitted_on"]
         stream.due, stream.record_due, stream.fitted_at = meta["marks"]
         stream.recorder = Recorder.from_state(arrays, layout.n_sources)
+        n_tasks = 1 if graph is None else graph.n_tasks
+        stream.gold = StreamGold.from_arrays(arrays, layout, n_tasks, window.n_seen)
         stream.update_lookup()
         model._stream = stream
         return model

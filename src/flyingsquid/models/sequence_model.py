@@ -44,6 +44,7 @@ from flyingsquid.models.label_model import Method, Source
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.sequences import KIND as SEQUENCE_MOMENTS
 from flyingsquid.solvers import FitData, Solver, check_solver
+from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import read_gold, read_lengths
 
@@ -134,7 +135,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         self.signs = signs
         self.temper = temper
 
-    def fit(self, votes: Any, lengths: Any = None) -> Self:
+    def fit(self, votes: Any, lengths: Any = None, *, gold: Any = None) -> Self:
         """Count rows and neighbors, then solve.
 
         Parameters
@@ -143,13 +144,19 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             The rows of all sequences, one sequence after the other. Keep rows that nobody votes on.
         lengths : list of integers that add up to T, optional
             Rows of each sequence; None is one sequence.
+        gold : gold labels of some rows, as in :meth:`LabelModel.fit`, optional
+            They correct what the votes on a row tell; how rows follow each other is estimated from the votes.
         """
         solver = self._validate()
         read = as_votes(votes)
         require_few_classes(read.n_classes)
         sequences = read_lengths(lengths, read.n_items)
         counts = Moments.of(read)
-        fit = self._solve(solver, FitData(moments=counts, votes=read, rows="all", **self._request()))
+        known = None if gold is None else join_gold(gold, votes, read, 1)
+        if known is not None and not (known >= 0).any():
+            known = None
+        data = FitData(moments=counts, votes=read, rows="all", gold=known, **self._request())
+        fit = self._solve(solver, data)
         self._publish(fit, SequenceMoments.of_rows(counts, read, sequences), read)
         return self._warn()
 
@@ -173,7 +180,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         are kept even when they do not determine the accuracies yet.
         """
         solver = self._validate()
-        fitted, pending = getattr(self, "_state", FitState(None, None))
+        fitted, pending, _ = getattr(self, "_state", FitState(None, None))
         before = pending if pending is not None or fitted is None else fitted.moments
         chunk = as_votes(votes, None if before is None else before.rows.classes)
         require_few_classes(chunk.n_classes)

@@ -14,7 +14,6 @@ import numpy as np
 
 from flyingsquid.estimation.binary import Options
 from flyingsquid.estimation.confusion import is_huge
-from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.graph import GraphFit
@@ -51,8 +50,6 @@ class Auto(Solver):
 
     def solve(self, data: FitData) -> Fit:
         if data.use == "tables" or not _is_open(data):
-            return _tables_or_triplets(data)
-        if data.gold is None and isinstance(data.earlier_gold, (tuple, ManyGold)):  # counts by another method
             return _tables_or_triplets(data)
         return solve_corrected(data, self.name) if data.has_gold else solve_mixture(data, self.name)
 

@@ -15,11 +15,12 @@ from flyingsquid._values import format_list, format_value, is_one_of
 from flyingsquid.estimation.balance import TaskBalance, resolve_task_balance
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.exceptions import OptionError
-from flyingsquid.fits.base import Fit, Gold
+from flyingsquid.fits.base import Fit
 from flyingsquid.fits.files import units_on
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes
+from flyingsquid.votes.gold_items import GoldItems
 
 Use = Literal["labels", "stream", "tables", "sequences"]
 Rows = Literal["all", "distinct", "none"]
@@ -81,7 +82,9 @@ class FitData:
         How the votes were read, for the reason of the fit; empty for votes in memory.
     gold : integer array of shape (n, D) or None
         Codes of gold labels, negative if unknown.
-    earlier_gold : counts on the gold labels of an earlier fit, its correction by them, or None
+    gold_items : GoldItems or None
+        Votes on items with gold labels, if ``votes`` does not hold these: in streams, in ``partial_fit``, and
+        if there are too many distinct rows.
     class_balance : None, "uniform", "estimate" or array
     signs : "average" or mapping from source to sign
     temper : None, "auto" or float
@@ -108,7 +111,7 @@ class FitData:
     rows: Rows = "none"
     note: str = ""
     gold: NDArray[Any] | None = None
-    earlier_gold: Gold | None = None
+    gold_items: GoldItems | None = None
     class_balance: Any = None
     signs: Any = "average"
     temper: Any = None
@@ -122,8 +125,15 @@ class FitData:
 
     @property
     def has_gold(self) -> bool:
-        """True if there are gold labels, or counts of earlier ones."""
-        return self.gold is not None or self.earlier_gold is not None
+        """True if there are gold labels."""
+        return self.gold is not None or self.gold_items is not None
+
+    @cached_property
+    def labeled(self) -> GoldItems | None:
+        """The items with gold labels and their votes; None without gold labels."""
+        if self.gold is None or self.votes is None:
+            return self.gold_items
+        return GoldItems.of(self.votes, self.gold, self.weights)
 
     @property
     def estimates_balance(self) -> bool:
@@ -147,25 +157,25 @@ class FitData:
     @cached_property
     def gold_by_task(self) -> tuple[GoldCounts | None, ...] | None:
         """For each task of two classes, the votes of the sources of its block on gold labels."""
-        if self.gold is None or self.votes is None:
-            return self.earlier_gold if isinstance(self.earlier_gold, tuple) else None
+        items = self.labeled
+        if items is None:
+            return None
         graph = self.moments.graph
         counts: list[GoldCounts | None] = []
-        for task, known in enumerate(self.gold.T):
+        for task, known in enumerate(items.labels.T):
             if not (known >= 0).any():
                 counts.append(None)
                 continue
             sources = self.moments.sources_around(task)
-            around = self.votes if graph is None else self.votes.of_sources(sources)
-            counts.append(GoldCounts.of(around, known, self.weights, units_on(self.moments, task)))
+            around = items.votes if graph is None else items.votes.of_sources(sources)
+            counts.append(GoldCounts.of(around, known, items.weights, units_on(self.moments, task)))
         return tuple(counts)
 
     @cached_property
     def gold_counts(self) -> ManyGold | None:
         """Return the votes of the sources on gold labels, for one task with any number of classes."""
-        if self.gold is None or self.votes is None:
-            return self.earlier_gold if isinstance(self.earlier_gold, ManyGold) else None
-        return ManyGold.of(self.votes, self.gold[:, 0], self.weights)
+        items = self.labeled
+        return None if items is None else ManyGold.of(items.votes, items.labels[:, 0], items.weights)
 
 
 class Solver(ABC):

@@ -17,6 +17,8 @@ from flyingsquid.solvers.structure import graph_from
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.gold_items import GoldCollector, GoldItems
+from flyingsquid.votes.patterns import counted_codes
 from flyingsquid.votes.reading import refuse_options
 
 GraphOption: TypeAlias = DependencyGraph | Literal["learn"] | None
@@ -46,15 +48,23 @@ def read_fit_data(
     **options : class_balance, signs, temper and use of :class:`FitData`
     """
     on_cluster = distributed_votes(votes)
+    chunks = None if on_cluster is not None else as_chunks(votes, classes)
+    if gold is not None and (on_cluster is not None or chunks is not None):
+        _require_one_task(graph)
     if on_cluster is not None:
-        refuse_options(gold=gold, sample_weight=sample_weight)
-        return _read_parts(on_cluster.with_classes(classes), graph, keep_rows, options)
-    chunks = as_chunks(votes, classes)
+        refuse_options(sample_weight=sample_weight)
+        on_cluster = on_cluster.with_classes(classes)
+        items = None if gold is None else on_cluster.gold_items(gold)
+        return _with_gold_items(_read_parts(on_cluster, graph, keep_rows, options), items)
     if chunks is not None:
-        for name, value in (("gold", gold), ("sample_weight", sample_weight)):
-            if value is not None:
-                raise OptionError(f"`{name}` is not supported with VoteChunks; pass the votes as an array.")
-        return _read_parts(chunks, graph, keep_rows, options)
+        if sample_weight is not None:
+            raise OptionError("`sample_weight` is not supported with VoteChunks; pass the votes as an array.")
+        if gold is None:
+            return _read_parts(chunks, graph, keep_rows, options)
+        collector = GoldCollector(gold)
+        watched = VoteChunks(collector.watch(chunks), names=chunks.names)
+        data = _read_parts(watched, graph, keep_rows, options, again=chunks)
+        return _with_gold_items(data, collector.items())
     stacked = graph.stacked_shape if isinstance(graph, DependencyGraph) else None
     read = as_votes(votes, classes, stacked)
     weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
@@ -69,15 +79,45 @@ def read_fit_data(
         data = _with_learned_graph(data)
     if gold is None:
         return data
+    known = join_gold(gold, votes, read, 1 if data.moments.graph is None else data.moments.graph.n_tasks)
+    return replace(data, gold=known if (known >= 0).any() else None)
+
+
+def join_gold(gold: Any, votes: Any, read: Votes, n_tasks: int) -> NDArray[Any]:
+    """Return codes of gold labels of ``votes``, shape (n, D), negative if unknown.
+
+    ``read`` are the same votes after reading.
+    """
     joined = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
-    return replace(data, gold=_read_gold(joined, read, data.moments))
+    return read_task_gold(joined, read.classes, (read.n_items, n_tasks), "gold")
 
 
-def _read_gold(gold: Any, votes: Votes, moments: Moments) -> NDArray[Any] | None:
-    """Return codes of gold labels, shape (n, D); None if none is known."""
-    n_tasks = 1 if moments.graph is None else moments.graph.n_tasks
-    known = read_task_gold(gold, votes.classes, (votes.n_items, n_tasks), "gold")
-    return known if (known >= 0).any() else None
+def _require_one_task(graph: GraphOption) -> None:
+    if isinstance(graph, DependencyGraph) and graph.n_tasks > 1:
+        raise OptionError(
+            f"`gold` of {graph.n_tasks} tasks is not supported with chunks or on a cluster; pass the votes "
+            "as an array.",
+            parameter="gold",
+        )
+
+
+def _with_gold_items(data: FitData, items: GoldItems | None) -> FitData:
+    """Return the data with gold labels. Distinct rows are followed by the items with gold labels."""
+    if items is None or not len(items):
+        return data
+    if data.votes is None or data.weights is None:
+        return replace(data, gold_items=items)
+    rows, own = data.votes, np.asarray(items.votes.to_dense().codes)
+    # The items with gold labels are taken out of the counts of the distinct rows.
+    both = np.concatenate([np.asarray(rows.to_dense().codes), own])
+    counted, counts = counted_codes(both, rows.n_classes, np.r_[data.weights, np.full(len(own), -1)])
+    others, left = counted[counts > 0], counts[counts > 0]
+    return replace(
+        data,
+        votes=Votes(np.concatenate([others, own]), rows.classes, rows.names),
+        weights=np.r_[left, np.ones(len(own))].astype(np.int64),
+        gold=np.concatenate([np.full((len(others), 1), -1), items.labels]),
+    )
 
 
 def _with_learned_graph(data: FitData) -> FitData:
@@ -94,8 +134,18 @@ def _with_learned_graph(data: FitData) -> FitData:
     return replace(data, moments=counted)
 
 
-def _read_parts(parts: Any, graph: GraphOption, keep_rows: bool, options: dict[str, Any]) -> FitData:
-    """Count ``VoteChunks``, or the parts of a dataset on the cluster itself."""
+def _read_parts(
+    parts: Any,
+    graph: GraphOption,
+    keep_rows: bool,
+    options: dict[str, Any],
+    *,
+    again: VoteChunks | None = None,
+) -> FitData:
+    """Count ``VoteChunks``, or the parts of a dataset on the cluster itself.
+
+    A learned graph may need a second pass, over ``again`` if that is given.
+    """
     given = None if isinstance(graph, str) else graph
     if isinstance(parts, VoteChunks):
         gathered = gather(parts, given, rows=keep_rows)
@@ -109,7 +159,7 @@ def _read_parts(parts: Any, graph: GraphOption, keep_rows: bool, options: dict[s
     if learned.is_trivial:
         return data
     if data.votes is None:
-        return replace(data, moments=Moments.of(parts, learned))
+        return replace(data, moments=Moments.of(parts if again is None else again, learned))
     joint = Moments.of(data.votes, learned, sample_weight=data.weights)
     # Distinct rows do not contain the reasons for missing votes; the counts of pairs do.
     return replace(data, moments=replace(joint, missing=data.moments.missing))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from flyingsquid._values import format_count, format_value
-from flyingsquid.estimation.gold_regression import FEWEST_LABELS, GoldCorrection, fit_correction
+from flyingsquid.estimation.gold_regression import FEWEST_LABELS, fit_correction
 from flyingsquid.estimation.mixture import MixtureFit, fit_mixture, fit_weights, gain_over_majority
 from flyingsquid.estimation.source_estimates import SourceEstimates, estimate_by_gold
 from flyingsquid.estimation.tied_em import rows_of
@@ -76,40 +76,39 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
 
 
 def solve_corrected(data: FitData, name: str) -> WeightedFit:
-    """Fit votes without gold labels, then correct the log odds by gold labels or by an earlier correction."""
-    plain, votes, gold = solve_mixture(data, name), data.votes, data.gold
-    if gold is None or votes is None:
-        if not isinstance(data.earlier_gold, GoldCorrection):
-            return plain
-        again = CorrectedFit.of(plain, data.earlier_gold)
-        return replace(again, reason=f"{plain.reason}; {again.by_gold.effect.sentence()}")
-    counts = np.ones(votes.n_items) if data.weights is None else np.asarray(data.weights, np.float64)
-    known = np.flatnonzero((gold[:, 0] >= 0) & (counts > 0))
-    if len(known) < FEWEST_LABELS:
-        are = "1 gold label is" if len(known) == 1 else f"{len(known)} gold labels are"
+    """Fit votes without gold labels, then correct the log odds by these."""
+    plain, votes, items = solve_mixture(data, name), data.votes, data.labeled
+    if items is None or len(items) < FEWEST_LABELS:
+        n_gold = 0 if items is None else len(items)
+        are = "1 gold label is" if n_gold == 1 else f"{n_gold} gold labels are"
         unused = f"{are} too few to be used; at least {FEWEST_LABELS} are needed."
         return replace(plain, concerns=(*plain.concerns, unused))
-    truth, codes = gold[known, 0].astype(np.intp), votes.codes[known]
-    cast = OneHot.of(codes, votes.n_classes)
-    by_gold = fit_correction(plain.posterior(codes)[:, 0], cast, truth, counts[known])
+    truth, codes = items.labels[:, 0], items.votes.codes
+    cast = OneHot.of(codes, data.n_classes)
+    by_gold = fit_correction(plain.posterior(codes)[:, 0], cast, truth, items.weights)
+    concerns = plain.concerns
+    if len(np.unique(truth)) == 1:
+        label = format_value(data.moments.classes[truth[0]])
+        concerns += (
+            f"All {len(items):,} gold labels have the class {label}; they should be a random sample.",
+        )
+    corrected = replace(
+        CorrectedFit.of(plain, by_gold),
+        reason=f"{plain.reason}; {by_gold.effect.sentence()}",
+        concerns=concerns,
+    )
+    if votes is None:
+        return corrected  # the sources are those of the label-free fit
     rows = rows_of(votes, data.weights)
     before = hot_posterior(rows.cast, plain.mixture)
     labels = by_gold.correction.apply(before, rows.cast)
     sources = estimate_by_gold(data.moments, rows, labels, _given_balance(data))
     gain, gain_interval = gain_over_majority(labels, [before], rows)
-    one_class: tuple[str, ...] = ()
-    if len(np.unique(truth)) == 1:
-        label = format_value(votes.classes[truth[0]])
-        one_class = (
-            f"All {len(known):,} gold labels have the class {label}; they should be a random sample.",
-        )
     return replace(
-        CorrectedFit.of(plain, by_gold),
-        reason=f"{plain.reason}; {by_gold.effect.sentence()}",
+        corrected,
         **_described_sources(sources),
         gain=gain,
         gain_interval=gain_interval,
-        concerns=(*plain.concerns, *one_class),
     )
 
 

@@ -83,13 +83,11 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     >>> join_by_item({"b": 1}, ["a", "b"], 2, "gold")
     [None, 1]
     """
-    if nw.dependencies.is_pandas_series(values):
-        keys, cells = values.index.tolist(), values.tolist()
-        if ids is None and keys == list(range(n_items)):
-            return cells
-    elif isinstance(values, Mapping):
-        keys, cells = list(values), list(values.values())
-    else:
+    is_series = nw.dependencies.is_pandas_series(values)
+    if is_series and ids is None and values.index.tolist() == list(range(n_items)):
+        return values.tolist()
+    by_id = read_keys(values, what)
+    if by_id is None:
         return values
     if ids is None:
         raise VotesError(
@@ -104,13 +102,7 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
             f"`votes` must have different item identifiers to be joined with `{what}`; got "
             f"{format_value(_repeated(ids))} more than once."
         )
-    if len(set(keys)) < len(keys):
-        raise VotesError(
-            f"`{what}` must have different item identifiers; got {format_value(_repeated(keys))} more than "
-            "once.",
-            parameter=what,
-        )
-    unknown = [key for key in keys if key not in position]
+    unknown = [key for key in by_id if key not in position]
     if unknown:
         raise VotesError(
             f"`{what}` must have identifiers of items in `votes`, such as {format_list(ids, 2)}; got "
@@ -118,9 +110,23 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
             parameter=what,
         )
     joined: list[Any] = [None] * n_items
-    for key, cell in zip(keys, cells, strict=True):
+    for key, cell in by_id.items():
         joined[position[key]] = cell
     return joined
+
+
+def read_keys(values: Any, what: str) -> dict[Any, Any] | None:
+    """Return a mapping or a pandas Series as a dictionary by item identifier; None for values by position."""
+    if nw.dependencies.is_pandas_series(values):
+        keys, cells = values.index.tolist(), values.tolist()
+        if len(set(keys)) < len(keys):
+            raise VotesError(
+                f"`{what}` must have different item identifiers; got {format_value(_repeated(keys))} more "
+                "than once.",
+                parameter=what,
+            )
+        return dict(zip(keys, cells, strict=True))
+    return dict(values) if isinstance(values, Mapping) else None
 
 
 def _repeated(values: Iterable[Any]) -> Any:
