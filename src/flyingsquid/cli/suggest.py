@@ -52,8 +52,8 @@ def suggest(votes: str, as_json: bool, **options: Any) -> None:
     \b
     Examples:
       flyingsquid suggest votes.csv -n 50 -o to_label.csv
-      flyingsquid suggest votes.csv -n 50 --gold labeled.csv -o to_label_2.csv
-      flyingsquid suggest votes.csv --gold truth --json
+      flyingsquid suggest votes.csv -n 50 --gold gold.csv -o to_label.csv
+      flyingsquid suggest judged.csv --gold truth --json
     """
     from flyingsquid._table import as_scalar
     from flyingsquid.analysis import suggest_items
