@@ -70,8 +70,8 @@ def test_arguments_come_in_one_order():
         needs_model = "model" in parameters and parameters["model"].default is inspect.Parameter.empty
         order = ["model", "votes", "y"] if needs_model else ["votes", "y"]
         expected = [key for key in order if key in parameters]
-        if "gold" in parameters and parameters["gold"].default is inspect.Parameter.empty:
-            expected.append("gold")
+        required = [key for key in ("gold", "n") if key in parameters]
+        expected += [key for key in required if parameters[key].default is inspect.Parameter.empty]
         rest = list(parameters.values())[len(expected) :]
         is_ordered = list(parameters)[: len(expected)] == expected
         if not is_ordered or not (is_method or all(p.kind is p.KEYWORD_ONLY for p in rest)):
