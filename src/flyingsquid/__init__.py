@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flyingsquid import solvers as solvers
     from flyingsquid import theory as theory
     from flyingsquid import torch as torch
-    from flyingsquid.analysis import estimate_rate, suggest_items, summarize
+    from flyingsquid.analysis import estimate_rate, labels_saved, suggest_items, summarize
     from flyingsquid.graph import DependencyGraph
     from flyingsquid.labeling import apply, labeling_function
     from flyingsquid.models import (
@@ -67,6 +67,7 @@ __all__ = [
     "estimate_rate",
     "exceptions",
     "labeling_function",
+    "labels_saved",
     "learn_structure",
     "load",
     "report",
@@ -96,7 +97,7 @@ _NAMESPACES = (
     "torch",
 )
 _NAMES_IN = {
-    "analysis": ("estimate_rate", "suggest_items", "summarize"),
+    "analysis": ("estimate_rate", "labels_saved", "suggest_items", "summarize"),
     "graph": ("DependencyGraph",),
     "labeling": ("apply", "labeling_function"),
     "models": (

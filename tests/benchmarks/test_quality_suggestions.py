@@ -34,14 +34,14 @@ def test_labels_needed_are_interpolated(suggestions):
 
 
 def test_suggested_items_are_never_scored(suggestions, pool):
-    found = suggestions.divided(pool)
-    assert len(found.y) == len(found.scored_y) == 190
-    assert (found.y >= 0).all()
+    found = suggestions.divide(pool)
+    assert len(found.at) == len(found.scored_y) == 190
+    assert (found.y[found.at] >= 0).all()
 
 
 def test_curves_have_a_score_for_every_batch(suggestions, pool):
     for choice in suggestions.CHOICES:
-        assert suggestions.curve(suggestions.divided(pool), choice, 0).shape == (5, 3)
+        assert suggestions.curve(suggestions.divide(pool), choice, 0).shape == (5, 3)
 
 
 def test_the_page_is_that_of_the_saved_results(suggestions):

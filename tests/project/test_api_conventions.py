@@ -70,7 +70,7 @@ def test_arguments_come_in_one_order():
         needs_model = "model" in parameters and parameters["model"].default is inspect.Parameter.empty
         order = ["model", "votes", "y"] if needs_model else ["votes", "y"]
         expected = [key for key in order if key in parameters]
-        required = [key for key in ("gold", "n") if key in parameters]
+        required = [key for key in ("X", "gold", "n") if key in parameters]
         expected += [key for key in required if parameters[key].default is inspect.Parameter.empty]
         rest = list(parameters.values())[len(expected) :]
         is_ordered = list(parameters)[: len(expected)] == expected

@@ -7,6 +7,7 @@ from flyingsquid.analysis.comparison import Comparison, compare_with_majority
 from flyingsquid.analysis.disagreement import ContestedItems, contested_items, disagreement_buckets
 from flyingsquid.analysis.findings import Findings, findings
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
+from flyingsquid.analysis.labels_saved import LabelsSaved, labels_saved
 from flyingsquid.analysis.rates import Rate, RateDifference, Rates, estimate_rate
 from flyingsquid.analysis.suggestions import Suggestion, Suggestions, suggest_items
 from flyingsquid.analysis.summarize import summarize
@@ -18,6 +19,7 @@ __all__ = [
     "Comparison",
     "ContestedItems",
     "Findings",
+    "LabelsSaved",
     "LearningCurve",
     "LeaveOneOut",
     "Rate",
@@ -34,6 +36,7 @@ __all__ = [
     "disagreement_buckets",
     "estimate_rate",
     "findings",
+    "labels_saved",
     "learning_curve",
     "leave_one_out",
     "suggest_items",

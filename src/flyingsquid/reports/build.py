@@ -13,7 +13,12 @@ from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files.outputs import open_atomic
 from flyingsquid.reports.items import items_section
-from flyingsquid.reports.labels import comparison_section, influence_section, labels_section
+from flyingsquid.reports.labels import (
+    comparison_section,
+    influence_section,
+    labels_saved_section,
+    labels_section,
+)
 from flyingsquid.reports.overview import method_section, summary_section
 from flyingsquid.reports.page import render_page
 from flyingsquid.reports.pairs import agreement_section, dependencies_section
@@ -45,6 +50,7 @@ def report(
     title: str = "Votes and labels",
     ordered: bool = False,
     task: int | None = None,
+    X: Any = None,
 ) -> str:
     """Make a self-contained HTML page about votes and labels.
 
@@ -70,6 +76,9 @@ def report(
         Whether the items are in order of time; the page then shows how sources change.
     task : int, optional
         Task to report on, for a model of several tasks.
+    X : array, sparse matrix, table or list of n rows, optional
+        Features of the items. With ``y``, the page tells how many gold labels a supervised model on these
+        features needs to match a weakly supervised one, as :func:`~flyingsquid.labels_saved` estimates.
 
     Returns
     -------
@@ -90,7 +99,10 @@ def report(
         raise OptionError(f"`ordered` must be a bool; got {format_value(ordered)}.")
     target = None if path is None else _check_path(path)
     study = make_study(votes, model, y, data, ordered=ordered, task=task)
-    text = render_page(title, _facts(study), [section(study) for section in _SECTIONS])
+    sections = [section(study) for section in _SECTIONS]
+    if X is not None:
+        sections.insert(2, labels_saved_section(study, X))
+    text = render_page(title, _facts(study), sections)
     if path is None or target is None:
         return text
     with open_atomic(target) as file:
