@@ -245,3 +245,80 @@ def test_the_number_of_gold_labels_is_recorded(tmp_path):
     kept = fs.LabelModel(method="triplet").fit(sample.votes, gold=gold).partial_fit(sample.votes)
     assert kept.n_gold_ == 40
     assert fs.LabelModel().fit(sample.votes, gold=np.full(500, -1)).n_gold_ == 0
+
+
+# ---------------------------------------------------------------------- bad labels
+
+
+def biased_pool():
+    rng = np.random.default_rng(0)
+    y = (rng.random(2_000) < 0.4).astype(int)
+    votes = np.where(rng.random((2_000, 4)) < [0.85, 0.8, 0.75, 0.7], y[:, None], 1 - y[:, None])
+    return votes, y
+
+
+def test_items_that_differ_from_the_others_are_reported(tmp_path):
+    votes, y = biased_pool()
+    certain = np.flatnonzero((votes == votes[:, :1]).all(axis=1))[:100]
+    at_random = np.random.default_rng(1).choice(2_000, 100, replace=False)
+    for at, expected in ((certain, False), (at_random, True)):
+        gold = np.full(2_000, -1)
+        gold[at] = y[at]
+        model = fs.LabelModel().fit(votes, gold=gold)
+        assert model.diagnostics_.gold.is_representative is expected
+        assert ("differ from the others" in model.reason_) is not expected
+        path = tmp_path / f"{expected}.fsq"
+        model.save(path)
+        assert fs.load(path).diagnostics_.gold == model.diagnostics_.gold
+
+
+def test_random_samples_are_rarely_reported():
+    votes, y = biased_pool()
+    found = []
+    for seed in range(30):
+        gold = np.full(2_000, -1)
+        at = np.random.default_rng(seed).choice(2_000, 50, replace=False)
+        gold[at] = y[at]
+        found.append(fs.LabelModel().fit(votes, gold=gold).diagnostics_.gold.is_representative)
+    assert np.mean(found) > 0.95
+
+
+def test_a_class_that_nobody_votes_for():
+    votes, y = biased_pool()
+    gold = np.full(2_000, -1)
+    gold[:100] = np.where(np.arange(100) % 10 == 0, 2, y[:100])
+    with pytest.raises(VotesError, match="gold"):
+        fs.LabelModel().fit(votes, gold=gold)
+    model = fs.LabelModel(n_classes=3).fit(votes, gold=gold)
+    posterior = model.predict_proba(votes)
+    assert posterior.shape == (2_000, 3)
+    assert 0.02 < posterior[:, 2].mean() < 0.25  # a tenth of the gold labels have this class
+
+
+def test_labels_of_one_class_or_fewer_than_five_warn():
+    votes, y = biased_pool()
+    ones = np.where((y == 1) & (np.arange(2_000) < 200), 1, -1)
+    with pytest.warns(fs.exceptions.SourceWarning, match="class"):
+        model = fs.LabelModel().fit(votes, gold=ones)
+    assert np.isfinite(model.predict_proba(votes)).all()
+    four = np.where(np.arange(2_000) < 4, y, -1)
+    with pytest.warns(fs.exceptions.SourceWarning, match="4 gold labels"):
+        few = fs.LabelModel().fit(votes, gold=four)
+    np.testing.assert_array_equal(few.predict_proba(votes), fs.LabelModel().fit(votes).predict_proba(votes))
+
+
+@pytest.mark.parametrize("function", ["leave_one_out", "learning_curve"])
+def test_influence_takes_gold_labels_by_identifier(function):
+    pd = pytest.importorskip("pandas")
+    votes, y = biased_pool()
+    names = [f"item {i}" for i in range(400)]
+    table = pd.DataFrame(votes[:400], index=names, columns=list("abcd"))
+    by_id = {names[i]: int(y[i]) for i in range(0, 400, 5)}
+    by_position = [by_id.get(name) for name in names]
+    model = fs.LabelModel().fit(table, gold=by_id)
+    call = getattr(fs.analysis, function)
+    options = {} if function == "leave_one_out" else {"random_state": 0, "sizes": [200], "repeats": 1}
+    both = [str(call(model, table, gold=gold, **options)) for gold in (by_id, by_position)]
+    assert both[0] == both[1]
+    with pytest.raises(VotesError, match="nobody"):
+        call(model, table, gold={"nobody": 1}, **options)

@@ -8,7 +8,8 @@ from flyingsquid.analysis.disagreement import ContestedItems, contested_items, d
 from flyingsquid.analysis.findings import Findings, findings
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.analysis.labels_saved import LabelsSaved, labels_saved
-from flyingsquid.analysis.rates import Rate, RateDifference, Rates, estimate_rate
+from flyingsquid.analysis.rate_results import Rate, RateDifference, Rates
+from flyingsquid.analysis.rates import estimate_rate
 from flyingsquid.analysis.suggestions import Suggestion, Suggestions, suggest_items
 from flyingsquid.analysis.summarize import summarize
 

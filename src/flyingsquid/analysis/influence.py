@@ -22,7 +22,8 @@ from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import read_task_gold
+from flyingsquid.votes.arguments import item_ids, join_by_item, read_task_gold
+from flyingsquid.votes.encode import as_column
 
 Array = NDArray[np.float64]
 # A learning curve labels at most this many items, and starts with at least this many.
@@ -90,7 +91,7 @@ def leave_one_out(
     votes : Votes that the model was fitted on
     y : array of shape (n,), optional
         Gold labels, to measure the change of accuracy; they are not used in any fit.
-    gold : array of shape (n,), optional
+    gold : array of shape (n,), mapping {item: label} or pandas Series, optional
         Gold labels that the model was fitted with, if any.
 
     Returns
@@ -106,6 +107,7 @@ def leave_one_out(
     (0, True)
     """
     read = _read(model, votes, gold)
+    gold = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
     truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0]
     whole = model.predict_proba(read)
     m = read.n_sources
@@ -193,7 +195,7 @@ def learning_curve(
         Numbers of items. By default all items are halved repeatedly, to at most six sizes of at least 50.
     repeats : int, default=5
         Samples of each size.
-    gold : array of shape (n,), optional
+    gold : array of shape (n,), mapping {item: label} or pandas Series, optional
         Gold labels that the model was fitted with, if any.
 
     Returns
@@ -213,6 +215,7 @@ def learning_curve(
     """
     rng = read_random_state(random_state)
     read = _read(model, votes, gold)
+    gold = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
     chosen = _sizes(read.n_items, sizes)
     if not is_integer(repeats) or not 1 <= repeats <= _MOST_REPEATS:
         raise OptionError(
@@ -226,7 +229,7 @@ def learning_curve(
     same, moved, right = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
     for (s, r), _ in np.ndenumerate(same):
         part = np.sort(rng.permutation(read.n_items)[: chosen[s]])
-        fitted = _fitted(model, read[part], None if gold is None else np.asarray(gold)[part])
+        fitted = _fitted(model, read[part], None if gold is None else as_column(gold, "gold")[part])
         if fitted is None:
             continue
         posterior = fitted.predict_proba(shown)

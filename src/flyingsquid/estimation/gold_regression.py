@@ -55,6 +55,9 @@ class GoldEffect:
     log_loss, log_loss_without : Estimate
     log_loss_change : Estimate
         Log loss with gold labels minus that without.
+    is_representative : bool
+        False if votes on the items with gold labels differ from those on all items more than chance explains,
+        for example because the items were suggested. The scores are then not those of all items.
     """
 
     n_gold: int
@@ -63,6 +66,7 @@ class GoldEffect:
     log_loss: Estimate
     log_loss_without: Estimate
     log_loss_change: Estimate
+    is_representative: bool = True
 
     @property
     def is_enough(self) -> bool:
@@ -74,6 +78,8 @@ class GoldEffect:
         """Return the effect in one sentence."""
         now, before = self.accuracy, self.accuracy_without
         more = "" if self.is_enough else "; more gold labels are needed to tell whether they help"
+        if not self.is_representative:
+            more += "; these items differ from the others, so the scores on all items may be different"
         return (
             f"{self.n_gold:,} gold labels: cross-validated accuracy {now.value:.1%} "
             f"[{now.low:.1%}, {now.high:.1%}] with them and {before.value:.1%} "

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 Array = NDArray[np.float64]
 
@@ -14,6 +15,8 @@ Array = NDArray[np.float64]
 _MOST_TRUST = 1.5
 # Below this variance, probabilities are the same for all items up to rounding.
 _CONSTANT = 1e-12
+# A random sample is reported as non-random with at most this probability.
+_FALSE_ALARM = 0.001
 
 
 class Shares(NamedTuple):
@@ -166,3 +169,32 @@ def _score_interval(share: Array, unexplained: Array, inverse_n: float, z: float
     reach = z * np.sqrt(share * (1 - share) * unexplained * inverse_n + (z * inverse_n / 2) ** 2) / (1 + pull)
     low, high = np.clip(center - reach, 0.0, 1.0), np.clip(center + reach, 0.0, 1.0)
     return np.minimum(low, share), np.maximum(high, share)
+
+
+def looks_random(sample: Array, mean: Array, variance: Array, n_items: int) -> bool:
+    """Test whether values of some items could be those of a random sample of all items.
+
+    Parameters
+    ----------
+    sample : array of shape (n, v)
+        Values of the items in the sample.
+    mean, variance : arrays of shape (v,)
+        Of the values of all items.
+    n_items : int
+        Number of all items.
+
+    Examples
+    --------
+    >>> values = np.linspace(0, 1, 1_000)[:, None]
+    >>> [looks_random(values[rows], values.mean(axis=0), values.var(axis=0), 1_000)
+    ...  for rows in (slice(None, None, 10), slice(100))]
+    [True, False]
+    """
+    n = len(sample)
+    if not 0 < n < n_items:
+        return True
+    gap = sample.mean(axis=0) - mean
+    error = np.sqrt(variance * (n_items - n) / ((n_items - 1) * n))
+    # Rounding of constant values is not evidence.
+    scores = np.divide(np.abs(gap), error, out=np.zeros_like(gap), where=error > 1e-9)
+    return bool(scores.max() <= ndtri(1 - _FALSE_ALARM / (2 * len(scores))))

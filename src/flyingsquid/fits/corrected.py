@@ -127,6 +127,7 @@ class CorrectedFit(WeightedFit):
             "of_share": correction.of_share,
             "gold": {
                 "n_gold": effect.n_gold,
+                "is_representative": effect.is_representative,
                 **{name: list(astuple(getattr(effect, name))) for name in _SCORES},
             },
         }
@@ -166,6 +167,8 @@ def _read_effect(meta: Any) -> GoldEffect:
     fits = all(len(score) == 3 for score in scores) and all(
         isinstance(value, float) and np.isfinite(value) for value in numbers
     )
+    fits &= type(meta["is_representative"]) is bool
     if not fits or type(meta["n_gold"]) is not int or meta["n_gold"] < 1:
         raise ModelFileError("`gold` in the file must be a number of labels and scores with intervals.")
-    return GoldEffect(meta["n_gold"], *(Estimate(*score) for score in scores))
+    estimates = {name: Estimate(*score) for name, score in zip(_SCORES, scores, strict=True)}
+    return GoldEffect(meta["n_gold"], is_representative=meta["is_representative"], **estimates)

@@ -10,6 +10,7 @@ import numpy as np
 from flyingsquid._values import format_count, format_value
 from flyingsquid.estimation.gold_regression import FEWEST_LABELS, fit_correction
 from flyingsquid.estimation.mixture import MixtureFit, fit_mixture, fit_weights, gain_over_majority
+from flyingsquid.estimation.shares import looks_random
 from flyingsquid.estimation.source_estimates import SourceEstimates, estimate_by_gold
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
@@ -85,7 +86,12 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
         return replace(plain, concerns=(*plain.concerns, unused))
     truth, codes = items.labels[:, 0], items.votes.codes
     cast = OneHot.of(codes, data.n_classes)
-    by_gold = fit_correction(plain.posterior(codes)[:, 0], cast, truth, items.weights)
+    own = plain.posterior(codes)[:, 0]
+    by_gold = fit_correction(own, cast, truth, items.weights)
+    rows = None if votes is None else rows_of(votes, data.weights)
+    before = None if rows is None else hot_posterior(rows.cast, plain.mixture)
+    if rows is not None and before is not None and not _is_representative(own, before, rows.counts):
+        by_gold = replace(by_gold, effect=replace(by_gold.effect, is_representative=False))
     concerns = plain.concerns
     if len(np.unique(truth)) == 1:
         label = format_value(data.moments.classes[truth[0]])
@@ -97,10 +103,8 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
         reason=f"{plain.reason}; {by_gold.effect.sentence()}",
         concerns=concerns,
     )
-    if votes is None:
+    if rows is None or before is None:
         return corrected  # the sources are those of the label-free fit
-    rows = rows_of(votes, data.weights)
-    before = hot_posterior(rows.cast, plain.mixture)
     labels = by_gold.correction.apply(before, rows.cast)
     sources = estimate_by_gold(data.moments, rows, labels, _given_balance(data))
     gain, gain_interval = gain_over_majority(labels, [before], rows)
@@ -123,6 +127,14 @@ def _described_sources(found: SourceEstimates) -> dict[str, Any]:
             found.errors, reach=found.reach, balance=None if interval is None else interval[None, :]
         ),
     }
+
+
+def _is_representative(own: Array, every: Array, counts: Array) -> bool:
+    """Test whether posteriors of items with gold labels, (g, K), look like those of all rows, (u, K)."""
+    sample, values = (np.column_stack([labels, labels.max(axis=1)]) for labels in (own, every))
+    share = counts / counts.sum()
+    mean = share @ values
+    return looks_random(sample, mean, share @ (values - mean) ** 2, int(counts.sum()))
 
 
 def _given_balance(data: FitData) -> Array | None:
