@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from sklearn.metrics import f1_score, log_loss
 
 import flyingsquid as fs
-from flyingsquid.analysis import compare_with_majority
+from flyingsquid.analysis import (
+    compare_with_majority,
+    disagreement_buckets,
+    learning_curve,
+    leave_one_out,
+)
 from flyingsquid.exceptions import VotesError
+from flyingsquid.votes.decisions import is_tied
 
 
 def test_comparison_scores_are_those_of_scikit_learn(model, sample):
@@ -47,3 +55,53 @@ def test_the_sentence_gives_the_direction(model, sample):
 def test_gold_labels_must_not_all_be_unknown(model, sample):
     with pytest.raises(VotesError, match="`y`"):
         compare_with_majority(model, sample.votes, [None] * 3_000)
+
+
+@pytest.fixture(scope="module")
+def tied():
+    """Two sources that often tie, or abstain both, and gold labels of mostly the second class."""
+    sample = fs.datasets.simulate(600, [0.8, 0.75], coverage=0.7, class_balance=[0.2, 0.8], random_state=0)
+    return sample.votes, sample.y
+
+
+@pytest.mark.parametrize("kind", [fs.MajorityVote, fs.LabelModel])
+def test_one_tie_rule_everywhere(tied, kind):
+    """Score, comparison, buckets, leave-one-out and learning curve give the same accuracy."""
+    votes, y = tied
+    model = kind(class_balance="uniform") if kind is fs.LabelModel else kind()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(votes)
+    expected = model.score(votes, y)
+    assert is_tied(model.predict_proba(votes)).mean() > 0.05
+    assert compare_with_majority(model, votes, y).model.accuracy == pytest.approx(expected)
+    buckets = disagreement_buckets(votes, y, model=model).to_dict()
+    weighted = np.average(buckets["accuracy"], weights=buckets["gold"])
+    assert weighted == pytest.approx(expected)
+    assert leave_one_out(model, votes, y).accuracy == pytest.approx(expected)
+    curve = learning_curve(model, votes, y, random_state=0, sizes=[600], repeats=1)
+    assert curve.accuracy[0, 0] == pytest.approx(expected)
+
+
+def test_the_order_of_the_classes_changes_no_score(tied):
+    votes, y = tied
+    majority = fs.MajorityVote().fit(votes)
+    swapped = fs.Votes.from_classes(np.where(votes.codes >= 0, 1 - votes.codes, -1))
+    found = compare_with_majority(majority, votes, y)
+    other = compare_with_majority(fs.MajorityVote().fit(swapped), swapped, 1 - np.asarray(y))
+    assert other.model.accuracy == pytest.approx(found.model.accuracy)
+    assert (other.ties, other.differ, other.coverage) == (found.ties, found.differ, found.coverage)
+
+
+def test_f1_counts_a_tie_as_part_of_a_label_of_each_class():
+    votes = fs.Votes.from_classes([[1, 1], [1, 0], [0, 0], [-1, -1]])
+    found = compare_with_majority(fs.MajorityVote().fit(votes), votes, [1, 1, 0, 0]).model
+    # Hits of class 1: 1 + 1/2; labels: 1 + 1/2 + 1/2; gold labels: 2.
+    assert found.f1 == pytest.approx(2 * 1.5 / (2 + 2))
+    assert found.accuracy == pytest.approx((1 + 0.5 + 1 + 0.5) / 4)
+
+
+def test_shares_are_shares_of_all_items():
+    votes = fs.Votes.from_classes([[1, 1, 0], [1, 0, -1], [-1, -1, -1], [0, 0, 0]])
+    found = compare_with_majority(fs.MajorityVote().fit(votes), votes)
+    assert (found.coverage, found.ties, found.differ) == (0.75, 0.25, 0.0)

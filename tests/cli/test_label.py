@@ -59,7 +59,7 @@ def test_labels_are_those_of_the_library(folder):
     votes = open_votes("votes.csv").read().votes
     model = fs.LabelModel().fit(votes)
     rows = rows_of("labels.csv")
-    assert list(rows[0]) == ["id", "label", "p_ham", "p_spam", "n_votes"]
+    assert list(rows[0]) == ["id", "label", "p_ham", "p_spam", "n_votes", "tied"]
     assert [row["id"] for row in rows] == [f"m{i}" for i in range(300)]
     assert [row["label"] for row in rows] == model.predict(votes).tolist()
     np.testing.assert_allclose(probabilities("labels.csv"), model.predict_proba(votes), rtol=0, atol=1e-15)
@@ -133,9 +133,12 @@ def test_json_is_all_there_is_on_standard_output(folder):
 def test_labels_on_standard_output_are_alone_there(folder):
     result = label("votes.csv", "-o", "-")
     lines = (getattr(result, "stdout_bytes", None) or result.output.encode()).decode().splitlines()
-    at = lines.index("id,label,p_ham,p_spam,n_votes")
+    at = lines.index("id,label,p_ham,p_spam,n_votes,tied")
     assert len(lines[at:]) >= 301
-    assert label("votes.csv", "-o", "-", "--quiet").output.splitlines()[0] == "id,label,p_ham,p_spam,n_votes"
+    assert (
+        label("votes.csv", "-o", "-", "--quiet").output.splitlines()[0]
+        == "id,label,p_ham,p_spam,n_votes,tied"
+    )
     quiet = label("votes.csv", "-o", "-", "--quiet", "--output-format", "jsonl").output
     assert [json.loads(line)["id"] for line in quiet.splitlines()] == [f"m{i}" for i in range(300)]
 

@@ -26,10 +26,10 @@ from flyingsquid.estimation.weighted import is_one_sided
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference.junction_tree import max_product, sum_product
-from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.inference.weighted import Mixture, mixture_posterior
 from flyingsquid.moments import Moments, SparseTables, VotesByClass
 from flyingsquid.votes import Votes
+from flyingsquid.votes.decisions import as_label_array
 from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.tasks import Tasks, small_tree
 

@@ -72,18 +72,29 @@ def test_an_error_of_the_caller_leaves_no_file(threads, tmp_path):
 def test_labels_in_every_format_of_the_core(tmp_path):
     write_labels(tmp_path / "l.csv")
     assert (tmp_path / "l.csv").read_text().splitlines()[:2] == [
-        "id,label,p_ham,p_spam,n_votes",
-        "i0,ham,0.25,0.75,2",
+        "id,label,p_ham,p_spam,n_votes,tied",
+        "i0,ham,0.25,0.75,2,false",
     ]
     write_labels(tmp_path / "l.jsonl", n=1)
     assert json.loads((tmp_path / "l.jsonl").read_text()) == {
         "id": "i0", "label": "ham", "probabilities": {"ham": 0.25, "spam": 0.75}, "n_votes": 2,
+        "tied": False,
     }  # fmt: skip
     write_labels(tmp_path / "l.npz")
     with np.load(tmp_path / "l.npz") as found:
         assert found["ids"].tolist() == ["i0", "i1", "i2"]
         assert found["labels"].tolist() == [0, 1, 0]
         assert found["probabilities"].shape == (3, 2)
+        assert found["tied"].tolist() == [False] * 3
+
+
+def test_tied_items_are_marked(tmp_path):
+    with LabelWriter(tmp_path / "l.csv", classes=("a", "b", "c")) as out:
+        out.write(
+            range(3), [0, 1, 0], [[0.4, 0.4, 0.2], [0.2, 0.5, 0.3], [1 / 3, 1 / 3, 1 - 2 / 3]], [2, 3, 0]
+        )
+    lines = (tmp_path / "l.csv").read_text().splitlines()
+    assert [line.split(",")[-1] for line in lines] == ["tied", "true", "false", "true"]
 
 
 @pytest.mark.extra
@@ -97,7 +108,7 @@ def test_columnar_labels(tmp_path, name):
     read = pyarrow.parquet.read_table if name == "l.parquet" else pyarrow.feather.read_table
     assert read(tmp_path / name).to_pydict() == {
         "id": ["i0", "i1", "i2"], "label": ["ham", "spam", "ham"], "p_ham": [0.25] * 3, "p_spam": [0.75] * 3,
-        "n_votes": [2] * 3,
+        "n_votes": [2] * 3, "tied": [False] * 3,
     }  # fmt: skip
 
 

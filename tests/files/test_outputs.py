@@ -164,7 +164,7 @@ try:
 except RuntimeError:
     pass
 """
-    for more, expected in (([], "id,label,p_0,p_1,n_votes\na,0,1.0,0.0,1\n"), (["fail"], "")):
+    for more, expected in (([], "id,label,p_0,p_1,n_votes,tied\na,0,1.0,0.0,1,false\n"), (["fail"], "")):
         answer = subprocess.run(
             [sys.executable, "-c", code, *more], capture_output=True, text=True, check=True
         )

@@ -1,4 +1,7 @@
-"""Compare the labels of a model with majority vote on the same items."""
+"""Compare the labels of a model with majority vote on the same items.
+
+Ties of either side count as ``votes/decisions.py`` defines. Shares are shares of all items.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table
-from flyingsquid.analysis.items import Items, is_tied, read_items, require_gold, tie_credit, winners
+from flyingsquid.analysis.items import Items, read_items, require_gold
 from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.votes.decisions import best_classes, expected_credit, label_shares
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
@@ -25,9 +29,10 @@ class Scores:
     Attributes
     ----------
     accuracy : float
-        Share of correct labels; if classes tie, the share that would be correct by chance.
+        Share of correct labels. If classes tie, the label counts as the share of these that is correct.
     f1 : float
-        F1 of the second class for two classes, the mean over classes for more; ties go to the first class.
+        F1 of the second class for two classes, the mean over classes for more. A label of t tied classes
+        counts as 1/t of a label of each.
     log_loss : float
         Mean of -log P(gold label), with probabilities of at least 1e-6.
     """
@@ -48,9 +53,10 @@ class Comparison:
     coverage : float
         Share of items with a vote.
     ties : float
-        Share of items with votes on which majority vote is tied.
+        Share of items with votes on which several classes have the most votes.
     differ : float
-        Share of items with votes whose label differs from majority vote; ties are not counted.
+        Share of items whose label is not that of majority vote. Items without votes and ties are not
+        counted.
     n_gold : int
         Number of gold labels.
     model, majority : Scores, or None without gold labels
@@ -75,16 +81,23 @@ class Comparison:
     def sentence(self) -> str:
         """Return the result in one or two sentences."""
         text = f"The model disagrees with majority vote on {self.differ:.1%} of items"
+        open_items = []
         if self.ties > 0:
-            text += f", and majority vote is tied on {self.ties:.1%}"
+            open_items.append(f"is tied on {self.ties:.1%}")
+        if self.coverage < 1:
+            open_items.append(f"has no votes on {1 - self.coverage:.1%}")
+        if open_items:
+            text += f"; majority vote {' and '.join(open_items)}"
         if self.model is None or self.majority is None or self.gain_interval is None or self.gain is None:
             return f"{text}. Compare both with gold labels to see which is more accurate."
         low, high = self.gain_interval
         verdict = "better" if low > 0 else "worse" if high < 0 else "not significantly different"
+        items = "1 item" if self.n_gold == 1 else f"{self.n_gold:,} items"
+        ties = ", if ties are broken at random" if self.ties > 0 or self.coverage < 1 else ""
         return (
-            f"{text}. On {self.n_gold:,} items with gold labels, the accuracy of the model is "
-            f"{self.model.accuracy:.1%} and that of majority vote {self.majority.accuracy:.1%}: {verdict} "
-            f"({100 * self.gain:+.1f} points, 95% interval {100 * low:+.1f} to {100 * high:+.1f})."
+            f"{text}. On {items} with gold labels, the accuracy of the model is "
+            f"{self.model.accuracy:.1%} and that of majority vote {self.majority.accuracy:.1%}{ties}: "
+            f"{verdict} ({100 * self.gain:+.1f} points, 95% interval {100 * low:+.1f} to {100 * high:+.1f})."
         )
 
     def table(self) -> Table:
@@ -179,12 +192,12 @@ class RunningComparison:
             How often each row counts.
         """
         weights = np.ones(len(cast), np.int64) if times is None else times
-        covered, tied = cast > 0, is_tied(shares)
-        differ = (winners(posterior) != winners(shares)) & ~tied
+        covered, most = cast > 0, best_classes(shares)
+        tied = most.sum(axis=1) > 1
         self._items += int(weights.sum())
         self._covered += int(weights[covered].sum())
         self._tied += int(weights[covered & tied].sum())
-        self._differ += int(weights[covered & differ].sum())
+        self._differ += int(weights[differs_from(posterior, shares)].sum())
 
     def add_known(self, posterior: Array, shares: Array, gold: NDArray[Any]) -> None:
         """Add items to the scores: arrays of shape (n, K), and the codes of n gold labels."""
@@ -193,18 +206,18 @@ class RunningComparison:
         self._gold += len(gold)
         for side, scores in zip(self._sides, (posterior, shares), strict=True):
             side.add(scores, gold)
-        each = tie_credit(posterior, gold) - tie_credit(shares, gold)
+        each = expected_credit(posterior, gold) - expected_credit(shares, gold)
         self._gains += (each.sum(), (each**2).sum())
 
     def result(self) -> Comparison:
         """Return the comparison on all items so far."""
-        n, covered = max(self._items, 1), max(self._covered, 1)
+        n = max(self._items, 1)
         facts = (
             self._items,
             self._covered,
             self._covered / n,
-            self._tied / covered,
-            self._differ / covered,
+            self._tied / n,
+            self._differ / n,
         )
         if not self._gold:
             return Comparison(*facts, 0, None, None, None, None)
@@ -214,22 +227,31 @@ class RunningComparison:
         return Comparison(*facts, self._gold, model, majority, gain, (gain - reach, gain + reach))
 
 
+def differs_from(posterior: Array, shares: Array) -> NDArray[np.bool_]:
+    """Return whether a label is not that of majority vote, shape (n,); False if majority vote is tied.
+
+    An item without votes has equal shares, which is a tie.
+    """
+    most = best_classes(shares)
+    return np.asarray((most.sum(axis=1) == 1) & ~(best_classes(posterior) & most).any(axis=1))
+
+
 class _ScoreSums:
     """Sums from which :class:`Scores` follow."""
 
     def __init__(self, n_classes: int) -> None:
         self._right = self._loss = 0.0
-        self._hits = np.zeros(n_classes, np.int64)
-        self._total = np.zeros(n_classes, np.int64)
+        self._hits = np.zeros(n_classes)
+        self._total = np.zeros(n_classes)
 
     def add(self, scores: Array, gold: NDArray[Any]) -> None:
         k = len(self._hits)
-        labels = winners(scores)
-        self._right += float(tie_credit(scores, gold).sum())
+        credit = expected_credit(scores, gold)
+        self._right += float(credit.sum())
         true = np.maximum(scores[np.arange(len(gold)), gold], _LEAST_PROBABILITY)
         self._loss -= float(np.log(true).sum())
-        self._hits += np.bincount(gold[labels == gold], minlength=k)
-        self._total += np.bincount(gold, minlength=k) + np.bincount(labels, minlength=k)
+        self._hits += np.bincount(gold, credit, minlength=k)
+        self._total += np.bincount(gold, minlength=k) + label_shares(scores).sum(axis=0)
 
     def scores(self, n: int) -> Scores:
         k = len(self._hits)

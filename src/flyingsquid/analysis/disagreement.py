@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, as_scalar
 from flyingsquid._values import format_value, is_integer
-from flyingsquid.analysis.items import Items, is_tied, read_items, tie_credit, winners
+from flyingsquid.analysis.comparison import differs_from
+from flyingsquid.analysis.items import Items, read_items
 from flyingsquid.exceptions import OptionError
 from flyingsquid.inference import vote_shares
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.decisions import expected_credit, winners
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
@@ -148,12 +150,13 @@ def contested_items(
     first, counts = _distinct_items(items.votes)
     posterior = items.posterior[first]
     cast = _votes_by_class(items.votes[first])
-    labels, majority, tied = winners(posterior), winners(items.shares[first]), is_tied(cast)
+    labels, majority = winners(posterior), winners(items.shares[first])
     uncertain = _entropy(posterior) * _opposed(cast)
     at = np.arange(len(first))
     # Votes for the majority in excess of those for the label, weighted by how certain the label is.
     margin = cast[at, majority] - cast[at, labels]
-    against = np.where(tied, 0.0, margin) * posterior[at, labels]
+    overruled = differs_from(posterior, items.shares[first])
+    against = np.where(overruled, margin, 0.0) * posterior[at, labels]
 
     def describe(score: Array) -> tuple[ContestedItem, ...]:
         return tuple(
@@ -161,7 +164,7 @@ def contested_items(
             for u in _largest(score, n)
         )
 
-    n_overruled = int(counts[against > 0].sum())
+    n_overruled = int(counts[overruled].sum())
     return ContestedItems(describe(uncertain), describe(against), n_overruled, items.votes.classes)
 
 
@@ -180,9 +183,9 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
     Returns
     -------
     Table with the columns ``bucket``, ``items`` and ``share``; with a model ``confidence`` (mean probability
-    of its label) and ``differs`` (share of its labels that differ from majority vote); with ``y`` ``gold``
-    (number of gold labels), ``majority_accuracy`` (a tie counts as the share it would win by chance) and,
-    with a model, ``accuracy``. Buckets without items are left out.
+    of its label) and ``differs`` (number of its labels that are not those of majority vote; ties are not
+    counted); with ``y`` ``gold`` (number of gold labels), ``majority_accuracy`` (a tie counts as the share of
+    the tied classes that is correct) and, with a model, ``accuracy``. Buckets without items are left out.
 
     Examples
     --------
@@ -203,16 +206,16 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
         "share": ([float(part.mean()) for part in parts], ".1%"),
     }
     if model is not None:
-        top, differs = items.posterior.max(axis=1), items.labels != items.majority
+        top, differs = items.posterior.max(axis=1), differs_from(items.posterior, items.shares)
         columns["confidence"] = ([float(top[part].mean()) for part in parts], ".2f")
-        columns["differs"] = ([float(differs[part].mean()) for part in parts], ".1%")
+        columns["differs"] = ([int(differs[part].sum()) for part in parts], ",")
     if items.gold is not None:
         known = [part & (items.gold >= 0) for part in parts]
         columns["gold"] = ([int(part.sum()) for part in known], ",")
-        credit = tie_credit(items.shares, items.gold)
+        credit = expected_credit(items.shares, items.gold)
         columns["majority_accuracy"] = ([_mean(credit[part]) for part in known], ".1%")
         if model is not None:
-            right = (items.labels == items.gold).astype(np.float64)
+            right = expected_credit(items.posterior, items.gold)
             columns["accuracy"] = ([_mean(right[part]) for part in known], ".1%")
     rows = tuple(zip(*(values for values, _ in columns.values()), strict=True))
     return Table(tuple(columns), rows, formats=tuple(spec for _, spec in columns.values()))

@@ -15,7 +15,6 @@ from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table
 from flyingsquid._values import format_value, is_integer
 from flyingsquid._warnings import capture_source_warnings
-from flyingsquid.analysis.items import winners
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models.label_model import LabelModel
@@ -23,6 +22,7 @@ from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_task_gold
+from flyingsquid.votes.decisions import expected_credit, winners
 from flyingsquid.votes.encode import as_column
 
 Array = NDArray[np.float64]
@@ -325,7 +325,7 @@ def _accuracy(posterior: Array, truth: NDArray[Any]) -> float:
     known = truth >= 0
     if not known.any():
         return float("nan")
-    return float(np.mean(winners(posterior[known]) == truth[known]))
+    return float(np.mean(expected_credit(posterior[known], truth[known])))
 
 
 def _sizes(n: int, sizes: Sequence[int] | None) -> list[int]:

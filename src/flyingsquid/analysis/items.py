@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_value, is_integer
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.inference import decide, vote_shares
+from flyingsquid.inference import vote_shares
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import read_task_gold
+from flyingsquid.votes.decisions import winners
 
 Array = NDArray[np.float64]
 Tasks = tuple[tuple[int, ...], ...]
-# Scores that differ by less are equal up to rounding.
-_TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,20 +101,3 @@ def require_gold(gold: NDArray[Any]) -> None:
         raise VotesError(
             "`y` must have at least one gold label; got none. Leave it out if no label is known."
         )
-
-
-def winners(scores: Array) -> NDArray[np.intp]:
-    """Return the class with the highest score, shape (n,), for scores of shape (n, K); the first on a tie."""
-    return np.asarray(decide(scores, tuple(range(scores.shape[1])), "first", None), np.intp)
-
-
-def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return whether several classes share the highest score, shape (n,)."""
-    return np.asarray((scores >= scores.max(axis=1, keepdims=True) - _TIE).sum(axis=1) > 1)
-
-
-def tie_credit(scores: Array, gold: NDArray[Any]) -> Array:
-    """Return 1 for a correct label, 0 for a wrong or unknown one, and 1/t if t classes tie; shape (n,)."""
-    best = scores >= scores.max(axis=1, keepdims=True) - _TIE
-    at = np.arange(len(gold))
-    return np.asarray(np.where(gold >= 0, best[at, np.maximum(gold, 0)] / best.sum(axis=1), 0.0))

@@ -18,10 +18,11 @@ from flyingsquid.exceptions import GraphError, ModelFileError, NotIdentifiableEr
 from flyingsquid.files import VoteChunk, VoteFile
 from flyingsquid.files.vote_files import join_chunks
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.inference import TieBreak, decide, vote_shares
+from flyingsquid.inference import vote_shares
 from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import VoteChunks, Votes
+from flyingsquid.votes.decisions import TieBreak, decide
 from flyingsquid.votes.patterns import distinct_codes, is_repetitive
 from flyingsquid.votes.tallies import item_votes
 

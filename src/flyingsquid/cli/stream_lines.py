@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import VotesError
-from flyingsquid.inference.posterior import decide
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
+from flyingsquid.votes.decisions import winners
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _dumps = json.JSONEncoder().encode
@@ -102,10 +102,9 @@ def write_block(ids: Iterable[Any], posterior: NDArray[np.float64], classes: tup
     keys = [_dumps(label if isinstance(label, str) else _dumps(label)) for label in classes]
     shares = ", ".join(key.replace("%", "%%") + ": %r" for key in keys)
     line = '{"id": %s, "label": %s, "probabilities": {' + shares + "}}\n"
-    winners = decide(posterior, tuple(range(len(classes))), "first", None)
     return "".join([
         line % (identity if type(identity) is int else _dumps(identity), labels[winner], *row)
-        for identity, winner, row in zip(ids, winners.tolist(), posterior.tolist(), strict=True)
+        for identity, winner, row in zip(ids, winners(posterior).tolist(), posterior.tolist(), strict=True)
     ]).encode()  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.normal import NORMAL_95, wilson
 from flyingsquid.inference.correction import Correction, log_probabilities, log_shares, mean_votes
 from flyingsquid.votes.codes import OneHot
+from flyingsquid.votes.decisions import expected_credit
 
 Array = NDArray[np.float64]
 FEWEST_LABELS = 5
@@ -320,7 +321,7 @@ def _log_loss(logits: Array, gold: NDArray[np.intp]) -> Array:
 
 def _effect(crossed: Array, before: Array, gold: NDArray[np.intp], share: Array) -> GoldEffect:
     losses = [_log_loss(z, gold) for z in (crossed, before)]
-    right = [_credit(z, gold) for z in (crossed, before)]
+    right = [expected_credit(z, gold) for z in (crossed, before)]
     return GoldEffect(
         len(gold),
         _proportion(right[0], share),
@@ -329,12 +330,6 @@ def _effect(crossed: Array, before: Array, gold: NDArray[np.intp], share: Array)
         _mean(losses[1], share),
         _mean(losses[0] - losses[1], share),
     )
-
-
-def _credit(logits: Array, gold: NDArray[np.intp]) -> Array:
-    """Return 1 for right labels, a share of 1 for ties."""
-    best = logits >= logits.max(axis=1, keepdims=True) - 1e-9
-    return np.asarray(best[np.arange(len(gold)), gold] / best.sum(axis=1))
 
 
 def _mean(values: Array, share: Array) -> Estimate:

@@ -1,4 +1,4 @@
-"""Write labels to files: item, label, probabilities, number of votes."""
+"""Write labels to files: item, label, probabilities, number of votes, and whether classes tie."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +29,10 @@ from flyingsquid.files.outputs import (
 from flyingsquid.files.state import encode_labels
 from flyingsquid.kernels import n_threads
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.decisions import is_tied
 
+# As JSON spells it; pandas and polars read these as bools.
+_TRUTH = ("false", "true")
 LABEL_FORMATS = ("csv", "tsv", "jsonl", "npz", "parquet", "arrow")
 """The formats that labels are written in."""
 
@@ -45,8 +48,9 @@ def label_format(path: StrPath, declared: str | None = None) -> str:
 class LabelWriter:
     """Write labels in blocks; the file appears when the ``with`` block ends without an error.
 
-    The columns are ``id``, ``label``, one ``p_<class>`` per class, and ``n_votes``. JSON lines contain the
-    probabilities as an object.
+    The columns are ``id``, ``label``, one ``p_<class>`` per class, ``n_votes``, and ``tied``: whether several
+    classes are equally probable, so that the label is only one of them. JSON lines contain the probabilities
+    as an object.
 
     Parameters
     ----------
@@ -67,9 +71,9 @@ class LabelWriter:
     >>> with LabelWriter(path, classes=("ham", "spam")) as out:
     ...     out.write(["a", "b"], [1, 0], [[0.25, 0.75], [0.5, 0.5]], [2, 0])
     >>> print(path.read_text(), end="")
-    id,label,p_ham,p_spam,n_votes
-    a,spam,0.25,0.75,2
-    b,ham,0.5,0.5,0
+    id,label,p_ham,p_spam,n_votes,tied
+    a,spam,0.25,0.75,2,false
+    b,ham,0.5,0.5,0,true
     """
 
     def __init__(
@@ -79,7 +83,8 @@ class LabelWriter:
         self.path, self.classes, self.overwrite = path, tuple(classes), overwrite
         self.format = label_format(path, format)
         self.n_items = 0
-        self.columns = (id_name, "label", *(f"p_{label_text(label)}" for label in self.classes), "n_votes")
+        shares = (f"p_{label_text(label)}" for label in self.classes)
+        self.columns = (id_name, "label", *shares, "n_votes", "tied")
         if len(set(self.columns)) < len(self.columns):
             raise OptionError(
                 f"Column names must be unique; got {', '.join(self.columns)}.",
@@ -130,7 +135,7 @@ class LabelWriter:
                 parameter="labels",
             )
         with located(str(self.path)):
-            self._sink.write(ids, codes, shares, counts)
+            self._sink.write(_Labels(ids, codes, shares, counts, is_tied(shares)))
         self.n_items += n
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -145,13 +150,23 @@ class LabelWriter:
             sink.close()
 
 
+class _Labels(NamedTuple):
+    """Labels of n items: identifiers, codes, probabilities (n, K), numbers of votes, and ties."""
+
+    ids: Any
+    codes: NDArray[Any]
+    shares: NDArray[Any]
+    counts: NDArray[Any]
+    tied: NDArray[np.bool_]
+
+
 class _Sink:
     """Write labels in one format. Formats that write at once need only ``write``."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
         raise NotImplementedError
 
-    def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
+    def write(self, items: _Labels) -> None:
         """Append items."""
         raise NotImplementedError
 
@@ -170,10 +185,12 @@ class _Delimited(_Sink):
         self._csv.writerow(out.columns)
         self._labels = [*map(label_text, out.classes), ""]
 
-    def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
-        labels = [self._labels[code] for code in codes.tolist()]
-        columns = [shares[:, k].tolist() for k in range(shares.shape[1])]
-        self._csv.writerows(zip(list_of_ids(ids), labels, *columns, counts.tolist(), strict=True))
+    def write(self, items: _Labels) -> None:
+        labels = [self._labels[code] for code in items.codes.tolist()]
+        columns = [share.tolist() for share in items.shares.T]
+        ties = [_TRUTH[tie] for tie in items.tied.tolist()]
+        ids, counts = list_of_ids(items.ids), items.counts.tolist()
+        self._csv.writerows(zip(ids, labels, *columns, counts, ties, strict=True))
 
 
 class _JsonLines(_Sink):
@@ -185,33 +202,37 @@ class _JsonLines(_Sink):
         self._labels = [*encode_labels(out.classes), None]
         self._keys = [label_text(label) for label in out.classes]
 
-    def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
-        rows = zip(list_of_ids(ids), codes.tolist(), shares.tolist(), counts.tolist(), strict=True)
+    def write(self, items: _Labels) -> None:
+        ids, *columns = items
+        rows = zip(list_of_ids(ids), *(column.tolist() for column in columns), strict=True)
         self._file.write("".join([
             json.dumps({
                 self._id_name: identity, "label": self._labels[code],
-                "probabilities": dict(zip(self._keys, row, strict=True)), "n_votes": count,
+                "probabilities": dict(zip(self._keys, row, strict=True)), "n_votes": count, "tied": tie,
             }) + "\n"
-            for identity, code, row, count in rows
+            for identity, code, row, count, tie in rows
         ]))  # fmt: skip
 
 
 class _Arrays(_Sink):
-    """npz: ``ids``, ``labels`` (codes), ``probabilities``, ``n_votes``, ``classes``; collected first."""
+    """npz: ``ids``, ``labels`` (codes), ``probabilities``, ``n_votes``, ``tied``, ``classes``.
+
+    Everything is collected first.
+    """
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
         self._file = file
         self._classes = out.classes
-        self._parts: list[tuple[Any, ...]] = []
+        self._parts: list[_Labels] = []
 
-    def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
-        self._parts.append((list_of_ids(ids), codes, shares, counts))
+    def write(self, items: _Labels) -> None:
+        self._parts.append(items._replace(ids=list_of_ids(items.ids)))
 
     def close(self) -> None:
         ids = [identity for part in self._parts for identity in part[0]]
         arrays: dict[str, Any] = {
             name: np.concatenate([part[j] for part in self._parts]) if self._parts else np.empty(0)
-            for j, name in enumerate(("labels", "probabilities", "n_votes"), start=1)
+            for j, name in enumerate(("labels", "probabilities", "n_votes", "tied"), start=1)
         }
         np.savez_compressed(
             self._file,
@@ -230,13 +251,14 @@ class _Columnar(_Sink):
         self._sink: Any = None
         self._background = BackgroundCalls()
 
-    def write(self, ids: Any, codes: NDArray[Any], shares: NDArray[Any], counts: NDArray[Any]) -> None:
+    def write(self, items: _Labels) -> None:
         pyarrow = need_pyarrow(f"Writing {self._out.format}")
+        ids, codes, shares, counts, tied = items
         # Copies, since the caller may fill the same arrays again while these are encoded.
         columns = [
             id_column(ids.copy() if isinstance(ids, np.ndarray) else ids), self._labels.column(codes),
             *(pyarrow.array(shares[:, k].copy()) for k in range(shares.shape[1])),
-            pyarrow.array(counts.astype(np.int32)),
+            pyarrow.array(counts.astype(np.int32)), pyarrow.array(tied),
         ]  # fmt: skip
         if self._sink is None:
             fields = [pyarrow.field(name, c.type) for name, c in zip(self._out.columns, columns, strict=True)]
@@ -250,7 +272,7 @@ class _Columnar(_Sink):
         Integers are stored as differences: row numbers then take no space, and few labels a bit or two.
         Dictionaries pay only for labels that are strings. Probabilities do not get smaller by compression.
         """
-        name, label, *shares, _ = self._out.columns
+        name, label, *shares, _, tied = self._out.columns
         integers = [
             column
             for column, kind in zip(self._out.columns, types, strict=True)
@@ -259,7 +281,8 @@ class _Columnar(_Sink):
         return {
             "use_dictionary": [] if label in integers else [label],
             "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
-            "compression": {name: "snappy", label: "snappy"} | dict.fromkeys([*integers, *shares], "none"),
+            "compression": {name: "snappy", label: "snappy"}
+            | dict.fromkeys([*integers, *shares, tied], "none"),
         }
 
     def close(self) -> None:

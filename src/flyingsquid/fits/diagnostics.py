@@ -13,6 +13,7 @@ from flyingsquid.estimation.gold_regression import GoldEffect
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.moments import Moments
+from flyingsquid.votes.decisions import expected_credit
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -368,15 +369,8 @@ def persistent_errors_doubt(persistence: float, steps: str) -> str:
 
 
 def accuracy_gain(posterior: Array, shares: Array, y: NDArray[Any]) -> float:
-    """Return the accuracy of posteriors minus that of vote shares, both of shape (..., K); ties share."""
-    return float(np.mean(_credit(posterior, y)) - np.mean(_credit(shares, y)))
-
-
-def _credit(scores: Array, y: NDArray[Any]) -> Array:
-    """Return 1 for a right label, 0 for a wrong one, and a share of 1 for ties; shape of ``y``."""
-    best = scores >= scores.max(axis=-1, keepdims=True) - 1e-9
-    right = np.take_along_axis(best, y[..., None].astype(np.intp), axis=-1)[..., 0]
-    return np.asarray(right / best.sum(axis=-1))
+    """Return the accuracy of posteriors less that of vote shares, both of shape (..., K)."""
+    return float(np.mean(expected_credit(posterior, y)) - np.mean(expected_credit(shares, y)))
 
 
 def _reason(accuracies: Array, coverage: Array) -> str:

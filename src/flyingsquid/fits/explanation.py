@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
-from flyingsquid.inference import Emissions, decide, vote_shares
+from flyingsquid.inference import Emissions, vote_shares
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.decisions import winners
 
 Array = NDArray[np.float64]
 # A sentence names this many sources on each side; the table has them all.
@@ -282,7 +283,7 @@ def next_best_and_best(posterior: Array) -> tuple[int, int]:
 
 
 def _first_best(scores: Array) -> int:
-    return int(decide(scores[None, :], tuple(range(len(scores))), "first", None)[0])
+    return int(winners(scores[None, :])[0])
 
 
 def put_together(

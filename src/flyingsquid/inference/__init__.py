@@ -3,13 +3,10 @@
 from flyingsquid.inference.correction import Correction
 from flyingsquid.inference.junction_tree import Emissions, max_product, sum_product, with_own_evidence
 from flyingsquid.inference.posterior import (
-    TIE_BREAKS,
-    TieBreak,
     binary_evidence,
     binary_posterior,
     class_evidence,
     class_posterior,
-    decide,
     smoothed_shares,
     vote_shares,
 )
@@ -17,17 +14,14 @@ from flyingsquid.inference.sequences import combine_rows, forward_backward, vite
 from flyingsquid.inference.weighted import Mixture, mixture_posterior
 
 __all__ = [
-    "TIE_BREAKS",
     "Correction",
     "Emissions",
     "Mixture",
-    "TieBreak",
     "binary_evidence",
     "binary_posterior",
     "class_evidence",
     "class_posterior",
     "combine_rows",
-    "decide",
     "forward_backward",
     "max_product",
     "mixture_posterior",

@@ -1,18 +1,16 @@
-"""Posteriors of one task with independent sources, vote shares, and labels from them."""
+"""Posteriors of one task with independent sources, and vote shares."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, is_one_of
-from flyingsquid.exceptions import OptionError
 from flyingsquid.kernels import kernels_for
 from flyingsquid.kernels.dispatch import binary_labels
 from flyingsquid.moments import VoteLogs
-from flyingsquid.votes.codes import ABSTAIN, Codes, Label
+from flyingsquid.votes.codes import Codes
 from flyingsquid.votes.patterns import by_pattern
 from flyingsquid.votes.tallies import class_counts, sum_binary_votes
 
@@ -118,69 +116,3 @@ def smoothed_shares(codes: Codes, prior: NDArray[np.float64]) -> NDArray[np.floa
     counts = class_counts(codes, k)
     shares = (counts + k * prior) / (counts.sum(axis=1, keepdims=True) + k)
     return shares[:, None, :]
-
-
-# ---------------------------------------------------------------------- labels
-
-
-TieBreak: TypeAlias = Literal["first", "abstain", "random"]
-TIE_BREAKS: tuple[str, ...] = get_args(TieBreak)
-# Probabilities closer than this are a tie, because equal evidence may be summed in different orders.
-_TIE = 1e-9
-
-
-def decide(
-    posterior: NDArray[np.float64],
-    classes: tuple[Label, ...],
-    tie_break: str,
-    rng: np.random.Generator | None,
-) -> NDArray[Any]:
-    """Return the most probable class of each item, shape (n,), for ``posterior`` of shape (n, K).
-
-    ``tie_break``: ``"first"`` takes the first of the tied classes, ``"random"`` draws one with
-    ``rng``, ``"abstain"`` returns -1 (0 if -1 is a class, None if classes are not integers).
-    """
-    if not is_one_of(tie_break, TIE_BREAKS):
-        raise OptionError(
-            f"`tie_break` must be one of {', '.join(TIE_BREAKS)}; got {format_value(tie_break)}."
-        )
-    labels = as_label_array(classes)
-    if tie_break == "first" and len(classes) == 2:  # the usual case, ten times as fast
-        return labels[(posterior[:, 0] < posterior[:, 1] - _TIE).view(np.int8)]
-    best = posterior.max(axis=1, keepdims=True)
-    tied = posterior >= best - _TIE
-    winner = np.argmax(tied, axis=1)
-    if tie_break == "first":
-        return labels[winner]
-    rows = np.flatnonzero(tied.sum(axis=1) > 1)
-    if tie_break == "random" and rng is not None:
-        winner[rows] = np.argmax(rng.random((len(rows), len(classes))) * tied[rows], axis=1)
-        return labels[winner]
-    marker = abstain_marker(classes)
-    answer = labels[winner]
-    if marker is None:
-        answer = answer.astype(object)
-    answer[rows] = marker
-    return answer
-
-
-def as_label_array(classes: tuple[Label, ...]) -> NDArray[Any]:
-    """Return class labels as a one-dimensional array, shape (K,)."""
-    array = np.array(classes)
-    if array.ndim == 1 and array.tolist() == list(classes):
-        return array
-    # NumPy would turn mixed labels into strings, and tuples into a second axis.
-    array = np.empty(len(classes), object)
-    array[:] = classes
-    return array
-
-
-def abstain_marker(classes: tuple[Label, ...]) -> int | None:
-    """Return the value that means "no label" among ``classes``.
-
-    >>> abstain_marker((0, 1)), abstain_marker((-1, 1)), abstain_marker(("ham", "spam"))
-    (-1, 0, None)
-    """
-    if as_label_array(classes).dtype.kind != "i":
-        return None
-    return next((marker for marker in (ABSTAIN, 0) if marker not in classes), None)

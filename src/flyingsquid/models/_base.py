@@ -20,12 +20,11 @@ from flyingsquid._values import format_count, format_value
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.fits.base import Fit
-from flyingsquid.inference import TieBreak, decide
-from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.models.validation import hint_arguments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
 from flyingsquid.votes.arguments import read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.decisions import TieBreak, as_label_array, decide, expected_credit
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.reading import is_empty, located, refuse_options
 
@@ -319,14 +318,26 @@ class VoteEstimator(VoteReader):
         return decide(flat, self.vote_schema_.classes, tie_break, rng).reshape(posterior.shape[:-1])
 
     def score(self, votes: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy on the items with gold labels.
+        """Return the accuracy on the items with gold labels, with expected credit for ties.
+
+        An item whose t most probable classes are equally probable counts 1/t if one of them is correct: the
+        accuracy to expect if ties are broken at random. So a model and ``MajorityVote``, which ties on items
+        without votes, are compared without regard to the order of the classes. The accuracy of the labels
+        of :meth:`predict` is ``sklearn.metrics.accuracy_score(y, model.predict(votes))``.
 
         Parameters
         ----------
         votes : as in :meth:`predict_proba`
         y : array of shape (n,), or (n, D) for D > 1 tasks
-            True classes; None, NaN and masked are unknown, and -1 unless it is a class.
+            Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
         sample_weight : array of shape (n,), optional
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = [[1, 1], [0, 1], [-1, -1]]
+        >>> round(fs.MajorityVote().fit(votes).score(votes, [1, 1, 1]), 2)
+        0.67
         """
         posterior = self._posterior(self.read_votes(votes))
         n, n_tasks, _ = posterior.shape
@@ -339,8 +350,7 @@ class VoteEstimator(VoteReader):
         weights = np.repeat(weights, n_tasks)
         if not weights[known].sum() > 0:
             raise VotesError("`sample_weight` must be > 0 for at least one item with a gold label.")
-        answers = decide(posterior[known], tuple(range(len(self.classes_))), "first", None)
-        return float(np.average(answers == truth[known], weights=weights[known]))
+        return float(np.average(expected_credit(posterior[known], truth[known]), weights=weights[known]))
 
     @abstractmethod
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:

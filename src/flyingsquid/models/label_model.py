@@ -26,8 +26,6 @@ from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.summary import summarize_sources
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.inference import TieBreak
-from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.models import validation
 from flyingsquid.models._base import (
     DOUBLE,
@@ -47,6 +45,7 @@ from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.decisions import TieBreak, as_label_array
 from flyingsquid.votes.gold_items import GoldItems
 
 Source: TypeAlias = int | str

@@ -25,8 +25,6 @@ from flyingsquid.exceptions import (
 )
 from flyingsquid.files.state import State, decode_labels, encode_labels, write_state
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.inference import TieBreak, decide
-from flyingsquid.inference.posterior import as_label_array
 from flyingsquid.models._base import _NotFittedError, read_tie_generator
 from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
 from flyingsquid.models._state import nested, options_from_meta, options_to_meta, unnested
@@ -35,6 +33,7 @@ from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.codes import Label, require_same
+from flyingsquid.votes.decisions import TieBreak, as_label_array, decide, expected_credit
 
 OnFailure: TypeAlias = Literal["raise", "majority"]
 
@@ -200,7 +199,9 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self.fit(votes, gold=gold, sample_weight=sample_weight).predict_proba(votes)
 
     def score(self, votes: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of gold labels in ``y`` that :meth:`predict` gets right.
+        """Return the share of gold labels in ``y`` that are labeled correctly.
+
+        A probability of 0.5 is a tie and counts half.
 
         scikit-learn's own score for many labels counts an item as right only if all of its labels are; that
         is ``accuracy_score(y, model.predict(votes))``.
@@ -211,18 +212,18 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         y : as ``gold`` in :meth:`fit`
         sample_weight : array of shape (n,), optional
         """
-        answers = self.predict(votes)
-        truth = read_truth(y, self.labels_, len(answers), "y")
+        applies = self.predict_proba(votes)
+        truth = read_truth(y, self.labels_, len(applies), "y")
         known = truth >= 0
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
-        weights = (
-            np.ones(len(answers)) if sample_weight is None else read_weights(sample_weight, len(answers))
-        )
+        n = len(applies)
+        weights = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
         spread = np.broadcast_to(weights[:, None], truth.shape)[known]
         if not spread.sum() > 0:
             raise VotesError("`sample_weight` must be > 0 for at least one item with a gold label.")
-        return float(np.average(answers[known] == truth[known], weights=spread))
+        credit = expected_credit(np.stack([1 - applies, applies], axis=-1)[known], truth[known])
+        return float(np.average(credit, weights=spread))
 
     def summary(self) -> Table:
         """Return one row per label: its model, sources, votes, how often it applies, and a verdict.

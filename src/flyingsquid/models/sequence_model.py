@@ -30,7 +30,7 @@ from flyingsquid.fits.base import Fit
 from flyingsquid.fits.diagnostics import Verdict
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
-from flyingsquid.inference import TieBreak, combine_rows, decide, forward_backward, viterbi
+from flyingsquid.inference import combine_rows, forward_backward, viterbi
 from flyingsquid.models import validation
 from flyingsquid.models._base import FitAttributes, FitState, FittedParameters, VoteSchema, read_tie_generator
 from flyingsquid.models._state import (
@@ -47,6 +47,7 @@ from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import read_gold, read_lengths
+from flyingsquid.votes.decisions import TieBreak, decide, expected_credit, is_tied, winners
 
 
 class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
@@ -280,15 +281,23 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def score(self, votes: Any, y: ArrayLike, lengths: Any = None) -> float:
         """Return the accuracy of :meth:`predict` on the rows with gold labels.
 
-        ``y`` of shape (T,): None, NaN and masked are unknown, and -1 unless it is a class.
+        A row whose most probable classes tie counts as the share of these that is correct by chance.
+
+        Parameters
+        ----------
+        votes, lengths : as in :meth:`predict`
+        y : array of shape (T,)
+            Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
         """
         read, sequences = self._read_sequences(votes, lengths)
         truth = read_gold(y, self.vote_schema_.classes, read.n_items, "y")
         known = truth >= 0
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
-        path = self._fitted.paths(read, sequences)
-        return float(np.mean(path[known] == truth[known]))
+        posterior = self._fitted.posterior(read, sequences)[known]
+        right = self._fitted.paths(read, sequences)[known] == truth[known]
+        credit = np.where(is_tied(posterior), expected_credit(posterior, truth[known]), right)
+        return float(np.mean(credit))
 
     def summary(self) -> Table:
         """Summarize the sources, one row per source, and how rows follow each other."""
@@ -478,8 +487,7 @@ class FittedSequences(FittedParameters):
         How neighboring classes go together counts to the power ``neighbor_share``.
         """
         if self.neighbor_share == 0:
-            numbers = tuple(range(len(self.fit.classes)))
-            return np.asarray(decide(self.posterior(votes, lengths), numbers, "first", None), np.intp)
+            return winners(self.posterior(votes, lengths))
         balance = self.transition.balance
         alone, shared = self.fit.row_evidence(votes.codes, balance)
         evidence = alone - (1 - self.temper) * shared if self.fit.tempers_paths else alone

@@ -1,4 +1,4 @@
-"""One label an item: the most probable class, and of tied ones the first, none, or any."""
+"""Labels from scores: the most probable class, and the rule for ties."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from flyingsquid.inference import decide
+from flyingsquid.votes.decisions import decide, expected_credit, is_tied, label_shares
 
 TIE = 1e-9
 
@@ -32,3 +32,15 @@ def test_the_first_of_the_most_probable_classes(posterior):
         tied = [c for c, p in zip(classes, row, strict=True) if p >= max(row) - TIE]
         assert none == (tied[0] if len(tied) == 1 else None)
         assert any_ in tied
+
+
+def test_credit_is_the_expected_accuracy_of_ties_broken_at_random():
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 3, (300, 3)) / 3
+    gold = rng.integers(-1, 3, 300)
+    drawn = [decide(scores, (0, 1, 2), "random", rng) == gold for _ in range(4_000)]
+    credit = expected_credit(scores, gold)
+    assert set(np.unique(credit.round(6))) == {0.0, 0.333333, 0.5, 1.0}
+    np.testing.assert_allclose(credit, np.mean(drawn, axis=0), atol=0.05)
+    np.testing.assert_array_equal(is_tied(scores), [np.sum(row == row.max()) > 1 for row in scores])
+    np.testing.assert_allclose(label_shares(scores).sum(axis=1), 1.0)
