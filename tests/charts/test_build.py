@@ -22,13 +22,14 @@ def fitted():
 def test_accuracies_are_those_of_the_summary_best_first(fitted):
     votes, y, model = fitted
     summary = fs.summarize(votes, y, model=model).to_dict()
-    chart = build.accuracy_chart(summary, worse_than_chance=("f",), chance=0.5)
+    chart = build.accuracy_chart(summary, worse_than_chance=("f",), chance=[0.5] * 6)
     values = [row.value for row in chart.rows]
     assert values == sorted(summary["accuracy"], reverse=True)
     for row in chart.rows:
         j = summary["name"].index(row.name)
         assert (row.low, row.high) == (summary["accuracy_low"][j], summary["accuracy_high"][j])
         assert row.gold == summary["precision"][j]
+        assert row.chance == 0.5
         assert row.tone == ("bad" if row.name == "f" else "main")
     without_model = build.accuracy_chart(fs.summarize(votes, y).to_dict(), order=[2, 0])
     assert [row.name for row in without_model.rows] == ["c", "a"]
@@ -96,7 +97,7 @@ def test_pairs_without_common_items_have_no_value():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_histogram_has_every_item_once(n_classes):
     posterior = np.random.default_rng(0).dirichlet(np.ones(n_classes), 200)
-    chart = build.posterior_chart(posterior, wrong=np.arange(200) < 50, bins=7)
+    chart = build.posterior_chart(posterior, wrong=np.where(np.arange(200) < 50, 1.0, 0.0), bins=7)
     items, wrong = chart.layers
     assert sum(items.values) == pytest.approx(1)
     assert sum(wrong.values) == pytest.approx(0.25)

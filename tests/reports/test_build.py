@@ -230,7 +230,7 @@ def test_given_dependencies_are_drawn():
     graph = fs.DependencyGraph(6, source_edges=[(0, 1)])
     sample = fs.datasets.simulate_graph(1_000, graph, 0.75, random_state=0)
     text = fs.report(sample.votes, model=fs.LabelModel(graph).fit(sample.votes))
-    assert "dependencies that were given" in text
+    assert "which were given" in text
     assert text.count('class="source-edge"') == 1
 
 

@@ -20,12 +20,11 @@ LINE = kinds.Line(NAMES[0], SIZES, np.array([0.5, np.nan]), changes=(15.0,))
 BAND = kinds.Line(NAMES[1], SIZES, np.array([0.5, 0.6]), np.array([0.4, 0.5]), np.array([0.6, 0.7]))
 CHARTS = {
     "intervals": kinds.IntervalChart(
-        rows=(kinds.IntervalRow(NAMES[0], 0.5, 0.4, 0.6, 0.45), kinds.IntervalRow(NAMES[1], None)),
+        rows=(kinds.IntervalRow(NAMES[0], 0.5, 0.4, 0.6, 0.45, 0.5), kinds.IntervalRow(NAMES[1], None)),
         x_label="share",
         value_label="estimated",
         gold_label="gold",
-        reference=0.5,
-        reference_label="chance",
+        chance_label="chance",
         **WORDS,
     ),
     "nested bars": kinds.LayeredBarChart(
@@ -81,7 +80,7 @@ def test_every_kind_of_chart_is_one_figure_without_foreign_elements(name):
 
 def test_panels_have_one_line_each_and_mark_changes():
     chart = kinds.LineChart(lines=(LINE, BAND), x_label="items", y_label="accuracy", **WORDS)
-    reader = Reader(panels_figure(chart, 0.5, "How to read it"))
+    reader = Reader(panels_figure(chart, {chart.lines[0].name: 0.5}, "How to read it"))
     drawn = [attributes.get("class") for _, attributes in reader.elements]
     assert drawn.count("curve") == 2
     assert drawn.count("band") == 1

@@ -12,6 +12,7 @@ from flyingsquid._values import format_value, is_integer
 from flyingsquid.analysis.items import read_items
 from flyingsquid.estimation.normal import wilson
 from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.votes.decisions import expected_credit
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
@@ -89,11 +90,11 @@ def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | N
     classes = items.votes.classes
     if len(classes) == 2:
         return calibrate(items.posterior[kept, 1], items.gold[kept] == 1, f"P({classes[1]})", bins=bins)
-    right = items.labels[kept] == items.gold[kept]
+    right = expected_credit(items.posterior[kept], items.gold[kept])
     return calibrate(items.posterior[kept].max(axis=1), right, "P(label is right)", bins=bins)
 
 
-def calibrate(probability: Array, occurred: NDArray[np.bool_], event: str, *, bins: int = 10) -> Calibration:
+def calibrate(probability: Array, occurred: NDArray[Any], event: str, *, bins: int = 10) -> Calibration:
     """Compare probabilities of shape (n,) with whether the event occurred.
 
     >>> rained = np.array([False, False, True, False])

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid.analysis.agreement import dependence_given_truth, effective_sources
 from flyingsquid.analysis.comparison import Comparison, compare_items
 from flyingsquid.analysis.items import Items, read_items, require_gold
-from flyingsquid.analysis.summarize import GoldTally
+from flyingsquid.analysis.summarize import GoldTally, chance_accuracies
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import near_copies
+from flyingsquid.fits import Fit, WeightedFit
 from flyingsquid.fits.diagnostics import names_in, names_in_groups
-from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import REASONS
@@ -24,14 +25,13 @@ from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
 Names = tuple[str, ...]
-# Methods that compare sources with random votes for any number of classes.
-_WEIGHTED = ("weighted", "auto")
 # At most this many sources and pairs are named, and at most a third of all sources.
 _MOST_NAMED = 5
-# Weaker dependence is not reported, whatever its standard error.
-_LEAST_CORRELATION = 0.1
-# Sources with a larger standard error would be at both ends of the ranking by chance.
-_LARGEST_ERROR = 0.1
+# Weaker dependence is not reported, whatever its standard error; correlations on fewer items are noise. On
+# the design half, pairs found without gold labels are then those found with them (census: 94% of 235).
+_LEAST_CORRELATION, _LEAST_OVERLAP = 0.1, 30
+# Sources with fewer votes would be at both ends of the ranking by chance.
+_LEAST_VOTES = 20
 # Pairs are compared for at most this many sources and classes.
 _MOST_SOURCES, _MOST_CLASSES = 300, 20
 # Correlations use at most this many items, which gives a standard error of 0.003.
@@ -62,7 +62,14 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class DependentPair:
-    """Two sources that agree more than the truth explains, and the correlation of their votes given it."""
+    """Two sources that agree more or less often than the truth explains.
+
+    Attributes
+    ----------
+    first, second : str
+    correlation : float
+        Correlation of their votes given the truth; negative if they agree less often.
+    """
 
     first: str
     second: str
@@ -93,21 +100,25 @@ class Findings:
         Where accuracies and dependence come from; empty without gold labels and without a model.
     n_gold : int
         Number of gold labels.
-    measure : "balanced accuracy" or "accuracy"
-        What sources are ranked by: their accuracy averaged over the classes, or, if most sources vote for one
-        class only, the share of correct votes.
     strongest, weakest : Ranking, or None
-        ``names``, ``values``, and in ``similar`` further sources that do not differ significantly.
+        By accuracy, as in the columns ``precision`` (gold labels) or ``accuracy`` (the model) of
+        ``fs.summarize``: ``names``, ``values``, and in ``similar`` further sources that do not differ
+        significantly.
+    has_order : bool
+        Whether the strongest source is significantly more accurate than the weakest.
     n_unranked : int
-        Sources with too few votes for a ranking: a standard error above 0.1.
+        Sources with too few votes for a ranking: fewer than 20.
     effective_sources : float or None
         How many independent sources these correspond to.
     dependent : tuple of DependentPair, strongest first
-        Pairs with ``first``, ``second`` and ``correlation``.
-    n_dependent, n_pairs : int
-        Number of significantly dependent pairs, and of all pairs that were compared.
+        All significantly dependent pairs, with ``first``, ``second`` and ``correlation``.
+    n_pairs : int
+        Number of all pairs that were compared.
+    chance : tuple of floats, NaN if unknown
+        For each source, the accuracy of random votes with the same class frequencies on the same items, as
+        in Cohen's kappa. For a source of one class, the share of that class in all items.
     worse_than_chance, near_chance : tuples of str
-        Sources that are significantly worse than random votes, and those that do not differ from these.
+        Sources that are significantly worse than chance, and those that do not differ from it.
     not_compared : tuple of str
         Sources that could not be compared with random votes.
     one_sided, silent : tuples of str
@@ -128,14 +139,14 @@ class Findings:
     split: float
     basis: str
     n_gold: int
-    measure: str
     strongest: Ranking | None
     weakest: Ranking | None
+    has_order: bool
     n_unranked: int
     effective_sources: float | None
     dependent: tuple[DependentPair, ...]
-    n_dependent: int
     n_pairs: int
+    chance: tuple[float, ...]
     worse_than_chance: Names
     near_chance: Names
     not_compared: Names
@@ -179,24 +190,24 @@ def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None =
     >>> found = findings(sample.votes, model=fs.LabelModel().fit(sample.votes))
     >>> found.worse_than_chance
     ('source 5',)
-    >>> for sentence in found.sentences()[:3]:
+    >>> for sentence in found.sentences()[:2]:
     ...     print(sentence)
     6 sources on 5,000 items, equivalent to about 6.0 independent sources.
     Worse than chance: source 5.
-    Strongest sources by the model: source 0 (90%) and source 1 (81%). Not significantly different: source 2.
+    >>> found.strongest.names
+    ('source 0', 'source 1')
     """
     items = read_items(model, votes, y, task=task)
     tally = SourceTally.of_votes(items.votes)
-    names, seen = tally.source_names, (tally.votes > 0).sum(axis=1)
+    names, seen = tally.source_names, np.asarray((tally.votes > 0).sum(axis=1))
     gold = None
     if items.gold is not None:
         require_gold(items.gold)
         gold = GoldTally.of(items.votes, items.gold)
     has_accuracies = getattr(model, "accuracies_", None) is not None
     basis = _GOLD if gold is not None else _MODEL if has_accuracies else ""
-    measure, best, worst, unranked = _rank(items, model, gold, basis, seen)
+    best, worst, has_order, unranked = _rank(items, model, gold, basis, tally)
     correlations, overlaps = _dependence(items, basis, seen)
-    pairs, n_dependent, n_pairs = _dependent_pairs(names, correlations, overlaps)
     below, near, not_compared = _compare_with_chance(names, model, gold, basis, seen)
     diagnostics = getattr(model, "diagnostics_", None)
     counts = item_votes(items.votes.codes)
@@ -208,14 +219,14 @@ def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None =
         split=float(np.mean(counts.split)),
         basis=basis,
         n_gold=0 if gold is None else int(gold.items.sum()),
-        measure=measure,
         strongest=best,
         weakest=worst,
+        has_order=has_order,
         n_unranked=unranked,
         effective_sources=None if correlations is None else effective_sources(correlations, overlaps),
-        dependent=pairs,
-        n_dependent=n_dependent,
-        n_pairs=n_pairs,
+        dependent=_dependent_pairs(names, correlations, overlaps),
+        n_pairs=0 if correlations is None else len(names) * (len(names) - 1) // 2,
+        chance=_chance(items, model, gold, basis, tally),
         worse_than_chance=below,
         near_chance=near,
         not_compared=not_compared,
@@ -229,44 +240,30 @@ def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None =
 
 
 def _rank(
-    items: Items, model: Any, gold: GoldTally | None, basis: str, seen: NDArray[Any]
-) -> tuple[str, Ranking | None, Ranking | None, int]:
-    """Return the measure, the strongest and the weakest sources, and how many could not be ranked."""
-    several = seen > 1
-    balanced = 2 * several.sum() >= (seen > 0).sum()
-    measure = "balanced accuracy" if balanced else "accuracy"
+    items: Items, model: Any, gold: GoldTally | None, basis: str, tally: SourceTally
+) -> tuple[Ranking | None, Ranking | None, bool, int]:
+    """Return the strongest and the weakest sources, whether they differ, and how many were not ranked."""
     if not basis:
-        return measure, None, None, 0
-    if gold is None:
-        value, error = _estimates(items, model, balanced=balanced)
-    elif balanced:
-        value, error = gold.balanced_accuracy, gold.balanced_error
+        return None, None, False, 0
+    if gold is not None:
+        value, error, cast = gold.precision, gold.precision_error, gold.cast.sum(axis=1)
     else:
-        value, error = gold.precision, gold.precision_error
-    known = (several if balanced else seen > 0) & np.isfinite(value)
-    names, kept = items.votes.source_names, np.flatnonzero(known)
-    certain = np.flatnonzero(known & (error <= _LARGEST_ERROR))
-    if len(certain) > 1 or len(kept) > 2 * _MOST_NAMED:
-        kept = certain
+        sources = list(items.sources)
+        value, cast = np.asarray(model.accuracies_)[sources], tally.n_votes
+        interval = np.asarray(model.accuracies_interval_)[sources]
+        error = (interval[:, 1] - interval[:, 0]) / 2 / NORMAL_95
+    known = (cast > 0) & np.isfinite(value)
+    kept = np.flatnonzero(known & (cast >= _LEAST_VOTES))
+    if len(kept) < 2 and known.sum() <= 2 * _MOST_NAMED:
+        kept = np.flatnonzero(known)
     unranked = int(known.sum()) - len(kept)
     if len(kept) < 2:
-        return measure, None, None, unranked
+        return None, None, False, unranked
+    names = items.votes.source_names
     best, worst = (_extreme(names, kept, value, error, side) for side in (-1, 1))
-    return measure, best, worst, unranked
-
-
-def _estimates(items: Items, model: Any, *, balanced: bool) -> tuple[Array, Array]:
-    """Return accuracies by the model and their standard errors, shapes (m,)."""
-    sources = list(items.sources)
-    interval = np.asarray(model.accuracies_interval_)[sources]
-    if not balanced or not hasattr(model, "confusion_"):
-        return np.asarray(model.accuracies_)[sources], (interval[:, 1] - interval[:, 0]) / 2 / NORMAL_95
-    counts = getattr(model.moments_, "rows", model.moments_)
-    one_task = len(sources) == len(model.source_names_)
-    tables = model.confusion_ if one_task else np.asarray(model.confusion_)[sources]
-    balance = np.asarray(model.class_balance_)
-    balance = balance if balance.ndim == 1 else balance.mean(axis=0)
-    return balanced_accuracies(tables, balance, float(counts.n_items))
+    top, last = kept[np.argmax(value[kept])], kept[np.argmin(value[kept])]
+    reach = NORMAL_95 * np.hypot(error[top], error[last])
+    return best, worst, bool(value[top] - value[last] > reach), unranked
 
 
 def _extreme(names: Names, kept: NDArray[np.intp], value: Array, error: Array, side: int) -> Ranking:
@@ -306,19 +303,32 @@ def _thin(positions: NDArray[np.intp]) -> NDArray[np.intp]:
     return positions[np.linspace(0, len(positions) - 1, _MOST_ITEMS).astype(np.intp)]
 
 
-def _dependent_pairs(
-    names: Names, correlations: Array | None, overlaps: Array
-) -> tuple[tuple[DependentPair, ...], int, int]:
-    """Return the most dependent pairs, the number of significant ones, and the number of all pairs."""
+def _dependent_pairs(names: Names, correlations: Array | None, overlaps: Array) -> tuple[DependentPair, ...]:
+    """Return the significantly dependent pairs, strongest first."""
     if correlations is None:
-        return (), 0, 0
+        return ()
     first, second = np.triu_indices(len(names), 1)
-    size, common = np.nan_to_num(correlations[first, second]), overlaps[first, second]
+    value, common = np.nan_to_num(correlations[first, second]), overlaps[first, second]
     # Three standard errors, because there are many pairs.
-    clear = size > np.maximum(3 / np.sqrt(np.maximum(common, 1.0)), _LEAST_CORRELATION)
-    order = np.argsort(-np.where(clear, size, -np.inf), kind="stable")[: min(_MOST_NAMED, int(clear.sum()))]
-    pairs = tuple(DependentPair(names[first[i]], names[second[i]], float(size[i])) for i in order)
-    return pairs, int(clear.sum()), len(first)
+    least = np.maximum(3 / np.sqrt(np.maximum(common, 1.0)), _LEAST_CORRELATION)
+    clear = np.flatnonzero((np.abs(value) > least) & (common >= _LEAST_OVERLAP))
+    order = clear[np.argsort(-np.abs(value[clear]), kind="stable")]
+    return tuple(DependentPair(names[first[i]], names[second[i]], float(value[i])) for i in order)
+
+
+def _chance(
+    items: Items, model: Any, gold: GoldTally | None, basis: str, tally: SourceTally
+) -> tuple[float, ...]:
+    """Return the accuracy of random votes of each source, by gold labels or by the model."""
+    if gold is not None:
+        return tuple(gold.chance.tolist())
+    if not basis:
+        return (np.nan,) * len(tally.source_names)
+    sources = list(items.sources)
+    balance = np.asarray(model.class_balance_)
+    balance = balance if balance.ndim == 1 else balance.mean(axis=0)
+    truths = np.asarray(_fit_of(model).confusion.voting())[sources] * balance
+    return tuple(chance_accuracies(truths, tally.votes, balance).tolist())
 
 
 def _compare_with_chance(
@@ -327,8 +337,7 @@ def _compare_with_chance(
     """Return sources that are worse than chance, those near chance, and those not compared."""
     if gold is not None:
         several = (gold.said > 0).sum(axis=1) > 1
-        reach = NORMAL_95 * gold.balanced_error
-        near = np.abs(np.nan_to_num(gold.balanced_accuracy - gold.chance, nan=np.inf)) <= reach
+        near = np.abs(np.nan_to_num(gold.precision - gold.chance, nan=np.inf)) <= NORMAL_95 * gold.skill_error
         masks = (gold.worse_than_chance, several & near, gold.cast.sum(axis=1) == 0)
         below, like, without_votes = (names_in(names, mask) for mask in masks)
         return below, like, without_votes
@@ -336,12 +345,18 @@ def _compare_with_chance(
         return (), (), names
     found, here = model.diagnostics_, set(names)
     # Other methods do not compare sources with random votes for more than two classes.
-    compares = len(model.classes_) == 2 or model.fit_.TAG == "weighted"
+    compares = len(model.classes_) == 2 or isinstance(_fit_of(model), WeightedFit)
     return (
         tuple(name for name in found.adversarial if name in here),
         tuple(name for name in found.useless if name in here),
         names_in(names, seen < 2) if compares else names,
     )
+
+
+def _fit_of(model: Any) -> Fit:
+    """Return the estimated parameters; a model of a stream holds the model of its last fit."""
+    fit: Fit = getattr(model, "model_", model).fit_
+    return fit
 
 
 def _duplicates(items: Items) -> tuple[Names, ...]:
@@ -371,12 +386,14 @@ def describe(found: Findings) -> list[Sentence]:
 
 
 def _describe_size(found: Findings) -> str:
-    text = f"{_count(found.n_sources, 'source')} on {_count(found.n_items, 'item')}"
+    text = f"{format_count(found.n_sources, 'source')} on {format_count(found.n_items, 'item')}"
     if found.effective_sources is None:
         text += f" with {found.votes_per_item:.1f} votes per item; votes differ on {_percent(found.split)}"
     else:
         about, by = (
-            ("", f" by {_count(found.n_gold, 'gold label')}") if found.basis == _GOLD else ("about ", "")
+            ("", f" by {format_count(found.n_gold, 'gold label')}")
+            if found.basis == _GOLD
+            else ("about ", "")
         )
         text += f", equivalent to {about}{found.effective_sources:.1f} independent sources{by}"
     if found.uncovered > 0:
@@ -393,7 +410,7 @@ def _describe_chance(found: Findings) -> list[Sentence]:
     if found.near_chance:
         sentences.append(Sentence(f"Not significantly different from chance: {_list(found.near_chance)}."))
     if found.not_compared and found.basis != _GOLD:
-        count = _count(len(found.not_compared), "source")
+        count = format_count(len(found.not_compared), "source")
         text = (
             f"Without gold labels, {count} with votes for at most one class cannot be compared with chance."
         )
@@ -405,13 +422,17 @@ def _describe_ranks(found: Findings) -> list[str]:
     if found.strongest is None or found.weakest is None:
         return []
     meaning = "Values are shares of correct votes."
-    if found.measure == "balanced accuracy":
-        meaning = "Values are accuracies averaged over the classes."
     correlation = found.dependent[0].correlation if found.dependent else 0.0
     if found.basis != _GOLD and correlation > _STRONG_CORRELATION:
         meaning += " Sources with common errors are overestimated, because the labels follow them."
     if found.n_unranked:
-        meaning += f" Not ranked, because of too few votes: {_count(found.n_unranked, 'source')}."
+        meaning += f" Not ranked, because of too few votes: {format_count(found.n_unranked, 'source')}."
+    if not found.has_order:
+        best, worst = found.strongest, found.weakest
+        return [
+            f"No source is significantly more accurate than another by {found.basis}: estimates range from "
+            f"{worst.values[0]:.1%} ({worst.names[0]}) to {best.values[0]:.1%} ({best.names[0]}). {meaning}"
+        ]
     return [
         f"Strongest sources by {found.basis}: {_describe_ranking(found.strongest)}",
         f"Weakest sources: {_describe_ranking(found.weakest)} {meaning}",
@@ -419,7 +440,7 @@ def _describe_ranks(found: Findings) -> list[str]:
 
 
 def _describe_ranking(ranking: Ranking) -> str:
-    each = [f"{name} ({value:.0%})" for name, value in zip(ranking.names, ranking.values, strict=True)]
+    each = [f"{name} ({value:.1%})" for name, value in zip(ranking.names, ranking.values, strict=True)]
     similar = f" Not significantly different: {_list(ranking.similar)}." if ranking.similar else ""
     return f"{_list(each)}.{similar}"
 
@@ -427,15 +448,28 @@ def _describe_ranking(ranking: Ranking) -> str:
 def _describe_pairs(found: Findings) -> list[str]:
     if not found.dependent:
         return []
-    pairs = [f"{pair.first} and {pair.second} ({pair.correlation:.2f})" for pair in found.dependent]
+    named = found.dependent[:_MOST_NAMED]
+    pairs = [f"{pair.first} and {pair.second} ({pair.correlation:+.2f})" for pair in named]
+    return [f"{describe_dependence(found)} Strongest: {'; '.join(pairs)}."]
+
+
+def describe_dependence(found: Findings) -> str:
+    """Return how many pairs of sources are dependent, in one sentence."""
+    given = "gold labels" if found.basis == _GOLD else "the estimated truth"
+    n, total = len(found.dependent), found.n_pairs
+    if not total:
+        return "Pairs of sources were not compared."
+    if not n:
+        return f"None of {format_count(total, 'pair')} of sources is dependent given {given}."
+    are = "is" if n == 1 else "are"
+    below = sum(pair.correlation < 0 for pair in found.dependent)
+    negative = f", {below:,} of them negatively" if below else ""
     caution = (
         "" if found.basis == _GOLD else " Errors that the model shares with its sources are not counted."
     )
-    given = "gold labels" if found.basis == _GOLD else "the estimated truth"
-    return [
-        f"{found.n_dependent:,} of {found.n_pairs:,} pairs of sources have common errors. Largest "
-        f"correlations given {given}: {'; '.join(pairs)}.{caution}"
-    ]
+    return (
+        f"{n:,} of {format_count(total, 'pair')} of sources {are} dependent given {given}{negative}.{caution}"
+    )
 
 
 def _describe_problems(found: Findings) -> list[str]:
@@ -445,7 +479,7 @@ def _describe_problems(found: Findings) -> list[str]:
     if found.one_sided:
         sentences.append(f"Votes for one class only: {_list(found.one_sided)}.")
     for reason, count, source, times in found.missing:
-        sentences.append(f"{_count(count, 'vote')} {reason}, most of them by {source} ({times:,}).")
+        sentences.append(f"{format_count(count, 'vote')} {reason}, most of them by {source} ({times:,}).")
     return sentences
 
 
@@ -461,10 +495,6 @@ def _list(names: Sequence[str]) -> str:
     if rest > 0:
         shown.append(f"{rest:,} more")
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _percent(share: float) -> str:

@@ -178,39 +178,61 @@ class GoldTally:
         return np.asarray(np.sqrt(p * (1 - p) / cast))
 
     @property
-    def balanced_accuracy(self) -> Array:
-        """Mean over the classes of the share of correct votes there, shape (m,); NaN without votes."""
-        return _mean_of_known(_share(self.right, self.cast))
+    def chance(self) -> Array:
+        """Accuracy of random votes with the same class frequencies, shape (m,); see ``chance_accuracies``."""
+        return chance_accuracies(self.cast, self.said, self.items / max(int(self.items.sum()), 1))
 
     @property
-    def balanced_error(self) -> Array:
-        """Standard error of ``balanced_accuracy``, shape (m,)."""
+    def skill_error(self) -> Array:
+        """Standard error of ``precision - chance`` for sources of several classes, shape (m,)."""
         # One vote each way, so that two equal votes do not count as certainty.
         p = (self.right + 1) / (self.cast + 2)
         variance = np.where(self.cast > 0, p * (1 - p) / np.maximum(self.cast, 1), 0.0)
-        seen = np.maximum((self.cast > 0).sum(axis=1), 1)
-        return np.asarray(np.sqrt(variance.sum(axis=1)) / seen)
-
-    @property
-    def chance(self) -> Array:
-        """``balanced_accuracy`` of random votes with the same class frequencies, shape (m,)."""
-        rates = self.said / np.maximum(self.said.sum(axis=1, keepdims=True), 1)
-        return _mean_of_known(np.where(self.cast > 0, rates, np.nan))
+        share = self.cast / np.maximum(self.cast.sum(axis=1, keepdims=True), 1)
+        seen = np.maximum((self.cast > 0).sum(axis=1), 2)
+        # What a correct vote on an item of class k adds to both together; exact for two classes.
+        weight = share * (1 - share) * (seen / (seen - 1))[:, None]
+        return np.asarray(np.sqrt((weight**2 * variance).sum(axis=1)))
 
     @property
     def worse_than_chance(self) -> NDArray[np.bool_]:
-        """Mask of sources whose 95% interval is below chance, shape (m,).
-
-        A source of several classes is compared by its balanced accuracy. A source of one class is worse than
-        chance if that class is rarer on the items it votes on than on all items.
-        """
+        """Mask of sources that are significantly less accurate than chance, shape (m,)."""
         several = (self.said > 0).sum(axis=1) > 1
-        reach = NORMAL_95 * self.balanced_error
-        below = np.nan_to_num(self.balanced_accuracy + reach, nan=np.inf) < np.nan_to_num(self.chance)
+        below = np.nan_to_num(self.precision - self.chance) < -NORMAL_95 * self.skill_error
         cast = self.cast.sum(axis=1)
         high = (self.correct + 1) / (cast + 2) + NORMAL_95 * self.precision_error
-        base = (self.said > 0) @ (self.items / max(int(self.items.sum()), 1))
-        return np.asarray(np.where(several, below, (cast > 1) & (high < base)))
+        return np.asarray(np.where(several, below, (cast > 1) & (high < np.nan_to_num(self.chance))))
+
+
+def chance_accuracies(truths: NDArray[Any], said: NDArray[Any], balance: Array) -> Array:
+    """Return how accurate random votes with the same class frequencies would be, shape (m,).
+
+    This is the chance of Cohen's kappa between a source and the truth: for two classes, a source is better
+    than chance if its votes depend on the truth in the right direction. A source that votes for one class
+    only has the accuracy of chance on the items it votes on, so it is compared with all items.
+
+    Parameters
+    ----------
+    truths : array of shape (m, K)
+        How many of the items that a source votes on are of each class.
+    said : array of shape (m, K)
+        Its votes for each class.
+    balance : array of shape (K,)
+        Share of each class in all items.
+
+    Returns
+    -------
+    array of shape (m,), NaN for sources without votes
+
+    Examples
+    --------
+    >>> balance = np.array([0.75, 0.25])
+    >>> chance_accuracies(np.array([[60, 40], [8, 2]]), np.array([[50, 50], [10, 0]]), balance)
+    array([0.5 , 0.75])
+    """
+    together = np.asarray(truths.sum(axis=1) * said.sum(axis=1))
+    one_sided = (said > 0).sum(axis=1) == 1
+    return np.where(one_sided, (said > 0) @ balance, _share((truths * said).sum(axis=1), together))
 
 
 def _count_by_task(votes: Votes, tasks: Tasks) -> tuple[Counts, Counts]:
@@ -271,9 +293,3 @@ def _count_by_class(
 
 def _share(part: NDArray[Any], whole: NDArray[Any]) -> Array:
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
-
-
-def _mean_of_known(values: Array) -> Array:
-    """Return the mean over the last axis without NaN; NaN if all are."""
-    known = np.isfinite(values)
-    return _share(np.where(known, values, 0.0).sum(axis=1), known.sum(axis=1))

@@ -37,7 +37,7 @@ def accuracy_chart(
     order: Sequence[int] | None = None,
     *,
     worse_than_chance: Collection[str] = (),
-    chance: float | None = None,
+    chance: Sequence[float] | None = None,
     estimated_label: str = "estimated, 95% interval",
 ) -> IntervalChart:
     """Describe how often each source is right, by the model and on gold labels.
@@ -47,8 +47,8 @@ def accuracy_chart(
     summary : columns of ``fs.summarize``
     order : positions of the sources to show, default=best first
     worse_than_chance : names of sources to mark
-    chance : float, optional
-        Accuracy of votes at random.
+    chance : sequence of m floats, optional
+        Accuracy of random votes of each source.
     estimated_label : str
     """
     estimated, measured = (column(summary, name) for name in ("accuracy", "precision"))
@@ -61,6 +61,7 @@ def accuracy_chart(
             _known(low[j]),
             _known(high[j]),
             _known(measured[j]),
+            None if chance is None else _known(chance[j]),
             tone="bad" if summary["name"][j] in worse_than_chance else "main",
         )
         for j in shown
@@ -73,9 +74,8 @@ def accuracy_chart(
         x_label="share of correct votes",
         value_label=estimated_label if "accuracy" in summary else "",
         gold_label="on gold labels" if "precision" in summary else "",
+        chance_label="chance" if chance is not None else "",
         bad_label="worse than chance",
-        reference=chance,
-        reference_label="chance",
     )
 
 
@@ -186,7 +186,7 @@ def agreement_chart(found: Agreement, *, beyond_chance: bool = True, sort: bool 
 
 
 def posterior_chart(
-    posterior: Array, *, wrong: NDArray[np.bool_] | None = None, event: str | None = None, bins: int = 40
+    posterior: Array, *, wrong: Array | None = None, event: str | None = None, bins: int = 40
 ) -> Histogram:
     """Describe how certain labels are.
 
@@ -194,8 +194,8 @@ def posterior_chart(
     ----------
     posterior : array of shape (n, K) or (n,)
         For two classes the probability of the second is shown; for more, the largest of each item.
-    wrong : boolean array of shape (n,), optional
-        Items whose label is wrong.
+    wrong : array of shape (n,), optional
+        Probability that the label of each item is wrong: 0 or 1, or in between if classes tie.
     event : str, optional
         Label of the x axis.
     bins : int
@@ -206,7 +206,7 @@ def posterior_chart(
     edges = np.linspace(start, 1.0, bins + 1)
     layers = [Layer("items", _bin_shares(values, edges, len(values)))]
     if wrong is not None:
-        layers.append(Layer("wrong by gold labels", _bin_shares(values[wrong], edges, len(values)), "bad"))
+        layers.append(Layer("wrong by gold labels", _bin_shares(values, edges, len(values), wrong), "bad"))
     certain = float(np.mean((np.maximum(values, 1 - values) if binary else values) >= 0.9))
     return Histogram(
         title="How certain are the labels?",
@@ -352,9 +352,9 @@ def _pair_hint(one: str, other: str, share: float) -> str:
     return f"{pair}: {share:.1%}" if np.isfinite(share) else f"{pair}: no common items"
 
 
-def _bin_shares(values: Array, edges: Array, total: int) -> tuple[float, ...]:
+def _bin_shares(values: Array, edges: Array, total: int, weights: Array | None = None) -> tuple[float, ...]:
     inside = np.clip(values, edges[0], edges[-1])
-    return tuple((np.histogram(inside, edges)[0] / max(total, 1)).tolist())
+    return tuple((np.histogram(inside, edges, weights=weights)[0] / max(total, 1)).tolist())
 
 
 def _mean_line(name: str, sizes: NDArray[Any], values: Array, tone: Tone) -> Line:

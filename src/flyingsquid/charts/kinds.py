@@ -39,13 +39,26 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class IntervalRow:
-    """One row of an :class:`IntervalChart`: a value, its interval and its value on gold labels, if known."""
+    """One row of an :class:`IntervalChart`, as far as its values are known.
+
+    Attributes
+    ----------
+    name : str
+    value, low, high : float or None
+        A value and its interval.
+    gold : float or None
+        The value on gold labels.
+    chance : float or None
+        The value that chance explains.
+    tone : Tone
+    """
 
     name: str
     value: float | None
     low: float | None = None
     high: float | None = None
     gold: float | None = None
+    chance: float | None = None
     tone: Tone = "main"
 
 
@@ -57,20 +70,16 @@ class IntervalChart(Chart):
     ----------
     rows : tuple of IntervalRow
     x_label : str
-    value_label, gold_label, bad_label : str
+    value_label, gold_label, chance_label, bad_label : str
         Legend entries; without a label there is no entry.
-    reference : float or None
-        Position of a vertical reference line.
-    reference_label : str
     """
 
     rows: tuple[IntervalRow, ...]
     x_label: str
     value_label: str = ""
     gold_label: str = ""
+    chance_label: str = ""
     bad_label: str = ""
-    reference: float | None = None
-    reference_label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from flyingsquid.reports.page import Section, figure, grid, table
 from flyingsquid.reports.study import Study
 from flyingsquid.reports.svg import chart_figure
 from flyingsquid.votes import Votes
+from flyingsquid.votes.decisions import expected_credit
 
 _HEADINGS = {
     "bucket": "Votes on the item",
@@ -138,10 +139,10 @@ def labels_section(study: Study) -> Section:
 
 
 def _certainty(study: Study) -> str:
-    gold, binary = study.items.gold, study.votes.n_classes == 2
+    posterior, gold, binary = study.items.posterior, study.items.gold, study.votes.n_classes == 2
     chart = posterior_chart(
-        study.items.posterior,
-        wrong=None if gold is None else (gold >= 0) & (study.items.labels != gold),
+        posterior,
+        wrong=None if gold is None else np.where(gold < 0, 0, 1 - expected_credit(posterior, gold)),
         event=f"P({study.classes[1]})" if binary else None,
         bins=_BINS,
     )
@@ -160,9 +161,9 @@ def _calibration(study: Study) -> str:
         else "the probability of the label"
     )
     caption = (
-        f"How to read it: {int(found.counts.sum()):,} items with gold labels, grouped by {event}; larger "
-        "points are more items. Points on the dashed line are calibrated; above one half, points below the "
-        f"line are overconfident. Bars are 95% intervals. The mean difference is {found.error:.1%}."
+        f"How to read it: {int(found.counts.sum()):,} items with votes and gold labels, grouped by {event}; "
+        "larger points are more items. Points on the dashed line are calibrated; above one half, points "
+        f"below the line are overconfident. Bars are 95% intervals. The mean difference is {found.error:.1%}."
     )
     return chart_figure(calibration_charts(found)[0], caption)
 

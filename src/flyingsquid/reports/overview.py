@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flyingsquid._values import format_count
 from flyingsquid._version import __version__
 from flyingsquid.analysis.findings import Findings, Ranking, describe
 from flyingsquid.reports.escape import escape_text, shorten
@@ -58,24 +59,29 @@ def _with_short_names(found: Findings) -> Findings:
 def _tiles(study: Study) -> str:
     votes, found = study.votes, study.comparison
     effective = study.findings.effective_sources
-    tiles = [(f"{votes.n_items:,}", "items"), (f"{votes.n_sources:,}", "sources")]
+    tiles = [
+        ("items", f"{votes.n_items:,}", "item" if votes.n_items == 1 else "items"),
+        ("sources", f"{votes.n_sources:,}", "source" if votes.n_sources == 1 else "sources"),
+    ]
     if effective is not None:
-        tiles.append((f"{effective:.1f}", "equivalent independent sources"))
-    tiles.append((f"{votes.n_votes / votes.n_items:.1f}", "votes per item"))
+        tiles.append(("effective-sources", f"{effective:.1f}", "equivalent independent sources"))
+    tiles.append(("votes-per-item", f"{study.findings.votes_per_item:.1f}", "votes per item"))
     if found.coverage < 1:
-        tiles.append((f"{found.coverage:.1%}", "of items have a vote"))
+        tiles.append(("coverage", f"{found.coverage:.1%}", "of items have a vote"))
     if study.model is not None:
-        tiles.append((f"{found.differ:.1%}", "of labels differ from majority vote"))
+        tiles.append(("differ", f"{found.differ:.1%}", "of items are labeled against majority vote"))
     if found.model is not None and found.majority is not None:
         if study.model is not None:
-            tiles.append(
-                (f"{found.model.accuracy:.1%}", f"accuracy of the model on {found.n_gold:,} gold labels")
-            )
-        tiles.append((f"{found.majority.accuracy:.1%}", "accuracy of majority vote"))
+            on_gold = f"accuracy of the model on {format_count(found.n_gold, 'gold label')}"
+            tiles.append(("model-accuracy", f"{found.model.accuracy:.1%}", on_gold))
+        tiles.append(("majority-accuracy", f"{found.majority.accuracy:.1%}", "accuracy of majority vote"))
     else:
         certain = float((study.items.posterior.max(axis=1) >= 0.9).mean())
-        tiles.append((f"{certain:.1%}", "of labels have a probability of at least 0.9"))
-    entries = "".join(f"<div><dt>{escape_text(text)}</dt><dd>{value}</dd></div>" for value, text in tiles)
+        tiles.append(("certain", f"{certain:.1%}", "of labels have a probability of at least 0.9"))
+    entries = "".join(
+        f'<div data-fact="{key}"><dt>{escape_text(text)}</dt><dd>{value}</dd></div>'
+        for key, value, text in tiles
+    )
     return f'<dl class="tiles">{entries}</dl>'
 
 

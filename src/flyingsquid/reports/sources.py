@@ -53,12 +53,13 @@ def sources_section(study: Study) -> Section:
             study.summary,
             shown,
             worse_than_chance=study.findings.worse_than_chance,
-            chance=1 / study.votes.n_classes,
+            chance=study.findings.chance,
             estimated_label=f"estimated {_basis(study)}, 95% interval",
         )
         caption = (
             "How to read it: farther to the right is more accurate. Sources with overlapping intervals may "
-            f"be equally good. {left_out}"
+            "be equally good. The dashed mark is chance: how accurate random votes with the same class "
+            f"frequencies would be. {left_out}"
         )
         figures.append(chart_figure(chart, caption))
     caption = (
@@ -196,7 +197,8 @@ def drift_section(study: Study) -> Section:
         + (f" {left_out:,} more sources are not shown." if left_out > 0 else "")
     )
     shown = replace(chart, lines=tuple(lines[:_MOST_PANELS]))
-    return Section("drift", heading, text + panels_figure(shown, 1 / study.votes.n_classes, caption))
+    chances = dict(zip(study.names, study.findings.chance, strict=True))
+    return Section("drift", heading, text + panels_figure(shown, chances, caption))
 
 
 def _replay(study: Study) -> DriftHistory | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any
@@ -43,14 +43,19 @@ def chart_figure(chart: Chart, caption: str, *, wide: bool = False) -> str:
     return figure(chart.title, drawing, caption, key=legend(entries), wide=wide)
 
 
-def panels_figure(chart: LineChart, chance: float, caption: str) -> str:
-    """Return a figure with one panel for each line of a chart, two next to each other, on one scale."""
-    values = np.concatenate([line.known() for line in chart.lines])
-    y_low, y_high = float(min(values.min(), chance)), float(values.max())
+def panels_figure(chart: LineChart, chances: Mapping[str, float], caption: str) -> str:
+    """Return a figure with one panel for each line of a chart, two next to each other, on one scale.
+
+    ``chances`` are horizontal reference lines by the name of the line.
+    """
+    references = [chances.get(line.name, np.nan) for line in chart.lines]
+    known = [value for value in references if np.isfinite(value)]
+    values = np.concatenate([*(line.known() for line in chart.lines), known])
+    y_low, y_high = float(values.min()), float(values.max())
     span = float(max(line.x.max() for line in chart.lines))
     width = (_WIDTH - 16) / 2
     parts = []
-    for i, line in enumerate(chart.lines):
+    for i, (line, chance) in enumerate(zip(chart.lines, references, strict=True)):
         left, top = (i % 2) * (width + 16), (i // 2) * (_PANEL + 14)
         x = Scale(0.0, span, left + 34, left + width)
         y = Scale(y_low, y_high, top + _PANEL - 14, top + 18)
@@ -59,7 +64,7 @@ def panels_figure(chart: LineChart, chance: float, caption: str) -> str:
             parts.append(_text("0", x.start, y.start + 12, "tick start"))
             parts.append(_text(f"{span:,.0f}", x.end, y.start + 12, "tick end"))
     drawing = _svg(chart, -(-len(chart.lines) // 2) * (_PANEL + 14), parts)
-    entries = [(_line("chance", 0, 6, 14, 6), "chance")]
+    entries = [(_line("chance", 0, 6, 14, 6), "chance")] if known else []
     if any(line.changes for line in chart.lines):
         entries.append((_line("change", 7, 0, 7, 12), "a change"))
     return figure(chart.title, drawing, caption, key=legend(entries), wide=True)
@@ -93,21 +98,25 @@ def _render_bars(chart: BarChart) -> tuple[str, Legend]:
 
 
 def _render_intervals(chart: IntervalChart) -> tuple[str, Legend]:
-    known = [v for row in chart.rows for v in (row.value, row.low, row.high, row.gold) if v is not None]
-    known += [] if chart.reference is None else [chart.reference]
+    known = [
+        value
+        for row in chart.rows
+        for value in (row.value, row.low, row.high, row.gold, row.chance)
+        if value is not None
+    ]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     pad = max(0.01, 0.04 * (high - low))
     left = _label_width(row.name for row in chart.rows)
     x = Scale(max(low - pad, 0.0), min(high + pad, 1.0), left, _RIGHT)
     bottom = _ROW * len(chart.rows) + 6
     parts = _ticks_below(x, bottom)
-    if chart.reference is not None:
-        parts.append(_line("chance", x(chart.reference), 0, x(chart.reference), bottom))
     for at, row in enumerate(chart.rows):
         y = _row_center(at)
         parts.append(_row_label(row.name, y, left))
         if row.low is not None and row.high is not None:
             parts.append(_line(f"whisker {row.tone}", x(row.low), y, x(row.high), y))
+        if row.chance is not None:
+            parts.append(_line("chance", x(row.chance), y - _ROW / 2, x(row.chance), y + _ROW / 2))
         if row.gold is not None:
             hint = f"{row.name[:80]}: {row.gold:.1%} on gold labels"
             parts.append(_diamond("gold-mark", x(row.gold), y, hint))
@@ -120,14 +129,15 @@ def _render_intervals(chart: IntervalChart) -> tuple[str, Legend]:
         entries.append((_diamond("gold-mark", 7, 6), chart.gold_label))
     if chart.bad_label and any(row.tone == "bad" for row in chart.rows):
         entries.append((_dot("point bad", 7, 6), chart.bad_label))
-    if chart.reference is not None:
-        entries.append((_line("chance", 7, 0, 7, 12), chart.reference_label))
+    if chart.chance_label:
+        entries.append((_line("chance", 7, 0, 7, 12), chart.chance_label))
     return _svg(chart, bottom + 18, parts), entries
 
 
 def _interval_hint(row: IntervalRow) -> str:
     ends = "" if row.low is None or row.high is None else f", {row.low:.1%} to {row.high:.1%}"
-    return f"{row.name[:80]}: {row.value:.1%}{ends}"
+    chance = "" if row.chance is None else f"; chance {row.chance:.1%}"
+    return f"{row.name[:80]}: {row.value:.1%}{ends}{chance}"
 
 
 def _render_layered_bars(chart: LayeredBarChart) -> tuple[str, Legend]:
@@ -243,7 +253,8 @@ def _draw_whiskers(line: Line, places: Sequence[float], y: Scale) -> list[str]:
 def _draw_panel(line: Line, x: Scale, y: Scale, top: float, chance: float) -> list[str]:
     parts = [_fitted_text(line.name, x.start, top + 9, x.end - x.start, "value")]
     parts += _ticks_beside(y, round_ticks(y.low, y.high, 2), x.start, x.end, ".0%")
-    parts.append(_line("chance", x.start, y(chance), x.end, y(chance)))
+    if np.isfinite(chance):
+        parts.append(_line("chance", x.start, y(chance), x.end, y(chance)))
     seen = np.flatnonzero(np.isfinite(line.y))
     if line.low is not None and line.high is not None:
         band = [(x(float(line.x[i])), float(line.low[i]), float(line.high[i])) for i in seen]
