@@ -14,7 +14,7 @@ from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.graph_moments import ignore_silence
 from flyingsquid.estimation.graph_tables import require_few_cells
-from flyingsquid.estimation.independence import FitStatistic, agreement_misfit
+from flyingsquid.estimation.independence import FitTest, agreement_misfit
 from flyingsquid.estimation.proportional import tables_from_joint
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, near_copies
 from flyingsquid.estimation.structure import _weakest, _worst
@@ -198,8 +198,8 @@ def test_ignore_silence_and_votes_say_what_they_said():
 
 
 def test_a_probability_over_several_readings_stays_one():
-    assert _worst([FitStatistic(3.0, 5, 0.7), FitStatistic(2.0, 5, 0.8)]).p_value == 1.0
-    worst = _worst([FitStatistic(9.0, 5, 0.1), FitStatistic(2.0, 5, 0.8)])
+    assert _worst([FitTest(3.0, 5, 0.7), FitTest(2.0, 5, 0.8)]).p_value == 1.0
+    worst = _worst([FitTest(9.0, 5, 0.1), FitTest(2.0, 5, 0.8)])
     assert (worst.statistic, worst.p_value) == (9.0, pytest.approx(0.2))
 
 

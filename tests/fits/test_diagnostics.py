@@ -28,7 +28,7 @@ def test_the_test_of_independence_has_its_size(method):
     assert np.mean(p_values) == pytest.approx(0.5, abs=0.07)
 
 
-def test_copying_is_noticed_and_costs_effective_sources():
+def test_copying_is_detected():
     votes = draw([0.8, 0.75, 0.7, 0.7, 0.65, 0.7]).votes.codes.copy()
     honest = fs.LabelModel(method="triplet").fit(votes).diagnostics_
     rng = np.random.default_rng(1)
@@ -37,24 +37,10 @@ def test_copying_is_noticed_and_costs_effective_sources():
         votes[copied, j] = votes[copied, 0]
     copying = fs.LabelModel(method="triplet").fit(votes).diagnostics_
     assert honest.fit_test.p_value > 0.01
-    assert honest.fit_test.effective_sources > 5.8
     assert copying.fit_test.p_value < 1e-6
-    assert copying.fit_test.effective_sources < honest.fit_test.effective_sources - 0.1
     assert not copying.verdict.use_model
     assert "not independent" in str(copying.verdict)
     assert "not independent" not in str(honest.verdict)
-
-
-def test_copies_are_worth_one_source_and_near_copies_little_more():
-    votes = draw([0.8, 0.75, 0.7, 0.7, 0.65]).votes.codes
-    with pytest.warns(SourceWarning, match="alike"):
-        doubled = fs.LabelModel(method="triplet").fit(np.column_stack([votes, votes])).diagnostics_
-    assert doubled.fit_test.effective_sources == pytest.approx(5, abs=0.1)
-    votes, rng = draw([0.75] * 12).votes.codes.copy(), np.random.default_rng(1)
-    for j in (1, 2, 3):
-        copied = rng.random(4_000) < 0.9
-        votes[copied, j] = votes[copied, 0]
-    assert fs.LabelModel(method="triplet").fit(votes).diagnostics_.fit_test.effective_sources < 8
 
 
 def test_three_sources_have_no_test():

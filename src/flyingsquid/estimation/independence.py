@@ -10,7 +10,6 @@ from scipy.special import chdtrc
 
 from flyingsquid.estimation.conditional import ConditionalFit, fit_conditional, fit_rank_one
 from flyingsquid.estimation.sources import CenteredMoments, Separation, SourceFlags
-from flyingsquid.estimation.triplets import Pairs, all_triplets_median
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 
@@ -26,16 +25,18 @@ _REWEIGHTINGS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class FitStatistic:
-    """Goodness of fit of independence, over the pairs that are not freed.
+class FitTest:
+    """Test of whether the sources err independently given the truth, over the pairs that are not freed.
 
     Attributes
     ----------
     statistic : float
-        Σ rᵢⱼ²/Var(rᵢⱼ) over pairs.
+        Σ rᵢⱼ²/Var(rᵢⱼ) over pairs: n Σ (Cᵢⱼ - bᵢbⱼ)² / E[Var(λᵢ|Y) Var(λⱼ|Y)].
     degrees : int
         Pairs less sources.
     p_value : float
+        Small if some sources agree more, or less, than the truth explains. A dependence that all sources
+        share looks like the truth and cannot be detected here.
     """
 
     statistic: float
@@ -147,11 +148,11 @@ class Residuals:
         np.fill_diagonal(z, 0.0)
         return _with_long_tails(z, np.sqrt(self.centered.n_items * self.noise))
 
-    def statistic(self) -> FitStatistic:
+    def statistic(self) -> FitTest:
         """Return the loss as a test, with the degrees of freedom that the pairs leave."""
         linked = int(self.used.any(axis=1).sum())
         degrees = max(int(self.used.sum() // 2) - linked, 0)
-        return FitStatistic(self.loss, degrees, float(chdtrc(degrees, self.loss)) if degrees else 1.0)
+        return FitTest(self.loss, degrees, float(chdtrc(degrees, self.loss)) if degrees else 1.0)
 
 
 def _pair_noise(centered: CenteredMoments, weights: Array, strength: Array) -> Array:
@@ -192,59 +193,16 @@ def _inverse(values: Array, where: Mask) -> Array:
     return np.divide(1.0, values, out=np.zeros_like(values), where=where & (values > 0))
 
 
-@dataclass(frozen=True, slots=True)
-class FitTest:
-    """Goodness of fit of conditional independence.
-
-    Attributes
-    ----------
-    statistic : float
-        n Σ (Cᵢⱼ - bᵢbⱼ)² / E[Var(λᵢ|Y) Var(λⱼ|Y)] over pairs.
-    degrees : int
-        Pairs less sources.
-    p_value : float
-        Small if some sources agree more, or less, than the truth explains. A dependence that all sources
-        share looks like the truth and is not detected.
-    effective_sources : float
-        Number of independent sources with the same information: m² / Σ Rᵢⱼ², between 1 and m, with R the
-        correlations that the truth does not explain (1 on the diagonal and between copies), corrected for
-        noise. Sources that always abstain do not count.
-    """
-
-    statistic: float
-    degrees: int
-    p_value: float
-    effective_sources: float
-
-
 def independence_of(moments: Moments, flags: SourceFlags, separation: Separation) -> FitTest | None:
     """Test sources of two classes from their counts; None if there are too few."""
     fit = rank_one_fit(moments, flags, separation)
-    return None if fit is None else independence_test(fit, flags)
+    return None if fit is None else independence_test(fit)
 
 
 def independence_p_value(fit: ConditionalFit) -> float | None:
     """Return how well independent sources of two classes fit; None if there are too few."""
-    test = _misfit(fit)
+    test = independence_test(fit)
     return None if test is None else test.p_value
-
-
-def independence_test(fit: ConditionalFit, flags: SourceFlags) -> FitTest | None:
-    """Test the rank-one residuals; None with fewer than four sources that vary, or too few items."""
-    test = _misfit(fit)
-    if test is None:
-        return None
-    centered, used = fit.centered, fit.weights > 0
-    varies = np.flatnonzero(used.any(axis=1))
-    block = np.ix_(varies, varies)
-    effective = _effective_sources(
-        centered.covariance[block],
-        centered.variance[varies],
-        used[block],
-        flags.copies[varies],
-        centered.n_items,
-    )
-    return FitTest(test.statistic, test.degrees, test.p_value, effective)
 
 
 def rank_one_fit(moments: Moments, flags: SourceFlags, separation: Separation) -> ConditionalFit | None:
@@ -255,36 +213,14 @@ def rank_one_fit(moments: Moments, flags: SourceFlags, separation: Separation) -
         return None
 
 
-def _misfit(fit: ConditionalFit) -> FitStatistic | None:
+def independence_test(fit: ConditionalFit) -> FitTest | None:
+    """Test the rank-one residuals; None with fewer than four sources that vary, or too few items."""
     centered, used = fit.centered, fit.weights > 0
     m = int(used.any(axis=1).sum())
     # The asymptotic distribution does not hold if sources are more than a quarter of the items.
     if used.sum() // 2 <= m or m > centered.n_items / 4:
         return None
     return Residuals.of(centered, used, fit.strength).statistic()
-
-
-def _effective_sources(
-    covariance: Array, variance: Array, used: NDArray[np.bool_], copies: NDArray[np.intp], n_items: float
-) -> float:
-    """Return m² / Σ Rᵢⱼ², where R are the correlations that the truth does not explain."""
-    m = len(variance)
-    b = _robust_strength(covariance, variance, used, n_items)
-    residual = np.maximum(variance - b**2, RESIDUAL_FLOOR * variance)
-    # Only positive correlations reduce the information of a pair.
-    excess = np.maximum(np.abs(covariance) - np.outer(b, b), 0) / np.sqrt(np.outer(residual, residual))
-    noise = 1 / np.sqrt(n_items)
-    shared = np.where(used & (excess > 2 * noise), np.minimum(excess, 1.0), 0.0)
-    n_copies = int((copies[:, None] == copies).sum()) - m
-    return float(max(m**2 / (m + n_copies + np.sum(shared**2)), 1.0))
-
-
-def _robust_strength(covariance: Array, variance: Array, used: NDArray[np.bool_], n_items: float) -> Array:
-    """Return |b| by the median over triplets, which resists a few dependent pairs, shape (m,)."""
-    error = np.sqrt(np.outer(variance, variance) / n_items)
-    strong = used & (np.abs(covariance) >= error) & (covariance != 0)
-    values = all_triplets_median(Pairs(covariance, error, used, strong)).values
-    return np.minimum(np.nan_to_num(values), np.sqrt(variance))
 
 
 # Pairs that share fewer items are left out.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from flyingsquid.estimation.independence import FitStatistic, Residuals
+from flyingsquid.estimation.independence import FitTest, Residuals
 from flyingsquid.estimation.signs import relative_signs
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, flag_sources
 from flyingsquid.estimation.triplets import Pairs, all_triplets_median
@@ -50,7 +50,7 @@ class Structure:
         explains.
     correlations : dict from the same edges to float
         Correlation of the two sources' votes given the truth.
-    before, after : FitStatistic, or None if there are too few sources
+    before, after : FitTest, or None if there are too few sources
         Goodness of fit without and with the edges.
     dropped : tuple of edges
         Dependent pairs whose edges would leave too large a unit or too few groups.
@@ -60,8 +60,8 @@ class Structure:
 
     scores: dict[Edge, float]
     correlations: dict[Edge, float]
-    before: FitStatistic | None
-    after: FitStatistic | None
+    before: FitTest | None
+    after: FitTest | None
     dropped: tuple[Edge, ...] = ()
     reason: str = ""
 
@@ -348,7 +348,7 @@ def _with_edges(reading: _Reading, fit: Residuals, edges: tuple[Edge, ...]) -> R
     return Residuals.of(reading.centered, reading.fitted & (group[:, None] != group), fit.strength)
 
 
-def _worst(tests: list[FitStatistic]) -> FitStatistic:
+def _worst(tests: list[FitTest]) -> FitTest:
     """Return the reading that fits worst; all read the same votes, so their statistics cannot be added."""
     worst = min(tests, key=lambda test: (test.p_value, -test.statistic))
     return replace(worst, p_value=min(1.0, len(tests) * worst.p_value))

@@ -150,9 +150,7 @@ class Diagnostics:
             "class_balance": self.class_balance,
             **{name: list(getattr(self, name)) for name in _SOURCE_FIELDS},
             "identical": [list(group) for group in self.identical],
-            "fit_test": None
-            if test is None
-            else [test.statistic, test.degrees, test.p_value, test.effective_sources],
+            "fit_test": None if test is None else [test.statistic, test.degrees, test.p_value],
             "verdict": self.verdict.to_meta(),
         }
 
@@ -171,8 +169,8 @@ class Diagnostics:
             raise ModelFileError("The diagnostics in the file must name sources of the model.")
         test = None
         if meta["fit_test"] is not None:
-            statistic, degrees, p_value, effective = meta["fit_test"]
-            test = FitTest(float(statistic), int(degrees), float(p_value), float(effective))
+            statistic, degrees, p_value = meta["fit_test"]
+            test = FitTest(float(statistic), int(degrees), float(p_value))
         return cls(
             method=str(meta["method"]),
             reason=str(meta["reason"]),

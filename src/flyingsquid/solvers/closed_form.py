@@ -542,7 +542,7 @@ def _test_independence(moments: Moments, found: BinaryTasks, task: int) -> FitTe
         moments = moments.select(place.columns)
     if conditional is None:
         return independence_of(moments, fit.flags, fit.separation)
-    return independence_test(conditional, fit.flags)
+    return independence_test(conditional)
 
 
 def _combine(tests: Sequence[FitTest | None]) -> FitTest | None:
@@ -551,8 +551,7 @@ def _combine(tests: Sequence[FitTest | None]) -> FitTest | None:
     if len(known) < 2:
         return known[0] if known else None
     statistic, degrees = sum(test.statistic for test in known), sum(test.degrees for test in known)
-    effective = sum(test.effective_sources for test in known)
-    return FitTest(statistic, degrees, float(chi2.sf(statistic, degrees)), effective)
+    return FitTest(statistic, degrees, float(chi2.sf(statistic, degrees)))
 
 
 def _concerns(found: BinaryTasks, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from flyingsquid._values import format_value, is_integer, is_number
 from flyingsquid._warnings import warn_about_sources
-from flyingsquid.estimation.independence import FitStatistic
+from flyingsquid.estimation.independence import FitTest
 from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, Edge, Structure, learn_edges
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
@@ -36,7 +36,7 @@ class LearnedGraph(DependencyGraph):
         than the truth explains.
     correlations : mapping from edges to float
         Correlation of the two sources' votes given the truth.
-    fit_before, fit_after : FitStatistic, or None if nothing could be learned
+    fit_before, fit_after : FitTest, or None if nothing could be learned
         Goodness of fit without and with the edges. For more than two classes, that of the class with the
         worst fit.
     dropped : tuple of edges
@@ -48,8 +48,8 @@ class LearnedGraph(DependencyGraph):
 
     scores: Mapping[Edge, float]
     correlations: Mapping[Edge, float]
-    fit_before: FitStatistic | None
-    fit_after: FitStatistic | None
+    fit_before: FitTest | None
+    fit_after: FitTest | None
     dropped: tuple[Edge, ...]
     reason: str
 
