@@ -9,6 +9,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import NotFittedError, SourceWarning
+from flyingsquid.fits.diagnostics import recommend_by_gold
 from tests.oracle.star import AnyStar
 from tests.support.strategies import draw
 
@@ -170,3 +171,34 @@ def test_diagnostics_need_a_fit_and_belong_to_it():
         fs.LabelModel(method="triplet").diagnostics_  # noqa: B018
     model = fs.LabelModel(method="triplet").fit(draw([0.9, 0.8, 0.7, 0.6]).votes)
     assert model.set_params(method="covariance").diagnostics_.method == "triplet"
+
+
+@pytest.mark.parametrize(
+    ("gain", "interval", "kind"),
+    [
+        (0.03, (0.01, 0.05), "recommended"),
+        (0.001, (0.0005, 0.002), "no better"),
+        (-0.02, (-0.03, -0.01), "no better"),
+        (0.02, (-0.01, 0.05), "unproven"),
+        (-0.01, (-0.03, 0.01), "unproven"),
+    ],
+)
+def test_gold_labels_decide(gain, interval, kind):
+    verdict = recommend_by_gold(gain, interval, 100)
+    assert verdict.kind == kind
+    assert "100 gold labels" in str(verdict)
+    assert (verdict.gain, verdict.gain_interval) == (gain, interval)
+
+
+def test_a_fit_with_gold_labels_is_recommended_by_them():
+    """One source is much better than five that share errors, so votes alone cannot show which is right."""
+    sample = draw([0.9, 0.55, 0.55, 0.55, 0.55])
+    model = fs.LabelModel().fit(sample.votes, gold=sample.y)
+    effect, verdict = model.diagnostics_.gold, model.diagnostics_.verdict
+    majority = fs.MajorityVote().fit(sample.votes).score(sample.votes, sample.y)
+    assert effect.majority_accuracy.value == pytest.approx(majority)
+    assert effect.gain.value == pytest.approx(effect.accuracy.value - majority)
+    assert (verdict.kind, verdict.gain) == ("recommended", effect.gain.value)
+    assert verdict.gain_interval == (effect.gain.low, effect.gain.high)
+    few = fs.LabelModel().fit(sample.votes, gold=np.where(np.arange(len(sample.y)) < 6, sample.y, -1))
+    assert few.diagnostics_.gold.gain.high - few.diagnostics_.gold.gain.low > 0.1

@@ -90,3 +90,83 @@ class Reader(HTMLParser):
 
     def of(self, tag):
         return [attributes for found, attributes in self.elements if found == tag]
+
+
+class Node:
+    """An element of a page: tag, attributes, parent and children, which are nodes or strings."""
+
+    def __init__(self, tag="", attributes=None, parent=None):
+        self.tag, self.attributes, self.parent = tag, attributes or {}, parent
+        self.children = []
+
+    @property
+    def text(self):
+        parts = [child if isinstance(child, str) else child.text for child in self.children]
+        return " ".join("".join(parts).split())
+
+    def all(self, tag, **attributes):
+        """Return the elements below this one; underscores in names of attributes are hyphens."""
+        found = []
+        for child in self.children:
+            if isinstance(child, Node):
+                wanted = {name.replace("_", "-"): value for name, value in attributes.items()}
+                if child.tag == tag and all(child.attributes.get(n) == v for n, v in wanted.items()):
+                    found.append(child)
+                found += child.all(tag, **attributes)
+        return found
+
+
+class Page(HTMLParser):
+    """The tree of a report, and the parts that hold numbers."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.root = self._at = Node()
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        node = Node(tag, dict(attrs), self._at)
+        self._at.children.append(node)
+        if tag not in VOID:
+            self._at = node
+
+    def handle_startendtag(self, tag, attrs):
+        self._at.children.append(Node(tag, dict(attrs), self._at))
+
+    def handle_endtag(self, tag):
+        self._at = self._at.parent
+
+    def handle_data(self, data):
+        self._at.children.append(data)
+
+    def section(self, anchor):
+        """Return a section; None if the page does not have it."""
+        return next(iter(self.root.all("section", id=anchor)), None)
+
+    def facts(self):
+        """Return the tiles of the summary by key."""
+        return {
+            tile.attributes["data-fact"]: tile.all("dd")[0].text
+            for tile in self.section("summary").all("div")
+            if "data-fact" in tile.attributes
+        }
+
+    def figure(self, heading):
+        """Return a figure by its heading; None if the page does not have it."""
+        found = (each for each in self.root.all("figure") if each.all("h3")[0].text == heading)
+        return next(found, None)
+
+    def hints(self, heading):
+        """Return the texts that a chart shows on hovering."""
+        figure = self.figure(heading)
+        return [] if figure is None else [title.text for title in figure.all("title")]
+
+    def table(self, where):
+        """Return the first table below a node as one dictionary of texts per row."""
+        head = [cell.text for cell in where.all("thead")[0].all("th")]
+        rows = []
+        for row in where.all("tbody")[0].all("tr"):
+            cells = [child for child in row.children if isinstance(child, Node)]
+            rows.append(dict(zip(head, cells, strict=True)))
+        return rows

@@ -5,11 +5,12 @@ from flyingsquid.analysis.agreement import Agreement, agreement, dependence_give
 from flyingsquid.analysis.calibration import Calibration, calibration
 from flyingsquid.analysis.comparison import Comparison, compare_with_majority
 from flyingsquid.analysis.disagreement import ContestedItems, contested_items, disagreement_buckets
-from flyingsquid.analysis.findings import Findings, findings
+from flyingsquid.analysis.findings import findings
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.analysis.labels_saved import LabelsSaved, labels_saved
 from flyingsquid.analysis.rate_results import Rate, RateDifference, Rates
 from flyingsquid.analysis.rates import estimate_rate
+from flyingsquid.analysis.sentences import Findings
 from flyingsquid.analysis.suggestions import Suggestion, Suggestions, suggest_items
 from flyingsquid.analysis.summarize import summarize
 

@@ -47,10 +47,10 @@ class Agreement:
     duplicates: tuple[tuple[str, ...], ...]
 
     def pairs(self, most: int = 10, *, least_overlap: int = 30) -> Table:
-        """Return a table of the pairs with enough common items that agree most beyond chance."""
+        """Return a table of the pairs that agree most beyond chance on enough common items."""
         first, second = np.triu_indices(len(self.source_names), 1)
         kappa, met = self.beyond_chance[first, second], self.overlaps[first, second]
-        known = np.flatnonzero(np.isfinite(kappa) & (met >= least_overlap))
+        known = np.flatnonzero((np.nan_to_num(kappa) > 0) & (met >= least_overlap))
         kept = known[np.argsort(-kappa[known], kind="stable")][:most]
         rows = tuple(
             (

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table
+from flyingsquid._values import format_count
 from flyingsquid.analysis.items import Items, read_items, require_gold
 from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.fits.diagnostics import Verdict, recommend_by_gold
 from flyingsquid.votes.decisions import best_classes, expected_credit, label_shares
 from flyingsquid.votes.tallies import item_votes
 
@@ -65,6 +67,8 @@ class Comparison:
         Accuracy of the model minus that of majority vote.
     gain_interval : pair of floats or None
         95% interval of the gain.
+
+    With gold labels, ``verdict`` recommends the model or majority vote by them.
     """
 
     n_items: int
@@ -81,24 +85,30 @@ class Comparison:
     def sentence(self) -> str:
         """Return the result in one or two sentences."""
         text = f"The model disagrees with majority vote on {self.differ:.1%} of items"
-        open_items = []
+        undecided = []
         if self.ties > 0:
-            open_items.append(f"is tied on {self.ties:.1%}")
+            undecided.append(f"is tied on {self.ties:.1%}")
         if self.coverage < 1:
-            open_items.append(f"has no votes on {1 - self.coverage:.1%}")
-        if open_items:
-            text += f"; majority vote {' and '.join(open_items)}"
+            undecided.append(f"has no votes on {1 - self.coverage:.1%}")
+        if undecided:
+            text += f"; majority vote {' and '.join(undecided)}"
         if self.model is None or self.majority is None or self.gain_interval is None or self.gain is None:
             return f"{text}. Compare both with gold labels to see which is more accurate."
         low, high = self.gain_interval
         verdict = "better" if low > 0 else "worse" if high < 0 else "not significantly different"
-        items = "1 item" if self.n_gold == 1 else f"{self.n_gold:,} items"
-        ties = ", if ties are broken at random" if self.ties > 0 or self.coverage < 1 else ""
+        ties = ", if ties are broken at random" if undecided else ""
         return (
-            f"{text}. On {items} with gold labels, the accuracy of the model is "
+            f"{text}. On {format_count(self.n_gold, 'item')} with gold labels, the accuracy of the model is "
             f"{self.model.accuracy:.1%} and that of majority vote {self.majority.accuracy:.1%}{ties}: "
             f"{verdict} ({100 * self.gain:+.1f} points, 95% interval {100 * low:+.1f} to {100 * high:+.1f})."
         )
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Recommendation by the gold labels; None without any."""
+        if self.gain is None or self.gain_interval is None:
+            return None
+        return recommend_by_gold(self.gain, self.gain_interval, self.n_gold)
 
     def table(self) -> Table:
         """Return the scores as a table with one row for the model and one for majority vote."""
@@ -222,7 +232,9 @@ class RunningComparison:
         if not self._gold:
             return Comparison(*facts, 0, None, None, None, None)
         gain, square = (float(total) for total in self._gains / self._gold)
-        reach = NORMAL_95 * float(np.sqrt(max(square - gain**2, 0.0) / self._gold))
+        # One more item on which they differ, so that few gold labels without any do not count as certainty.
+        more = 1 / self._gold if self._differ or square else 0.0
+        reach = NORMAL_95 * float(np.sqrt(max(square - gain**2 + more, 0.0) / self._gold))
         model, majority = (side.scores(self._gold) for side in self._sides)
         return Comparison(*facts, self._gold, model, majority, gain, (gain - reach, gain + reach))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flyingsquid.cli.console import Console, describe_comparison, describe_votes
+from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
 from flyingsquid.cli.options import VOTES, method_option, model_option, open_file, reading_options
 from flyingsquid.exceptions import OptionError
 
@@ -69,6 +69,10 @@ class _Findings:
     sources : Table with one row per source
     pairs : Table of pairs that agree; None for very many sources
     words : list of sentences
+    balance : str
+        Class balance of the model; empty without one.
+    balance_facts : dict
+        The same as JSON values.
     comparison : Comparison with majority vote; None without a model
     n_sampled : int or None
         How many items were used, if not all.
@@ -78,6 +82,8 @@ class _Findings:
     sources: Table
     pairs: Table | None
     words: list[str]
+    balance: str
+    balance_facts: dict[str, Any]
     comparison: Comparison | None
     n_sampled: int | None
 
@@ -89,13 +95,14 @@ class _Findings:
             "sources": self.sources.to_dict(),
             "pairs": None if self.pairs is None else self.pairs.to_dict(),
             "words": self.words,
+            **self.balance_facts,
             "comparison": None if self.comparison is None else describe_comparison(self.comparison),
         }
 
 
 def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
     from flyingsquid.analysis import agreement, findings, summarize
-    from flyingsquid.analysis.comparison import compare_with_majority
+    from flyingsquid.analysis.sentences import describe_balance
     from flyingsquid.cli.labeling import clip_length
     from flyingsquid.estimation.sources import MOST_SOURCES
 
@@ -106,12 +113,15 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
     pairs = None
     if most_pairs and votes.n_sources <= MOST_SOURCES:
         pairs = agreement(votes, model=model).pairs(most_pairs)
+    found = findings(votes, gold, model=model)
     return _Findings(
         file=loaded.file,
         sources=summarize(votes, gold, model=model),
         pairs=pairs,
-        words=findings(votes, gold, model=model).sentences(),
-        comparison=None if model is None else compare_with_majority(model, votes, gold),
+        words=found.sentences(),
+        balance="" if model is None else describe_balance(model),
+        balance_facts=balance_facts(model),
+        comparison=found.comparison,
         n_sampled=None if step == 1 else votes.n_items,
     )
 
@@ -121,6 +131,8 @@ def _print(found: _Findings, console: Console) -> None:
         console.note(f"A sample of {found.n_sampled:,} items was analyzed.")
     console.echo()
     console.table(found.sources)
+    if found.balance:
+        console.echo(f"\nClass balance: {found.balance}")
     if found.pairs is not None and len(found.pairs):
         console.echo("\nPairs that agree most beyond chance:")
         console.table(found.pairs)

@@ -13,12 +13,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+import numpy as np
 
 from flyingsquid.exceptions import FlyingSquidError, Note
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison, Table
     from flyingsquid.files import VoteFile
+    from flyingsquid.fits.diagnostics import Verdict
 
 # Longer tables are cut; --json and the report show everything.
 _MOST_ROWS = 60
@@ -77,6 +79,20 @@ class Console:
             left_out = f"... and {rest:,} more rows; --json shows all of them"
             table = replace(table, rows=table.rows[:_MOST_ROWS], footnotes=(left_out, *table.footnotes))
         self.echo(table)
+
+    def describe_fit(self, model: Any, verdict: Verdict | None = None) -> None:
+        """Print class balance, method and verdict of a fitted model; by default its own verdict."""
+        from flyingsquid.analysis.sentences import describe_balance
+
+        if balance := describe_balance(model):
+            self.echo(f"Class balance: {balance}")
+        diagnostics: Any = getattr(model, "diagnostics_", None)
+        if hasattr(diagnostics, "method"):
+            reason = getattr(diagnostics, "reason", "")
+            self.echo(f"Method: {diagnostics.method}" + (f" ({reason})" if reason else ""))
+        verdict = verdict or getattr(diagnostics, "verdict", None)
+        if verdict is not None:
+            self.echo(f"Verdict: {verdict}")
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
@@ -151,6 +167,18 @@ def describe_votes(file: VoteFile) -> dict[str, Any]:
         "gold": file.gold_name,
         "description": file.describe(),
         "notes": [describe(note, command) for note in file.notes],
+    }
+
+
+def balance_facts(model: Any) -> dict[str, Any]:
+    """Return the class balance of a model and its 95% interval as JSON values; None if there are none."""
+    from flyingsquid.analysis.sentences import fit_of
+
+    balance = getattr(model, "class_balance_", None)
+    interval = None if balance is None else getattr(fit_of(model), "balance_interval", None)
+    return {
+        "class_balance": None if balance is None else np.asarray(balance).tolist(),
+        "class_balance_interval": None if interval is None else interval.tolist(),
     }
 
 

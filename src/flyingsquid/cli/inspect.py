@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from flyingsquid._values import format_count
-from flyingsquid.cli.console import Console, describe_votes
+from flyingsquid.cli.console import Console, balance_facts, describe_votes
 from flyingsquid.cli.options import VOTES, open_file, reading_options
 
 
@@ -102,9 +102,8 @@ def _inspect_sources(found: Any, console: Console) -> dict[str, Any]:
     diagnostics = getattr(found, "diagnostics_", None)
     facts: dict[str, Any] = {"summary": table.to_dict()}
     if diagnostics is not None and hasattr(diagnostics, "method"):
-        facts |= {"method": diagnostics.method, "verdict": str(diagnostics.verdict)}
-        console.echo(f"Method: {diagnostics.method}")
-        console.echo(f"Verdict: {diagnostics.verdict}")
+        facts |= {"method": diagnostics.method, "verdict": str(diagnostics.verdict), **balance_facts(found)}
+    console.describe_fit(found)
     console.echo()
     console.table(table)
     if hasattr(found, "changes"):

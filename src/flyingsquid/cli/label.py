@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from flyingsquid.cli.console import Console, describe_comparison, describe_votes
+from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
 from flyingsquid.cli.options import (
     FILE,
     VOTES,
@@ -102,7 +102,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     comparison = labeler.comparison.result()
     for warning in warned:
         console.note(warning)
-    _print_model(console, model, options)
+    _print_model(console, model, comparison, options)
     _print_labels(console, labeler, model, comparison, output, options)
     if options["report_path"]:
         from flyingsquid.cli.report import write_report
@@ -172,17 +172,15 @@ def _write_labels(
     return labeler
 
 
-def _print_model(console: Console, model: Any, options: dict[str, Any]) -> None:
+def _print_model(console: Console, model: Any, comparison: Comparison, options: dict[str, Any]) -> None:
     console.echo()
     if options["with_model"]:
         console.echo(f"Model {options['with_model']}:")
     console.table(model.summary())
     console.echo()
-    diagnostics = getattr(model, "diagnostics_", None)
-    if diagnostics is not None:
-        reason = getattr(diagnostics, "reason", "")
-        console.echo(f"Method: {diagnostics.method}" + (f" ({reason})" if reason else ""))
-        console.echo(f"Verdict: {diagnostics.verdict}")
+    from flyingsquid.analysis.sentences import verdict_on
+
+    console.describe_fit(model, verdict_on(model, comparison))
 
 
 def _print_labels(
@@ -220,8 +218,10 @@ def _result(
     file: VoteFile, model: Any, labeler: Labeler, comparison: Comparison, output: str, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Return everything that was done as JSON values."""
+    from flyingsquid.analysis.sentences import verdict_on
+
     diagnostics = getattr(model, "diagnostics_", None)
-    verdict = getattr(diagnostics, "verdict", None)
+    verdict = verdict_on(model, comparison)
     counts = labeler.counts.tolist()
     return {
         "votes": describe_votes(file),
@@ -238,7 +238,7 @@ def _result(
         "verdict": None if verdict is None else str(verdict),
         "verdict_kind": getattr(verdict, "kind", None),
         "use_model": getattr(verdict, "use_model", None),
-        "class_balance": np.asarray(getattr(model, "class_balance_", [])).tolist() or None,
+        **balance_facts(model),
         "sources": model.summary().to_dict(),
         "comparison": describe_comparison(comparison),
         "learned_from_gold": options["learn_from_gold"],

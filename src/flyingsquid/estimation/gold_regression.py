@@ -59,6 +59,10 @@ class GoldEffect:
     is_representative : bool
         False if votes on the items with gold labels differ from those on all items more than chance explains,
         for example because the items were suggested. The scores are then not those of all items.
+    majority_accuracy : Estimate
+        Accuracy of majority vote on the same items.
+    gain : Estimate
+        Accuracy with the gold labels minus that of majority vote.
     """
 
     n_gold: int
@@ -67,6 +71,8 @@ class GoldEffect:
     log_loss: Estimate
     log_loss_without: Estimate
     log_loss_change: Estimate
+    majority_accuracy: Estimate
+    gain: Estimate
     is_representative: bool = True
 
     @property
@@ -137,7 +143,9 @@ def fit_correction(
     # The weights for an item are computed without its own score.
     without_own = _softmax((losses + scores[:, None]).T)
     crossed = np.einsum("nc,cnk->nk", without_own, np.array(logits))
-    return GoldCorrection(features.correction(mean), _effect(crossed, logits[0], gold, share))
+    counts = cast.class_sums(np.ones((cast.n_sources, labels.shape[1])))
+    effect = _effect(crossed, logits[0], counts, gold, share)
+    return GoldCorrection(features.correction(mean), effect)
 
 
 # ---------------------------------------------------------------------- features
@@ -319,9 +327,9 @@ def _log_loss(logits: Array, gold: NDArray[np.intp]) -> Array:
 # ---------------------------------------------------------------------- effect
 
 
-def _effect(crossed: Array, before: Array, gold: NDArray[np.intp], share: Array) -> GoldEffect:
+def _effect(crossed: Array, before: Array, votes: Array, gold: NDArray[np.intp], share: Array) -> GoldEffect:
     losses = [_log_loss(z, gold) for z in (crossed, before)]
-    right = [expected_credit(z, gold) for z in (crossed, before)]
+    right = [expected_credit(z, gold) for z in (crossed, before, votes)]
     return GoldEffect(
         len(gold),
         _proportion(right[0], share),
@@ -329,12 +337,15 @@ def _effect(crossed: Array, before: Array, gold: NDArray[np.intp], share: Array)
         _mean(losses[0], share),
         _mean(losses[1], share),
         _mean(losses[0] - losses[1], share),
+        _proportion(right[2], share),
+        _mean(right[0] - right[2], share, at_least=1.0),
     )
 
 
-def _mean(values: Array, share: Array) -> Estimate:
+def _mean(values: Array, share: Array, at_least: float = 0.0) -> Estimate:
+    """Return a mean with its interval; ``at_least`` is added to the sum of squares, if they may all be 0."""
     mean = float(share @ values / share.sum())
-    variance = float(share**2 @ (values - mean) ** 2) / share.sum() ** 2
+    variance = (float(share**2 @ (values - mean) ** 2) + at_least) / share.sum() ** 2
     reach = NORMAL_95 * float(np.sqrt(variance * len(values) / max(len(values) - 1, 1)))
     return Estimate(mean, mean - reach, mean + reach)
 

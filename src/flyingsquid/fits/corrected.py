@@ -14,7 +14,7 @@ from flyingsquid.estimation.gold_regression import Estimate, GoldCorrection, Gol
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import DOUBLE, Array, ItemScores, PosteriorParameters
-from flyingsquid.fits.diagnostics import Diagnostics
+from flyingsquid.fits.diagnostics import Diagnostics, recommend_by_gold
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.inference import Correction, mixture_posterior
@@ -28,7 +28,15 @@ _CHUNK_CELLS = 1 << 21
 # Beyond what any fit gives; larger values in a file are refused.
 _LARGEST = 1e3
 _CONFUSION = "confusion_correction"
-_SCORES = ("accuracy", "accuracy_without", "log_loss", "log_loss_without", "log_loss_change")
+_SCORES = (
+    "accuracy",
+    "accuracy_without",
+    "log_loss",
+    "log_loss_without",
+    "log_loss_change",
+    "majority_accuracy",
+    "gain",
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -117,7 +125,13 @@ class CorrectedFit(WeightedFit):
         return ItemScores(np.concatenate([plain.adds, adds], axis=2), finish)
 
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
-        return replace(super().own_diagnostics(moments), gold=self.by_gold.effect)
+        plain, effect = super().own_diagnostics(moments), self.by_gold.effect
+        gain = effect.gain
+        by_gold = recommend_by_gold(gain.value, (gain.low, gain.high), effect.n_gold)
+        # Too few gold labels to decide do not outweigh what the votes show.
+        is_open = by_gold.kind == "unproven" and plain.verdict.kind != "unproven"
+        is_consistent = gain.low <= plain.verdict.gain <= gain.high
+        return replace(plain, gold=effect, verdict=plain.verdict if is_open and is_consistent else by_gold)
 
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         meta, arrays = super()._extra_state()

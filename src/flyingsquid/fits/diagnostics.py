@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid.estimation.gold_regression import GoldEffect
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.exceptions import ModelFileError
@@ -26,7 +27,10 @@ CLEARLY_DEPENDENT = 1e-3
 _SECOND_FACTOR = 0.05
 # No real dataset has shown a gain this large.
 _TOO_GOOD = 0.3
+_UNTESTED = "there are too few votes to test whether the sources are independent"
 _TOO_GOOD_DOUBT = "such a gain is more often a sign that good and bad sources are confused"
+FEWEST_SOURCES = 3
+"""Fewer sources than this do not determine accuracies."""
 PERSISTENT = 0.1
 """Errors with a smaller excess correlation than this hardly change a label."""
 _MOST_NAMED = 5
@@ -276,7 +280,7 @@ def recommend(
         return no_better(gain, accuracies, coverage)
     found = [*_doubts(clipped, test, gain), *doubts]
     if test is None:
-        found.append("there are too few votes to test whether the sources are independent")
+        found.append(_UNTESTED)
     return unproven(gain, found) if found else Verdict("recommended", f"Recommended: {_claim(gain)}.", gain)
 
 
@@ -299,6 +303,7 @@ def recommend_mixture(
     accuracies: Array,
     coverage: Array,
     *,
+    test: FitTest | None,
     is_certain: bool,
     is_tested: bool,
     second_factor: float,
@@ -313,6 +318,8 @@ def recommend_mixture(
     interval : pair of floats or None
         95% interval of the gain under every plausible model.
     accuracies, coverage : arrays of shape (m,)
+    test : FitTest or None
+        Test of independence from counts of pairs.
     is_certain : bool
         Whether every plausible model implies a gain.
     is_tested : bool
@@ -338,7 +345,9 @@ def recommend_mixture(
         return Verdict("contradictory", words, gain, interval)
     if gain < _WORTH_HAVING:
         return replace(no_better(gain, accuracies, coverage), gain_interval=interval)
-    doubts = [] if is_tested else ["there are too few votes to test whether the sources are independent"]
+    doubts = []
+    if not is_tested:
+        doubts += _dependence_doubt(test) or [_UNTESTED]
     if second_factor > _SECOND_FACTOR:
         doubts.append("some sources agree for another reason, which may be the truth as well")
     if not is_certain:
@@ -348,6 +357,36 @@ def recommend_mixture(
     if doubts:
         return unproven(gain, doubts, interval)
     return Verdict("recommended", f"Recommended: {_claim(gain, interval)}.", gain, interval)
+
+
+def recommend_by_gold(gain: float, interval: tuple[float, float], n_gold: int) -> Verdict:
+    """Recommend the model or majority vote by their accuracies on the same gold labels.
+
+    Parameters
+    ----------
+    gain : float
+        Accuracy of the model less that of majority vote.
+    interval : pair of floats
+        95% interval of the gain.
+    n_gold : int
+
+    Examples
+    --------
+    >>> print(recommend_by_gold(0.032, (0.016, 0.048), 800))
+    Recommended: on 800 gold labels, accuracy is 3.2 points above majority vote (95% interval +1.6 to +4.8).
+    """
+    low, high = interval
+    above = f"{100 * abs(gain):.1f} points {'below' if gain < 0 else 'above'} majority vote"
+    found = (
+        f"on {format_count(n_gold, 'gold label')}, accuracy is {above} (95% interval {100 * low:+.1f} to "
+        f"{100 * high:+.1f})"
+    )
+    if low > 0 and gain >= _WORTH_HAVING:
+        return Verdict("recommended", f"Recommended: {found}.", gain, interval)
+    if high < _WORTH_HAVING:
+        return Verdict("no better", f"No better than majority vote: {found}.", gain, interval)
+    more = "More gold labels are needed to tell which is more accurate."
+    return Verdict("unproven", f"Unproven: {found}. {more}", gain, interval)
 
 
 def _claim(gain: float, interval: tuple[float, float] | None = None) -> str:
@@ -373,6 +412,9 @@ def accuracy_gain(posterior: Array, shares: Array, y: NDArray[Any]) -> float:
 
 def _reason(accuracies: Array, coverage: Array) -> str:
     voting = accuracies[coverage > 0]
+    if len(voting) < FEWEST_SOURCES:
+        few = "one source" if len(voting) == 1 else "two sources"
+        return f"the votes of {few} do not determine accuracies"
     if coverage.sum() < 1.5:
         return f"an item has {coverage.sum():.1f} votes on average, so there is little to weigh"
     if np.ptp(voting) < _ALIKE:
@@ -382,12 +424,16 @@ def _reason(accuracies: Array, coverage: Array) -> str:
 
 
 def _doubts(clipped: Mask | None, test: FitTest | None, gain: float) -> list[str]:
-    doubts = []
-    if test is not None and test.p_value < CLEARLY_DEPENDENT:
-        p = f"p = {test.p_value:.1g}" if test.p_value > 0 else "p < 1e-300"
-        doubts.append(f"the sources are not independent given the truth ({p})")
+    doubts = _dependence_doubt(test)
     if gain > _TOO_GOOD:
         doubts.append(_TOO_GOOD_DOUBT)
     if clipped is not None and 2 * clipped.sum() > len(clipped):
         doubts.append("the class balance does not fit the votes")
     return doubts
+
+
+def _dependence_doubt(test: FitTest | None) -> list[str]:
+    if test is None or test.p_value >= CLEARLY_DEPENDENT:
+        return []
+    p = f"p = {test.p_value:.1g}" if test.p_value > 0 else "p < 1e-300"
+    return [f"the sources are not independent given the truth ({p})"]

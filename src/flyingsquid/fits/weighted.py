@@ -186,6 +186,7 @@ class WeightedFit(Fit):
                 self.gain_interval,
                 self.accuracies,
                 moments.coverage,
+                test=test,
                 is_certain=is_certain,
                 is_tested=self.is_tested,
                 second_factor=self.second_factor,

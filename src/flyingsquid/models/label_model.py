@@ -22,6 +22,7 @@ from flyingsquid.exceptions import (
 )
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import Assessment, Fit
+from flyingsquid.fits.concerns import concerns_about
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.summary import summarize_sources
@@ -371,7 +372,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def _solve(self, solver: Solver, data: FitData) -> Self:
         fit = check_solver(solver, data).solve(data)
         notes = [note for note in (fit.reason, data.note) if note]
-        fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns))
+        general = concerns_about(fit, data.moments, data.votes)
+        fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns, *general))
         fitted = Fitted.of(fit, data.moments, data.learned_graph, data.rows)
         if data.labeled is not None:
             fitted = replace(fitted, n_gold=data.labeled.n_labels, gold_items=data.labeled.newest())

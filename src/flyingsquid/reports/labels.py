@@ -68,9 +68,8 @@ def comparison_section(study: Study) -> Section:
         text = "<p>There is no model: all labels on this page are shares of the votes.</p>"
         return Section("majority", heading, text + grid([disagreement]))
     text = f"<p>{escape_text(study.comparison.sentence())}</p>"
-    verdict = getattr(getattr(study.model, "diagnostics_", None), "verdict", None)
-    if verdict is not None:
-        text += f"<p>Estimate of the model: {escape_text(verdict.words, 2_000)}</p>"
+    if study.findings.verdict:
+        text += f"<p>{escape_text(study.findings.verdict, 2_000)}</p>"
     scores = _scores(study, study.comparison)
     if scores:
         return Section("majority", heading, grid([f"<div>{text}</div>", scores, disagreement]))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flyingsquid._values import format_count
 from flyingsquid._version import __version__
-from flyingsquid.analysis.findings import Findings, Ranking, describe
+from flyingsquid.analysis.sentences import Findings, Ranking, Sentence, describe, describe_balance
 from flyingsquid.reports.escape import escape_text, shorten
 from flyingsquid.reports.page import Section
 from flyingsquid.reports.study import Study
@@ -23,7 +23,10 @@ def summary_section(study: Study) -> Section:
             '<p class="failed">No label model could be fitted, so the labels here are shares of the votes. '
             f"{escape_text(study.failure, 1_000)}</p>"
         )
-    sentences = "".join(f"<li{_ALERT * s.is_alert}>{escape_text(s.text, 1_200)}</li>" for s in others)
+    warnings = [Sentence(text, is_alert=True) for text in study.warnings]
+    sentences = "".join(
+        f"<li{_ALERT * s.is_alert}>{escape_text(s.text, 1_200)}</li>" for s in (*warnings, *others)
+    )
     if sentences:
         body += f'<ul class="words">{sentences}</ul>'
     return Section("summary", "Summary", body + _tiles(study))
@@ -96,13 +99,12 @@ def method_section(study: Study) -> Section:
     if diagnostics is not None:
         reason = f"; {diagnostics.reason}" if diagnostics.reason else ""
         rows.append(("Method", f"{diagnostics.method}{reason}"))
-        rows.append(("Class balance", diagnostics.class_balance))
+        rows.append(("Class balance", describe_balance(study.model) or diagnostics.class_balance))
         test = diagnostics.fit_test
         if test is not None:
             p_value = f"= {test.p_value:.2g}" if test.p_value > 1e-300 else "< 1e-300"
             result = f"chi² {test.statistic:,.1f} with {test.degrees:,} degrees of freedom, p {p_value}"
             rows.append(("Test of independence", result))
-    rows += [("Warning", text) for text in study.warnings]
     rows.append(("Gold labels", _describe_gold(study)))
     rows.append(("Version", f"flyingsquid {__version__}"))
     body = "".join(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flyingsquid.analysis.agreement import agreement
-from flyingsquid.analysis.findings import DependentPair, describe_dependence
+from flyingsquid.analysis.sentences import DependentPair, describe_dependence
 from flyingsquid.charts.build import agreement_chart
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.drawing import STYLE, to_svg
@@ -15,8 +16,6 @@ from flyingsquid.reports.study import Study
 from flyingsquid.reports.svg import chart_figure
 
 _MOST_PAIRS = 12
-
-Edge = tuple[int, int]
 
 
 def agreement_section(study: Study) -> Section:
@@ -45,11 +44,8 @@ def dependencies_section(study: Study) -> Section:
     text = describe_dependence(found) + _describe_graph(study)
     if found.dependent:
         text += " Of sources that copy each other, keep one, or the copies count as further evidence."
-    shown, left_out = study.paired()
-    place = {study.names[j]: at for at, j in enumerate(shown)}
-    pairs = [pair for pair in found.dependent if pair.first in place and pair.second in place][:_MOST_PAIRS]
-    edges = {(place[pair.first], place[pair.second]): pair for pair in pairs}
-    figures = [_graph(study, shown, list(edges), left_out), _strongest(study, edges)] if edges else []
+    pairs = found.dependent[:_MOST_PAIRS]
+    figures = [_graph(pairs), _strongest(pairs, len(found.dependent))] if pairs else []
     return Section("dependencies", "Dependencies", f"<p>{escape_text(text, 1_000)}</p>{grid(figures)}")
 
 
@@ -63,34 +59,39 @@ def _describe_graph(study: Study) -> str:
     return f" The model allows for dependencies of {pairs} of sources, which were {how}."
 
 
-def _graph(study: Study, shown: list[int], edges: list[Edge], left_out: str) -> str:
-    graph = DependencyGraph(len(shown), source_edges=sorted((min(edge), max(edge)) for edge in edges))
-    names = [shorten(study.names[j], 80) for j in shown]
-    labels = [str(at + 1) for at in range(len(shown))]
+def _number(pairs: Sequence[DependentPair]) -> dict[str, int]:
+    """Return the sources of the pairs with their numbers, in the order of the pairs."""
+    names = [name for pair in pairs for name in (pair.first, pair.second)]
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+
+def _graph(pairs: Sequence[DependentPair]) -> str:
+    numbers = _number(pairs)
+    edges = [sorted((numbers[pair.first], numbers[pair.second])) for pair in pairs]
+    names = [shorten(name, 80) for name in numbers]
+    labels = [str(number + 1) for number in numbers.values()]
+    graph = DependencyGraph(len(numbers), source_edges=edges)
     # The page has its own colors, which follow its theme, and its policy allows no other style.
     drawing = to_svg(graph, labels=labels, names=names).replace(f"<style>{STYLE}</style>", "")
     caption = (
-        "How to read it: Y is the truth, circles are sources, best first, with the numbers of the heat map; "
-        "hover for names. Gray: the source votes on Y. Curved: the pairs of the table. "
-        f"{left_out}"
+        "How to read it: Y is the truth, circles are the sources of the table with their numbers; hover for "
+        "names. Gray: the source votes on Y. Curved: the pairs of the table."
     )
     return figure("Which sources depend on each other?", drawing, caption)
 
 
-def _strongest(study: Study, edges: dict[Edge, DependentPair]) -> str:
+def _strongest(pairs: Sequence[DependentPair], total: int) -> str:
     """Return a table of pairs with their correlations."""
-    rows = []
-    for (a, b), pair in edges.items():
+    numbers, rows = _number(pairs), []
+    for pair in pairs:
         one, other = (
-            f"{at + 1} <bdi>{escape_name(name, 34)}</bdi>" for at, name in ((a, pair.first), (b, pair.second))
+            f"{numbers[name] + 1} <bdi>{escape_name(name, 34)}</bdi>" for name in (pair.first, pair.second)
         )
         rows.append([f"{one}<br>{other}", f"{pair.correlation:+.2f}"])
-    total = len(study.findings.dependent)
     which = f"The {len(rows)} strongest of {total:,} pairs." if len(rows) < total else ""
     caption = (
         "How to read it: correlation of the votes of two sources given the truth. 0 is independent, 1 a "
         f"copy; negative if they agree less often than the truth explains. {which}"
     )
-    return figure(
-        "Which pairs are most dependent?", table([("Pair", False), ("Correlation", True)], rows), caption
-    )
+    cells = table([("Pair", False), ("Correlation", True)], rows)
+    return figure("Which pairs are most dependent?", cells, caption)

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_value
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.comparison import Comparison, compare_items
-from flyingsquid.analysis.findings import Findings, findings
+from flyingsquid.analysis.findings import findings
 from flyingsquid.analysis.items import Items, read_items, read_votes
+from flyingsquid.analysis.sentences import Findings, fit_of
 from flyingsquid.analysis.summarize import summarize
 from flyingsquid.charts.build import column
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
@@ -43,7 +44,7 @@ class Study:
     is_model_given : bool
         Whether the model was passed rather than fitted here.
     warnings : tuple of str
-        Warnings of the fit.
+        Warnings of the fit; a model from a file has none.
     summary : dict of lists
         Columns of ``fs.summarize`` for the sources of the task.
     findings : Findings
@@ -141,9 +142,8 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
     if model is not None:
         _ = model.vote_schema_  # raises NotFittedError
     is_given, failure = model is not None, ""
-    warnings: tuple[str, ...] = ()
     if model is None:
-        model, failure, warnings = _fit(read_votes(None, votes)[0])
+        model, failure = _fit(read_votes(None, votes)[0])
     read, tasks = read_votes(model, votes)
     items = read_items(model, read, y, task=task)
     sources = tasks[task or 0]
@@ -154,7 +154,7 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
         model=None if failure else model,
         failure=failure,
         is_model_given=is_given,
-        warnings=warnings,
+        warnings=() if isinstance(model, MajorityVote) else fit_of(model).concerns,
         summary={name: [values[j] for j in sources] for name, values in summary.items()},
         findings=found,
         comparison=found.comparison or compare_items(items),
@@ -167,14 +167,13 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
     )
 
 
-def _fit(votes: Votes) -> tuple[Any, str, tuple[str, ...]]:
-    """Return a label model, or a majority vote and why; and the warnings of the fit."""
-    with capture_source_warnings() as captured:
+def _fit(votes: Votes) -> tuple[Any, str]:
+    """Return a label model; or a majority vote, and why there is no label model."""
+    with capture_source_warnings():  # the page shows them
         try:
-            model, failure = LabelModel().fit(votes), ""
+            return LabelModel().fit(votes), ""
         except NotIdentifiableError as error:
-            model, failure = MajorityVote().fit(votes), str(error)
-    return model, failure, tuple(captured)
+            return MajorityVote().fit(votes), str(error)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -152,7 +152,7 @@ def _describe(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
     else:
         parts.append(f"{trust.share:.0%} confusion tables, {1 - trust.share:.0%} weighted votes")
         if not trust.n_tested:
-            parts.append("too few pairs of sources to test whether they are independent")
+            parts.append("too few pairs of sources to test the tables")
         else:
             often = "less often" if trust.shared_errors >= 0 else "more often"
             off = f"{abs(trust.shared_errors):.1%} {often}"

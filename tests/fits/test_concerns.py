@@ -1,0 +1,85 @@
+"""Warnings about a fit as a whole: they appear when they should, and not on clean votes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+
+
+def concerns(votes, **options):
+    gold = options.pop("gold", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fs.LabelModel(**options).fit(votes, gold=gold).fit_.concerns
+
+
+@pytest.mark.slow
+def test_clean_votes_raise_no_alarm():
+    """300 draws with 3 to 11 sources, any class balance and coverage: at most 1% false alarms."""
+    rng, found = np.random.default_rng(0), []
+    for seed in range(300):
+        accuracies = rng.uniform(0.55, 0.95, rng.integers(3, 12))
+        share, n, coverage = (
+            rng.uniform(0.05, 0.95),
+            rng.choice([100, 300, 1_000]),
+            rng.choice([0.3, 0.6, 1.0]),
+        )
+        sample = fs.datasets.simulate(
+            int(n), accuracies, coverage=coverage, class_balance=[1 - share, share], random_state=seed
+        )
+        found.append(concerns(sample.votes))
+    assert np.mean([bool(each) for each in found]) <= 0.01
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "words"), [([0.85], "Only one source"), ([0.85, 0.7], "Only two sources")]
+)
+def test_one_and_two_sources_do_not_determine_accuracies(accuracies, words):
+    sample = fs.datasets.simulate(500, accuracies, random_state=0)
+    assert any(words in text for text in concerns(sample.votes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fs.LabelModel().fit(sample.votes)
+    assert "%" not in str(model.diagnostics_.verdict)
+    # A silent source does not help, and gold labels do.
+    silent = np.column_stack([sample.votes.codes, np.full(500, -1)])
+    assert any(words in text for text in concerns(fs.Votes.from_classes(silent, classes=(0, 1))))
+    assert not any(words in text for text in concerns(sample.votes, gold=sample.y))
+
+
+def test_three_sources_are_enough():
+    sample = fs.datasets.simulate(2_000, [0.85, 0.8, 0.75], random_state=0)
+    assert concerns(sample.votes) == ()
+
+
+def test_a_class_balance_that_contradicts_the_votes_is_reported():
+    sample = fs.datasets.simulate(2_000, [0.9, 0.85, 0.8], class_balance=[0.85, 0.15], random_state=0)
+    found = concerns(sample.votes, class_balance=[0.1, 0.9])
+    assert any("contradicts" in text and "`class_balance`" in text for text in found)
+    assert not any("contradicts" in text for text in concerns(sample.votes, class_balance=[0.85, 0.15]))
+
+
+def test_labels_that_hinge_on_an_even_balance_are_reported():
+    sample = fs.datasets.simulate(3_000, [0.75, 0.7, 0.65], class_balance=[0.8, 0.2], random_state=0)
+    found = concerns(sample.votes, method="covariance", class_balance="uniform")
+    assert any("hinge on the class balance" in text for text in found)
+    even = fs.datasets.simulate(3_000, [0.75, 0.7, 0.65], random_state=0)
+    assert not any("hinge" in text for text in concerns(even.votes, method="covariance"))
+
+
+def test_votes_of_sources_below_chance_are_reported():
+    sample = fs.datasets.simulate(2_000, [0.2, 0.25, 0.3, 0.8], random_state=0)
+    signs = {0: -1, 1: -1, 2: -1}
+    found = concerns(sample.votes, method="triplet", signs=signs)
+    assert any("worse than chance" in text for text in found)
+
+
+def test_all_items_of_one_class_are_reported():
+    rng = np.random.default_rng(0)
+    votes = fs.Votes.from_classes((rng.random((500, 4)) < 0.02).astype(int), classes=(0, 1))
+    assert any("0" in text for text in concerns(votes))
+    assert concerns(votes)
