@@ -43,13 +43,14 @@ def test_comparison_with_majority(model, sample):
     assert "majority vote" in str(found)
 
 
-def test_the_sentence_gives_the_direction(model, sample):
+def test_the_verdict_gives_the_direction(model, sample):
     found = compare_with_majority(model, sample.votes, sample.y)
     worse = replace(found, gain=-found.gain, gain_interval=(-0.2, -0.1))
     equal = replace(found, gain=0.0, gain_interval=(-0.1, 0.1))
-    assert ": better (" in found.sentence()
-    assert ": worse (" in worse.sentence()
-    assert ": not significantly different (" in equal.sentence()
+    assert found.verdict.kind == "recommended"
+    assert worse.verdict.kind == "no better"
+    assert equal.verdict.kind == "unproven"
+    assert "below" in str(worse)
 
 
 def test_gold_labels_must_not_all_be_unknown(model, sample):

@@ -30,10 +30,10 @@ def test_an_adversary_and_the_order_are_named():
         assert not found.strongest.similar
         assert found.weakest.names == ("source 7", "source 6")
         assert found.effective_sources == pytest.approx(8, abs=0.1)
-        first, second, *_ = describe(found)
+        first, *others = describe(found)
         assert "8 sources on 20,000 items" in first.text
-        assert second.is_alert
-        assert "source 7" in second.text
+        (alert,) = (sentence.text for sentence in others if sentence.is_alert)
+        assert "source 7" in alert
         assert found.basis == ("the model" if y is None else "gold labels")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid._values import format_count
 from flyingsquid.analysis import agreement, compare_with_majority, contested_items, disagreement_buckets
 from flyingsquid.analysis.findings import findings
 from flyingsquid.analysis.sentences import describe_balance
@@ -130,7 +131,7 @@ def test_tiles_sentences_and_tables_agree(case):
     assert facts["differ"] == f"{against / votes.n_items:.1%}"
     assert against == contested_items(model, votes).n_overruled == round(comparison.differ * votes.n_items)
     if against:
-        assert f"{against:,} items in total" in page.section("items").text.replace("1 item in", "1 items in")
+        assert f"{format_count(against, 'item')} in total" in page.section("items").text
     if gold is None:
         certain = page.figure("How certain are the labels?").text
         assert f"{facts['certain']} of the labels" in certain
@@ -271,14 +272,15 @@ def test_verdict_and_balance_are_those_of_the_diagnostics(case):
 def test_class_shares_are_those_of_the_labels(case):
     votes, gold, model, page, _ = case
     labels = model.predict(votes)
-    hints = page.hints("How often does each class occur?")
-    for label in votes.classes:
-        share = float(np.mean(labels == label))
-        assert any(hint.startswith(f"{label}: {share:.1%}") for hint in hints)
+    rows = page.table(page.figure("How often does each class occur?"))
+    assert len(rows) == len(votes.classes)
+    for label, balance, row in zip(votes.classes, model.class_balance_, rows, strict=True):
+        assert row["Class"].text == str(label)
+        assert row["Labels"].text == f"{np.mean(labels == label):.1%}"
+        assert row["Class balance"].text.startswith(f"{balance:.1%}")
         if gold is not None:
             known = [each for each in gold.tolist() if each in votes.classes]
-            truth = known.count(label) / len(known)
-            assert any(hint.startswith(f"{label}: {truth:.1%} on gold") for hint in hints)
+            assert row["Gold labels"].text == f"{known.count(label) / len(known):.1%}"
 
 
 def test_highest_agreement_is_that_of_the_pairs(case):
@@ -316,11 +318,8 @@ def test_label_prints_the_same_numbers(case):
     assert result["verdict"] == str(verdict)
     assert result["comparison"]["differ"] == pytest.approx(comparison.differ)
     assert sum(result["labels"]["counts"].values()) == votes.n_items
-    for label, count in result["labels"]["counts"].items():
-        share = f"{count / votes.n_items:.1%}"
-        assert any(
-            hint.startswith(f"{label}: {share}") for hint in page.hints("How often does each class occur?")
-        )
+    shares = [row["Labels"].text for row in page.table(page.figure("How often does each class occur?"))]
+    assert [f"{count / votes.n_items:.1%}" for count in result["labels"]["counts"].values()] == shares
     shown = run("inspect", saved)
     assert f"Verdict: {model.diagnostics_.verdict}" in shown
     assert f"Class balance: {describe_balance(model)}" in shown

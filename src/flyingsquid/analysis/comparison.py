@@ -92,15 +92,12 @@ class Comparison:
             undecided.append(f"has no votes on {1 - self.coverage:.1%}")
         if undecided:
             text += f"; majority vote {' and '.join(undecided)}"
-        if self.model is None or self.majority is None or self.gain_interval is None or self.gain is None:
+        if self.model is None or self.majority is None:
             return f"{text}. Compare both with gold labels to see which is more accurate."
-        low, high = self.gain_interval
-        verdict = "better" if low > 0 else "worse" if high < 0 else "not significantly different"
-        ties = ", if ties are broken at random" if undecided else ""
+        ties = " if ties are broken at random" if undecided else ""
         return (
             f"{text}. On {format_count(self.n_gold, 'item')} with gold labels, the accuracy of the model is "
-            f"{self.model.accuracy:.1%} and that of majority vote {self.majority.accuracy:.1%}{ties}: "
-            f"{verdict} ({100 * self.gain:+.1f} points, 95% interval {100 * low:+.1f} to {100 * high:+.1f})."
+            f"{self.model.accuracy:.1%} and that of majority vote {self.majority.accuracy:.1%}{ties}."
         )
 
     @property
@@ -118,9 +115,8 @@ class Comparison:
             for name, s in sides
         )
         formats = ("", ".1%", ".3f", ".3f")
-        return Table(
-            ("labels", "accuracy", "f1", "log_loss"), rows, footnotes=(self.sentence(),), formats=formats
-        )
+        notes = (self.sentence(), *([] if self.verdict is None else [str(self.verdict)]))
+        return Table(("labels", "accuracy", "f1", "log_loss"), rows, footnotes=notes, formats=formats)
 
     def __str__(self) -> str:
         return str(self.table())

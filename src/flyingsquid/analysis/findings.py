@@ -69,10 +69,8 @@ def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None =
     >>> found = findings(sample.votes, model=fs.LabelModel().fit(sample.votes))
     >>> found.worse_than_chance
     ('source 5',)
-    >>> for sentence in found.sentences()[:2]:
-    ...     print(sentence)
-    6 sources on 5,000 items, equivalent to about 6.0 independent sources.
-    Worse than chance: source 5.
+    >>> found.sentences()[0]
+    '6 sources on 5,000 items, equivalent to 6.0 independent sources (estimated).'
     >>> found.strongest.names
     ('source 0', 'source 1')
     """

@@ -146,13 +146,13 @@ class Sentence:
 
 def describe(found: Findings) -> list[Sentence]:
     """Return sentences about findings, the most important first."""
-    others = [
-        *_describe_ranks(found),
-        *_describe_pairs(found),
-        *_describe_problems(found),
-        *_describe_labels(found),
+    others = [*_describe_ranks(found), *_describe_pairs(found), *_describe_problems(found)]
+    return [
+        Sentence(_describe_size(found)),
+        *map(Sentence, _describe_labels(found)),
+        *_describe_chance(found),
+        *map(Sentence, others),
     ]
-    return [Sentence(_describe_size(found)), *_describe_chance(found), *map(Sentence, others)]
 
 
 def _describe_size(found: Findings) -> str:
@@ -160,10 +160,8 @@ def _describe_size(found: Findings) -> str:
     if found.effective_sources is None:
         text += f" with {found.votes_per_item:.1f} votes per item; votes differ on {_percent(found.split)}"
     else:
-        about, by = (
-            ("", f" by {format_count(found.n_gold, 'gold label')}") if found.basis == GOLD else ("about ", "")
-        )
-        text += f", equivalent to {about}{found.effective_sources:.1f} independent sources{by}"
+        basis = "estimated" if found.basis != GOLD else f"on {format_count(found.n_gold, 'gold label')}"
+        text += f", equivalent to {found.effective_sources:.1f} independent sources ({basis})"
     if found.uncovered > 0:
         text += f"; {_percent(found.uncovered)} of the items have no vote"
     return f"{text}."

@@ -114,7 +114,7 @@ def leave_one_out_chart(found: LeaveOneOut, most: int) -> BarChart:
     note = ""
     if change is not None:
         tones = tuple(_effect(change[j]) for j in order)
-        annotations = tuple(f"{100 * change[j]:+.1f}" if np.isfinite(change[j]) else "no fit" for j in order)
+        annotations = tuple(_points(change[j]) if np.isfinite(change[j]) else "no fit" for j in order)
         note = "number: change of accuracy without the source, in points"
     names = tuple(found.source_names[j] for j in order)
     return BarChart(
@@ -350,6 +350,12 @@ def _effect(change: float) -> Tone:
 def _pair_hint(one: str, other: str, share: float) -> str:
     pair = f"{one[:80]} and {other[:80]}"
     return f"{pair}: {share:.1%}" if np.isfinite(share) else f"{pair}: no common items"
+
+
+def _points(change: float) -> str:
+    """Return a change in points, without a sign if it rounds to 0."""
+    points = round(100 * change, 1)
+    return f"{points:+.1f}" if points else "0.0"
 
 
 def _bin_shares(values: Array, edges: Array, total: int, weights: Array | None = None) -> tuple[float, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -108,7 +110,8 @@ def label(votes: str, output: str, **options: Any) -> None:
         from flyingsquid.cli.report import write_report
 
         with console.waiting("writing the report"):
-            part = write_report(loaded, model, options["report_path"], title=f"Labels of {file.path}")
+            title = f"Labels of {PurePath(file.path).name}"
+            part = write_report(loaded, model, options["report_path"], title=title)
         console.echo(f"{options['report_path']}: report{part}")
     if options["as_json"]:
         result = _result(file, model, labeler, comparison, output, options)
@@ -192,7 +195,7 @@ def _print_labels(
     options: dict[str, Any],
 ) -> None:
     if comparison.model is not None:
-        console.table(comparison.table())
+        console.table(replace(comparison.table(), footnotes=(comparison.sentence(),)))  # the verdict is above
         if options["learn_from_gold"]:
             console.note("The fit used these gold labels, so the scores are too optimistic.")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,7 +64,7 @@ def report(votes: str, output: str, **options: Any) -> None:
     console.introduce(file)
     if model is None:
         model = fit_or_explain(loaded, console, options["method"])
-    title = options["title"] or f"Votes and labels of {file.path}"
+    title = options["title"] or f"Votes and labels of {PurePath(file.path).name}"
     with console.waiting("writing the report"):
         part = write_report(loaded, model, output, title=title, data=options["data_path"],
                             ordered=options["ordered"])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flyingsquid._table import as_scalar
+from flyingsquid._values import format_count
 from flyingsquid.analysis.disagreement import ContestedItem, contested_items
 from flyingsquid.charts.build import explanation_chart
 from flyingsquid.models import MajorityVote
@@ -28,7 +29,8 @@ def items_section(study: Study) -> Section:
     text = "Many sources vote, and the label is uncertain. Gold labels for these items are the most useful."
     body = _list(study, model, found.uncertain, "Uncertain", text)
     if study.model is not None:
-        text = f"The label is not the one most sources vote for: {found.n_overruled:,} items in total."
+        total = format_count(found.n_overruled, "item")
+        text = f"The label is not the one most sources vote for: {total} in total."
         body += _list(study, model, found.overruled, "Against the majority", text)
     return Section("items", "Items to look at", body)
 
@@ -82,7 +84,7 @@ def _details(study: Study, model: Any, item: ContestedItem, record: Any, votes: 
 def _count_votes(study: Study, item: ContestedItem) -> str:
     """Return the votes for each class as HTML, without classes that have none."""
     cast = sorted(((count, k) for k, count in enumerate(item.votes) if count), key=lambda pair: -pair[0])
-    text = ", ".join(f"{count:,} × {escape_text(study.classes[k], 40)}" for count, k in cast[:6])
+    text = ", ".join(f"{count:,} for {escape_text(study.classes[k], 40)}" for count, k in cast[:6])
     return text + (" and others" if len(cast) > 6 else "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.calibration import calibration
@@ -12,6 +13,7 @@ from flyingsquid.analysis.comparison import Comparison
 from flyingsquid.analysis.disagreement import disagreement_buckets
 from flyingsquid.analysis.influence import learning_curve, leave_one_out
 from flyingsquid.analysis.labels_saved import labels_saved
+from flyingsquid.analysis.sentences import fit_of
 from flyingsquid.charts.build import (
     calibration_charts,
     column,
@@ -23,7 +25,7 @@ from flyingsquid.charts.kinds import IntervalChart, IntervalRow, Tone
 from flyingsquid.estimation.normal import wilson
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.models import LabelModel
-from flyingsquid.reports.escape import escape_text
+from flyingsquid.reports.escape import escape_name, escape_text
 from flyingsquid.reports.page import Section, figure, grid, table
 from flyingsquid.reports.study import Study
 from flyingsquid.reports.svg import chart_figure
@@ -168,35 +170,40 @@ def _calibration(study: Study) -> str:
 
 
 def _class_shares(study: Study) -> str:
-    n_classes = study.votes.n_classes
+    """Return a table of classes: share of labels, class balance of the model, share of gold labels."""
+    n_classes, gold = study.votes.n_classes, study.items.gold
     if n_classes > _MOST_CLASSES:
         return ""
     labels = np.bincount(study.items.labels, minlength=n_classes) / study.votes.n_items
-    mean, gold = study.items.posterior.mean(axis=0), study.items.gold
-    truth: list[float | None] = [None] * n_classes
+    headings, columns = ["Labels"], [[f"{share:.1%}" for share in labels]]
+    balance = np.asarray(getattr(study.model, "class_balance_", np.empty(0)))
+    if balance.size:
+        headings.append("Class balance")
+        columns.append(_balance_cells(study, balance))
     if gold is not None:
         counts = np.bincount(gold[gold >= 0], minlength=n_classes)
-        truth = (counts / counts.sum()).tolist()
-    rows = tuple(
-        IntervalRow(name, share, min(share, other), max(share, other), known)
-        for name, share, other, known in zip(
-            study.classes, labels.tolist(), mean.tolist(), truth, strict=True
-        )
+        headings.append("Gold labels")
+        columns.append([f"{share:.1%}" for share in counts / counts.sum()])
+    names = [f"<bdi>{escape_name(name, 40)}</bdi>" for name in study.classes]
+    cells = table(
+        [("Class", False), *((heading, True) for heading in headings)], zip(names, *columns, strict=True)
     )
-    chart = IntervalChart(
-        title="How often does each class occur?",
-        description="; ".join(f"{row.name}: {row.value:.1%}" for row in rows[:20]),
-        rows=rows,
-        x_label="share of items",
-        value_label="labels; the line ends at the mean probability",
-        gold_label="gold labels",
-    )
-    source = "majority vote" if study.model is None else "the label model"
     caption = (
-        f"How to read it: share of items that {source} assigns to each class. A long line means that many "
-        "items of the class are uncertain, so that counting labels and averaging probabilities differ."
+        "How to read it: shares of the classes in the labels, in the estimate of the model, and in the gold "
+        "labels. If labels and class balance differ, many items are uncertain."
     )
-    return chart_figure(chart, caption)
+    return figure("How often does each class occur?", cells, caption)
+
+
+def _balance_cells(study: Study, balance: NDArray[Any]) -> list[str]:
+    """Return the class balance of the task with its 95% intervals, if known."""
+    task = study.task or 0
+    shares = balance if balance.ndim == 1 else balance[task]
+    intervals = getattr(fit_of(study.model), "balance_interval", None)
+    if intervals is None:
+        return [f"{share:.1%}" for share in shares]
+    ends = [f"{100 * low:.0f}–{100 * high:.0f}" for low, high in intervals[task]]
+    return [f"{share:.1%}<small>{end}</small>" for share, end in zip(shares, ends, strict=True)]
 
 
 def influence_section(study: Study) -> Section:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from flyingsquid._values import format_count
 from flyingsquid._version import __version__
-from flyingsquid.analysis.sentences import Findings, Ranking, Sentence, describe, describe_balance
+from flyingsquid.analysis.sentences import Findings, Ranking, Sentence, describe, describe_balance, fit_of
+from flyingsquid.models import MajorityVote
 from flyingsquid.reports.escape import escape_text, shorten
 from flyingsquid.reports.page import Section
 from flyingsquid.reports.study import Study
@@ -119,6 +120,6 @@ def _describe_gold(study: Study) -> str:
     if gold is None:
         return "none"
     known = f"{int((gold >= 0).sum()):,} of {len(gold):,} items"
-    if study.is_model_given:
-        return f"{known}, used for scores. If the model was fitted with them, the scores are too high"
-    return f"{known}, used for scores and not for the fit"
+    if isinstance(study.model, MajorityVote) or study.model is None or fit_of(study.model).gold is None:
+        return f"{known}, used for scores and not for the fit"
+    return f"{known}, used for scores. The model was fitted with gold labels, so scores on these are too high"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from flyingsquid.analysis.agreement import agreement
 from flyingsquid.analysis.sentences import DependentPair, describe_dependence
 from flyingsquid.charts.build import agreement_chart
@@ -26,6 +28,9 @@ def agreement_section(study: Study) -> Section:
     found = agreement(study.votes.of_sources(shown))
     # Sources without names are numbered, and selecting some of them numbers these again.
     found = replace(found, source_names=tuple(study.names[j] for j in shown))
+    if not (np.nan_to_num(found.beyond_chance[np.triu_indices(len(shown), 1)]) > 0).any():
+        text = "No pair of sources agrees more often than by chance. Sources of one class cannot."
+        return Section("agreement", "Agreement", f'<p class="note">{text}</p>')
     chart = agreement_chart(found, sort=False)
     caption = (
         "How to read it: each cell is a pair of sources, by row and column number, best sources first. "
