@@ -31,6 +31,8 @@ from tests.oracle.star import Star
 from tests.support.errors import mentions
 from tests.support.strategies import examples, fittable_votes, vote_matrices
 
+pytestmark = pytest.mark.filterwarnings("ignore:Most votes:flyingsquid.exceptions.SourceWarning")
+
 TRIPLET_METHODS = ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best")]
 UNSCREENED = fs.solvers.Triplet(screen=0)
 EXACT = 1e12

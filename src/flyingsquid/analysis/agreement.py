@@ -50,7 +50,7 @@ class Agreement:
         """Return a table of the pairs that agree most beyond chance on enough common items."""
         first, second = np.triu_indices(len(self.source_names), 1)
         kappa, met = self.beyond_chance[first, second], self.overlaps[first, second]
-        known = np.flatnonzero((np.nan_to_num(kappa) > 0) & (met >= least_overlap))
+        known = np.flatnonzero(np.isfinite(kappa) & (met >= least_overlap))
         kept = known[np.argsort(-kappa[known], kind="stable")][:most]
         rows = tuple(
             (

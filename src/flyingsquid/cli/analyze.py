@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
 from flyingsquid.cli.options import VOTES, method_option, model_option, open_file, reading_options
@@ -68,6 +69,8 @@ class _Findings:
     ----------
     sources : Table with one row per source
     pairs : Table of pairs that agree; None for very many sources
+    agrees : bool
+        Whether one of these agrees more often than by chance.
     words : list of sentences
     balance : str
         Class balance of the model; empty without one.
@@ -81,6 +84,7 @@ class _Findings:
     file: VoteFile
     sources: Table
     pairs: Table | None
+    agrees: bool
     words: list[str]
     balance: str
     balance_facts: dict[str, Any]
@@ -110,14 +114,17 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
         raise OptionError("--with-model must be a model of single rows; leave it out to analyze the votes.")
     chunk, step = loaded.sample()
     votes, gold = chunk.votes, chunk.gold
-    pairs = None
+    pairs, agrees = None, False
     if most_pairs and votes.n_sources <= MOST_SOURCES:
-        pairs = agreement(votes, model=model).pairs(most_pairs)
+        together = agreement(votes, model=model)
+        pairs = together.pairs(most_pairs)
+        agrees = len(pairs) > 0 and bool((np.triu(np.nan_to_num(together.beyond_chance), 1) > 0).any())
     found = findings(votes, gold, model=model)
     return _Findings(
         file=loaded.file,
         sources=summarize(votes, gold, model=model),
         pairs=pairs,
+        agrees=agrees,
         words=found.sentences(),
         balance="" if model is None else describe_balance(model),
         balance_facts=balance_facts(model),
@@ -133,7 +140,7 @@ def _print(found: _Findings, console: Console) -> None:
     console.table(found.sources)
     if found.balance:
         console.echo(f"\nClass balance: {found.balance}")
-    if found.pairs is not None and len(found.pairs):
+    if found.pairs is not None and found.agrees:
         console.echo("\nPairs that agree most beyond chance:")
         console.table(found.pairs)
     console.echo("\nWhat stands out:")

@@ -45,7 +45,8 @@ def concerns_about(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[str
 
 
 def _few_sources(fit: Fit, moments: Moments) -> tuple[str, ...]:
-    if fit.gold is not None:
+    # Closed forms of two classes refuse what they cannot determine.
+    if fit.gold is not None or fit.findings is not None:
         return ()
     voting = int(np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=1)))
     if voting == 1:
