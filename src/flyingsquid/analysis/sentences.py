@@ -240,7 +240,9 @@ def _describe_problems(found: Findings) -> list[str]:
     sentences = [f"Near copies of each other: {_list(group)}." for group in found.duplicates]
     if found.silent:
         sentences.append(f"Always abstaining: {_list(found.silent)}.")
-    if found.one_sided:
+    if len(found.one_sided) == found.n_sources > 1:
+        sentences.append("Every source votes for one class only.")
+    elif found.one_sided:
         sentences.append(f"Votes for one class only: {_list(found.one_sided)}.")
     for reason, count, source, times in found.missing:
         sentences.append(f"{format_count(count, 'vote')} {reason}, most of them by {source} ({times:,}).")

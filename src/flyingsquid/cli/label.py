@@ -205,8 +205,13 @@ def _print_labels(
     console.echo()
     without = comparison.n_items - comparison.n_covered
     if without:
-        items = "1 item has" if without == 1 else f"{without:,} items have"
-        console.note(f"{items} no votes (n_votes is 0); the label follows from the class balance.")
+        if without == 1:
+            console.note("1 item has no votes (n_votes is 0); its label says nothing about the item.")
+        else:
+            console.note(
+                f"{without:,} items have no votes (n_votes is 0); all of them get the same probabilities."
+            )
+    _note_ties(console, labeler.n_tied, options["tie_break"])
     names = [*map(str, model.vote_schema_.classes), "no label"]
     counts = [f"{name}: {n:,}" for name, n in zip(names, labeler.counts.tolist(), strict=True) if n]
     if len(counts) > 9:
@@ -215,6 +220,23 @@ def _print_labels(
     console.echo(f"{target}: {int(labeler.counts.sum()):,} labels ({', '.join(counts)})")
     if options["model_path"]:
         console.echo(f"{options['model_path']}: model; use it with --with-model {options['model_path']}")
+
+
+def _note_ties(console: Console, n_tied: int, tie_break: str) -> None:
+    """Print how many labels are tied, and what they are."""
+    if not n_tied:
+        return
+    chosen = {
+        "first": "the first of the classes; use --tie-break to change that",
+        "abstain": "no label",
+        "random": "one of the classes at random",
+    }
+    labels = (
+        "1 label is tied (tied is true) and is"
+        if n_tied == 1
+        else f"{n_tied:,} labels are tied (tied is true) and are"
+    )
+    console.note(f"{labels} {chosen[tie_break]}.")
 
 
 def _result(
@@ -233,6 +255,7 @@ def _result(
             "items": sum(counts),
             "counts": dict(zip(map(str, model.vote_schema_.classes), counts, strict=False)),
             "without_label": counts[-1],
+            "tied": labeler.n_tied,
         },
         "report": options["report_path"],
         "model": options["model_path"] or options["with_model"],

@@ -22,7 +22,7 @@ from flyingsquid.inference import vote_shares
 from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import VoteChunks, Votes
-from flyingsquid.votes.decisions import TieBreak, decide
+from flyingsquid.votes.decisions import TieBreak, decide, is_tied
 from flyingsquid.votes.patterns import distinct_codes, is_repetitive
 from flyingsquid.votes.tallies import item_votes
 
@@ -257,6 +257,8 @@ class Labeler:
         Comparison with majority vote on everything labeled so far; ``comparison.result()`` returns it.
     counts : integer array of shape (K + 1,)
         How many items got each label, and at the end how many got none.
+    n_tied : int
+        How many items have several most probable classes.
 
     Examples
     --------
@@ -277,6 +279,7 @@ class Labeler:
         self._model, self._tie_break, self._rng = model, tie_break, rng
         self.comparison = RunningComparison(len(model.classes_))
         self.counts = np.zeros(len(model.classes_) + 1, np.int64)
+        self.n_tied = 0
 
     def label(self, votes: Votes, gold: NDArray[Any] | None = None) -> Labeled:
         """Label items; ``gold`` are the codes of their true classes, negative if unknown, shape (n,)."""
@@ -304,6 +307,8 @@ class Labeler:
         shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
         n_votes = item_votes(votes.codes).cast.astype(np.int32)
         self.comparison.add(posterior, shares, n_votes, times=counts)
+        tied = is_tied(posterior)
+        self.n_tied += int(tied.sum() if counts is None else counts[tied].sum())
         if inverse is not None and (gold is not None or self._tie_break == "random"):
             posterior, shares, n_votes = posterior[inverse], shares[inverse], n_votes[inverse]
             inverse = counts = None
