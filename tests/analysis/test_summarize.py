@@ -99,7 +99,7 @@ def test_a_model_adds_its_estimates_and_flags():
     table = fs.summarize(sample.votes, model=model).to_dict()
     assert table["accuracy"] == model.accuracies_.tolist()
     assert table["accuracy_low"] == model.accuracies_interval_[:, 0].tolist()
-    assert "worse than a coin" in table["flags"][4]
+    assert "worse than chance" in table["flags"][4]
     assert not table["flags"][0]
     # Gold labels decide which sources are worse than chance.
     flags = fs.summarize(sample.votes, sample.y, model=model).to_dict()["flags"]

@@ -65,7 +65,7 @@ def test_notes_say_what_is_odd_about_a_source():
     assert notes["asleep"] == "silent"
     assert "one-sided" in notes["yes"]
     assert notes["echo"] == "copy of caps"
-    assert notes["contrary"] == "worse than a coin; opposite of short"
+    assert notes["contrary"] == "worse than chance; opposite of short"
     assert notes["caps"] == notes["short"] == ""  # the first of a group is the one to keep
 
 

@@ -26,9 +26,9 @@ _NOTES = (
     ("silent", "silent"),
     ("one_sided", "one-sided"),
     ("unidentified", "accuracy not identified"),
-    ("useless", "no better than a coin, as far as can be told"),
-    ("adversarial", "worse than a coin"),
-    ("clipped", "rates do not fit the balance"),
+    ("useless", "not different from chance"),
+    ("adversarial", "worse than chance"),
+    ("clipped", "vote rates do not fit the class balance"),
 )
 _MOST_CLASSES = 6
 
@@ -139,13 +139,13 @@ def accuracy_columns(
         return {}, ()
     voted = tally.n_votes > 0
     bounds = np.full((len(voted), 2), np.nan) if interval is None else interval
-    ends = "" if interval is None else ", with the ends of its 95% interval"
+    ends = "" if interval is None else ", with its 95% interval"
     columns: Columns = {
         "accuracy": (numbers(accuracies, voted), ".1%"),
         "accuracy_low": (numbers(bounds[:, 0], voted), ".1%"),
         "accuracy_high": (numbers(bounds[:, 1], voted), ".1%"),
     }
-    return columns, (f"accuracy: how often a vote of the source is right{ends}",)
+    return columns, (f"accuracy: share of correct votes{ends}",)
 
 
 def vote_columns(tally: SourceTally) -> Columns:
