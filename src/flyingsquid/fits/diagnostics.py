@@ -349,9 +349,9 @@ def recommend_mixture(
     if not is_tested:
         doubts += _dependence_doubt(test) or [_UNTESTED]
     if second_factor > _SECOND_FACTOR:
-        doubts.append("some sources agree for another reason, which may be the truth as well")
+        doubts.append("groups of sources agree for a reason that may not be the truth")
     if not is_certain:
-        doubts.append("other plausible models imply none")
+        doubts.append("other plausible models imply no gain")
     if gain > _TOO_GOOD:
         doubts.append(_TOO_GOOD_DOUBT)
     if doubts:
