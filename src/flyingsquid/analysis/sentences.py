@@ -263,7 +263,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.1%}" if share >= 0.0005 else "less than 0.1%"
+    return "less than 0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def describe_balance(model: Any) -> str:

@@ -21,6 +21,8 @@ Mask = NDArray[np.bool_]
 
 # Below this gain the two are equally good for any practical purpose.
 _WORTH_HAVING = 0.005
+# Differences that are shown as 0.0 points.
+_EQUAL = 0.0005
 _ALIKE = 0.08
 CLEARLY_DEPENDENT = 1e-3
 # A factor of this relative size is seen on panels of judges that share a bias, and never on clean votes.
@@ -377,6 +379,8 @@ def recommend_by_gold(gain: float, interval: tuple[float, float], n_gold: int) -
     """
     low, high = interval
     above = f"{100 * abs(gain):.1f} points {'below' if gain < 0 else 'above'} majority vote"
+    if abs(gain) < _EQUAL:
+        above = "that of majority vote"
     found = (
         f"on {format_count(n_gold, 'gold label')}, accuracy is {above} (95% interval {100 * low:+.1f} to "
         f"{100 * high:+.1f})"
