@@ -61,6 +61,20 @@ def test_equal_sources_are_similar():
     assert found.strongest.names[0] in str(found)
 
 
+def test_a_majority_below_chance_is_reported():
+    sample = fs.datasets.simulate(1_000, [0.2, 0.25, 0.3, 0.9], random_state=0)
+    model = fs.MajorityVote().fit(sample.votes)
+    texts = [
+        sentence.text
+        for sentence in describe(findings(sample.votes, sample.y, model=model))
+        if sentence.is_alert
+    ]
+    assert any("Majority vote" in text for text in texts)
+    good = fs.datasets.simulate(1_000, [0.7, 0.75, 0.8], random_state=0)
+    found = findings(good.votes, good.y, model=fs.MajorityVote().fit(good.votes))
+    assert not found.comparison.is_majority_below_chance
+
+
 def test_a_few_votes_call_nobody_worse_than_chance():
     votes = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0]])
     found = findings(votes, [0, 1, 1])

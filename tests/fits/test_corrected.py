@@ -164,7 +164,6 @@ def test_a_given_class_balance_is_kept():
     np.testing.assert_allclose(model.class_balance_, [0.3, 0.7])
 
 
-@pytest.mark.filterwarnings("ignore:Most votes:flyingsquid.exceptions.SourceWarning")
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_fifty_labels_repair_a_panel_that_is_mostly_wrong(n_classes):
     rng = np.random.default_rng(0)

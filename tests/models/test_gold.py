@@ -12,8 +12,6 @@ from flyingsquid.exceptions import NotIdentifiableError, VotesError
 from tests.estimation.test_conditional import panel
 from tests.oracle.star import AnyStar
 
-pytestmark = pytest.mark.filterwarnings("ignore:Most votes:flyingsquid.exceptions.SourceWarning")
-
 METHODS = ["triplet", fs.solvers.Triplet("median"), fs.solvers.Triplet("best"), "covariance", "quadratic"]
 
 

@@ -12,8 +12,6 @@ from tests.models.test_gold import some_known
 from tests.oracle.many import ManyStar, crowd
 from tests.support.errors import mentions
 
-pytestmark = pytest.mark.filterwarnings("ignore:Most votes:flyingsquid.exceptions.SourceWarning")
-
 METHODS = ["agreement", "em", "decomposition"]
 
 

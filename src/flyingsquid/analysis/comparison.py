@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from flyingsquid._table import Table
 from flyingsquid._values import format_count
 from flyingsquid.analysis.items import Items, read_items, require_gold
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.normal import NORMAL_95, wilson
 from flyingsquid.fits.diagnostics import Verdict, recommend_by_gold
 from flyingsquid.votes.decisions import best_classes, expected_credit, label_shares
 from flyingsquid.votes.tallies import item_votes
@@ -37,11 +37,14 @@ class Scores:
         counts as 1/t of a label of each.
     log_loss : float
         Mean of -log P(gold label), with probabilities of at least 1e-6.
+    chance : float
+        Accuracy of random labels with the same class frequencies.
     """
 
     accuracy: float
     f1: float
     log_loss: float
+    chance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,14 @@ class Comparison:
         if self.gain is None or self.gain_interval is None:
             return None
         return recommend_by_gold(self.gain, self.gain_interval, self.n_gold)
+
+    @property
+    def is_majority_below_chance(self) -> bool:
+        """True if majority vote is significantly less accurate than random labels, by gold labels."""
+        if self.majority is None:
+            return False
+        _, high = wilson(np.array(self.majority.accuracy), np.array(self.n_gold))
+        return bool(high < self.majority.chance)
 
     def table(self) -> Table:
         """Return the scores as a table with one row for the model and one for majority vote."""
@@ -250,7 +261,8 @@ class _ScoreSums:
     def __init__(self, n_classes: int) -> None:
         self._right = self._loss = 0.0
         self._hits = np.zeros(n_classes)
-        self._total = np.zeros(n_classes)
+        self._gold = np.zeros(n_classes)
+        self._labels = np.zeros(n_classes)
 
     def add(self, scores: Array, gold: NDArray[Any]) -> None:
         k = len(self._hits)
@@ -259,10 +271,12 @@ class _ScoreSums:
         true = np.maximum(scores[np.arange(len(gold)), gold], _LEAST_PROBABILITY)
         self._loss -= float(np.log(true).sum())
         self._hits += np.bincount(gold, credit, minlength=k)
-        self._total += np.bincount(gold, minlength=k) + label_shares(scores).sum(axis=0)
+        self._gold += np.bincount(gold, minlength=k)
+        self._labels += label_shares(scores).sum(axis=0)
 
     def scores(self, n: int) -> Scores:
         k = len(self._hits)
-        each = np.divide(2.0 * self._hits, self._total, out=np.zeros(k), where=self._total > 0)
-        f1 = float(each[1]) if k == 2 else float(each[self._total > 0].mean())
-        return Scores(self._right / n, f1, self._loss / n)
+        total = self._gold + self._labels
+        each = np.divide(2.0 * self._hits, total, out=np.zeros(k), where=total > 0)
+        f1 = float(each[1]) if k == 2 else float(each[total > 0].mean())
+        return Scores(self._right / n, f1, self._loss / n, float(self._gold @ self._labels) / n**2)

@@ -150,6 +150,7 @@ def describe(found: Findings) -> list[Sentence]:
     return [
         Sentence(_describe_size(found)),
         *map(Sentence, _describe_labels(found)),
+        *_describe_majority(found),
         *_describe_chance(found),
         *map(Sentence, others),
     ]
@@ -165,6 +166,18 @@ def _describe_size(found: Findings) -> str:
     if found.uncovered > 0:
         text += f"; {_percent(found.uncovered)} of the items have no vote"
     return f"{text}."
+
+
+def _describe_majority(found: Findings) -> list[Sentence]:
+    comparison = found.comparison
+    if comparison is None or comparison.majority is None or not comparison.is_majority_below_chance:
+        return []
+    text = (
+        f"Majority vote is less accurate on gold labels than random labels would be "
+        f"({comparison.majority.accuracy:.1%} instead of {comparison.majority.chance:.1%}); check whether "
+        "classes are swapped."
+    )
+    return [Sentence(text, is_alert=True)]
 
 
 def _describe_chance(found: Findings) -> list[Sentence]:
