@@ -305,7 +305,7 @@ def test_label_prints_the_same_numbers(case):
     facts, comparison = page.facts(), compare_with_majority(model, votes, gold)
     verdict = model.diagnostics_.verdict if gold is None else comparison.verdict
     assert f"Verdict: {verdict}" in said
-    assert f"Class balance: {describe_balance(model)}" in said
+    assert describe_balance(model) in said
     assert comparison.sentence() in said
     assert f"on {facts['differ']} of items" in said
     for text in model.fit_.concerns:
@@ -322,7 +322,7 @@ def test_label_prints_the_same_numbers(case):
     assert [f"{count / votes.n_items:.1%}" for count in result["labels"]["counts"].values()] == shares
     shown = run("inspect", saved)
     assert f"Verdict: {model.diagnostics_.verdict}" in shown
-    assert f"Class balance: {describe_balance(model)}" in shown
+    assert describe_balance(model) in shown
     assert votes.n_sources > 60 or str(model.summary()) in shown  # longer tables are cut
 
 
@@ -332,7 +332,7 @@ def test_analyze_prints_the_same_sentences(case):
     for sentence in findings(votes, gold, model=model).sentences():
         assert f"- {sentence}" in said
         assert sentence in page.section("summary").text
-    assert f"Class balance: {describe_balance(model)}" in said
+    assert f"class balance: {describe_balance(model)}" in said
     facts = page.facts()
     if gold is not None:
         assert facts["model-accuracy"] in said

@@ -25,6 +25,7 @@ from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import near_copies
 from flyingsquid.fits import WeightedFit
 from flyingsquid.fits.diagnostics import names_in, names_in_groups
+from flyingsquid.fits.summary import without_unidentified
 from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import REASONS
@@ -126,7 +127,8 @@ def _rank(
         value, error, cast = gold.precision, gold.precision_error, gold.cast.sum(axis=1)
     else:
         sources = list(items.sources)
-        value, cast = np.asarray(model.accuracies_)[sources], tally.n_votes
+        shown = without_unidentified(model.accuracies_, model.diagnostics_, model.source_names_)
+        value, cast = shown[sources], tally.n_votes
         interval = np.asarray(model.accuracies_interval_)[sources]
         error = (interval[:, 1] - interval[:, 0]) / 2 / NORMAL_95
     known = (cast > 0) & np.isfinite(value)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._table import as_scalar
 from flyingsquid._values import format_count
 from flyingsquid.analysis.comparison import Comparison
 from flyingsquid.fits import Fit
 from flyingsquid.fits.diagnostics import Verdict
+from flyingsquid.fits.summary import format_balance
 
 Names = tuple[str, ...]
 GOLD, MODEL = "gold labels", "the model"
@@ -285,27 +285,12 @@ def describe_balance(model: Any) -> str:
     >>> import flyingsquid as fs
     >>> votes = fs.datasets.load_breast_cancer().votes
     >>> describe_balance(fs.LabelModel(class_balance=[0.4, 0.6]).fit(votes))
-    '0 40.0%, 1 60.0% (as given)'
+    'benign 40.0%, malignant 60.0%'
     """
     balance = np.asarray(getattr(model, "class_balance_", np.empty((0, 0))))
     if balance.ndim != 1:
         return ""
-    intervals = getattr(fit_of(model), "balance_interval", None)
-    order = (
-        np.argsort(-balance, kind="stable")[:_MOST_NAMED]
-        if len(balance) > _MOST_NAMED
-        else range(len(balance))
-    )
-    shares = []
-    for k in order:
-        share = f"{as_scalar(model.vote_schema_.classes[k])} {balance[k]:.1%}"
-        if intervals is not None:
-            low, high = intervals[0, k]
-            share += f" [{low:.1%}, {high:.1%}]"
-        shares.append(share)
-    more = f" and {len(balance) - len(shares):,} more" if len(shares) < len(balance) else ""
-    note = fit_of(model).balance_note + ("" if intervals is None else "; 95% intervals")
-    return f"{', '.join(shares)}{more} ({note})"
+    return format_balance(model.vote_schema_.classes, balance, model.class_balance_interval_)
 
 
 def verdict_on(model: Any, comparison: Comparison) -> Verdict | None:

@@ -139,7 +139,7 @@ def _print(found: _Findings, console: Console) -> None:
     console.echo()
     console.table(found.sources)
     if found.balance:
-        console.echo(f"\nClass balance: {found.balance}")
+        console.echo(f"class balance: {found.balance}")
     if found.pairs is not None and found.agrees:
         console.echo("\nPairs that agree most beyond chance:")
         console.table(found.pairs)

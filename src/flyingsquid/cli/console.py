@@ -81,11 +81,7 @@ class Console:
         self.echo(table)
 
     def describe_fit(self, model: Any, verdict: Verdict | None = None) -> None:
-        """Print class balance, method and verdict of a fitted model; by default its own verdict."""
-        from flyingsquid.analysis.sentences import describe_balance
-
-        if balance := describe_balance(model):
-            self.echo(f"Class balance: {balance}")
+        """Print method and verdict of a fitted model; by default its own verdict."""
         diagnostics: Any = getattr(model, "diagnostics_", None)
         if hasattr(diagnostics, "method"):
             reason = getattr(diagnostics, "reason", "")
@@ -172,14 +168,11 @@ def describe_votes(file: VoteFile) -> dict[str, Any]:
 
 def balance_facts(model: Any) -> dict[str, Any]:
     """Return the class balance of a model and its 95% interval as JSON values; None if there are none."""
-    from flyingsquid.analysis.sentences import fit_of
-
-    balance = getattr(model, "class_balance_", None)
-    interval = None if balance is None else getattr(fit_of(model), "balance_interval", None)
-    return {
-        "class_balance": None if balance is None else np.asarray(balance).tolist(),
-        "class_balance_interval": None if interval is None else interval.tolist(),
-    }
+    facts = {}
+    for name in ("class_balance", "class_balance_interval"):
+        values = np.asarray(getattr(model, f"{name}_", np.nan), np.float64)
+        facts[name] = values.tolist() if np.isfinite(values).all() else None
+    return facts
 
 
 def describe_comparison(comparison: Comparison) -> dict[str, Any]:

@@ -131,7 +131,8 @@ class CorrectedFit(WeightedFit):
         # Too few gold labels to decide do not outweigh what the votes show.
         is_open = by_gold.kind == "unproven" and plain.verdict.kind != "unproven"
         is_consistent = gain.low <= plain.verdict.gain <= gain.high
-        return replace(plain, gold=effect, verdict=plain.verdict if is_open and is_consistent else by_gold)
+        keeps = not effect.is_representative or (is_open and is_consistent)
+        return replace(plain, gold=effect, verdict=plain.verdict if keeps else by_gold)
 
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         meta, arrays = super()._extra_state()

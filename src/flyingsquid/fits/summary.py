@@ -73,7 +73,8 @@ def summarize_sources(
     if not np.isfinite(shown[tally.n_votes > 0]).any():
         footnotes = ("accuracy: not identified by the votes of fewer than three sources",)
     if balance is not None:
-        footnotes += (_balance_sentence(moments.classes, balance, balance_interval, diagnostics),)
+        shares = format_balance(moments.classes, balance, balance_interval)
+        footnotes += (f"class balance, {diagnostics.class_balance}: {shares}",)
     if diagnostics.gold is not None:
         footnotes += (diagnostics.gold.sentence(),)
     return replace(table, footnotes=footnotes)
@@ -84,10 +85,12 @@ def without_unidentified(accuracies: Array, diagnostics: Diagnostics, names: Seq
     return np.where(np.isin(names, diagnostics.unidentified), np.nan, accuracies)
 
 
-def _balance_sentence(
-    classes: Sequence[Any], balance: Array, interval: Array | None, diagnostics: Diagnostics
-) -> str:
-    """Describe the class balance with its intervals and its origin; beyond some classes, the largest."""
+def format_balance(classes: Sequence[Any], balance: Array, interval: Array | None) -> str:
+    """Return the class balance with its intervals, if known; of many classes, the most frequent.
+
+    >>> format_balance(("ham", "spam"), np.array([0.6, 0.4]), np.array([[0.5, 0.7], [0.3, 0.5]]))
+    'ham 60.0% [50.0%, 70.0%], spam 40.0% [30.0%, 50.0%]'
+    """
     order = np.sort(np.argsort(-balance, kind="stable")[:_MOST_CLASSES])
     parts = []
     for k in order:
@@ -96,7 +99,7 @@ def _balance_sentence(
         parts.append(f"{as_scalar(classes[k])} {balance[k]:.1%}{ends}")
     rest = len(balance) - len(order)
     more = f" and {rest} more" if rest else ""
-    return f"class balance, {diagnostics.class_balance}: {', '.join(parts)}{more}"
+    return f"{', '.join(parts)}{more}"
 
 
 def summarize_tally(tally: SourceTally) -> Table:

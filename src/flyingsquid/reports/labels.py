@@ -13,7 +13,6 @@ from flyingsquid.analysis.comparison import Comparison
 from flyingsquid.analysis.disagreement import disagreement_buckets
 from flyingsquid.analysis.influence import learning_curve, leave_one_out
 from flyingsquid.analysis.labels_saved import labels_saved
-from flyingsquid.analysis.sentences import fit_of
 from flyingsquid.charts.build import (
     calibration_charts,
     column,
@@ -199,11 +198,12 @@ def _balance_cells(study: Study, balance: NDArray[Any]) -> list[str]:
     """Return the class balance of the task with its 95% intervals, if known."""
     task = study.task or 0
     shares = balance if balance.ndim == 1 else balance[task]
-    intervals = getattr(fit_of(study.model), "balance_interval", None)
-    if intervals is None:
-        return [f"{share:.1%}" for share in shares]
-    ends = [f"{100 * low:.0f}–{100 * high:.0f}" for low, high in intervals[task]]
-    return [f"{share:.1%}<small>{end}</small>" for share, end in zip(shares, ends, strict=True)]
+    found = np.asarray(study.model.class_balance_interval_)
+    intervals = found if found.ndim == 2 else found[task]
+    return [
+        f"{share:.1%}<small>{100 * low:.0f}–{100 * high:.0f}</small>" if np.isfinite(low) else f"{share:.1%}"
+        for share, (low, high) in zip(shares, intervals, strict=True)
+    ]
 
 
 def influence_section(study: Study) -> Section:

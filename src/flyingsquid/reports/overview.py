@@ -100,7 +100,8 @@ def method_section(study: Study) -> Section:
     if diagnostics is not None:
         reason = f"; {diagnostics.reason}" if diagnostics.reason else ""
         rows.append(("Method", f"{diagnostics.method}{reason}"))
-        rows.append(("Class balance", describe_balance(study.model) or diagnostics.class_balance))
+        balance = [describe_balance(study.model), diagnostics.class_balance]
+        rows.append(("Class balance", "; ".join(part for part in balance if part)))
         test = diagnostics.fit_test
         if test is not None:
             p_value = f"= {test.p_value:.2g}" if test.p_value > 1e-300 else "< 1e-300"
