@@ -45,7 +45,7 @@ def demo(seed: int) -> None:
     full, _, mark = glyphs
     console.print(f"[dim]{full} estimated from votes alone,[/] [bold green]{mark}[/] [dim]true[/]")
     console.print(
-        "[dim]The interval is sampling noise only; rules that depend on each other fall outside.[/]"
+        "[dim]The interval includes that rules may share errors, which make them look better.[/]"
     )
     console.print(f"\n[bold]Verdict.[/] {model.diagnostics_.verdict}")
     console.print(f"\nAnd on [bold]{len(held_out)}[/] held-out biopsies:\n")
