@@ -44,9 +44,7 @@ def demo(seed: int) -> None:
     console.print(_source_table(model, data, train, glyphs))
     full, _, mark = glyphs
     console.print(f"[dim]{full} estimated from votes alone,[/] [bold green]{mark}[/] [dim]true[/]")
-    console.print(
-        "[dim]The interval includes that rules may share errors, which make them look better.[/]"
-    )
+    console.print("[dim]The interval includes that rules may share errors, which make them look better.[/]")
     console.print(f"\n[bold]Verdict.[/] {model.diagnostics_.verdict}")
     console.print(f"\nAnd on [bold]{len(held_out)}[/] held-out biopsies:\n")
     console.print(_result_table(model, data, train, held_out))

@@ -1,4 +1,4 @@
-"""95% intervals that include what dominates on real votes: a model that is wrong.
+"""95% intervals of accuracies and of the class balance that include errors shared by the sources.
 
 Sampling is the smaller part of the error of an accuracy. Sources share errors, so labels made of their votes
 are wrong more often than the votes show, and every source that agrees with these labels looks better than it
@@ -23,7 +23,7 @@ FEWEST_SOURCES = 3
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """How far intervals reach beyond sampling error.
+    """Constants of the reach of intervals beyond the sampling error.
 
     Constants were chosen on the design half (docs/quality/honesty.md; docs/design/0009-default.md).
 
@@ -66,7 +66,7 @@ _TESTED_PER_DEPENDENT = 4.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccuracyEvidence:
-    """What the reach of accuracy intervals depends on.
+    """Statistics that determine the reach of accuracy intervals.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ _CORRELATION, _COMPETITOR = 0.1, 0.6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceEstimates:
-    """What labels imply about the sources.
+    """Estimates of the sources implied by labels.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class SourceEstimates:
     reach : array of shape (m, 2)
         How far the accuracies may be below and above because the model is wrong.
     evidence : AccuracyEvidence or None
-        What the reach follows from; None after a correction by gold labels.
+        The statistics behind the reach; None after a correction by gold labels.
     """
 
     balance: Array
@@ -109,7 +109,7 @@ class RowLabels(NamedTuple):
 
 
 class _Labels(NamedTuple):
-    """What one kind of labels implies, before its uncertainty.
+    """Estimates of the sources implied by one kind of labels, before their uncertainty.
 
     Attributes
     ----------
