@@ -19,8 +19,8 @@ from flyingsquid.votes.codes import OneHot
 
 Array = NDArray[np.float64]
 # Prior standard deviations of the coefficients of posterior, vote share and intercepts, and of those of
-# votes. With 1.0 for the first, the same number of labels is needed on the design datasets.
-_CALIBRATION, _VOTES = 0.5, 0.3
+# votes. With 0.5 for the first, a similar number of labels is needed on the design datasets.
+_CALIBRATION, _VOTES = 1.0, 0.3
 # A label of an item that the model is certain of still tells something, because the model may be wrong.
 _LEAST_INFORMATION = 0.02
 
