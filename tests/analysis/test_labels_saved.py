@@ -1,4 +1,4 @@
-"""How many gold labels weak supervision saves: the estimate, its interval, and what is refused."""
+"""Gold labels that weak supervision saves: the estimate, its interval, and errors."""
 
 from __future__ import annotations
 

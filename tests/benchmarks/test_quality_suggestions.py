@@ -45,9 +45,8 @@ def test_curves_have_a_score_for_every_batch(suggestions, pool):
 
 
 def test_the_page_has_every_dataset(suggestions):
-    row = {
-        choice: [[0.5 + 0.05 * at, 0.5, 0.5 - 0.05 * at] for at in range(5)] for choice in suggestions.CHOICES
-    }
+    curve = [[0.5 + 0.05 * at, 0.5, 0.5 - 0.05 * at] for at in range(5)]
+    row = dict.fromkeys(suggestions.CHOICES, curve)
     page = suggestions.render({"design": {"draws": 2, "scores": {"first": row, "second": row}}})
     assert "2 datasets, 2 draws" in page
     assert "| second |" in page

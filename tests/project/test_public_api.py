@@ -158,7 +158,7 @@ def test_learn_structure_signature():
 
 def test_report_signature():
     assert list(inspect.signature(fs.report).parameters) == [
-        "votes", "y", "model", "data", "path", "title", "ordered", "task",
+        "votes", "y", "model", "data", "path", "title", "ordered", "task", "X",
     ]  # fmt: skip
 
 

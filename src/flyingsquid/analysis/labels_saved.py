@@ -36,7 +36,9 @@ _FIRST_SIZE, _GROWTH = 5, 1.6
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LabelsSaved(Tabular):
-    """How many gold labels a supervised model needs to match a weakly supervised one. Printed, it is a table.
+    """Number of gold labels that a supervised model needs to match a weakly supervised one.
+
+    Printed, it is a table.
 
     Attributes
     ----------
@@ -168,7 +170,7 @@ def labels_saved(
     at = np.flatnonzero(truth >= 0)
     if len(at) < FEWEST_GOLD or len(np.unique(truth[at])) < 2:
         raise VotesError(
-            f"`gold` must have at least {FEWEST_GOLD} known labels of at least two classes; got {len(at)} of "
+            f"`gold` must have at least {FEWEST_GOLD} labels of at least two classes; got {len(at)} of "
             f"{len(np.unique(truth[at]))}.",
             parameter="gold",
         )
