@@ -50,8 +50,8 @@ def timeline() -> None:
     at = np.arange(FIRST, FIRST + 250)
     figure, axes = plt.subplots(2, 1, figsize=(8, 3.6), sharex=True, layout="constrained")
     for axis, values, color, title in (
-        (axes[0], alone, RED, "every frame by itself"),
-        (axes[1], together, BLUE, "frames that know their neighbors"),
+        (axes[0], alone, RED, "single frames"),
+        (axes[1], together, BLUE, "with neighboring frames"),
     ):
         axis.fill_between(at, frames.y[shown], step="mid", color=GRAY, alpha=0.35, linewidth=0, label="truth")
         axis.plot(at, values, color=color, linewidth=1.2, label="P(class 1)")

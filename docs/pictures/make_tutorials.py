@@ -25,8 +25,8 @@ def video() -> None:
     )
     votes, lengths = stuck.votes, stuck.lengths
     ways = {
-        "every frame by itself": fs.LabelModel().fit(votes).predict_proba(votes),
-        "frames that know their neighbors": fs.SequenceLabelModel(temper=None)
+        "single frames": fs.LabelModel().fit(votes).predict_proba(votes),
+        "with neighboring frames": fs.SequenceLabelModel(temper=None)
         .fit(votes, lengths)
         .predict_proba(votes, lengths),
         "the same, tempered": fs.SequenceLabelModel().fit(votes, lengths).predict_proba(votes, lengths),
