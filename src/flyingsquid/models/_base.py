@@ -222,7 +222,6 @@ class VoteEstimator(VoteReader):
     @overload
     def predict_proba(self, votes: Any, *, dtype: Any = ..., out: NDArray[Any] | None = ...) -> Any: ...
 
-    @hint_arguments
     def predict_proba(self, votes: Any, *, dtype: Any = np.float64, out: NDArray[Any] | None = None) -> Any:
         """Return P(Y = k | votes), shape (n, K), in the order of ``classes_``; (n, D, K) for D > 1 tasks.
 
