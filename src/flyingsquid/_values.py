@@ -85,5 +85,5 @@ def format_count(count: float, singular: str, plural: str = "") -> str:
     ('1 source', '12,000 items', '0 classes')
     """
     # Weighted items may be fractional: 12.5 items, but 12 items for 12.0.
-    shown = f"{count:,}" if is_integer(count) else f"{count:,.10g}"
+    shown = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.10g}"
     return f"{shown} {singular if count == 1 else plural or singular + 's'}"

@@ -119,7 +119,7 @@ def test_the_papers_linear_system_is_exact_too(name, biased, joint_abstaining):
         joint_abstaining=joint_abstaining,
     )
     if name == "clique of three" and not biased:
-        with pytest.raises(NotIdentifiableError, match="divides by E"):
+        with pytest.raises(NotIdentifiableError, match="`cliques` must be"):
             fit_exactly(model, graph, method=LINEAR)
     else:
         assert_exact(model, fit_exactly(model, graph, method=LINEAR), graph)
@@ -196,9 +196,9 @@ def test_one_source_at_the_end_of_a_chain_is_judged_by_the_class_balance_or_refu
     fitted = fit_exactly(model, graph)
     assert_exact(model, fitted, graph)
     assert "task 0" in fitted.diagnostics_.reason
-    with pytest.raises(NotIdentifiableError, match=r"task 0: .*2 separated groups"):
+    with pytest.raises(NotIdentifiableError, match=r"Task 0: .*got 2"):
         fit_exactly(model, graph, class_balance="uniform")
-    with pytest.raises(NotIdentifiableError, match=r"task 0: .*2 separated groups"):
+    with pytest.raises(NotIdentifiableError, match=r"Task 0: .*got 2"):
         fit_exactly(model, graph, method="covariance")
 
 
@@ -210,7 +210,7 @@ def test_one_or_two_groups_need_an_imbalanced_balance(edges):
     fitted = fit_exactly(model, graph)
     assert_exact(model, fitted, graph)
     assert "by the class balance" in fitted.diagnostics_.reason
-    with pytest.raises(NotIdentifiableError, match="separated groups"):
+    with pytest.raises(NotIdentifiableError, match="three groups"):
         fit_exactly(model, graph, class_balance="uniform")
     with pytest.raises(OptionError, match="`signs` cannot be used"):
         fit_exactly(model, graph, signs={0: -1})
@@ -632,7 +632,7 @@ def test_bad_input_is_named(frames):
     for solver in (fs.solvers.Triplet, fs.solvers.Marginal):
         with pytest.raises(OptionError, match=r"`cliques` must be .*got 'exact'"):
             solver(cliques="exact")
-    with pytest.raises(OptionError, match="needs a graph with source edges"):
+    with pytest.raises(OptionError, match="`graph` must have source edges"):
         fs.LabelModel(method=LINEAR).fit(votes)
     four = fs.DependencyGraph(8, source_edges=[(a, b) for a in range(4) for b in range(a)])
     with pytest.raises(GraphError, match="at most 3 sources"):
@@ -661,9 +661,9 @@ def test_bad_input_is_named(frames):
         (np.full((3, 2), 0.5), r"shape \(3, 2\)"),
         ([0.5, 0.6], "sums to"),
         (np.full((4, 2), 0.4), "sums to"),
-        (np.full(16, 0.1), "joint table sums to 1.6"),
-        (np.eye(16)[0], "above 0 everywhere"),
-        ([["a", "b"]], "cannot be read"),
+        (np.full(16, 0.1), "must sum to 1.*1.6"),
+        (np.eye(16)[0], "> 0 in every cell"),
+        ([["a", "b"]], "array of numbers"),
         (np.full((4, 3), 1 / 3), r"shape \(4, 3\)"),
     ],
 )
@@ -812,7 +812,7 @@ def test_triplets_that_no_truth_separates_are_refused():
     votes = fs.datasets.simulate(2_000, [0.8] * 6, random_state=0).votes
     good = [(0, 2, 3), (1, 4, 5)]
     fs.LabelModel(graph, method=fs.solvers.Triplet("best", good)).fit(votes)
-    with pytest.raises(OptionError, match="which the truth of no task separates"):
+    with pytest.raises(OptionError, match="independent given the truth of one task"):
         fs.LabelModel(graph, method=fs.solvers.Triplet("best", [*good, (0, 1, 2)])).fit(votes)
 
 

@@ -265,10 +265,10 @@ def test_a_task_that_three_views_refuse_is_named():
     codes = np.where(rng.random((400, 6)) < 0.8, y[:, None], rng.integers(0, 3, (400, 6))).astype(np.int8)
     codes[:, 3:] = rng.integers(0, 3, (400, 3))  # nothing is to be seen on task 1
     votes = votes_of(codes, 3)
-    with pytest.raises(NotIdentifiableError, match=r"task 1, sources 'source 3'.*em"):
+    with pytest.raises(NotIdentifiableError, match=r"Task 1, sources 'source 3'.*em"):
         fs.LabelModel(graph, method="decomposition").fit(votes)
     model = fs.LabelModel(graph).fit(votes)
-    assert "by agreement where three views do not suffice: task 1" in model.diagnostics_.reason
+    assert "by agreement because three views do not suffice: task 1" in model.diagnostics_.reason
     assert np.mean(model.predict(votes)[:, 0] == y) > 0.85
 
 
@@ -490,7 +490,7 @@ def test_a_learned_graph_that_leaves_too_little_is_left_out():
     np.testing.assert_array_equal(model.predict_proba(votes), fs.LabelModel().fit(votes).predict_proba(votes))
     insisting = fs.LabelModel("learn", method="em").fit(votes)
     assert insisting.graph_.source_edges == ((0, 1),)
-    with pytest.raises(NotIdentifiableError, match="cannot tell"):
+    with pytest.raises(NotIdentifiableError, match="cannot distinguish"):
         fs.LabelModel("learn", method="decomposition").fit(votes)
 
 
@@ -506,7 +506,7 @@ def test_few_votes_are_not_passed_over():
     model = fs.LabelModel(graph).fit(votes)
     assert model.diagnostics_.method == "agreement"
     assert model.diagnostics_.class_balance == "uniform, the default of the method"
-    assert "do not suffice, with too few votes to pass over: task 0" in model.diagnostics_.reason
+    assert "do not suffice, with too few votes for EM passes: task 0" in model.diagnostics_.reason
     np.testing.assert_allclose(model.class_balance_, 1 / 3)
     np.testing.assert_allclose(model.predict_proba(np.full((1, 8), -1)), 1 / 3)
     voted = (codes >= 0).any(axis=1)
@@ -521,12 +521,12 @@ def test_few_votes_are_not_passed_over():
 def test_bad_input_is_named(frames):
     graph, sample = frames
     votes = sample.votes[:500]
-    with pytest.raises(OptionError, match='"triplet" is for two classes'):
+    with pytest.raises(OptionError, match='"triplet" supports two classes'):
         fs.LabelModel(graph, method="triplet").fit(votes)
     for method in ("agreement", "one_vs_rest"):
         with pytest.raises(OptionError, match=f'`graph` is not supported by method="{method}"'):
             fs.LabelModel(graph, method=method).fit(votes)
-    with pytest.raises(OptionError, match='"covariance" is for two classes'):
+    with pytest.raises(OptionError, match='"covariance" supports two classes'):
         fs.LabelModel("learn", method="covariance").fit(votes)
     with pytest.raises(OptionError, match="supports two classes"):
         fs.LabelModel(graph, method=fs.solvers.Triplet(cliques="linear")).fit(votes)
@@ -538,7 +538,7 @@ def test_bad_input_is_named(frames):
         fs.LabelModel(graph).fit(votes, gold=sample.y[:500])
     with pytest.raises(OptionError, match="`signs`"):
         fs.LabelModel(graph, signs={0: 1}).fit(votes)
-    with pytest.raises(OptionError, match=r"class_balance has shape \(2,\)"):
+    with pytest.raises(OptionError, match=r"`class_balance` must have shape.*got shape \(2,\)"):
         fs.LabelModel(graph, class_balance=[0.5, 0.5]).fit(votes)
 
 
@@ -549,18 +549,18 @@ def test_too_few_groups_are_named(method):
     with pytest.raises(NotIdentifiableError, match=mentions("'source 0', 'source 1'", "edges")):
         fs.LabelModel(pairs, method=method).fit(codes)
     end = graph_of((0, 1, 1, 1), [(0, 1)])
-    with pytest.raises(NotIdentifiableError, match=mentions("task 0", "'source 0'")):
+    with pytest.raises(NotIdentifiableError, match=mentions("Task 0", "'source 0'")):
         fs.LabelModel(end, method=method).fit(codes)
 
 
 def test_graphs_that_are_too_wide_for_many_classes_are_refused():
     grid = fs.DependencyGraph.grid(9, 9, 3)
     codes = np.random.default_rng(0).integers(0, 3, (20, 243)).astype(np.int8)
-    with pytest.raises(GraphError, match=mentions("treewidth 9", "3 classes")):
+    with pytest.raises(GraphError, match=mentions("treewidth", "got 9", "3 classes")):
         fs.LabelModel(grid).fit(codes)
     chain = fs.DependencyGraph.chain(2, 3)
     many = np.random.default_rng(0).integers(0, 50, (300, 6)).astype(np.int8)
-    with pytest.raises(GraphError, match="task_edges are for 40 classes at most"):
+    with pytest.raises(GraphError, match=r"`task_edges`.*at most 40 classes"):
         fs.LabelModel(chain, n_classes=50).fit(many)
     clique = fs.DependencyGraph(6, source_edges=[(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)])
     with pytest.raises(GraphError, match=r"0, 1, 2, 3 depend on each other.*GB"):
