@@ -212,9 +212,9 @@ def test_one_or_two_groups_need_an_imbalanced_balance(edges):
     assert "by the class balance" in fitted.diagnostics_.reason
     with pytest.raises(NotIdentifiableError, match="three groups"):
         fit_exactly(model, graph, class_balance="uniform")
-    with pytest.raises(OptionError, match="`signs` cannot be used"):
+    with pytest.raises(OptionError, match="`signs` must not name"):
         fit_exactly(model, graph, signs={0: -1})
-    with pytest.raises(OptionError, match="`triplets` cannot be used"):
+    with pytest.raises(OptionError, match="`triplets` must not name"):
         fit_exactly(model, graph, method=fs.solvers.Triplet("best", [(0, 1, 2)]))
 
 
