@@ -367,7 +367,7 @@ def recommend_by_gold(gain: float, interval: tuple[float, float], n_gold: int) -
     Parameters
     ----------
     gain : float
-        Accuracy of the model less that of majority vote.
+        Accuracy of the model minus that of majority vote.
     interval : pair of floats
         95% interval of the gain.
     n_gold : int
@@ -410,7 +410,7 @@ def persistent_errors_doubt(persistence: float, steps: str) -> str:
 
 
 def accuracy_gain(posterior: Array, shares: Array, y: NDArray[Any]) -> float:
-    """Return the accuracy of posteriors less that of vote shares, both of shape (..., K)."""
+    """Return the accuracy of posteriors minus that of vote shares, both of shape (..., K)."""
     return float(np.mean(expected_credit(posterior, y)) - np.mean(expected_credit(shares, y)))
 
 
