@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
 from flyingsquid._values import format_value, is_integer
+from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import read_items, read_votes
 from flyingsquid.estimation.selection import choose_patterns
 from flyingsquid.exceptions import OptionError
@@ -271,11 +272,12 @@ def _describe(
         return Suggestions(())
     items = read_items(model, votes[at])
     classes, labels, majority = votes.classes, items.labels.tolist(), items.majority.tolist()
+    differs = differs_from(items.posterior, items.shares)
     found = []
     for i, position in enumerate(at.tolist()):
         p = float(items.posterior[i, labels[i]])
         reasons = ["drawn at random"] if scores[i] is None else []
-        if labels[i] != majority[i]:
+        if differs[i]:
             reasons.append("majority vote differs")
         if p < _UNCERTAIN:
             reasons.append("uncertain")
