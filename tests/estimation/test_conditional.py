@@ -68,6 +68,7 @@ def test_an_always_silent_class_is_told_by_its_silence():
     assert model.predict_proba([[-1, -1, -1, -1]])[0, 1] < 0.1
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_one_sign_for_a_source_however_many_are_adversarial():
     star = stars()[0]
     flipped = star.confusion.copy()

@@ -155,7 +155,8 @@ def test_contradicting_groups_reach_beyond_chance():
 @pytest.mark.parametrize("accuracies", [[0.85], [0.85, 0.75]])
 def test_one_or_two_sources_have_no_accuracy(accuracies):
     votes = fs.datasets.simulate(500, accuracies, random_state=0).votes
-    model = fs.LabelModel().fit(votes)
+    with pytest.warns(fs.exceptions.SourceWarning, match="cannot be estimated without gold labels"):
+        model = fs.LabelModel().fit(votes)
     assert np.isnan(model.accuracies_interval_).all()
     assert model.diagnostics_.unidentified == model.source_names_
     assert set(model.summary().to_dict()["accuracy"]) == {None}

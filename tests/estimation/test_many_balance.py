@@ -69,6 +69,7 @@ def test_the_model_uses_it_and_says_so(method):
         assert np.isfinite(model.accuracies_interval_).all()
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_a_balance_that_votes_leave_open_stays_even():
     rng = np.random.default_rng(0)
     weak = ManyStar(crowd(rng, 5, 3, right=0.4, coverage=0.6).confusion, np.array([0.6, 0.3, 0.1]))
@@ -77,6 +78,7 @@ def test_a_balance_that_votes_leave_open_stays_even():
     assert "uniform, because the votes do not determine it (P ± " in model.diagnostics_.class_balance
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_two_votes_an_item_determine_no_balance():
     rng = np.random.default_rng(0)
     codes, _ = star_of("crowd").sample(4_000, rng)

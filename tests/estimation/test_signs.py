@@ -27,6 +27,7 @@ def test_three_of_eight_sources_below_chance_all_signs_right(p):
     assert model.score(sample.votes, sample.y) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_an_anchor_overrides_the_average():
     majority_wrong = 1 - MIXED
     sample = draw(majority_wrong)

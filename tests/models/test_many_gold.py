@@ -76,6 +76,7 @@ def test_gold_labels_repair_permuted_classes(method, n_known):
     assert model.score(votes, y) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_gold_labels_repair_an_adversarial_majority(method):
     """Five of six shift the classes, each in its own way; one is right."""

@@ -349,7 +349,11 @@ ANALYSIS: dict[str, Question] = {
     "learning_curve": lambda v, y: str(
         fs.analysis.learning_curve(fitted(v), v, y, random_state=0, sizes=[100, 200], repeats=2)
     ),
+    "labels_saved": lambda v, y: str(
+        fs.analysis.labels_saved(fitted(v), v, np.arange(len(y))[:, None] % 7, y, random_state=0)
+    ),
     "leave_one_out": lambda v, y: str(fs.analysis.leave_one_out(fitted(v, method="weighted"), v, y)),
+    "suggest_items": lambda v, y: str(fs.analysis.suggest_items(fitted(v), v, 5, random_state=0)),
     "summarize": lambda v, y: str(fs.summarize(v, y)),
 }
 

@@ -236,7 +236,7 @@ def test_votes_are_indexed_by_items():
     [
         (5, "must be a sequence"),
         (["a"], "1 name for 2"),
-        (["a", "a"], "more than once: a"),
+        (["a", "a"], "got a more than once"),
         ([1, 2], "must be strings"),
     ],
 )

@@ -84,15 +84,16 @@ def estimate_rate(
     --------
     >>> import numpy as np
     >>> import flyingsquid as fs
-    >>> sample = fs.datasets.simulate(10_000, [0.9, 0.85, 0.8], class_balance=[0.7, 0.3], random_state=0)
+    >>> sample = fs.datasets.simulate(
+    ...     10_000, [0.9, 0.85, 0.8, 0.75], class_balance=[0.7, 0.3], random_state=0)
     >>> gold = np.full(10_000, -1)
     >>> chosen = np.random.default_rng(0).choice(10_000, 100, replace=False)
     >>> gold[chosen] = sample.y[chosen]
-    >>> model = fs.LabelModel(method="triplet").fit(sample.votes)
+    >>> model = fs.LabelModel().fit(sample.votes)
     >>> fs.estimate_rate(model, sample.votes, gold)
     class  share    low   high  gold  worth   items
-        0  75.1%  68.7%  80.5%   100    205  10,000
-        1  24.9%  19.5%  31.3%   100    205  10,000
+        0  73.4%  69.7%  76.9%   100    568  10,000
+        1  26.6%  23.1%  30.3%   100    568  10,000
     low, high: 95% confidence interval. worth: number of gold labels that would be as precise without a model.
     """
     z = float(ndtri((1 + _read_confidence(confidence)) / 2))

@@ -152,7 +152,7 @@ class Marginal(Solver):
     --------
     >>> import flyingsquid as fs
     >>> votes = fs.datasets.load_breast_cancer().votes
-    >>> model = fs.LabelModel(method=fs.solvers.Marginal(), class_balance=[0.37, 0.63]).fit(votes)
+    >>> model = fs.LabelModel(method=fs.solvers.Marginal(), class_balance=[0.63, 0.37]).fit(votes)
     >>> model.method_
     'marginal'
     """
