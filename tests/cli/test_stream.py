@@ -135,7 +135,12 @@ BAD = [
     ("nonsense", "JSON"),
     ("null", "null"),
     ("7", "got 7"),
-    ('{"a": NaN}', "NaN"),
+    ('{"a": Infinity}', "Infinity"),
+    ('{"id": 1e999, "a": 1}', "1e999"),
+    ('{"a": 1, "b": 0, "a": 0}', "key 'a'"),
+    ('{"a": 1, "b": true}', "booleans and numbers"),
+    ('{"a": false}', "booleans and numbers"),
+    ('{"id": "x\\ud800", "a": 1}', "Column 10: .*ud800"),
     ('{"a": 0.5}', "source 'a' has 0.5"),
     ('{"a": {"x": 1}}', "source 'a'"),
     ('{"a": 2}', "class 2 .*0, 1.*--new-classes add"),
@@ -162,6 +167,28 @@ def test_bad_lines_stop_or_are_skipped(line, reason, straight):
     assert "line 151 skipped: " in skipped.stderr
     assert skipped.stderr.endswith("1 of 1,235 lines skipped\n")
     assert [line["id"] for line in parsed(skipped.stdout)] == [*range(1, 151), *range(152, 1_236)]
+
+
+def test_booleans_are_not_numbers():
+    """As in a file of votes: true and 1 are different classes, although Python compares them as equal."""
+    result = run(text='{"a": true, "b": false}\n{"a": true, "b": null}\n' * 60)
+    assert {json.dumps(line["label"]) for line in parsed(result.stdout)} == {"true", "false"}
+    for line in ('{"a": 1, "b": 0}', '{"a": 1, "b": true}', '{"a": true, "b": 0}'):
+        result = run("--block", 2, text='{"a": true, "b": false}\n' * 2 + line)
+        assert (result.exit_code, "line 3: " in result.stderr) == (1, True)
+        result = run("--block", 2, text='{"a": 1, "b": 0}\n' * 2 + line.replace("1", "false"))
+        assert (result.exit_code, "line 3: " in result.stderr) == (1, True)
+
+
+def test_nan_abstains():
+    text = '{"a": 1, "b": 0}\n{"a": NaN, "b": 1}\n'
+    assert run(text=text).stdout == run(text=text.replace("NaN", "null")).stdout
+
+
+@pytest.mark.parametrize("option", ["--block", "--every", "--refresh", "--window"])
+def test_numbers_that_no_computer_counts_to(option, tmp_path):
+    result = run("--checkpoint", tmp_path / "run.fsq", option, "9" * 23)
+    assert (result.exit_code, option in result.stderr) == (2, True)
 
 
 def test_what_is_no_utf_8_and_a_byte_order_mark():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.cli.stream import Checkpoint, Position, write_checkpoint
+from flyingsquid.cli.checkpoints import Checkpoint, Position, write_checkpoint
 from flyingsquid.cli.stream_lines import Known
 from tests.cli.test_stream import CODES, LINES, OPTIONS, lines_of, run
 from tests.support.launcher import Launcher
@@ -159,15 +159,18 @@ def test_other_options_are_refused(files):
         result = resumed(files, "--method", "triplet", "--window", "300", *other)
         assert result.exit_code == 1
         assert f"written with {other[0]} " in result.stderr
-    assert "--output set" in run(files.votes, "--checkpoint", files.checkpoint, *OPTIONS).stderr
+    assert (
+        "--output labels.jsonl; got not set"
+        in run(files.votes, "--checkpoint", files.checkpoint, *OPTIONS).stderr
+    )
 
 
 def test_an_output_that_lost_its_labels_is_refused(files):
     resumed(files)
     files.labels.write_text("short")
-    assert "labels.jsonl has 5 bytes" in resumed(files).stderr
+    assert "labels.jsonl: The file has 5 bytes" in resumed(files).stderr
     files.labels.unlink()
-    assert "labels.jsonl does not exist" in resumed(files).stderr
+    assert "labels.jsonl: The file does not exist" in resumed(files).stderr
 
 
 def test_a_damaged_checkpoint_is_refused(files):
@@ -198,7 +201,7 @@ def started(*arguments, **more):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_it_cleanly(number, files, straight):
     """Lines are waited for when the signal comes; the checkpoint is where the files.labels are."""
     keep = ["-o", files.labels, "--checkpoint", files.checkpoint, *OPTIONS]

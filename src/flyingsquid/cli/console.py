@@ -33,7 +33,9 @@ _OPTION_NAMES = {
     ("form", "wide"): "wide",
     ("item", False): "no_item",
 }
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]  # Windows has no SIGHUP
 T = TypeVar("T")
 
 
@@ -200,11 +202,12 @@ class StoppedBySignalError(BaseException):
 
 @contextmanager
 def handling_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle SIGINT and SIGTERM with ``handler`` inside the block."""
+    """Handle SIGINT, SIGTERM and SIGHUP with ``handler`` inside the block, unless nohup ignores them."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Python delivers signals to the main thread only
         return
-    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    handled = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in handled}
     try:
         yield
     finally:

@@ -156,18 +156,18 @@ def check_outputs(
     directories : bool
         Whether an output may be a directory.
     """
-    read = {os.path.realpath(path) for path in inputs if path not in (None, "-")}
-    written: dict[str, str] = {}
+    read = {_identify(path) for path in inputs if path is not None}
+    written: dict[Any, str] = {}
     for option, path in outputs.items():
         if path is None or path == "-":
             continue
-        target = os.path.realpath(path)
+        target = _identify(path)
         if target in written:
             raise click.UsageError(f"{option} and {written[target]} must be different files; got {path}.")
         if target in read:
             raise click.UsageError(f"{option} must not be a file that is read; got {path}.")
         written[target] = option
-        parent = os.path.dirname(target)
+        parent = os.path.dirname(os.path.realpath(path))
         if os.path.isdir(path):
             if not directories:
                 raise VoteFileError("Is a directory; name a file in it.", path=path)
@@ -177,6 +177,15 @@ def check_outputs(
             raise VoteFileError("File exists.", path=path, hints=[Hint("overwrite", "to replace it", True)])
         elif not os.path.exists(path) and not os.access(parent, os.W_OK):
             raise VoteFileError("Permission denied.", path=path)
+
+
+def _identify(path: str) -> Any:
+    """Return a value that is the same for all names of a file, also hard links; ``-`` is standard input."""
+    try:
+        found = os.fstat(0) if path == "-" else os.stat(path)
+    except OSError:
+        return os.path.realpath(path)
+    return found.st_dev, found.st_ino
 
 
 # ---------------------------------------------------------------------- fitting

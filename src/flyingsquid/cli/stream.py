@@ -6,8 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, BinaryIO, TypeVar
 from zlib import crc32
@@ -15,18 +14,28 @@ from zlib import crc32
 import click
 
 from flyingsquid._values import format_value
+from flyingsquid.cli.checkpoints import (
+    Checkpoint,
+    Position,
+    locked,
+    open_output,
+    read_checkpoint,
+    relative_to_checkpoint,
+    resume,
+    skip_input,
+    write_checkpoint,
+)
 from flyingsquid.cli.console import StoppedBySignalError, describe, handling_signals, leave_closed_pipe
 from flyingsquid.cli.options import FILE, check_outputs, method_option, read_list
-from flyingsquid.cli.stream_lines import Block, Known, Rules, read_block, write_block
-from flyingsquid.exceptions import FlyingSquidError, ModelFileError, OptionError
-from flyingsquid.files.state import State, decode_labels, encode_labels, read_state, write_state
+from flyingsquid.cli.stream_lines import Block, Known, Lines, Rules, next_lines, read_block, write_block
+from flyingsquid.exceptions import FlyingSquidError, ModelFileError
+from flyingsquid.files.inputs import located
 from flyingsquid.models import OnlineLabelModel
-from flyingsquid.models.files import CHECKPOINT, stream_from_checkpoint, stream_to_state
 from flyingsquid.models.validation import read_classes
 from flyingsquid.votes.codes import Label
 
 _EVERY = 10_000
-_CHUNK = 1 << 20
+_MOST_LINES = 1_000_000_000
 _CHOICE = click.Choice(["error", "add"])
 T = TypeVar("T")
 
@@ -34,8 +43,10 @@ T = TypeVar("T")
 def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> int | str:
     if value == "auto":
         return value
-    if not (value.isascii() and value.isdigit() and int(value) > 0):
-        raise click.BadParameter(f"must be an integer >= 1 or auto; got {format_value(value)}.")
+    if not (value.isascii() and value.isdigit() and len(value) < 11 and 1 <= int(value) <= _MOST_LINES):
+        raise click.BadParameter(
+            f"must be an integer from 1 to {_MOST_LINES:,} or auto; got {format_value(value)}."
+        )
     return int(value)
 
 
@@ -43,6 +54,7 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
 @click.command()
 @click.argument("votes", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @click.option("-o", "--output", type=FILE, help="Write labels to this file instead of standard output.")
+@click.option("--force", is_flag=True, help="Replace the output if it exists and there is no checkpoint.")
 @click.option("--window", callback=_read_window, default="10000", show_default=True, metavar="N|auto",
               help="How many of the latest items are used.")
 @click.option("--decay", type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -54,9 +66,9 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
 @click.option("--class-balance", callback=read_list, metavar="P,Q,...",
               help="Probabilities of the classes, in their order.")
 @method_option
-@click.option("--refresh", type=click.IntRange(1),
+@click.option("--refresh", type=click.IntRange(1, _MOST_LINES),
               help="Items between two estimates. Default: a quarter of the window, or 1,000.")
-@click.option("--block", type=click.IntRange(1), default=100, show_default=True,
+@click.option("--block", type=click.IntRange(1, _MOST_LINES), default=100, show_default=True,
               help="Lines that are learned, then labeled, together. 1 answers every line at once.")
 @click.option("--id", "id_field", default="id", show_default=True, metavar="FIELD",
               help="The field of a line that identifies its item.")
@@ -68,7 +80,7 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
               help="What to do with a line that cannot be read.")
 @click.option("--checkpoint", type=FILE, metavar="PATH",
               help="Resume from this file if it exists, and keep it up to date.")
-@click.option("--every", type=click.IntRange(1), metavar="N",
+@click.option("--every", type=click.IntRange(1, _MOST_LINES), metavar="N",
               help="Lines between two checkpoints. Default: 10,000.")
 @click.option("--continued", is_flag=True, help="The input begins after the lines of the checkpoint.")
 @click.option("--position", is_flag=True, help="Print the position of the checkpoint, and exit.")
@@ -78,6 +90,7 @@ def stream(
     /,
     votes: str,
     output: str | None,
+    force: bool,
     block: int,
     id_field: str,
     on_error: str,
@@ -107,8 +120,9 @@ def stream(
     Standard output cannot be truncated, so there the labels after the last checkpoint come twice. More lines
     may have been appended in the meantime.
 
-    Exit codes: 0 success, 1 an error, described in one line, 2 wrong usage, 130 SIGINT and 143 SIGTERM (a
-    checkpoint was written; lines of an incomplete block have no label yet), 141 standard output was closed.
+    Exit codes: 0 success, 1 an error, described in one line, 2 wrong usage, 129 SIGHUP, 130 SIGINT and
+    143 SIGTERM (a checkpoint was written; lines of an incomplete block have no label yet), 141 standard
+    output was closed.
 
     \b
     Examples:
@@ -121,35 +135,46 @@ def stream(
         at = read_checkpoint(checkpoint).position
         click.echo(f'{{"lines": {at.lines}, "bytes": {at.bytes}, "written": {at.written}}}')
         return
-    check_outputs([votes], {"--output": output, "--checkpoint": checkpoint}, overwrite=True)
+    check_outputs([votes], {"--checkpoint": checkpoint, "--output": output}, overwrite=True)
     if output is not None and os.path.exists(output) and not os.path.isfile(output):
         raise click.UsageError(f"--output must be a regular file; got {output}. Use standard output instead.")
     model = _new_model(options)
-    start = _new_start(options, model, block=block, id_field=id_field, is_file=output is not None)
-    is_resumed = False
-    if checkpoint is not None and os.path.exists(checkpoint):
-        start, is_resumed = _resume(checkpoint, start.options), True
-    run = Stream(
-        start.model or model,
-        start.known,
-        start.position,
-        start.options,
-        Rules(id_field, options["new_sources"] == "add", options["new_classes"] == "add"),
-        block,
-        on_error == "skip",
-        checkpoint,
-        every or _EVERY,
-    )
+    options |= {"block": block, "id": id_field, "output": relative_to_checkpoint(output, checkpoint)}
+    start = _new_start(options, model)
     signals = Signals()
     with ExitStack() as stack:
         stack.enter_context(signals.handle())
+        if checkpoint is not None:
+            stack.enter_context(locked(checkpoint))
+        is_resumed = checkpoint is not None and os.path.exists(checkpoint)
+        if continued and not is_resumed:
+            raise ModelFileError("--continued requires a checkpoint; there is no such file.", path=checkpoint)
+        check_outputs([], {"--output": output}, overwrite=force or is_resumed)
+        if checkpoint is not None and is_resumed:
+            start = resume(checkpoint, options)
+        elif checkpoint is not None and output is not None:
+            # Before the output is created, so that a run that is killed at any time can be resumed.
+            write_checkpoint(checkpoint, start)
+        run = Stream(
+            start.model or model,
+            start.known,
+            start.position,
+            options,
+            Rules(id_field, options["new_sources"] == "add", options["new_classes"] == "add"),
+            block,
+            on_error == "skip",
+            output,
+            checkpoint,
+            every or _EVERY,
+        )
         try:
             source = sys.stdin.buffer if votes == "-" else stack.enter_context(open(votes, "rb"))
             if is_resumed and not continued:
                 signals.wait_for(lambda: skip_input(source, run.position))
             target: BinaryIO = sys.stdout.buffer
             if output is not None:
-                target = stack.enter_context(open_output(output, run.position.written, is_resumed))
+                opened = open_output(output, run.position, resumed=is_resumed, overwrite=force)
+                target = stack.enter_context(opened)
             end = run.run(source, target, signals)
         except StoppedBySignalError as stop:
             kept = f"; the checkpoint is {checkpoint}" if checkpoint else ""
@@ -197,130 +222,27 @@ def _parse_classes(parts: list[str] | None) -> tuple[Label, ...] | None:
     return tuple(range(numbers[0])) if len(numbers) == 1 else tuple(numbers)
 
 
-def _new_start(
-    options: dict[str, Any], model: OnlineLabelModel, *, block: int, id_field: str, is_file: bool
-) -> Checkpoint:
+def _new_start(options: dict[str, Any], model: OnlineLabelModel) -> Checkpoint:
     """Return the start of a new stream."""
     names = None if options["sources"] is None else tuple(options["sources"])
     if names is not None and len(set(names)) != len(names):
         raise click.UsageError("--sources must name different sources.")
     classes = None if model.classes is None else tuple(model.classes)
     known = Known(names, None if names is None else len(names), classes)
-    return Checkpoint({**options, "block": block, "id": id_field, "output": is_file}, Position(), known, None)
-
-
-def _resume(path: str, options: dict[str, Any]) -> Checkpoint:
-    """Read the checkpoint at ``path``, which must have been written with the same options."""
-    found = read_checkpoint(path)
-    for name in sorted(found.options.keys() | options.keys()):
-        before, now = found.options.get(name), options.get(name)
-        if before != now:
-            option = "--" + name.replace("_", "-")
-            raise OptionError(
-                f"The checkpoint was written with {option} {_shown(before)}; got {_shown(now)}. Use the same "
-                "options, or another checkpoint.",
-                path=path,
-            )
-    return found
-
-
-def _shown(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return "set" if value else "not set"
-    return ",".join(value) if isinstance(value, list) else str(value)
-
-
-# ---------------------------------------------------------------------- checkpoints
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Position of a stream, always between two blocks.
-
-    Attributes
-    ----------
-    lines, bytes : int
-        What was read.
-    checksum : int
-        CRC-32 of these bytes.
-    skipped : int
-        Lines that could not be read.
-    written : int
-        Bytes of labels.
-    """
-
-    lines: int = 0
-    bytes: int = 0
-    checksum: int = 0
-    skipped: int = 0
-    written: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """Everything that is needed to resume.
-
-    Attributes
-    ----------
-    options : dict of JSON values
-        The options of the command that determine the labels.
-    position : Position
-    known : Known
-    model : OnlineLabelModel, or None before the first votes
-    """
-
-    options: dict[str, Any]
-    position: Position
-    known: Known
-    model: OnlineLabelModel | None
-
-
-def write_checkpoint(path: str, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint atomically."""
-    state = None if checkpoint.model is None else stream_to_state(checkpoint.model)
-    known = checkpoint.known
-    meta = {
-        "options": checkpoint.options,
-        "position": asdict(checkpoint.position),
-        "names": None if known.names is None else list(known.names),
-        "width": known.width,
-        "classes": None if known.classes is None else encode_labels(known.classes),
-        "model": None if state is None else state.meta,
-    }
-    write_state(path, State(CHECKPOINT, meta, {} if state is None else state.arrays))
-
-
-def read_checkpoint(path: str) -> Checkpoint:
-    """Read a file that :func:`write_checkpoint` wrote."""
-    state = read_state(path)
-    if state.kind != CHECKPOINT:
-        raise ModelFileError(
-            f"The file must contain a checkpoint of a stream; it contains a {state.kind}.", path=path
-        )
-    meta = state.meta
-    try:
-        position = Position(**meta["position"])
-        if any(type(value) is not int or value < 0 for value in asdict(position).values()):
-            raise ModelFileError("the position must consist of integers >= 0")
-        names = None if meta["names"] is None else tuple(meta["names"])
-        classes = None if meta["classes"] is None else decode_labels(meta["classes"])
-        known = Known(names, meta["width"], classes)
-        return Checkpoint(dict(meta["options"]), position, known, stream_from_checkpoint(state))
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise ModelFileError(f"The checkpoint is damaged: {error}.", path=path) from error
+    return Checkpoint(options, Position(), known, None)
 
 
 # ---------------------------------------------------------------------- the loop
 
 
 class Signals:
-    """SIGINT and SIGTERM, handled between blocks or while waiting for lines, and never within a block."""
+    """Signals that stop a stream, between blocks or while it waits for lines, and never within a block."""
 
     def __init__(self) -> None:
         self._number, self._waiting = 0, False
 
     def handle(self) -> AbstractContextManager[None]:
-        """Handle both signals inside a ``with`` block."""
+        """Handle these signals inside a ``with`` block."""
         return handling_signals(self._handle_signal)
 
     def wait_for(self, call: Callable[[], T]) -> T:
@@ -351,8 +273,8 @@ class Stream:
         Number of lines that are learned, then labeled, together.
     skip_bad : bool
         Whether lines that cannot be read are skipped.
-    checkpoint : str or None
-        Path of the checkpoint.
+    output, checkpoint : str or None
+        Paths; labels go to standard output if there is no output file.
     every : int
         Number of lines between two checkpoints.
     """
@@ -364,6 +286,7 @@ class Stream:
     rules: Rules
     block: int
     skip_bad: bool
+    output: str | None
     checkpoint: str | None
     every: int
     _saved: int = field(init=False)
@@ -373,39 +296,46 @@ class Stream:
         self._saved = self.position.lines
         while True:
             try:
-                lines = signals.wait_for(lambda: list(islice(source, self.block)))
+                lines = signals.wait_for(lambda: self._read(source))
             except StoppedBySignalError:
                 self._save(target)
                 raise
             # The last block would be longer if more lines are appended later, so the position of the
             # checkpoint stays before it: a run that resumes writes the same as one run over all lines.
-            if len(lines) < self.block or not lines[-1].endswith(b"\n"):
+            if not lines.is_complete:
                 self._save(target)
-                return self._label(lines, target) if lines else self.position
+                return self._label(lines, target) if lines.lines else self.position
             self.position = self._label(lines, target)
             if self.position.lines - self._saved >= self.every:
                 self._save(target)
 
-    def _label(self, lines: list[bytes], target: BinaryIO) -> Position:
+    def _read(self, source: BinaryIO) -> Lines:
+        return next_lines(source, self.block, self.position.checksum, skip_long=self.skip_bad)
+
+    def _label(self, lines: Lines, target: BinaryIO) -> Position:
         """Learn a block and write its labels; return the position after it."""
         before = self.position
-        block = read_block(lines, before.lines + 1, self.known, self.rules)
+        block = read_block(lines.lines, before.lines + 1, self.known, self.rules)
         self._report_bad_lines(block, target)
         labels = b""
         if block.votes is not None:
             posterior = self.model.update(block.votes)
             labels = write_block(block.ids, posterior, block.votes.classes)
         self.known = block.known
-        data = b"".join(lines)
-        _write_all(target, labels)
-        return replace(
-            before,
-            lines=before.lines + len(lines),
-            bytes=before.bytes + len(data),
-            checksum=crc32(data, before.checksum),
+        with located(self._output_name):
+            _write_all(target, labels)
+        return Position(
+            lines=before.lines + len(lines.lines),
+            bytes=before.bytes + lines.n_bytes,
+            checksum=lines.checksum,
             skipped=before.skipped + len(block.bad),
             written=before.written + len(labels),
+            written_checksum=crc32(labels, before.written_checksum),
         )
+
+    @property
+    def _output_name(self) -> str:
+        return "standard output" if self.output is None else self.output
 
     def _report_bad_lines(self, block: Block, target: BinaryIO) -> None:
         """Print the lines that cannot be read; stop at the first one unless they are skipped."""
@@ -420,8 +350,11 @@ class Stream:
         """Write a checkpoint unless the last one is at the same position."""
         if self.checkpoint is None or self.position.lines == self._saved:
             return
-        if self.options["output"]:  # labels first: a power failure must not lose labels before the checkpoint
-            os.fsync(target.fileno())
+        if (
+            self.output is not None
+        ):  # labels first: a power failure must not lose labels before the checkpoint
+            with located(self.output):
+                os.fsync(target.fileno())
         model = self.model if self.known.classes is not None and self.model.n_seen_ else None
         write_checkpoint(self.checkpoint, Checkpoint(self.options, self.position, self.known, model))
         self._saved = self.position.lines
@@ -432,35 +365,3 @@ def _write_all(target: BinaryIO, data: bytes) -> None:
     while left:  # without buffering, a signal may interrupt a write
         left = left[target.write(left) :]
     target.flush()
-
-
-def skip_input(source: BinaryIO, position: Position) -> None:
-    """Skip the lines before a checkpoint, and require that they are the same."""
-    left, checksum = position.bytes, 0
-    while left:
-        chunk = source.read(min(left, _CHUNK))
-        if not chunk:
-            break
-        left -= len(chunk)
-        checksum = crc32(chunk, checksum)
-    if left or checksum != position.checksum:
-        how = "is shorter than" if left else "differs from"
-        raise click.ClickException(
-            f"The input {how} the {position.lines:,} lines before the checkpoint. Pass the same input from "
-            "its start, or only the lines after the checkpoint with --continued, or remove the checkpoint."
-        )
-
-
-def open_output(path: str, written: int, is_resumed: bool) -> BinaryIO:
-    """Open the file of labels, truncated to the labels before the checkpoint."""
-    if not is_resumed:
-        return open(path, "wb")
-    size = os.path.getsize(path) if os.path.exists(path) else -1
-    if size < written:
-        has = f"has {size:,} bytes" if size >= 0 else "does not exist"
-        raise click.ClickException(
-            f"{path} {has}, but {written:,} bytes were written before the checkpoint; it is not the output "
-            "of this stream."
-        )
-    os.truncate(path, written)
-    return open(path, "ab")

@@ -7,17 +7,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NoReturn
+from typing import Any, BinaryIO
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_list, format_value
-from flyingsquid.exceptions import VotesError
+from flyingsquid.exceptions import VoteFileError, VotesError
+from flyingsquid.files.inputs import LONGEST_LINE
+from flyingsquid.files.text_tables import parse_json
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
 from flyingsquid.votes.decisions import winners
 
+LABEL_START = b'{"id": '
+"""The first bytes of every line that :func:`write_block` returns."""
+# Bytes after which a block ends, so that memory does not depend on the length of lines.
+_BLOCK_BYTES = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _dumps = json.JSONEncoder().encode
 
@@ -70,6 +77,53 @@ class Block:
     known: Known
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines of the input.
+
+    Attributes
+    ----------
+    lines : list of bytes
+        Lines that are too long are cut, still too long to be read.
+    n_bytes : int
+        Their length in the input.
+    checksum : int
+        CRC-32 of the input up to their end.
+    is_complete : bool
+        Whether more input cannot change this block.
+    """
+
+    lines: list[bytes]
+    n_bytes: int
+    checksum: int
+    is_complete: bool
+
+
+def next_lines(source: BinaryIO, most: int, checksum: int, *, skip_long: bool) -> Lines:
+    """Read a block of at most ``most`` lines, fewer if they are long.
+
+    Parameters
+    ----------
+    checksum : int
+        CRC-32 of the input before the block.
+    skip_long : bool
+        Whether to read on after a line that is too long.
+    """
+    lines: list[bytes] = []
+    n_bytes, at_start = 0, True
+    for piece in iter(lambda: source.readline(LONGEST_LINE + 1), b""):
+        if at_start:
+            lines.append(piece)
+        n_bytes += len(piece)
+        checksum = crc32(piece, checksum)
+        at_start = piece.endswith(b"\n")
+        if at_start and (len(lines) == most or n_bytes >= _BLOCK_BYTES):
+            return Lines(lines, n_bytes, checksum, is_complete=True)
+        if not at_start and not skip_long:
+            break
+    return Lines(lines, n_bytes, checksum, is_complete=False)
+
+
 def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -> Block:
     """Read lines, the first of which has the number ``first``. Blank lines are skipped.
 
@@ -83,7 +137,8 @@ def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -
             if found is None:
                 continue
             votes, identity = _votes_and_id(found, rules.id_field, number)
-            rows.append(reader.row(votes))
+            has_booleans = b"true" in line or b"false" in line
+            rows.append(reader.row(votes, has_booleans or reader.votes_are_booleans))
             ids.append(identity)
             numbers.append(number)
         except _LineError as error:
@@ -115,24 +170,18 @@ class _LineError(Exception):
     """A line that cannot be read; the message is the reason."""
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_decode: Callable[[str], Any] = json.JSONDecoder(parse_constant=_refuse_constant).decode
-
-
 def _parse(line: bytes) -> Any:
     """Return the value of a line; None for a blank one."""
+    if len(line) > LONGEST_LINE:
+        raise _LineError(f"The line is longer than {LONGEST_LINE:,} bytes.")
     try:
-        found = _decode(line.decode())
-    except RecursionError as error:
-        raise _LineError("The JSON is nested too deeply.") from error
-    except ValueError as error:
+        found = parse_json(line.decode())
+    except UnicodeDecodeError as error:
+        raise _LineError(f"The line is not UTF-8: {error}.") from error
+    except VoteFileError as error:
         if line.isspace() or not line:
             return None
-        what = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
-        raise _LineError(f"The line is not {what}: {error}.") from error
+        raise _LineError(error.message) from error
     if found is None:
         raise _LineError("The line must be an object or a list of votes; got null.")
     return found
@@ -167,8 +216,18 @@ class _Reader:
         self.codes |= {label: code for code, label in enumerate(self.classes)}
         self._index_names()
 
-    def row(self, votes: dict[str, Any] | list[Any]) -> list[int]:
-        """Return the codes of one item, one per source known so far."""
+    @property
+    def votes_are_booleans(self) -> bool:
+        """Whether the classes known so far are true and false."""
+        return bool(self.classes) and type(self.classes[0]) is bool
+
+    def row(self, votes: dict[str, Any] | list[Any], has_booleans: bool) -> list[int]:
+        """Return the codes of one item, one per source known so far.
+
+        ``has_booleans`` is False if neither the line nor the classes contain booleans.
+        """
+        if has_booleans:  # true and 1 are the same key of a dict
+            return self._checked(votes)
         codes = self.codes
         try:
             if isinstance(votes, list):
@@ -183,7 +242,7 @@ class _Reader:
                 return row
         except (KeyError, TypeError):
             pass  # a new or invalid name or vote
-        return self._checked_list(votes) if isinstance(votes, list) else self._checked_dict(votes)
+        return self._checked(votes)
 
     def votes(self, rows: list[list[int]]) -> Votes:
         """Return the votes of all rows."""
@@ -209,6 +268,9 @@ class _Reader:
         self.position = {name: at for at, name in enumerate(self.names or ())}
         if self.names is not None and len(self.names) > 1:
             self.pick = itemgetter(*self.names)
+
+    def _checked(self, votes: dict[str, Any] | list[Any]) -> list[int]:
+        return self._checked_list(votes) if isinstance(votes, list) else self._checked_dict(votes)
 
     def _checked_list(self, votes: list[Any]) -> list[int]:
         if self.names is not None:
@@ -242,6 +304,10 @@ class _Reader:
     def _checked_codes(self, votes: Mapping[Any, Any]) -> list[int]:
         # All votes are checked before a class is added, so that a rejected line changes nothing.
         votes = {source: _as_integer(vote) for source, vote in votes.items()}
+        kinds = {type(label) for label in self.classes}
+        kinds |= {type(vote) for vote in votes.values() if vote is not None and vote != ABSTAIN}
+        if {bool, int} <= kinds:
+            raise _LineError("Votes must have one type; got booleans and numbers.")
         for source, vote in votes.items():
             if vote is not None and type(vote) not in (str, int, bool):
                 raise _LineError(
@@ -261,7 +327,7 @@ class _Reader:
 
 
 def _as_integer(vote: Any) -> Any:
-    """Return 1 for 1.0, because both are the same key of a dict."""
+    """Return 1 for 1.0; both are the same class."""
     return int(vote) if isinstance(vote, float) and vote.is_integer() else vote
 
 

@@ -46,7 +46,12 @@ _MAGIC = {
 }
 _COMPRESSED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+# The marks of UTF-32 start with those of UTF-16, so they come first.
+_OTHER_ENCODINGS = {
+    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+}  # fmt: skip
+LONGEST_LINE = 1 << 26
+"""Bytes of a line of text; a longer one is refused."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DECLARE_FORMAT = Hint("format", "to declare the format")
 
@@ -230,7 +235,7 @@ def check_format(declared: str | None) -> None:
 # ---------------------------------------------------------------------- text
 
 
-def text_blocks(source: Input, longest_line: int = 1 << 26) -> Iterator[str]:
+def text_blocks(source: Input, longest_line: int = LONGEST_LINE) -> Iterator[str]:
     """Yield the text of a file in blocks of complete lines. The text must be UTF-8 without NUL bytes."""
     line, offset, rest = 1, 0, b""
     with source.open() as file:

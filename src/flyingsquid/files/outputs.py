@@ -32,10 +32,17 @@ from flyingsquid.files.inputs import (
 )
 from flyingsquid.votes.codes import REASONS, Label
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 META = b"flyingsquid"
 """The key of our metadata in the schema of a columnar file."""
 BINARY = ("npy", "npz", "parquet", "arrow")
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+# Beyond the end of any file, because Windows does not allow reading a locked byte.
+_LOCKED_BYTE = 1 << 40
 
 
 @contextlib.contextmanager
@@ -79,6 +86,22 @@ def _sync_directory(directory: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def try_lock(file: BinaryIO) -> bool:
+    """Lock an open file until it is closed or this process ends; return False if another holds the lock."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            import msvcrt  # noqa: PLC0415
+
+            file.seek(_LOCKED_BYTE)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            file.seek(0)
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -9,7 +9,10 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from flyingsquid._values import format_count, format_value
@@ -26,6 +29,8 @@ Columns: TypeAlias = Mapping[str, Sequence[Any]]
 # Cells of a block. Larger blocks keep so many objects alive that garbage collection dominates.
 _CELLS = 1 << 14
 _VOTES = "votes"
+# An escape in JSON: a complete pair of surrogates, half of one, or any other.
+_ESCAPE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -254,48 +259,77 @@ def _columns(rows: list[dict[str, Any]]) -> Columns:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-class RepeatedKeyError(ValueError):
-    """Error for a JSON object with a repeated key; caught inside this package."""
+class _ContentError(ValueError):
+    """JSON that can be parsed and still has no usable value; the message is the reason."""
 
 
-def require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build the object of these pairs of JSON, in which no key may occur twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise RepeatedKeyError(f"The key {format_value(repeated)} occurs twice in one object.")
+        repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise _ContentError(f"The key {format_value(repeated)} occurs twice in one object.")
     return found
 
 
-def _constant(name: str) -> None:
+def _parse_constant(name: str) -> None:
     if name != "NaN":
-        raise ValueError(f"{name} is not a vote")
+        raise _ContentError(f"{name} is not a number in JSON.")
 
 
-_parse = json.JSONDecoder(parse_constant=_constant, object_pairs_hook=require_unique_keys).decode
+def _parse_float(digits: str) -> float:
+    found = float(digits)
+    if math.isinf(found):
+        raise _ContentError(f"The number {digits[:20]} is too large for a float.")
+    return found
+
+
+_decode: Callable[[str], Any] = json.JSONDecoder(
+    parse_constant=_parse_constant, parse_float=_parse_float, object_pairs_hook=_require_unique_keys
+).decode
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON by the one rule of this package.
+
+    NaN is null. Repeated keys, infinite numbers and lone surrogates are refused, because they have no
+    meaning or cannot be written again.
+
+    Raises
+    ------
+    VoteFileError
+    """
+    try:
+        found = _decode(text)
+    except RecursionError as error:
+        raise VoteFileError("The JSON is nested too deeply.") from error
+    except _ContentError as error:
+        raise VoteFileError(str(error)) from error
+    except ValueError as error:
+        raise VoteFileError(f"The text is not JSON, or truncated: {one_line(error)}.") from error
+    if "\\ud" in text or "\\uD" in text:
+        _require_no_lone_surrogate(text)
+    return found
+
+
+def _require_no_lone_surrogate(text: str) -> None:
+    """Refuse half of a pair of escapes such as ``\\ud83d\\ude00``; no encoding can store it."""
+    for escape in _ESCAPE.finditer(text):
+        if escape["half"]:
+            column = escape.start() - text.rfind("\n", 0, escape.start())
+            raise VoteFileError(
+                f"Column {column:,}: {escape[0]} is half of a surrogate pair, which is not a character."
+            )
 
 
 def _parse_line(line: str, number: int) -> Any:
     try:
-        return _parse(line)
-    except RecursionError as error:
-        raise VoteFileError("The record is nested too deeply.", line=number) from error
-    except RepeatedKeyError as error:
-        raise VoteFileError(str(error), line=number) from error
-    except ValueError as error:
-        what = "not JSON" if line.endswith("\n") else "truncated"
-        raise VoteFileError(f"The line is {what}: {one_line(error)}.", line=number) from error
+        return parse_json(line)
+    except VoteFileError as error:
+        error.line = number
+        raise
 
 
 def read_json(source: Input) -> Any:
     """Parse a whole JSON document."""
-    text = "".join(text_blocks(source))
-    try:
-        return _parse(text)
-    except RecursionError as error:
-        raise VoteFileError("The JSON is nested too deeply.") from error
-    except RepeatedKeyError as error:
-        raise VoteFileError(str(error)) from error
-    except ValueError as error:
-        raise VoteFileError(f"The file is not JSON, or truncated: {one_line(error)}.") from error
+    return parse_json("".join(text_blocks(source)))

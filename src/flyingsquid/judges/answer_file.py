@@ -26,17 +26,11 @@ import numpy as np
 
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid.files.outputs import try_lock
 from flyingsquid.judges.answers import Missing
 from flyingsquid.judges.judge import Answer, Judge
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 _HEADER = b'{"flyingsquid": "answers of judges", "version": 1}\n'
-# Beyond the end of any file, because Windows does not allow reading a locked byte.
-_LOCKED_BYTE = 1 << 40
 
 
 class AnswerFile:
@@ -56,7 +50,10 @@ class AnswerFile:
         except OSError as error:
             raise ModelFileError(f"{self.path}: answers cannot be stored there: {error}") from error
         try:
-            _lock(self._file, self.path)
+            if not try_lock(self._file):
+                raise ModelFileError(
+                    f"{self.path}: another run uses this file. Wait until it ends, or pass another path."
+                )
             self.answers = dict(self._read(self._file))
         except BaseException:
             self.close()
@@ -159,23 +156,6 @@ class AnswerFile:
         raise ModelFileError(
             f"{self.path}: line {number} {problem}. Remove the line to ask about its item again."
         )
-
-
-def _lock(file: BinaryIO, path: Path) -> None:
-    """Lock the file until it is closed or this process ends."""
-    try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            import msvcrt  # noqa: PLC0415
-
-            file.seek(_LOCKED_BYTE)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            file.seek(0)
-    except OSError as error:
-        raise ModelFileError(
-            f"{path}: another run uses this file. Wait until it ends, or pass another path."
-        ) from error
 
 
 def to_json_data(answer: Any) -> Any:
