@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import flyingsquid as fs
@@ -37,7 +38,7 @@ MODELS = {
 
 def state_of(model) -> bytes:
     """Everything that a model knows, as bytes."""
-    return pickle.dumps({k: v for k, v in vars(model).items() if k != "_passes"})
+    return pickle.dumps({k: v for k, v in model.__getstate__().items() if k != "_passes"})
 
 
 # ---------------------------------------------------------------------- threads
@@ -89,6 +90,75 @@ def test_fits_in_threads_leave_the_warning_filters_alone():
     assert list(warnings.filters) == before
     with pytest.warns(SourceWarning):
         fs.LabelModel(method="triplet").fit(np.column_stack([VOTES, np.full(400, -1, np.int8)]))
+
+
+@pytest.fixture
+def frequent_switches():
+    """Threads that take turns after every few instructions, so that a race shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+ADDING = {
+    "online window": (lambda: fs.OnlineLabelModel(500, method="triplet"), "update"),
+    "online auto": (lambda: fs.OnlineLabelModel("auto"), "update"),
+    "online decay": (lambda: fs.OnlineLabelModel(decay=0.99), "partial_fit"),
+    "label model": (lambda: fs.LabelModel(method="triplet"), "partial_fit"),
+    "sequences": (lambda: fs.SequenceLabelModel(method="triplet"), "partial_fit"),
+    "majority": (fs.MajorityVote, "partial_fit"),
+}
+
+
+@pytest.mark.usefixtures("frequent_switches")
+@pytest.mark.parametrize(("make", "add"), ADDING.values(), ids=ADDING)
+def test_votes_that_threads_add_to_one_model_are_all_counted(make, add):
+    """While other threads label, save and look at it."""
+    model, chunks = make(), [fittable_votes(seed, n_items=40) for seed in range(64)]
+    getattr(model, add)(VOTES)
+
+    def work(number):
+        getattr(model, add)(chunks[number])
+        labels = model.predict_proba(VOTES[:5])
+        pickle.loads(pickle.dumps(model))
+        return np.isfinite(labels).all() and np.allclose(labels.sum(axis=-1), 1)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(64)))
+    counted = model.n_seen_ if hasattr(model, "n_seen_") else _items_of(model)
+    assert counted == 400 + 64 * 40
+
+
+def _items_of(model) -> float:
+    moments = getattr(model, "moments_", None)
+    if moments is None:
+        return model._counted[1].n_items
+    return getattr(moments, "rows", moments).n_items
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_single_items_in_threads_are_all_counted():
+    model = fs.OnlineLabelModel(5_000, method="triplet").partial_fit(VOTES)
+    rows = np.tile(VOTES, (8, 1))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda row: model.learn_one(row).predict_proba_one(row), rows))
+    assert model.n_seen_ == 400 + len(rows)
+    assert model.moments_ == fs.Moments.of(np.concatenate([VOTES, rows]))
+    assert all(abs(sum(each.values()) - 1) < 1e-9 for each in found)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_sources_that_threads_add_are_all_there():
+    model = fs.OnlineLabelModel(new_sources="add", classes=(0, 1))
+
+    def work(number):
+        model.update(pd.DataFrame({"a": [0, 1], f"s{number}": [1, 0]}))
+        return model.predict_proba(pd.DataFrame({"a": [0, 1]})).shape
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(work, range(24))) == {(2, 2)}
+    assert sorted(model.source_names_) == sorted(["a", *(f"s{n}" for n in range(24))])
 
 
 # ---------------------------------------------------------------------- processes

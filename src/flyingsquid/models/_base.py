@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -104,6 +105,17 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "vote_schema_")
+
+    @property
+    def _lock(self) -> threading.RLock:
+        """Lock for methods that replace or extend what was learned, so that threads take turns."""
+        # Created on first use, because __init__ sets only parameters; setdefault is atomic.
+        lock: threading.RLock = self.__dict__.setdefault("_learning", threading.RLock())
+        return lock
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_learning"}
 
     def _not_fitted(self) -> NotFittedError:
         return _NotFittedError(

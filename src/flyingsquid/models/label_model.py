@@ -256,9 +256,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         >>> model.diagnostics_.gold.n_gold
         50
         """
-        return self._fit(votes, gold=gold, sample_weight=sample_weight)._warn(
-            stacklevel=4
-        )  # its decorator is a call, too
+        with self._lock:
+            self._fit(votes, gold=gold, sample_weight=sample_weight)
+        return self._warn(stacklevel=4)  # its decorator is a call, too
 
     def fit_moments(self, moments: Moments) -> Self:
         """Estimate the parameters from counts alone, wherever they were gathered.
@@ -274,7 +274,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         >>> bool((model.fit_moments(counts).accuracies_ == model.fit(votes).accuracies_).all())
         True
         """
-        return self._fit_moments(moments)._warn()
+        with self._lock:
+            self._fit_moments(moments)
+        return self._warn()
 
     def partial_fit(
         self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
@@ -302,6 +304,12 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         >>> model.moments_ == fs.Moments.of(votes)
         True
         """
+        with self._lock:
+            self._add(votes, sample_weight)
+        return self._warn()
+
+    def _add(self, votes: Any, sample_weight: ArrayLike | None) -> None:
+        """Add votes to the counts and solve, without warnings."""
         solver = self._validate()
         graph = validation.given_graph(self.graph, "partial_fit")
         fitted, pending, pending_gold = getattr(self, "_state", FitState(None, None))
@@ -328,7 +336,6 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             # Apart from the counts of the last fit, which its parameters belong to.
             self._state = FitState(fitted, total, labeled)
             raise
-        return self._warn()
 
     def _fit(self, votes: Any, *, gold: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit without warnings."""

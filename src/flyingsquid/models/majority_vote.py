@@ -80,10 +80,11 @@ class MajorityVote(BatchEstimator):
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
         """Count further votes of the same classes and sources."""
-        if not hasattr(self, "_counted"):
-            return self.fit(votes, sample_weight=sample_weight)
-        schema, tally = self._counted
-        self._counted = schema, tally + _count(self.read_votes(votes), sample_weight)
+        with self._lock:
+            if not hasattr(self, "_counted"):
+                return self.fit(votes, sample_weight=sample_weight)
+            schema, tally = self._counted
+            self._counted = schema, tally + _count(self.read_votes(votes), sample_weight)
         return self
 
     def explain(self, votes_row: Any) -> VoteCount:
@@ -145,7 +146,8 @@ class MajorityVote(BatchEstimator):
         return cls()._keep(tally, None if names is None else tuple(names))
 
     def _keep(self, tally: SourceTally, names: tuple[str, ...] | None) -> Self:
-        self._counted = VoteSchema(tally.classes, names, tally.source_names), tally
+        with self._lock:
+            self._counted = VoteSchema(tally.classes, names, tally.source_names), tally
         return self
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:

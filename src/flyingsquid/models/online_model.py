@@ -226,15 +226,17 @@ class OnlineLabelModel(VoteEstimator):
         >>> online.status_
         'parameters of item 569, from 500 items'
         """
-        codes = self._learn(votes, class_balance, gold)
-        posterior = self._posterior_of(codes)
+        with self._lock:
+            codes = self._learn(votes, class_balance, gold)
+            posterior = self._posterior_of(codes)
         return posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
 
     def partial_fit(
         self, votes: Any, y: object = None, *, class_balance: ArrayLike | None = None, gold: Any = None
     ) -> Self:
         """Learn a chunk; as :meth:`update`, without labels. ``y`` is ignored."""
-        self._learn(votes, class_balance, gold)
+        with self._lock:
+            self._learn(votes, class_balance, gold)
         return self
 
     # ------------------------------------------------------------------ single items
@@ -250,21 +252,22 @@ class OnlineLabelModel(VoteEstimator):
         >>> online.n_seen_, online.predict_proba_one({"links": "spam", "short": "spam"})
         (1, {'ham': 0.25, 'spam': 0.75})
         """
-        stream: _StreamState | None = self.__dict__.get("_stream")
-        lookup = None if stream is None else stream.lookup
-        if (
-            stream is not None
-            and lookup is not None
-            and type(row) is np.ndarray
-            and row.shape == lookup.shape
-        ):
-            window = stream.window
-            if lookup.plain.issuperset(row.tolist()):  # labels that are their own codes
-                window.append(row)
-                if window.n_seen >= stream.due or window.urgent:
-                    self._refresh(stream)
-                return self
-        self._learn_row(row)
+        with self._lock:
+            stream: _StreamState | None = self.__dict__.get("_stream")
+            lookup = None if stream is None else stream.lookup
+            if (
+                stream is not None
+                and lookup is not None
+                and type(row) is np.ndarray
+                and row.shape == lookup.shape
+            ):
+                window = stream.window
+                if lookup.plain.issuperset(row.tolist()):  # labels that are their own codes
+                    window.append(row)
+                    if window.n_seen >= stream.due or window.urgent:
+                        self._refresh(stream)
+                    return self
+            self._learn_row(row)
         return self
 
     def predict_proba_one(self, row: Any) -> Any:
@@ -284,8 +287,9 @@ class OnlineLabelModel(VoteEstimator):
                     return dict(zip(lookup.classes, lookup.finish(sums), strict=True))
             except LOOKUP_ERRORS:
                 pass  # a value that needs a closer look, or an error with a better message below
-        schema = self.vote_schema_
-        posterior = self._posterior_of(self.read_votes(self._row(row)).codes)[0]
+        with self._lock:
+            schema = self.vote_schema_
+            posterior = self._posterior_of(self.read_votes(self._row(row)).codes)[0]
         answers = [dict(zip(schema.classes, each.tolist(), strict=True)) for each in posterior]
         return answers[0] if len(answers) == 1 else answers
 
@@ -314,7 +318,8 @@ class OnlineLabelModel(VoteEstimator):
     @property
     def moments_(self) -> Moments:
         """The counts of the window."""
-        return self._learned.window.moments()
+        with self._lock:
+            return self._learned.window.moments()
 
     @property
     def status_(self) -> str:
@@ -599,6 +604,10 @@ class OnlineLabelModel(VoteEstimator):
         codes = _stream.matched_codes(read, schema.classes, schema.names, n_sources)
         return Votes(codes, schema.classes, schema.names)
 
+    def _answer(self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        with self._lock:  # sources and classes may be added between reading and labeling
+            return super()._answer(votes, dtype, out)
+
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return self._posterior_of(votes.codes)
 
@@ -616,6 +625,10 @@ class OnlineLabelModel(VoteEstimator):
 
     def _to_state(self) -> State:
         """Return arrays and JSON values that hold everything, so that a restored model goes on unchanged."""
+        with self._lock:
+            return self._current_state()
+
+    def _current_state(self) -> State:
         stream = self._learned
         window, layout = stream.window, stream.window.layout
         window_meta, window_arrays = window.state()

@@ -148,6 +148,12 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         gold : gold labels of some rows, as in :meth:`LabelModel.fit`, optional
             They correct what the votes on a row tell; how rows follow each other is estimated from the votes.
         """
+        with self._lock:
+            self._fit(votes, lengths)
+        return self._warn()
+
+    def _fit(self, votes: Any, lengths: Any) -> None:
+        """Fit without warnings."""
         solver = self._validate()
         read = as_votes(votes)
         require_few_classes(read.n_classes)
@@ -159,7 +165,6 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         data = FitData(moments=counts, votes=read, rows="all", gold=known, **self._request())
         fit = self._solve(solver, data)
         self._publish(fit, SequenceMoments.of_rows(counts, read, sequences), read)
-        return self._warn()
 
     def fit_moments(self, moments: SequenceMoments) -> Self:
         """Solve from counts alone, wherever they were gathered."""
@@ -170,7 +175,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
                 "SequenceMoments.of(votes, lengths)."
             )
         validation.require_moments(moments.rows)
-        self._publish(self._solve(solver, FitData(moments=moments.rows, **self._request())), moments)
+        with self._lock:
+            self._publish(self._solve(solver, FitData(moments=moments.rows, **self._request())), moments)
         return self._warn()
 
     def partial_fit(self, votes: Any, lengths: Any = None) -> Self:
@@ -180,6 +186,12 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         ``SequenceMoments.of(votes, previous=last_row)`` to ``moments_`` and call :meth:`fit_moments`. Counts
         are kept even when they do not determine the accuracies yet.
         """
+        with self._lock:
+            self._add(votes, lengths)
+        return self._warn()
+
+    def _add(self, votes: Any, lengths: Any) -> None:
+        """Add sequences to the counts and solve, without warnings."""
         solver = self._validate()
         fitted, pending, _ = getattr(self, "_state", FitState(None, None))
         before = pending if pending is not None or fitted is None else fitted.moments
@@ -193,7 +205,6 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             self._state = FitState(fitted, total)
             raise
         self._publish(fit, total)
-        return self._warn()
 
     def predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """Return P(Y(t) = k | all rows of its sequence), shape (T, K), columns in the order of ``classes_``.
