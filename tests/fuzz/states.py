@@ -20,6 +20,7 @@ from flyingsquid.cli.checkpoints import Checkpoint, Position, read_checkpoint, w
 from flyingsquid.cli.stream_lines import Known
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.files.state import State, read_state, write_state
+from flyingsquid.moments.files import pairs_to_arrays, to_state
 from tests.support.strategies import fittable_votes
 
 VALUES: list[Any] = [
@@ -38,7 +39,7 @@ def example_states() -> dict[str, State]:
     three = np.random.default_rng(0).integers(-1, 3, (300, 4)).astype(np.int8)
     graph = fs.DependencyGraph(5, source_edges=[(0, 1)])
     gold = [int(v) if i < 60 and v >= 0 else None for i, v in enumerate(votes[:, 0])]
-    models = {
+    models: dict[str, Any] = {
         "weighted": fs.LabelModel().fit(texts),
         "corrected": fs.LabelModel().fit(votes, gold=gold),
         "triplet": fs.LabelModel(method="triplet", class_balance=[0.4, 0.6]).fit(votes),
@@ -60,9 +61,9 @@ def example_states() -> dict[str, State]:
             model.update(votes, balance)
             model.update(votes[:90], balance)
         found[name] = model._to_state()
-    found["counts"] = fs.Moments.of(texts).to_state()
-    found["counts of a graph"] = fs.Moments.of(votes, graph).to_state()
-    found["sparse counts"] = fs.Moments.of(_sparse_votes()).to_state()
+    found["counts"] = to_state(fs.Moments.of(texts))
+    found["counts of a graph"] = to_state(fs.Moments.of(votes, graph))
+    found["sparse counts"] = _as_sparse(found["counts"])
     found["counts of sequences"] = fs.SequenceMoments.of(votes, [100, 300]).to_state()
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/checkpoint"
@@ -73,10 +74,12 @@ def example_states() -> dict[str, State]:
     return found
 
 
-def _sparse_votes() -> fs.Votes:
-    """Votes of so many classes that counts of pairs are sparse."""
-    rng = np.random.default_rng(0)
-    return fs.Votes(rng.integers(-1, 200, (300, 20)).astype(np.int16), tuple(range(200)))
+def _as_sparse(state: State) -> State:
+    """The same counts as a sparse matrix, which files of many classes contain."""
+    pairs = fs.Moments.from_state(state)._pairs[0].to_sparse()
+    return State(
+        state.kind, state.meta, {"missing": state.arrays["missing"], **pairs_to_arrays(pairs, "pairs")}
+    )
 
 
 def mutated(state: State, rng: random.Random) -> State:
@@ -133,12 +136,16 @@ def _change_array(arrays: dict[str, Any], rng: random.Random) -> None:
         shape = [*array.shape, 1] if rng.random() < 0.5 else [array.size]
         array = array.reshape(shape)
     elif kind == 2:
-        array = np.zeros(rng.choice([(), (0,), (1,), (5,), (5, 3), (2, 2, 2), (30, 30), (400, 5)]), array.dtype)
+        array = np.zeros(
+            rng.choice([(), (0,), (1,), (5,), (5, 3), (2, 2, 2), (30, 30), (400, 5)]), array.dtype
+        )
     elif kind == 3:
         with np.errstate(all="ignore"):
             array = array.astype(rng.choice(DTYPES))
     elif kind == 4 and array.ndim:
-        array = array[: rng.randrange(len(array) + 1)] if rng.random() < 0.5 else np.concatenate([array, array])
+        array = (
+            array[: rng.randrange(len(array) + 1)] if rng.random() < 0.5 else np.concatenate([array, array])
+        )
     elif array.size:
         flat = array.reshape(-1).copy()
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -161,9 +168,10 @@ def use(path: Path, votes: dict[int, Any]) -> None:
     repr(model)
     model.summary()
     if isinstance(model, fs.MultiLabelModel):
-        model.predict_proba({label: votes[5] for label in model.labels_})
+        model.predict_proba(dict.fromkeys(model.labels_, votes[5]))
         return
-    rows = votes[len(model.source_names_)]
+    schema = model.vote_schema_
+    rows = fs.Votes(votes[len(schema.source_names)], schema.classes, schema.names)
     if hasattr(model, "update"):
         _ = model.status_, model.history_.changes(), model.moments_
         model.update(rows)
@@ -171,7 +179,7 @@ def use(path: Path, votes: dict[int, Any]) -> None:
     str(getattr(model, "diagnostics_", ""))
 
 
-def fuzz_states(*, seed: int, most: int, memory: int | None = None) -> list[str]:
+def fuzz_states(*, seed: int, most: int, memory: int | None = None, seconds: float = 1e9) -> list[str]:
     """Mutate ``most`` states; return what was neither refused with a documented error nor usable.
 
     ``memory`` limits the address space to that of now and so many bytes more.
@@ -181,14 +189,16 @@ def fuzz_states(*, seed: int, most: int, memory: int | None = None) -> list[str]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         states, path = example_states(), Path(folder) / "state.fsq"
-        for name, state in states.items():
+        for state in states.values():
             write_state(path, state)
             use(path, votes)
-            _ = name
         limits = resource.getrlimit(resource.RLIMIT_AS)
         if memory is not None:
             resource.setrlimit(resource.RLIMIT_AS, (_address_space() + memory, limits[1]))
+        ends = time.monotonic() + seconds
         for _ in range(most):
+            if time.monotonic() > ends:
+                break
             name = rng.choice(sorted(states))
             try:
                 write_state(path, mutated(states[name], rng))
@@ -214,7 +224,9 @@ def _described(name: str, error: Exception) -> tuple[str, str]:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "flyingsquid" in f.filename]
     last = frames[-1]
     chain = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames[-4:]))
-    return f"{Path(last.filename).name}:{last.lineno}", f"{name}: {type(error).__name__}: {error} [{chain}]"[:400]
+    return f"{Path(last.filename).name}:{last.lineno}", f"{name}: {type(error).__name__}: {error} [{chain}]"[
+        :400
+    ]
 
 
 def _address_space() -> int:

@@ -13,6 +13,7 @@ import click
 
 from flyingsquid.cli.stream_lines import LABEL_START, Known
 from flyingsquid.exceptions import ModelFileError, OptionError, VoteFileError
+from flyingsquid.files.fields import LABELS, OBJECT, TEXT, check_fields, integer, list_of, optional
 from flyingsquid.files.inputs import located
 from flyingsquid.files.outputs import try_lock
 from flyingsquid.files.state import State, decode_labels, encode_labels, read_state, write_state
@@ -20,6 +21,14 @@ from flyingsquid.models import OnlineLabelModel
 from flyingsquid.models.files import CHECKPOINT, stream_from_checkpoint, stream_to_state
 
 _CHUNK = 1 << 20
+_FIELDS = {
+    "options": OBJECT,
+    "position": OBJECT,
+    "names": optional(list_of(TEXT)),
+    "width": optional(integer()),
+    "classes": optional(LABELS),
+    "model": optional(OBJECT),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +101,22 @@ def read_checkpoint(path: str) -> Checkpoint:
         )
     meta = state.meta
     try:
+        check_fields(meta, _FIELDS)
         position = _read_position(meta["position"])
         names = None if meta["names"] is None else tuple(meta["names"])
         classes = None if meta["classes"] is None else decode_labels(meta["classes"])
+        if names is not None and len(names) != meta["width"]:
+            raise ModelFileError("`width` in the file must be the number of names")
         known = Known(names, meta["width"], classes)
-        return Checkpoint(dict(meta["options"]), position, known, stream_from_checkpoint(state))
+        return Checkpoint(meta["options"], position, known, stream_from_checkpoint(state))
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise ModelFileError(f"The checkpoint is damaged: {error}.", path=path) from error
 
 
-def _read_position(values: Any) -> Position:
-    if set(values) != {field.name for field in fields(Position)}:
-        raise ModelFileError("its position has other fields")
-    if any(type(value) is not int or not 0 <= value < 1 << 63 for value in values.values()):
-        raise ModelFileError("its position must consist of integers >= 0")
-    return Position(**values)
+def _read_position(values: dict[str, Any]) -> Position:
+    names = [field.name for field in fields(Position)]
+    check_fields(values, dict.fromkeys(names, integer()), "position.")
+    return Position(**{name: values[name] for name in names})
 
 
 # ---------------------------------------------------------------------- resuming

@@ -16,6 +16,7 @@ from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.fields import OBJECT, TEXT, check_fields, optional
 from flyingsquid.files.state import State
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
@@ -355,6 +356,8 @@ class Fit(ABC):
 def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, Any]:
     """Return the fields that every fit has from a state, checked."""
     m, k = moments.n_sources, moments.n_classes
+    texts = dict.fromkeys(("method", "reason", "balance_note"), TEXT)
+    check_fields(state.meta, {**texts, "diagnostics": optional(OBJECT)}, "fit.")
     balance = read_array(state, "class_balance", (n_tasks, k), low=0.0, high=1.0)
     if not ((balance > 0).all() and np.abs(balance.sum(axis=1) - 1).max() < 1e-9):
         raise ModelFileError("The class balance in the file must be positive and sum to 1.")
@@ -375,9 +378,7 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
     return {
         "classes": moments.classes,
         "source_names": moments.source_names,
-        "method": str(state.meta["method"]),
-        "reason": str(state.meta["reason"]),
-        "balance_note": str(state.meta["balance_note"]),
+        **{name: state.meta[name] for name in texts},
         "class_balance": balance,
         "accuracies": read_array(state, "accuracies", (m,), low=0.0, high=1.0),
         "confusion": ConfusionTables.from_arrays(state.arrays, k, np.minimum(moments.coverage, 1.0)),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold_regression import Estimate, GoldCorrection, GoldEffect
-from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.fields import BOOLEAN, OBJECT, check_fields, finite, integer, sequence_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import DOUBLE, Array, ItemScores, PosteriorParameters
 from flyingsquid.fits.diagnostics import Diagnostics, recommend_by_gold
@@ -37,6 +37,17 @@ _SCORES = (
     "majority_accuracy",
     "gain",
 )
+
+
+_FIELDS = {
+    **dict.fromkeys(("of_posterior", "of_share"), finite(-_LARGEST, _LARGEST)),
+    "gold": OBJECT,
+}
+_GOLD_FIELDS = {
+    "n_gold": integer(1),
+    "is_representative": BOOLEAN,
+    **dict.fromkeys(_SCORES, sequence_of(finite(), finite(), finite())),
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,36 +165,21 @@ class CorrectedFit(WeightedFit):
     @classmethod
     def from_state(cls, state: State, moments: Moments) -> Self:
         plain = WeightedFit.from_state(state, moments)
+        check_fields(state.meta, _FIELDS, "fit.")
+        gold = state.meta["gold"]
+        check_fields(gold, _GOLD_FIELDS, "fit.gold.")
         m, k = moments.n_sources, moments.n_classes
 
         def read(name: str, shape: tuple[int, ...]) -> Array:
             return read_array(state, name, shape, low=-_LARGEST, high=_LARGEST)
 
         correction = Correction(
-            of_posterior=_read_number(state, "of_posterior"),
-            of_share=_read_number(state, "of_share"),
+            of_posterior=float(state.meta["of_posterior"]),
+            of_share=float(state.meta["of_share"]),
             intercepts=read("intercepts", (k,)),
             weights=read("vote_corrections", (m, k)),
             confusion=read(_CONFUSION, (k, k)) if _CONFUSION in state.arrays else None,
         )
-        return cls.of(plain, GoldCorrection(correction, _read_effect(state.meta["gold"])))
-
-
-def _read_number(state: State, name: str) -> float:
-    value = state.meta[name]
-    if not isinstance(value, float) or not abs(value) <= _LARGEST:
-        raise ModelFileError(f"`{name}` in the file must be a number in [-{_LARGEST:g}, {_LARGEST:g}].")
-    return value
-
-
-def _read_effect(meta: Any) -> GoldEffect:
-    scores = [tuple(meta[name]) for name in _SCORES]
-    numbers = [value for score in scores for value in score]
-    fits = all(len(score) == 3 for score in scores) and all(
-        isinstance(value, float) and np.isfinite(value) for value in numbers
-    )
-    fits &= type(meta["is_representative"]) is bool
-    if not fits or type(meta["n_gold"]) is not int or meta["n_gold"] < 1:
-        raise ModelFileError("`gold` in the file must be a number of labels and scores with intervals.")
-    estimates = {name: Estimate(*score) for name, score in zip(_SCORES, scores, strict=True)}
-    return GoldEffect(meta["n_gold"], is_representative=meta["is_representative"], **estimates)
+        estimates = {name: Estimate(*gold[name]) for name in _SCORES}
+        effect = GoldEffect(gold["n_gold"], is_representative=gold["is_representative"], **estimates)
+        return cls.of(plain, GoldCorrection(correction, effect))

@@ -13,6 +13,16 @@ from flyingsquid._values import format_count
 from flyingsquid.estimation.gold_regression import GoldEffect
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.fields import (
+    TEXT,
+    check_fields,
+    finite,
+    integer,
+    list_of,
+    one_of,
+    optional,
+    sequence_of,
+)
 from flyingsquid.moments import Moments
 from flyingsquid.votes.decisions import expected_credit
 
@@ -82,15 +92,23 @@ class Verdict:
     @classmethod
     def from_meta(cls, meta: Any) -> Verdict:
         """Read what :meth:`to_meta` returned."""
+        check_fields({"verdict": meta}, {"verdict": VERDICT})
         kind, words, gain, interval = meta
-        if kind not in get_args(VerdictKind):
-            raise ModelFileError(
-                f"The verdict in the file must be one of {', '.join(get_args(VerdictKind))}."
-            )
-        if interval is not None:
-            low, high = interval
-            interval = (float(low), float(high))
-        return cls(kind, str(words), float(gain), interval)
+        ends = None if interval is None else (float(interval[0]), float(interval[1]))
+        return cls(kind, words, float(gain), ends)
+
+
+VERDICT = sequence_of(
+    one_of(*get_args(VerdictKind)), TEXT, finite(), optional(sequence_of(finite(), finite()))
+)
+"""The field of a verdict in a file."""
+_FIELDS = {
+    **dict.fromkeys(("method", "reason", "class_balance"), TEXT),
+    **dict.fromkeys(_SOURCE_FIELDS, list_of(TEXT)),
+    "identical": list_of(list_of(TEXT, least=2)),
+    "fit_test": optional(sequence_of(finite(), integer(), finite(0, 1), finite())),
+    "verdict": VERDICT,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,6 +187,7 @@ class Diagnostics:
         source_names: tuple[str, ...],
     ) -> Diagnostics:
         """Read what :meth:`to_meta` returned; raise ModelFileError for unknown sources."""
+        check_fields(meta, _FIELDS, "diagnostics.")
         mentioned = [name for field in _SOURCE_FIELDS for name in meta[field]]
         mentioned += [name for group in meta["identical"] for name in group]
         if not set(mentioned) <= set(source_names):

@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
 from flyingsquid.estimation.drawing import draw_items
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.fields import BOOLEAN, check_fields, finite
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import DOUBLE, Array, Fit, PosteriorParameters, read_common
 from flyingsquid.fits.diagnostics import (
@@ -36,6 +36,13 @@ from flyingsquid.votes.patterns import by_pattern
 _DRAWN_CELLS, _MOST_ITEMS = 1 << 20, 20_000
 # Pairs of tasks that were moved by more than this contradicted each other.
 _CONTRADICTORY = 0.01
+
+
+_FIELDS = {
+    "temper": finite(np.nextafter(0.0, 1.0), 1),
+    "silence_counts": BOOLEAN,
+    "mismatch": finite(),
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -160,18 +167,14 @@ class GraphFit(Fit):
         graph, meta = moments.graph, state.meta
         if graph is None:
             raise ModelFileError("The counts in the file must be counted for a graph.")
-        temper = meta["temper"]
-        if type(temper) is not float or not 0 < temper <= 1:
-            raise ModelFileError(f"`temper` in the file must be in (0, 1]; got {format_value(temper)}.")
-        if type(meta["silence_counts"]) is not bool:
-            raise ModelFileError("`silence_counts` in the file must be true or false.")
+        check_fields(meta, _FIELDS, "fit.")
         common = read_common(state, moments, graph.n_tasks)
         shape = (len(graph.task_edges), _excess_width(graph))
         excess = read_array(state, "edge_excess", shape, low=-1.0, high=1.0, may_be_nan=True)
         return cls(
             **common,
             graph=graph,
-            temper=temper,
+            temper=float(meta["temper"]),
             units=read_units(state.arrays["unit_tables"], graph, moments.n_classes),
             clique_tables=read_task_tables(state.arrays["task_tables"], graph, common["class_balance"]),
             silence_counts=meta["silence_counts"],

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.tables import vote_weights
-from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid.exceptions import OptionError
+from flyingsquid.files.fields import BOOLEAN, check_fields
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
     DOUBLE,
@@ -144,8 +145,7 @@ class IndependentFit(Fit):
 
     @classmethod
     def from_state(cls, state: State, moments: Moments) -> Self:
-        if type(state.meta["silence_counts"]) is not bool:
-            raise ModelFileError("`silence_counts` in the file must be true or false.")
+        check_fields(state.meta, {"silence_counts": BOOLEAN}, "fit.")
         return cls(**read_common(state, moments), silence_counts=state.meta["silence_counts"])
 
 

@@ -21,7 +21,7 @@ from flyingsquid.estimation.transition import (
     transition_by_agreement,
 )
 from flyingsquid.estimation.trust import agree_by_chance
-from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.fields import BOOLEAN, check_fields, finite, optional, sequence_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
     DOUBLE,
@@ -56,6 +56,13 @@ _FEWEST_STEPS, _MOST_ROWS = 4, 4_096
 _MOST_TESTED = 300
 # Beyond what any fit gives; larger values in a file are refused.
 _HEAVIEST, _MOST_LOG, _WIDEST_GAIN = 1e3, 1e3, 4.0
+_SHARES = ("trust", "anchored_share", "majority")
+_FIELDS = {
+    **dict.fromkeys(_SHARES, finite(0, 1)),
+    "gain": optional(sequence_of(*3 * [finite(-_WIDEST_GAIN, _WIDEST_GAIN)])),
+    "is_tested": BOOLEAN,
+    "second_factor": finite(),
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -266,12 +273,9 @@ class WeightedFit(Fit):
     def from_state(cls, state: State, moments: Moments) -> Self:
         m, k = moments.n_sources, moments.n_classes
         common, meta = read_common(state, moments), state.meta
-        gain = _read_gain(meta["gain"])
-        shares = {}
-        for name in ("trust", "anchored_share", "majority"):
-            shares[name] = float(meta[name])
-            if not 0 <= shares[name] <= 1:
-                raise ModelFileError(f"`{name}` in the file must be a number in [0, 1].")
+        check_fields(meta, _FIELDS, "fit.")
+        gain = meta["gain"]
+        shares = {name: float(meta[name]) for name in _SHARES}
         mixture = Mixture(
             weights=read_array(state, "vote_weights", (m, k), low=0.0, high=_HEAVIEST),
             one_sided=read_array(state, "one_sided", (m,), "int8", low=0, high=1).astype(np.bool_),
@@ -288,20 +292,9 @@ class WeightedFit(Fit):
             groups=groups,
             gain=float("nan") if gain is None else gain[0],
             gain_interval=None if gain is None else (gain[1], gain[2]),
-            is_tested=bool(meta["is_tested"]),
+            is_tested=meta["is_tested"],
             second_factor=float(meta["second_factor"]),
         )
-
-
-def _read_gain(values: Any) -> list[float] | None:
-    """Return the gain and the ends of its interval; None if there are none."""
-    if values is None:
-        return None
-    if not (isinstance(values, list) and len(values) == 3):
-        raise ModelFileError("`gain` in the file must be three numbers or null.")
-    if not all(isinstance(value, float) and -_WIDEST_GAIN <= value <= _WIDEST_GAIN for value in values):
-        raise ModelFileError(f"`gain` in the file must be numbers in [-{_WIDEST_GAIN:g}, {_WIDEST_GAIN:g}].")
-    return values
 
 
 def _read_term(state: State, name: str, m: int, n_classes: int) -> TableTerm | None:

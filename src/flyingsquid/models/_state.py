@@ -11,6 +11,18 @@ from sklearn.base import BaseEstimator
 
 from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid.files.fields import (
+    LABELS,
+    OBJECT,
+    TEXT,
+    Field,
+    check_fields,
+    integer,
+    list_of,
+    one_of,
+    optional,
+    sequence_of,
+)
 from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits import CorrectedFit, Fit, GraphFit, IndependentFit, WeightedFit
 from flyingsquid.moments import Moments
@@ -18,6 +30,8 @@ from flyingsquid.moments.files import KIND as MOMENTS
 from flyingsquid.moments.files import to_state as moments_to_state
 from flyingsquid.solvers import get_solver, solver_from_options
 
+_SOURCE = Field("a name or a position", lambda value: TEXT.test(value) or integer().test(value))
+_SIGNS = list_of(sequence_of(_SOURCE, integer(-1, 1)))
 _FITS: dict[str, type[Fit]] = {fit.TAG: fit for fit in (IndependentFit, WeightedFit, CorrectedFit, GraphFit)}
 
 
@@ -55,10 +69,14 @@ def options_from_meta(meta: Mapping[str, Any], estimator: type[BaseEstimator]) -
 
 def _option_from_meta(name: str, value: Any) -> Any:
     if name == "method":
+        check_fields(value, {"solver": TEXT, "options": OBJECT}, "options.method.")
         solver = solver_from_options(value["solver"], value["options"])
         return solver.name if solver == get_solver(solver.name) else solver
     if name == "signs" and not isinstance(value, str):
+        check_fields({name: value}, {name: _SIGNS}, "options.")
         return dict(value)
+    if name == "classes":
+        check_fields({name: value}, {name: optional(LABELS)}, "options.")
     if name == "classes" and value is not None:
         return list(decode_labels(value))
     return value
@@ -80,10 +98,10 @@ def fit_from_state(state: State) -> tuple[Fit, Moments]:
         raise ModelFileError(
             "The file was written by an earlier development version. Fit the model again and save it."
         )
+    check_fields(state.meta, {"fit": OBJECT, "counts": OBJECT})
+    check_fields(state.meta["fit"], {"tag": one_of(*_FITS)}, "fit.")
     moments = Moments.from_state(State(MOMENTS, state.meta["counts"], part_of(state.arrays, "counts")))
     tag = state.meta["fit"]["tag"]
-    if tag not in _FITS:
-        raise ModelFileError(f"the file holds a fit of the kind {format_value(tag)}, which is not known")
     fitted = State(tag, state.meta["fit"], part_of(state.arrays, "fit"))
     return _FITS[tag].from_state(fitted, moments), moments
 
@@ -99,6 +117,7 @@ def nested(state: State, prefix: str) -> tuple[dict[str, Any], dict[str, NDArray
 
 def unnested(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> State:
     """Return the state that :func:`nested` described."""
+    check_fields(meta, {"kind": TEXT, "meta": OBJECT}, f"{prefix}.")
     return State(meta["kind"], meta["meta"], part_of(arrays, prefix))
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.fields import OBJECT, check_fields, optional
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.models._base import VoteReader
 from flyingsquid.models.label_model import LabelModel
@@ -102,6 +103,7 @@ def stream_to_state(model: OnlineLabelModel) -> State:
 
 def stream_from_checkpoint(state: State) -> OnlineLabelModel | None:
     """Return the model of a checkpoint; None before the first votes."""
+    check_fields(state.meta, {"model": optional(OBJECT)})
     if state.meta["model"] is None:
         return None
     return OnlineLabelModel._from_state(State(OnlineLabelModel.__name__, state.meta["model"], state.arrays))

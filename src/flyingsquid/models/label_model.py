@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._random import RandomState
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
-from flyingsquid._values import format_value, is_integer
+from flyingsquid._values import format_value
 from flyingsquid.exceptions import (
     GraphError,
-    ModelFileError,
     NotIdentifiableError,
     OptionError,
 )
+from flyingsquid.files.fields import check_fields, integer, one_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.concerns import concerns_about
@@ -522,12 +522,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         fit, moments = fit_from_state(state)
         model = cls(moments.graph, **options_from_meta(state.meta["options"], cls))
         model._validate()
-        if state.meta["rows"] not in get_args(Rows):
-            raise ModelFileError(f"`rows` in the file must be one of {', '.join(get_args(Rows))}.")
-        n_gold = state.meta["n_gold"]
-        if not is_integer(n_gold) or n_gold < 0:
-            raise ModelFileError("`n_gold` in the file must be an integer >= 0.")
-        fitted = Fitted.of(fit, moments, rows=state.meta["rows"], n_gold=n_gold)
+        check_fields(state.meta, {"rows": one_of(*get_args(Rows)), "n_gold": integer()})
+        fitted = Fitted.of(fit, moments, rows=state.meta["rows"], n_gold=state.meta["n_gold"])
         try:
             items = GoldItems.from_arrays(
                 state.arrays, moments.classes, moments.names, (moments.n_sources, len(fit.class_balance))

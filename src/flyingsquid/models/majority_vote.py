@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
 from flyingsquid.exceptions import ModelFileError, OptionError, VotesError
+from flyingsquid.files.fields import LABELS, TEXT, check_fields, finite, list_of, optional
 from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.explanation import VoteCount, count_item
 from flyingsquid.fits.summary import summarize_tally
@@ -21,6 +22,13 @@ from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.reading import refuse_options
+
+_FIELDS = {
+    "n_items": finite(0),
+    "classes": LABELS,
+    "source_names": list_of(TEXT),
+    "names": optional(list_of(TEXT)),
+}
 
 
 class MajorityVote(BatchEstimator):
@@ -137,10 +145,18 @@ class MajorityVote(BatchEstimator):
 
     @classmethod
     def _from_state(cls, state: State) -> Self:
+        check_fields(state.meta, _FIELDS)
         classes = decode_labels(state.meta["classes"])
         shown, names = tuple(state.meta["source_names"]), state.meta["names"]
+        m, k = len(shown), len(classes)
         votes, missing = state.arrays["votes"], state.arrays["missing"]
-        if votes.shape != (len(shown), len(classes)) or missing.shape != (len(shown), 3):
+        fits = votes.shape == (m, k) and missing.shape == (m, 3) and m > 0 and k > 1
+        plain = all(
+            str(each.dtype) in ("int64", "float64") and (each >= 0).all() and np.isfinite(each).all()
+            for each in (votes, missing)
+        )
+        named = names is None or len(names) == len(set(names)) == m
+        if not (fits and plain and named):
             raise ModelFileError("The counts in the file do not match its sources and classes.")
         tally = SourceTally(state.meta["n_items"], votes, missing, classes, shown)
         return cls()._keep(tally, None if names is None else tuple(names))

@@ -23,6 +23,17 @@ from flyingsquid.exceptions import (
     OptionError,
     VotesError,
 )
+from flyingsquid.files.fields import (
+    LABELS,
+    OBJECT,
+    TEXT,
+    check_fields,
+    integer,
+    list_of,
+    one_of,
+    optional,
+    sequence_of,
+)
 from flyingsquid.files.state import State, decode_labels, encode_labels, write_state
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models._base import _NotFittedError, read_tie_generator
@@ -30,12 +41,22 @@ from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_tr
 from flyingsquid.models._state import nested, options_from_meta, options_to_meta, unnested
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
+from flyingsquid.moments.files import graph_from_meta
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.decisions import TieBreak, as_label_array, decide, expected_credit
 
 OnFailure: TypeAlias = Literal["raise", "majority"]
+
+
+_FIELDS = {
+    "labels": LABELS,
+    "options": OBJECT,
+    "models": list_of(OBJECT),
+    "failures": list_of(sequence_of(integer(), TEXT)),
+}
+_OPTION_FIELDS = {"labels": optional(LABELS), "on_failure": one_of("raise", "majority")}
 
 
 class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -279,24 +300,26 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     @classmethod
     def _from_state(cls, state: State) -> Self:
         """Return the model that :meth:`_to_state` described; raise ModelFileError for damaged states."""
+        check_fields(state.meta, _FIELDS)
         labels, options = decode_labels(state.meta["labels"]), state.meta["options"]
+        check_fields(options, _OPTION_FIELDS, "options.")
         declared = options["labels"]
-        model = cls(
-            _read_templates(options["label_model"], labels),
-            labels=None if declared is None else list(decode_labels(declared)),
-            on_failure=options["on_failure"],
-        )
         models: dict[Label, Any] = {
             label: _model_from_state(unnested(part, state.arrays, f"label_{c}"))
             for c, (label, part) in enumerate(zip(labels, state.meta["models"], strict=True))
         }
-        failures: dict[Label, str] = {labels[at]: str(words) for at, words in state.meta["failures"]}
+        most_sources = max((len(each.source_names_) for each in models.values()), default=0)
+        model = cls(
+            _read_templates(options["label_model"], labels, most_sources),
+            labels=None if declared is None else list(decode_labels(declared)),
+            on_failure=options["on_failure"],
+        )
+        failures: dict[Label, str] = {labels[at]: words for at, words in state.meta["failures"]}
         known = {f"label_{c}" for c in range(len(labels))}
         fits = (
             len(models) == len(labels) > 0
             and all(fitted.vote_schema_.classes == NO_YES for fitted in models.values())
             and all(type(models[label]) is MajorityVote for label in failures)
-            and model.on_failure in ("raise", "majority")
             and {name.partition(".")[0] for name in state.arrays} <= known
         )
         if not fits:
@@ -440,20 +463,21 @@ def _template(given: Any) -> dict[str, Any] | None:
     return {"kind": "LabelModel", "options": options_to_meta(params), "graph": graph}
 
 
-def _read_templates(meta: Any, labels: tuple[Any, ...]) -> Any:
+def _read_templates(meta: Any, labels: tuple[Any, ...], most_sources: int) -> Any:
     if isinstance(meta, list):
-        return {label: _read_template(each) for label, each in zip(labels, meta, strict=True)}
-    return _read_template(meta)
+        return {label: _read_template(each, most_sources) for label, each in zip(labels, meta, strict=True)}
+    return _read_template(meta, most_sources)
 
 
-def _read_template(meta: dict[str, Any] | None) -> LabelModel | MajorityVote | None:
+def _read_template(meta: dict[str, Any] | None, most_sources: int) -> LabelModel | MajorityVote | None:
     if meta is None:
         return None
+    check_fields(meta, {"kind": one_of("MajorityVote", "LabelModel")}, "options.label_model.")
     if meta["kind"] == "MajorityVote":
         return MajorityVote()
     graph = meta["graph"]  # None, "learn", or a graph
     if isinstance(graph, dict):
-        graph = DependencyGraph.from_dict(graph)
+        graph = graph_from_meta(graph, most_sources)
     return LabelModel(graph, **options_from_meta(meta["options"], LabelModel))
 
 

@@ -12,9 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._table import Table
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
+from flyingsquid.files.fields import (
+    BOOLEAN,
+    LABELS,
+    OBJECT,
+    TEXT,
+    check_fields,
+    finite,
+    integer,
+    list_of,
+    optional,
+    sequence_of,
+)
 from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
+from flyingsquid.fits.files import read_array
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
 from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema, _NotFittedError
@@ -31,6 +44,7 @@ from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamGold
 from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.label_model import Fitted, LabelModel, Method, Source
 from flyingsquid.moments import Moments
+from flyingsquid.moments.files import graph_from_meta
 from flyingsquid.moments.plan import CountPlan
 from flyingsquid.moments.window_layout import Layout
 from flyingsquid.moments.windows import Window
@@ -42,6 +56,25 @@ from flyingsquid.votes.codes import Label, shown_names
 Array = NDArray[np.float64]
 # A window of its own choice may shrink at any time, so it is recorded at least this often.
 _RECORD_EVERY = 1_000
+
+
+# Windows count at most 2**25 pairs of votes, so they have fewer sources than this.
+_MOST_SOURCES = 1 << 13
+_FIELDS = {
+    "options": OBJECT,
+    "graph": optional(OBJECT),
+    "classes": LABELS,
+    "names": optional(list_of(TEXT)),
+    "n_sources": integer(1, _MOST_SOURCES),
+    "n_balance": integer(),
+    "n_seen": integer(),
+    "urgent": BOOLEAN,
+    "window": OBJECT,
+    "last": optional(OBJECT),
+    "reason": TEXT,
+    "marks": sequence_of(integer(), integer(), integer()),
+    "fitted_on": finite(0),
+}
 
 
 @dataclass
@@ -668,7 +701,8 @@ class OnlineLabelModel(VoteEstimator):
             raise ModelFileError(
                 "The file was written by an earlier development version, whose format is no longer supported."
             )
-        graph = None if meta["graph"] is None else DependencyGraph.from_dict(meta["graph"])
+        check_fields(meta, _FIELDS)
+        graph = None if meta["graph"] is None else graph_from_meta(meta["graph"], meta["n_sources"])
         model = cls(graph=graph, **options_from_meta(meta["options"], cls))
         solver = model._validate()
         names = None if meta["names"] is None else tuple(meta["names"])
@@ -679,7 +713,7 @@ class OnlineLabelModel(VoteEstimator):
         window.n_seen, window.urgent = meta["n_seen"], meta["urgent"]
         window.restore(meta["window"], part_of(arrays, "window"))
         if "balance_now" in arrays:
-            window.balance_now = np.ascontiguousarray(arrays["balance_now"])
+            window.balance_now = read_array(state, "balance_now", (layout.n_balance,), low=0.0, high=1.0)
         stream = model._new_state(solver, window)
         if meta["last"] is not None:
             fit, moments = fit_from_state(unnested(meta["last"], arrays, "last"))
@@ -697,18 +731,12 @@ class OnlineLabelModel(VoteEstimator):
 
 
 def _check_stream(meta: dict[str, Any], layout: Layout, names: tuple[str, ...] | None) -> None:
+    n_tasks = 1 if layout.plan.graph is None else layout.plan.graph.n_tasks
     fits = (
-        type(meta["n_seen"]) is int
-        and meta["n_seen"] >= 0
-        and type(meta["n_balance"]) is int
-        and meta["n_balance"] >= 0
-        and type(meta["urgent"]) is bool
+        layout.n_classes >= 2
         and layout.n_sources == meta["n_sources"]
         and (names is None or len(names) == len(set(names)) == layout.n_sources)
-        and all(type(mark) is int for mark in meta["marks"])
-        and type(meta["fitted_on"]) is float
-        and type(meta["reason"]) is str
-        and type(meta["window"]) is dict
+        and meta["n_balance"] in (0, n_tasks * layout.n_classes)
     )
     if not fits:
         raise ModelFileError("The stream in the file is inconsistent.")

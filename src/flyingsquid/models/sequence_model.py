@@ -25,9 +25,10 @@ from flyingsquid.exceptions import (
     OptionError,
     VotesError,
 )
+from flyingsquid.files.fields import OBJECT, check_fields, finite, integer
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import Fit
-from flyingsquid.fits.diagnostics import Verdict
+from flyingsquid.fits.diagnostics import VERDICT, Verdict
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
@@ -48,6 +49,16 @@ from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import read_gold, read_lengths
 from flyingsquid.votes.decisions import TieBreak, decide, expected_credit, is_tied, winners
+
+_FIELDS = {
+    "options": OBJECT,
+    "counts": OBJECT,
+    "n_pairs": finite(0),
+    "pairs": integer(),
+    "temper": finite(np.nextafter(0.0, 1.0), 1),
+    "neighbor_share": finite(0, 1),
+    "verdict": VERDICT,
+}
 
 
 class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
@@ -428,6 +439,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def _from_state(cls, state: State) -> Self:
         fit, rows = fit_from_state(state)
         meta, arrays = state.meta, state.arrays
+        check_fields(meta, _FIELDS)
         counted = {name: arrays[name] for name in ("lagged", "first", "second")}
         moments = SequenceMoments.from_state(
             State(
@@ -443,8 +455,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
                 fit,
                 moments,
                 _read_transition(state, fit, rows.n_sources),
-                _read_share(meta["temper"], "temper", at_least=np.nextafter(0.0, 1.0)),
-                _read_share(meta["neighbor_share"], "neighbor_share"),
+                float(meta["temper"]),
+                float(meta["neighbor_share"]),
                 Verdict.from_meta(meta["verdict"]),
             ),
             None,
@@ -531,14 +543,7 @@ def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
         and correlation.shape == (2,)
         and str(correlation.dtype) == "float64"
         and not np.isnan(correlation[0])
-        and type(pairs) is int
     )
     if not fits:
         raise ModelFileError("The transition in the file does not match its rows.")
     return Transition(joint, float(correlation[0]), float(correlation[1]), pairs, excess)
-
-
-def _read_share(value: Any, name: str, *, at_least: float = 0.0) -> float:
-    if type(value) is not float or not at_least <= value <= 1:
-        raise ModelFileError(f"`{name}` in the file must be a number in [0, 1]; got {format_value(value)}.")
-    return value

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.files.fields import check_fields, integer, list_of
 from flyingsquid.moments.window_layout import Layout, Vector
 from flyingsquid.moments.windows import BlockWindow, checked_vector, require
 
@@ -89,6 +90,12 @@ _GROWTH = 0.01
 _WORST_BLOCK = 2.0
 # Blocks that are needed before anything is dropped, or before a window may be shorter than what is kept.
 _FEW_BLOCKS = 8
+
+
+_FIELDS = {
+    "sizes": list_of(integer(1)),
+    **dict.fromkeys(("forgotten", "next_test", "foretold", "compared", "chosen"), integer()),
+}
 
 
 class DyadicCounts(BlockWindow):
@@ -251,12 +258,12 @@ class DyadicCounts(BlockWindow):
 
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.restore_rows(arrays)
+        check_fields(meta, _FIELDS, "window.")
         parts, sizes, errors, apart = arrays["parts"], meta["sizes"], arrays["errors"], arrays["apart"]
-        numbers = ("forgotten", "next_test", "foretold", "compared", "chosen")
         require(
-            all(type(size) is int and size > 0 for size in sizes)
-            and all(type(meta[name]) is int for name in numbers)
-            and 0 <= meta["chosen"] <= len(sizes)
+            meta["chosen"] <= len(sizes)
+            and parts.dtype == np.float64
+            and bool(np.isfinite(parts).all())
             and parts.shape == (len(sizes), self.layout.size)
             and [round(part[0]) for part in parts] == sizes
             and sum(sizes) + self.waiting <= self.n_seen

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.exceptions import GraphError, ModelFileError
+from flyingsquid.files.fields import LABELS, TEXT, check_fields, finite, integer, list_of, optional
 from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from flyingsquid.moments.moments import Moments
 
 KIND = "Moments"
+# Counts are exact up to here.
+_MOST = 1 << 53
+_FIELDS = {"n_items": finite(0, _MOST), "classes": LABELS, "names": optional(list_of(TEXT))}
 
 
 def to_state(moments: Moments) -> State:
@@ -68,28 +72,24 @@ def fields_of(state: State) -> dict[str, Any]:
     ModelFileError
         If they do not agree with each other.
     """
+    check_fields(state.meta, _FIELDS)
     try:
         n_items, names = state.meta["n_items"], state.meta["names"]
         classes, missing = decode_labels(state.meta["classes"]), state.arrays["missing"]
-        n_classes, n_sources = len(classes), len(missing)
-        if n_sources < 1 or n_classes < 2:
+        if missing.ndim != 2 or missing.shape[1] != 3 or not missing.size or len(classes) < 2:
             raise ModelFileError("The counts in the file must have at least one source and two classes.")
+        n_classes, n_sources = len(classes), len(missing)
         plan = CountPlan.all_pairs(n_sources)
         if state.meta.get("graph") is not None:
-            plan = CountPlan.of(DependencyGraph.from_dict(state.meta["graph"]))
+            plan = CountPlan.of(graph_from_meta(state.meta["graph"], n_sources))
         pairs, units = _read_tables(state, plan, n_classes)
     except KeyError as error:
         raise ModelFileError(f"The counts in the file are incomplete: {error} is missing.") from error
-    except GraphError as error:
-        raise ModelFileError(f"The graph in the file is invalid: {error}") from error
     tables = [*(_values(part) for part in pairs), *units, missing]
     fits = (
-        type(n_items) in (int, float)
-        and n_items >= 0
-        and plan.n_sources == n_sources
-        and missing.shape == (n_sources, 3)
+        plan.n_sources == n_sources
         and {str(table.dtype) for table in tables} in ({"int64"}, {"float64"})
-        and all(bool((table >= 0).all()) for table in tables)
+        and all(bool((table >= 0).all() and (table <= _MOST).all()) for table in tables)
         and len(set(classes)) == n_classes
         and (names is None or _are_names(names, n_sources))
     )
@@ -104,6 +104,16 @@ def fields_of(state: State) -> dict[str, Any]:
         "_pairs": tuple(PairCounts.of(part, n_classes) for part in pairs),
         "_units": tuple(units),
     }
+
+
+def graph_from_meta(data: Any, most_sources: int) -> DependencyGraph:
+    """Return the graph in a file; refuse one that declares more sources than the file has."""
+    limited = {name: integer(1, most_sources) for name in ("n_sources", "n_tasks")}
+    check_fields(data, limited, "graph.")
+    try:
+        return DependencyGraph.from_dict(data)
+    except GraphError as error:
+        raise ModelFileError(f"The graph in the file is invalid: {error}") from error
 
 
 def _read_tables(state: State, plan: CountPlan, n_classes: int) -> tuple[list[Any], list[NDArray[Any]]]:

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, vstack
 
 from flyingsquid._values import format_count, format_list
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
+from flyingsquid.files.fields import OBJECT, check_fields, finite
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.moments import files
 from flyingsquid.moments.moments import Moments
@@ -256,6 +257,7 @@ class SequenceMoments:
     @classmethod
     def from_state(cls, state: State) -> SequenceMoments:
         """Return the counts in a state; raise an error for impossible ones."""
+        check_fields(state.meta, {"rows": OBJECT, "n_pairs": finite(0)})
         try:
             rows = Moments.from_state(State(files.KIND, state.meta["rows"], state.arrays))
             n_pairs = state.meta["n_pairs"]
@@ -266,8 +268,7 @@ class SequenceMoments:
             ) from error
         k, m = rows.n_classes, rows.n_sources
         fits = (
-            type(n_pairs) in (int, float)
-            and [a.shape for a in (lagged, first, second)] == [(k, k, m, m), (m, k), (m, k)]
+            [a.shape for a in (lagged, first, second)] == [(k, k, m, m), (m, k), (m, k)]
             and {str(a.dtype) for a in (lagged, first, second)} <= {"int64", "float64"}
             and all(bool((a >= 0).all() and np.isfinite(a).all()) for a in (lagged, first, second))
             and 0 <= n_pairs <= rows.n_items

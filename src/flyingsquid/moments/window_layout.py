@@ -22,6 +22,8 @@ Vector = NDArray[np.float64]
 
 # A window keeps a few copies of its counts, and every refresh reads all of them.
 _MOST_NUMBERS = 1 << 25
+# Rows of a ring to begin with.
+_FIRST_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -187,21 +189,34 @@ class RowRing:
 
     Attributes
     ----------
-    codes : array of shape (capacity, m)
-    balances : array of shape (capacity, n_balance), NaN for rows without one; or None
+    codes : array of shape (n, m)
+        The first n rows of the ring; n grows up to the capacity.
+    balances : array of shape (n, n_balance), NaN for rows without one; or None
     """
 
-    def __init__(self, capacity: int, layout: Layout) -> None:
+    def __init__(self, capacity: int, layout: Layout, rows: int = 0) -> None:
         self.capacity = capacity
-        self.codes: NDArray[Any] = np.full((capacity, layout.n_sources), -1, layout.dtype)
+        rows = min(capacity, max(rows, _FIRST_ROWS))
+        self.codes: NDArray[Any] = np.full((rows, layout.n_sources), -1, layout.dtype)
         self.balances: Vector | None = None
         if layout.n_balance:
-            self.balances = np.full((capacity, layout.n_balance), np.nan)
+            self.balances = np.full((rows, layout.n_balance), np.nan)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for rows up to this position, so that memory follows the rows and not the capacity."""
+        if rows > len(self.codes):
+            more = min(self.capacity, max(rows, 2 * len(self.codes))) - len(self.codes)
+            codes = np.full((more, self.codes.shape[1]), -1, self.codes.dtype)
+            self.codes = np.concatenate([self.codes, codes])
+            if self.balances is not None:
+                balances = np.full((more, self.balances.shape[1]), np.nan)
+                self.balances = np.concatenate([self.balances, balances])
 
     def write(self, position: int, codes: NDArray[Any], balance: Vector | None) -> None:
         """Store rows from a position on; at most as many as the capacity."""
         at = position % self.capacity
         first = min(len(codes), self.capacity - at)
+        self.reserve(at + first)
         self.codes[at : at + first] = codes[:first]
         self.codes[: len(codes) - first] = codes[first:]
         if self.balances is not None:
@@ -227,7 +242,7 @@ class RowRing:
     def widen(self, layout: Layout) -> None:
         """Add sources and classes; new sources have abstained so far."""
         old, balances = self.codes, self.balances
-        self.__init__(self.capacity, layout)  # type: ignore[misc]  # the same ring, wider
+        self.__init__(self.capacity, layout, len(old))  # type: ignore[misc]  # the same ring, wider
         self.codes[:, : old.shape[1]] = old
         if balances is not None and self.balances is not None and balances.shape == self.balances.shape:
             self.balances[...] = balances

@@ -156,6 +156,8 @@ class RollingCounts(Window):
     def append(self, row: Any) -> None:
         ring, at = self.ring, self.n_seen
         where = at % ring.capacity
+        if where >= len(ring.codes):
+            ring.reserve(where + 1)
         ring.codes[where] = row
         if ring.balances is not None:
             ring.balances[where] = np.nan if self.balance_now is None else self.balance_now
@@ -199,14 +201,11 @@ class RollingCounts(Window):
         return {}, arrays
 
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:  # noqa: ARG002
-        rows, balances = arrays["rows"], arrays.get("balances")
-        require(
-            len(rows) == min(self.size, self.n_seen)
-            and (balances is None) == (self.layout.n_balance == 0)
-            and (balances is None or balances.shape == (len(rows), self.layout.n_balance)),
-        )
+        rows, balances = checked_rows(arrays["rows"], self.layout), arrays.get("balances")
+        require(len(rows) == min(self.size, self.n_seen))
+        require_balances(balances, len(rows), self.layout)
         first = self.n_seen - len(rows)
-        self.ring.write(first, checked_rows(rows, self.layout), None)
+        self.ring.write(first, rows, None)
         if balances is not None and self.ring.balances is not None:
             self.ring.balances[np.arange(first, self.n_seen) % self.ring.capacity] = balances
         self._counted, self._oldest = self.n_seen, first
@@ -267,11 +266,10 @@ class BlockWindow(Window):
 
     def restore_rows(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Restore what :meth:`state_of_rows` returned."""
-        rows, balances = arrays["rows"], arrays.get("balances")
-        wide = (self.waiting, self.layout.n_balance)
-        require(len(rows) == self.waiting and (balances is None) == (self.layout.n_balance == 0))
-        require(balances is None or balances.shape == wide)
-        self.ring.write(0, checked_rows(rows, self.layout), None)
+        rows, balances = checked_rows(arrays["rows"], self.layout), arrays.get("balances")
+        require(len(rows) == self.waiting)
+        require_balances(balances, len(rows), self.layout)
+        self.ring.write(0, rows, None)
         if balances is not None and self.ring.balances is not None:
             self.ring.balances[: self.waiting] = balances
 
@@ -331,9 +329,19 @@ def require(fits: bool) -> None:
         raise ModelFileError("The parts of the window in the file do not agree with each other.")
 
 
+def require_balances(balances: NDArray[Any] | None, n_rows: int, layout: Layout) -> None:
+    """Raise an error if class balances of rows do not match the layout."""
+    if balances is None:
+        require(layout.n_balance == 0)
+        return
+    require(balances.dtype == np.float64 and balances.shape == (n_rows, layout.n_balance))
+    known = balances[~np.isnan(balances)]
+    require(layout.n_balance > 0 and bool(((known >= 0) & (known <= 1)).all()))
+
+
 def checked_rows(rows: NDArray[Any], layout: Layout) -> NDArray[Any]:
     """Return rows of codes; raise an error if they do not match the layout."""
-    fits = rows.dtype == layout.dtype and rows.shape[1:] == (layout.n_sources,)
+    fits = rows.ndim == 2 and rows.dtype == layout.dtype and rows.shape[1] == layout.n_sources
     require(fits and (not rows.size or bool(rows.min() >= -4 and rows.max() < layout.n_classes)))
     return rows
 
