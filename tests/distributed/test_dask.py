@@ -12,6 +12,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid._limits import use_limits
+from flyingsquid.exceptions import VotesError
 from tests.support.frames_of_votes import NAMES, as_texts, sample_codes
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
@@ -301,3 +302,12 @@ print([name for name in ("dask", "pyspark", "flyingsquid.distributed") if name i
 """
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_a_partition_with_a_repeated_column_is_refused():
+    good = pd.DataFrame({"a": [0, 1], "b": [1, 0], "c": [1, 1]})
+    parts = [dask.delayed(good), dask.delayed(pd.concat([good, good[["a"]]], axis=1))]
+    votes = dd.from_delayed(parts, meta=good, verify_meta=False)
+    with pytest.raises(VotesError, match="'a' 2 times") as caught:
+        fs.LabelModel().fit(votes)
+    assert "\n" not in str(caught.value)

@@ -183,6 +183,33 @@ def test_a_judge_that_ends_the_program_ends_the_run():
         ask_judges(judge(lambda _: sys.exit(3)), [1, 2])
 
 
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_parser_that_ends_the_program_ends_the_run(ending, is_async):
+    """It hung, even with a timeout."""
+
+    def parse(_answer):
+        raise ending
+
+    async def later(_item):
+        return "good"
+
+    ask = later if is_async else lambda _item: "good"
+    panel = [Judge("a", ask, parse=parse, classes=("bad", "good"), timeout=5)]
+    with pytest.raises(ending):
+        ask_judges(panel, range(3))
+
+
+def test_integers_that_python_does_not_write(tmp_path):
+    huge = 10**4_400
+    with pytest.raises(OptionError, match=r"items\[0\]"):
+        ask_judges([judge(lambda _item: "good")], [huge], cache=tmp_path / "answers.jsonl")
+    run = ask_judges([judge(lambda _item: huge, retries=0)], [1], cache=tmp_path / "other.jsonl")
+    assert outcomes(run) == [FAILED]
+    assert answers.number(10**400) == float("inf")
+    assert answers.score(0.5, classes=["low", "high"])(10**400) == "high"
+
+
 def test_progress_is_drawn_only_when_asked(capsys):
     ask_judges(judge(lambda _: "good"), range(3))
     assert capsys.readouterr() == ("", "")

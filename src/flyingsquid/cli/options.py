@@ -89,6 +89,8 @@ _READING_OPTIONS = [
     click.option("--header/--no-header", default=None,
                  help="Whether the first line of a csv contains names."),
     click.option("--part", metavar="NAME", help="The array of an npz, or the split of a WRENCH directory."),
+    click.option("--max-decoded-bytes", type=click.IntRange(1, 1 << 62), default=1 << 28, show_default=True,
+                 help="Limit for a page of parquet, a batch of arrow, or a JSON document in memory."),
 ]
 # fmt: on
 def reading_options(command: Command) -> Command:
@@ -125,6 +127,7 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
         classes=classes,
         duplicates=options["duplicates"],
         chunk_rows=Limits.current().chunk_rows,
+        max_decoded_bytes=options["max_decoded_bytes"],
     )
 
 

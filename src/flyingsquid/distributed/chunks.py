@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +17,7 @@ from flyingsquid.votes import ABSTAIN, Votes, as_votes, gold_items
 from flyingsquid.votes.arguments import item_ids
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.encode import Convention, encode, plain_number, undo_text_coercion
-from flyingsquid.votes.frames import is_frame
+from flyingsquid.votes.frames import is_frame, open_table
 from flyingsquid.votes.gold_items import LabeledRows
 from flyingsquid.votes.reading import is_empty
 
@@ -74,7 +73,7 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
     if isinstance(chunk, Votes):
         return Labels((), (), chunk.classes)
     if not isinstance(chunk, np.ndarray) and is_frame(chunk):
-        table = nw.from_native(chunk, eager_only=True)
+        table = open_table(chunk)
         by_name = dict(zip(table.columns, table.iter_columns(), strict=True))
         columns = by_name if reader.columns is None else reader.columns
         absent = [name for name in columns if name not in by_name]

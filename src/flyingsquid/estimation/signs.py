@@ -188,14 +188,17 @@ def orient(
             result[i] = anchors[i]
     open_ = (result == 0) & counted
     if magnitudes[open_].sum() > _MOST_OPEN * magnitudes[counted].sum():
-        _raise_undetermined(signs * magnitudes * open_, standard_error, names)
+        members = np.flatnonzero(open_ & (magnitudes > 0))
+        _raise_undetermined(signs * magnitudes * open_, members, standard_error, names)
     return result
 
 
 def _raise_undetermined(
-    accuracies: Array, standard_error: Callable[[Array], float], names: tuple[str, ...]
+    accuracies: Array,
+    members: NDArray[np.intp],
+    standard_error: Callable[[Array], float],
+    names: tuple[str, ...],
 ) -> NoReturn:
-    members = np.flatnonzero(accuracies)
     raise NotIdentifiableError(
         f"The votes do not determine which of {format_count(len(members), 'source')} are better than "
         f"random: their accuracies sum to {accuracies.sum():.3g} ± {standard_error(accuracies):.2g}. Pass "

@@ -31,6 +31,7 @@ Rows: TypeAlias = Callable[[int], Iterator[tuple[NDArray[Any], Any, NDArray[Any]
 """Given how many rows to read at a time: votes (n, m), and n identifiers and n gold labels or None."""
 _HELPERS = {MARK, "names", "classes", "ids", "format", "shape", "data", "indices", "indptr"}
 _WHOLE = 1 << 26
+_BLOCK = 1 << 28
 _RATIO = 100
 _DAMAGE = (
     zipfile.BadZipFile, NotImplementedError, RuntimeError, lzma.LZMAError, ValueError, OverflowError,
@@ -348,12 +349,16 @@ def _load(archive: zipfile.ZipFile, head: _Head, key: str) -> NDArray[Any]:
     if head.dtype.hasobject:
         raise _pickle_error(key)
     if head.nbytes > max(_WHOLE, _RATIO * head.packed):
-        raise VoteFileError(
-            f"Array {format_value(key)} must not unpack to more than {_RATIO} times its size; it unpacks "
-            f"from {head.packed:,} to {head.nbytes:,} bytes."
-        )
+        raise _suspicious(head, key)
     with archive.open(f"{key}.npy") as file:
         return np.asarray(npy_format.read_array(file, allow_pickle=False))
+
+
+def _suspicious(head: _Head, key: str) -> VoteFileError:
+    return VoteFileError(
+        f"Array {format_value(key)} must not unpack to more than {_RATIO} times its size; it unpacks from "
+        f"{head.packed:,} to {head.nbytes:,} bytes."
+    )
 
 
 def _blocks(archive: zipfile.ZipFile, head: _Head, key: str, rows: int) -> Iterator[NDArray[Any]]:
@@ -367,6 +372,8 @@ def _blocks(archive: zipfile.ZipFile, head: _Head, key: str, rows: int) -> Itera
         return
     rest = head.shape[1:]
     width = head.nbytes // max(1, head.shape[0])
+    if width * min(rows, head.shape[0]) > max(_BLOCK, _RATIO * head.packed):
+        raise _suspicious(head, key)
     with archive.open(f"{key}.npy") as file:
         _read_head(file)
         for at in range(0, head.shape[0], rows):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,13 @@ from flyingsquid.files.columns import (
     missing_id_error,
     require_unique_names,
 )
+from flyingsquid.files.decoded_size import (
+    MOST_BYTES,
+    check_batches,
+    check_pages,
+    require_possible_rows,
+    too_large_error,
+)
 from flyingsquid.files.inputs import located, need_pyarrow, parquet_parts
 from flyingsquid.files.outputs import META
 from flyingsquid.files.tables import LongVotes
@@ -33,6 +41,7 @@ from flyingsquid.kernels import n_threads
 from flyingsquid.votes.codes import ABSTAIN, Label
 
 _FIRST_ROWS = 1000
+_LONGEST_TEXT = 1 << 20
 _END = object()
 T = TypeVar("T")
 
@@ -42,14 +51,15 @@ def read_columnar(
     format: str,
     spec: ColumnSpec,
     duplicates: str,  # as in open_votes
+    max_decoded_bytes: int = MOST_BYTES,
 ) -> tuple[Roles, ColumnarVotes | LongVotes]:
     """Read a parquet or arrow file, or a directory of parquet files, in wide or long form."""
-    file = Batches(path, format)
+    file = Batches(path, format, max_decoded_bytes)
     meta = _meta(file.schema)
     if meta.get("form") == "wide" and spec.form is None and spec.long is None:
         spec = _spec_of(meta, spec, file.names)
     require_unique_names(file.names)
-    first = next(file.batches(list(file.names), _FIRST_ROWS), None)
+    first = next(file.batches(list(file.names), _FIRST_ROWS, any_length=True), None)
     if first is None or not first.num_rows:
         raise VoteFileError("The file contains no rows.")
     head = [_first_values(first, name) for name in file.names]
@@ -73,8 +83,9 @@ def read_columnar(
 class Batches:
     """Record batches of a file, with some of its columns; can be read more than once."""
 
-    def __init__(self, path: Path, format: str) -> None:  # as in open_votes
-        self._path, self._format = path, format
+    def __init__(self, path: Path, format: str, limit: int = MOST_BYTES) -> None:  # as in open_votes
+        self._path, self._format, self._limit = path, format, limit
+        self._most_rows: int | None = None
         self._pyarrow = need_pyarrow(f"Reading {format}")
         self.metadata: list[Any] = []
         if format == "parquet":
@@ -83,6 +94,10 @@ class Batches:
                 with located(str(part)):
                     opened = self._parquet(part, ())
                     _require_rows(opened.metadata.num_rows, _rows_of_groups(opened.metadata))
+                    require_possible_rows(opened.metadata.num_rows, part.stat().st_size, limit)
+                    if check_pages(part, opened.metadata, limit):
+                        # Each value may be as long as the longest that fits into a page.
+                        self._most_rows = max(1, limit // (4 * _LONGEST_TEXT))
                 if not self.metadata:
                     self.schema = opened.schema_arrow
                 elif not opened.schema_arrow.equals(self.schema):
@@ -94,9 +109,14 @@ class Batches:
                 self.metadata.append(opened.metadata)
             self.n_items = sum(meta.num_rows for meta in self.metadata)
         else:
+            with self._ipc_source() as source:
+                check_batches(self._pyarrow, source, limit)
             batches = self._ipc()
             self.schema = next(batches)
-            self.n_items = sum(batch.num_rows for batch in batches)
+            self.n_items = 0
+            for batch in batches:
+                self.n_items += batch.num_rows
+                require_possible_rows(self.n_items, path.stat().st_size, limit)
         self.names = list(self.schema.names)
 
     def _parquet(self, part: Path, texts: Sequence[str]) -> Any:
@@ -104,25 +124,34 @@ class Batches:
 
         return ParquetFile(part, read_dictionary=list(texts), pre_buffer=False)
 
+    @contextmanager
+    def _ipc_source(self) -> Iterator[Any]:
+        """Open the messages of an arrow file: the file format is a stream between a mark and an index."""
+        with self._pyarrow.memory_map(str(self._path)) as file:
+            file.seek(8 if bytes(file.read(6)) == b"ARROW1" else 0)
+            yield file
+
     def _ipc(self) -> Iterator[Any]:
         """Yield the schema, then the batches, validated: offsets of a damaged file may point anywhere."""
-        pyarrow = self._pyarrow
-        with pyarrow.memory_map(str(self._path)) as file:
-            if bytes(file.read(6)) == b"ARROW1":
-                opened = pyarrow.ipc.open_file(file)
-                yield opened.schema
-                batches = (opened.get_batch(i) for i in range(opened.num_record_batches))
-            else:
-                file.seek(0)
-                opened = pyarrow.ipc.open_stream(file)
-                yield opened.schema
-                batches = iter(opened)
-            for batch in batches:
+        with self._ipc_source() as file:
+            opened = self._pyarrow.ipc.open_stream(file)
+            yield opened.schema
+            for batch in opened:
                 batch.validate(full=True)
                 yield batch
 
-    def batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
-        """Yield batches of at most ``rows`` rows with these columns; parquet strings as dictionaries."""
+    def batches(self, columns: Sequence[str], rows: int, *, any_length: bool = False) -> Iterator[Any]:
+        """Yield batches of at most ``rows`` rows with these columns; parquet strings as dictionaries.
+
+        Strings that are too long for identifiers and classes are refused, unless ``any_length``.
+        """
+        for batch in self._all_batches(columns, min(rows, self._most_rows or rows)):
+            if not any_length:
+                for name in columns:
+                    _require_short(batch.column(name), name, self._limit)
+            yield batch
+
+    def _all_batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         if self._format == "parquet":
             types = self._pyarrow.types
             texts = [c for c in columns if types.is_string(self.schema.field(c).type)]
@@ -328,7 +357,39 @@ def _first_values(batch: Any, name: str) -> list[Any]:
     kind = str(batch.column(name).type)
     if kind.startswith(("list", "large_list", "struct", "map", "fixed_size_list", "binary", "large_binary")):
         return [None]
-    return list(batch.column(name).to_pylist())
+    column = batch.column(name)
+    longest, _ = _lengths(column)
+    # Each value of a dictionary becomes a string of its own.
+    return list(column[: max(1, _LONGEST_TEXT // max(1, longest))].to_pylist())
+
+
+def _lengths(column: Any) -> tuple[int, int]:
+    """Return bounds of the bytes of the longest value and of all values; 0 for columns without strings."""
+    values = getattr(column, "dictionary", column)
+    if str(values.type) not in ("string", "large_string", "string_view") or not len(values):
+        return 0, 0
+    if values is column and column.nbytes <= _LONGEST_TEXT:
+        return column.nbytes, column.nbytes
+    import pyarrow.compute as pc  # noqa: PLC0415  # an extra
+
+    lengths = pc.binary_length(values)
+    longest = pc.max(lengths).as_py() or 0
+    if values is column or longest * len(column) <= _LONGEST_TEXT:
+        return longest, longest * len(column)
+    return longest, pc.sum(lengths.take(column.indices)).as_py() or 0
+
+
+def _require_short(column: Any, name: str, limit: int) -> None:
+    """Refuse strings that no identifier or class has, before they are copied."""
+    longest, total = _lengths(column)
+    if longest > _LONGEST_TEXT:
+        raise VoteFileError(
+            f"Column {format_value(name)} contains a string of {longest:,} bytes; identifiers and classes "
+            f"have at most {_LONGEST_TEXT:,}.",
+            hints=[Hint("ignore", "to leave it out", [name])],
+        )
+    if hasattr(column, "dictionary") and total > limit:
+        raise too_large_error(f"The strings of column {format_value(name)} take", total, limit)
 
 
 def _spec_of(meta: dict[str, Any], spec: ColumnSpec, names: list[str]) -> ColumnSpec:

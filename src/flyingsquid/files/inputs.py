@@ -237,7 +237,7 @@ def check_format(declared: str | None) -> None:
 
 def text_blocks(source: Input, longest_line: int = LONGEST_LINE) -> Iterator[str]:
     """Yield the text of a file in blocks of complete lines. The text must be UTF-8 without NUL bytes."""
-    line, offset, rest = 1, 0, b""
+    line, offset, blank, rest = 1, 0, 0, b""
     with source.open() as file:
         while True:
             read = file.read(BLOCK)
@@ -251,6 +251,11 @@ def text_blocks(source: Input, longest_line: int = LONGEST_LINE) -> Iterator[str
             if len(rest) > longest_line:
                 raise VoteFileError(
                     f"The line is longer than {longest_line:,} bytes; this is not a text file.", line=line
+                )
+            blank = blank + len(block) if block.isspace() else 0
+            if blank > longest_line:
+                raise VoteFileError(
+                    f"The file contains more than {longest_line:,} bytes of blank lines.", line=line
                 )
             if block:
                 yield _decode(block, line, offset)

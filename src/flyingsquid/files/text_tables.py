@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.coding import MISSING_TEXTS
+from flyingsquid.files.decoded_size import MOST_BYTES, too_large_error
 from flyingsquid.files.inputs import (
     Input,
     one_line,
@@ -330,6 +331,12 @@ def _parse_line(line: str, number: int) -> Any:
         raise
 
 
-def read_json(source: Input) -> Any:
-    """Parse a whole JSON document."""
-    return parse_json("".join(text_blocks(source)))
+def read_json(source: Input, limit: int = MOST_BYTES) -> Any:
+    """Parse a whole JSON document of at most ``limit`` bytes."""
+    parts, size = [], 0
+    for part in text_blocks(source):
+        size += len(part)
+        if size > limit:
+            raise too_large_error("The JSON document takes more than", limit, limit)
+        parts.append(part)
+    return parse_json("".join(parts))

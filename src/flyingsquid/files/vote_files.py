@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_value, is_null
+from flyingsquid._values import format_count, format_value, is_integer, is_null
 from flyingsquid.exceptions import Note, OptionError, VoteFileError
 from flyingsquid.files.arrays import read_npy, read_npz
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
 from flyingsquid.files.columnar import Batches, read_columnar
 from flyingsquid.files.columns import ColumnSpec, Form, Roles
+from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.inputs import Input, StrPath, detect_format, located, open_input, text_blocks
 from flyingsquid.files.tables import read_table
 from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
@@ -187,6 +188,7 @@ def open_votes(
     classes: Iterable[Label] | None = None,
     duplicates: str = "error",
     chunk_rows: int | None = None,
+    max_decoded_bytes: int = MOST_BYTES,
 ) -> VoteFile:
     """Open a file of votes.
 
@@ -225,6 +227,10 @@ def open_votes(
         What to do if a source votes more than once on an item in long form.
     chunk_rows : int, optional
         Number of items per chunk.
+    max_decoded_bytes : int, default=2**28
+        Limit for what is decoded at once: the pages of a parquet file, a compressed batch of an arrow file,
+        or a JSON document. A few bytes of a crafted file can declare gigabytes; raise the limit for large
+        files that you trust.
 
     Returns
     -------
@@ -256,6 +262,11 @@ def open_votes(
             f"`duplicates` must be one of {', '.join(_DUPLICATES)}; got {format_value(duplicates)}.",
             parameter="duplicates",
         )
+    if not is_integer(max_decoded_bytes) or max_decoded_bytes < 1:
+        raise OptionError(
+            f"`max_decoded_bytes` must be an int >= 1; got {format_value(max_decoded_bytes)}.",
+            parameter="max_decoded_bytes",
+        )
     if chunk_rows is not None and chunk_rows < 1:
         raise OptionError(
             f"`chunk_rows` must be an int >= 1; got {format_value(chunk_rows)}.", parameter="chunk_rows"
@@ -263,7 +274,7 @@ def open_votes(
     given = open_input(path)
     with located(given.shown):
         found = detect_format(given, format)
-        roles, source = _read(given, found, columns, duplicates, header, part)
+        roles, source = _read(given, found, columns, duplicates, header, part, max_decoded_bytes)
         if not source.n_items:
             raise VoteFileError("The file contains no items.")
         survey = _survey(source, values)
@@ -272,17 +283,23 @@ def open_votes(
 
 
 def _read(
-    given: Input, format: str, columns: ColumnSpec, duplicates: str, header: bool | None, part: str | None
+    given: Input,
+    format: str,
+    columns: ColumnSpec,
+    duplicates: str,
+    header: bool | None,
+    part: str | None,
+    max_decoded_bytes: int,
 ) -> tuple[Roles, Source]:
     if format in ("csv", "tsv"):
         return read_table(DelimitedTable(given, format, header), columns, duplicates)
     if format in ("parquet", "arrow"):
-        return read_columnar(given.path, format, columns, duplicates)
+        return read_columnar(given.path, format, columns, duplicates, max_decoded_bytes)
     if format in ("npy", "npz"):
         return read_npz(given.path, columns, part) if format == "npz" else read_npy(given.path, columns)
     if format == "wrench":
         return read_directory(given.path, columns, part)
-    document: Any = read_json(given) if format == "json" else None
+    document: Any = read_json(given, max_decoded_bytes) if format == "json" else None
     if is_wrench(document):
         return read_wrench(document, columns, None)
     records = document if document is None or isinstance(document, list) else [document]

@@ -31,6 +31,8 @@ from flyingsquid.judges.answers import Missing
 from flyingsquid.judges.judge import Answer, Judge
 
 _HEADER = b'{"flyingsquid": "answers of judges", "version": 1}\n'
+# Python writes and reads integers of up to 4,300 digits; no answer needs as many.
+_MOST_BITS = 1 << 12
 
 
 class AnswerFile:
@@ -170,6 +172,8 @@ def to_json_data(answer: Any) -> Any:
         answer = answer.item()
     if isinstance(answer, str):
         return answer.encode("utf-8", "replace").decode()  # a lone surrogate cannot be encoded as UTF-8
+    if isinstance(answer, int) and answer.bit_length() > _MOST_BITS:
+        raise TypeError(f"a judge must return an integer of at most {_MOST_BITS:,} bits")
     if answer is None or isinstance(answer, (bool, int, Missing)):
         return answer
     if isinstance(answer, float):
@@ -252,7 +256,7 @@ def _to_canonical(value: Any, parameter: str) -> str:
 
     try:
         return json.dumps(value, sort_keys=True, default=convert)
-    except (TypeError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:  # ValueError: an integer of 4,300 digits
         raise OptionError(
             f"{parameter} must consist of strings, numbers, lists and dicts if `cache` is used; {error}. "
             "Pass `fingerprint`, a function that returns such a value for an item."

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes.codes import ABSTAIN, Label
-from flyingsquid.votes.scores import Bins, Threshold, read_scores
+from flyingsquid.votes.scores import Bins, Threshold, as_float, read_scores
 
 Pick: TypeAlias = Literal["only", "first", "last"]
 
@@ -282,7 +282,7 @@ def number(answer: Any, *, pick: Pick = "only") -> float:
     (8.0, 0.25, nan)
     """
     if isinstance(answer, (int, float)) and not isinstance(answer, bool):
-        return float(answer)
+        return as_float(answer)
     if not isinstance(answer, str):
         return math.nan
     texts = _NUMBER.findall(answer.replace("−", "-"))

@@ -218,10 +218,10 @@ class Calls:
             return
         if not call.claim():
             return
-        answer = answer.parse(self.judges[call.judge])
         try:
+            answer = answer.parse(self.judges[call.judge])
             self._store(call.judge, call.item, answer)
-        except Exception as error:  # such as a full disk, which a retry does not help
+        except BaseException as error:  # a full disk, or SystemExit of a parser: a retry does not help
             self._events.put((call, error, True))
         else:
             self._events.put((call, answer, False))

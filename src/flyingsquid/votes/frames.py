@@ -69,6 +69,14 @@ def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
     return columns, names
 
 
+def open_table(frame: Any) -> Any:
+    """Return a table as narwhals reads it; refuse one that it cannot read, such as with repeated columns."""
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except nw.exceptions.NarwhalsError as error:
+        raise VotesError(f"Reading the table failed: {' '.join(str(error).split())}.") from error
+
+
 def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[Any], tuple[str, ...]]:
     """Return the chosen columns of a table with their names."""
     if is_lazy(frame):
@@ -78,11 +86,8 @@ def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[An
             f"`frame` must be a pandas, polars or pyarrow table; got {type(frame).__name__}. Use "
             "Votes.from_classes for arrays."
         )
-    try:
-        table = nw.from_native(frame, eager_only=True)
-        present = list(table.columns)
-    except nw.exceptions.NarwhalsError as error:
-        raise VotesError(f"Reading the table failed: {error}") from error
+    table = open_table(frame)
+    present = list(table.columns)
     if len({str(name) for name in present}) < len(present):
         raise VotesError(f"Column names must be different; the table has {', '.join(map(str, present))}.")
     at = _pick(present, columns)

@@ -170,7 +170,7 @@ def _as_floats(column: NDArray[Any], j: int, locate: Locate) -> NDArray[Any]:
             continue
         if not _is_number(value):
             _refuse(value, locate(row, j))
-        numbers[row] = _as_float(value)
+        numbers[row] = as_float(value)
     return numbers
 
 
@@ -193,7 +193,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
 
 
-def _as_float(value: Any) -> float:
+def as_float(value: Any) -> float:
+    """Return a number as a float."""
     try:
         return float(value)
     except OverflowError:  # an integer beyond all floats is beyond every threshold
@@ -288,7 +289,7 @@ def _increasing(values: list[Any], option: str) -> NDArray[np.float64]:
     wrong = next((v for v in values if not _is_number(v) or is_null(v)), None)
     if wrong is not None or None in values:
         raise OptionError(f"{option} must be numbers; got {format_value(wrong)}.")
-    edges = np.array([_as_float(v) for v in values])
+    edges = np.array([as_float(v) for v in values])
     if not (edges[1:] > edges[:-1]).all():
         shown = ", ".join(format(edge, "g") for edge in edges)
         raise OptionError(f"{option} must increase strictly; got {shown}.")

@@ -1,0 +1,197 @@
+"""Sizes of parquet pages and arrow batches in memory, read from their headers before they are decoded.
+
+A few bytes of a compressed file can stand for gigabytes, and pyarrow allocates what a header declares. Every
+codec fails if the data does not have the declared size, so it is enough to limit the declared sizes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from flyingsquid._values import format_value
+from flyingsquid.exceptions import Hint, VoteFileError
+
+MOST_BYTES = 1 << 28
+"""Default limit; several times what usual writers put into a page or a batch."""
+# Constant columns of pyarrow take a byte for some 3,500 rows.
+_ROWS_PER_BYTE = 20_000
+_DEPTH = 16
+DELTA_BYTE_ARRAY = 7
+
+
+def too_large_error(what: str, size: int, limit: int) -> VoteFileError:
+    """Return the error for something that takes more memory than the limit."""
+    return VoteFileError(
+        f"{what} {size:,} bytes in memory; the limit is {limit:,}.",
+        hints=[Hint("max_decoded_bytes", "to raise the limit if you trust the file")],
+    )
+
+
+def require_possible_rows(n_rows: int, n_bytes: int, limit: int) -> None:
+    """Refuse files that declare rows out of all proportion to their size."""
+    most = limit + _ROWS_PER_BYTE * n_bytes
+    if n_rows > most:
+        raise VoteFileError(
+            f"The file declares {n_rows:,} rows in {n_bytes:,} bytes; the limit is {most:,} rows.",
+            hints=[Hint("max_decoded_bytes", "to raise the limit if you trust the file")],
+        )
+
+
+# ---------------------------------------------------------------------- parquet
+
+
+def check_pages(path: Path, metadata: Any, limit: int) -> bool:
+    """Refuse a parquet file whose pages take too much memory; one page of each column is decoded at a time.
+
+    Returns
+    -------
+    bool
+        Whether strings share prefixes, so that values together may be much longer than their page.
+    """
+    has_prefixes = False
+    if not metadata.num_row_groups:
+        return has_prefixes
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for g in range(metadata.num_row_groups):
+            group, total = metadata.row_group(g), 0
+            for j in range(group.num_columns):
+                chunk, largest = group.column(j), 0
+                for size, encoding in _pages(data, chunk):
+                    largest = max(largest, size)
+                    has_prefixes |= encoding == DELTA_BYTE_ARRAY and chunk.physical_type == "BYTE_ARRAY"
+                total += largest
+                if total > limit:
+                    name = format_value(chunk.path_in_schema)
+                    raise too_large_error(f"The pages of the columns up to {name} take", total, limit)
+    return has_prefixes
+
+
+def _pages(data: Any, chunk: Any) -> Iterator[tuple[int, int | None]]:
+    """Yield the decompressed size of each page of a column chunk, and the encoding of its values."""
+    starts = [chunk.data_page_offset, chunk.dictionary_page_offset if chunk.has_dictionary_page else None]
+    at = min((start for start in starts if start), default=0)
+    end = at + chunk.total_compressed_size
+    if not 0 < at <= end <= len(data):
+        raise VoteFileError("The file is damaged: a column is outside of the file.")
+    while at < end:
+        try:
+            fields, at = _thrift_struct(data, at, _DEPTH)
+            size, packed = fields[2], fields[3]
+            values = fields.get(5) or fields.get(8) or {}
+            encoding = values.get(2) if 5 in fields else values.get(4)
+        except (IndexError, KeyError, struct.error, AttributeError, ValueError) as error:
+            raise VoteFileError("The file is damaged: the header of a page cannot be read.") from error
+        if size < 0 or packed < 0:
+            raise VoteFileError("The file is damaged: a page has a negative size.")
+        yield size, encoding
+        at += packed
+
+
+def _varint(data: Any, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("an integer is too long")
+
+
+def _thrift_struct(data: Any, at: int, depth: int) -> tuple[dict[int, Any], int]:
+    """Read a struct of Thrift's compact protocol: integers and structs by field number, the rest skipped."""
+    if not depth:
+        raise ValueError("a struct is nested too deeply")
+    fields: dict[int, Any] = {}
+    number = 0
+    while True:
+        head = data[at]
+        at += 1
+        if not head:
+            return fields, at
+        kind, step = head & 15, head >> 4
+        if step:
+            number += step
+        else:
+            number, at = _varint(data, at)
+            number = (number >> 1) ^ -(number & 1)
+        fields[number], at = _thrift_value(data, at, kind, depth)
+
+
+def _thrift_value(data: Any, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in (1, 2):  # a boolean is its kind
+        return kind == 1, at
+    if kind == 3:
+        return data[at], at + 1
+    if kind in (4, 5, 6):
+        value, at = _varint(data, at)
+        return (value >> 1) ^ -(value & 1), at
+    if kind == 7:
+        return None, at + 8
+    if kind == 8:
+        length, at = _varint(data, at)
+        return None, at + length
+    if kind == 12:
+        return _thrift_struct(data, at, depth - 1)
+    raise ValueError(f"type {kind} does not occur in a page header")
+
+
+# ---------------------------------------------------------------------- arrow
+
+
+def check_batches(pyarrow: Any, source: Any, limit: int) -> None:
+    """Refuse a stream of arrow messages if the compressed buffers of a batch take too much memory."""
+    reader = pyarrow.ipc.MessageReader.open_stream(source)
+    while True:
+        try:
+            message = reader.read_next_message()
+        except StopIteration:
+            return
+        if message.type not in ("record batch", "dictionary"):
+            continue
+        body = message.body
+        total = 0
+        for offset, length in _buffers(bytes(message.metadata), message.type == "dictionary"):
+            if length >= 8 and offset + 8 <= body.size:
+                (size,) = struct.unpack("<q", body.slice(offset, 8).to_pybytes())
+                total += max(0, size)
+        if total > limit:
+            raise too_large_error("A batch takes", total, limit)
+
+
+def _buffers(metadata: bytes, is_dictionary: bool) -> list[tuple[int, int]]:
+    """Return offset and length of each buffer of a batch; none if they are not compressed."""
+    try:
+        message = _flat_offset(metadata, 0)
+        batch = _flat_offset(metadata, _flat_field(metadata, message, 2))
+        if is_dictionary:
+            batch = _flat_offset(metadata, _flat_field(metadata, batch, 1))
+        if not _flat_field(metadata, batch, 3):  # compression
+            return []
+        vector = _flat_offset(metadata, _flat_field(metadata, batch, 2))
+        (n,) = struct.unpack_from("<I", metadata, vector)
+        return list(struct.iter_unpack("<qq", metadata[vector + 4 : vector + 4 + 16 * n]))
+    except (struct.error, IndexError) as error:
+        raise VoteFileError("The file is damaged: the header of a batch cannot be read.") from error
+
+
+def _flat_offset(data: bytes, at: int) -> int:
+    """Follow an offset of a flatbuffer."""
+    return int(at + struct.unpack_from("<I", data, at)[0])
+
+
+def _flat_field(data: bytes, table: int, number: int) -> int:
+    """Return the position of a field of a table of a flatbuffer; 0 if it is absent."""
+    layout = table - struct.unpack_from("<i", data, table)[0]
+    (size,) = struct.unpack_from("<H", data, layout)
+    at = 4 + 2 * number
+    if at + 2 > size:
+        return 0
+    (offset,) = struct.unpack_from("<H", data, layout + at)
+    return int(table + offset) if offset else 0
