@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import gc
 import os
@@ -16,7 +17,8 @@ import numpy as np
 import pytest
 
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.files import LabelWriter, outputs
+from flyingsquid.files import LabelWriter, outputs, write_votes
+from flyingsquid.votes import Votes
 from tests.support.vote_files import HAS_PYARROW, write_labels
 
 
@@ -177,3 +179,28 @@ def test_a_link_stays_a_link(tmp_path):
     write_labels(tmp_path / "link.csv", overwrite=True)
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text().startswith("id,label")
+
+
+FORMULAS = ("=1+1", "+1", "-1", "@x", "\t=1", "plain", "a=b")
+
+
+def test_formulas_are_escaped_on_request(tmp_path):
+    votes = Votes.from_classes([["=cmd", "ok"]] * len(FORMULAS), names=["=a", "b"])
+    for escape in (False, True):
+        path = tmp_path / f"{escape}.csv"
+        write_votes(path, votes, ids=list(FORMULAS), escape_formulas=escape)
+        with LabelWriter(tmp_path / f"l{escape}.csv", classes=("=cmd", "ok"), escape_formulas=escape) as out:
+            out.write(list(FORMULAS), [0] * 7, [[0.5, 0.5]] * 7, [2] * 7)
+        for written in (path, tmp_path / f"l{escape}.csv"):
+            cells = [cell for row in csv.reader(written.open(newline="")) for cell in row]
+            assert any(cell.startswith(("=", "@", "\t")) for cell in cells) is not escape
+            assert ("'=1+1" in cells, "'=cmd" in cells) == (escape, escape)
+            assert {"plain", "a=b"} <= set(cells)
+
+
+@pytest.mark.parametrize("name", ["v.csv", "v.parquet"])
+def test_strings_that_utf_8_cannot_encode(tmp_path, name):
+    votes = Votes.from_classes([["x", "y"], ["y", "x"]])
+    with pytest.raises(VoteFileError, match="UTF-8"):
+        write_votes(tmp_path / name, votes, ids=["a", "b\ud800"])
+    assert not (tmp_path / name).exists()

@@ -20,6 +20,8 @@ from flyingsquid.files import FORMATS, format_of_name, write_votes
 @click.option("--to", "form", type=click.Choice(["wide", "long"]),
               help="One row per item, or one row per vote. Default: as in VOTES.")
 @click.option("--gold", metavar="COLUMN", help="Gold labels, which are written to a column of their own.")
+@click.option("--escape-formulas", is_flag=True,
+              help="In csv, write ' before strings that a spreadsheet would run as formulas.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @reading_options
@@ -45,7 +47,8 @@ def convert(votes: str, output: str, **options: Any) -> None:
     if form is None and target in ("csv", "tsv", "jsonl", "parquet", "arrow"):  # the formats with both forms
         form = file.form
     with console.waiting(f"writing {output}"), naming_output_format():
-        write_votes(output, file, format=options["output_format"], form=form, overwrite=options["force"])
+        write_votes(output, file, format=options["output_format"], form=form, overwrite=options["force"],
+                    escape_formulas=options["escape_formulas"])
     if output != "-":
         console.echo(f"{output}: written")
 # fmt: on

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 @click.option("--tie-break", type=click.Choice(["first", "abstain", "random"]), default="first",
               show_default=True, help="The label if classes are equally probable.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For --tie-break random.")
+@click.option("--escape-formulas", is_flag=True,
+              help="In csv, write ' before strings that a spreadsheet would run as formulas.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -165,6 +167,7 @@ def _write_labels(
         classes=classes,
         format=options["output_format"],
         overwrite=options["force"],
+        escape_formulas=options["escape_formulas"],
         id_name="id" if file.item_name is None or file.item_name in taken else file.item_name,
     )
     chunks = votes.chunks(multiple=clip_length(model) or file.n_items)

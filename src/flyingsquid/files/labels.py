@@ -63,6 +63,9 @@ class LabelWriter:
         Replace an existing file.
     id_name : str, default="id"
         Name of the column of identifiers.
+    escape_formulas : bool, default=False
+        In csv and tsv, write an apostrophe before strings that start with ``=``, ``+``, ``-`` or ``@``, which
+        a spreadsheet would run as formulas.
 
     Examples
     --------
@@ -78,8 +81,9 @@ class LabelWriter:
 
     def __init__(
         self, path: StrPath, *, classes: tuple[Label, ...], format: str | None = None,
-        overwrite: bool = False, id_name: str = "id",
+        overwrite: bool = False, id_name: str = "id", escape_formulas: bool = False,
     ) -> None:  # fmt: skip
+        self.escape_formulas = escape_formulas
         self.path, self.classes, self.overwrite = path, tuple(classes), overwrite
         self.format = label_format(path, format)
         self.n_items = 0
@@ -181,7 +185,7 @@ class _Delimited(_Sink):
     """csv and tsv."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        self._csv = csv_writer(file, out.format)
+        self._csv = csv_writer(file, out.format, escape_formulas=out.escape_formulas)
         self._csv.writerow(out.columns)
         self._labels = [*map(label_text, out.classes), ""]
 

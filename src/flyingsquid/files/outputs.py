@@ -13,7 +13,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -43,6 +43,7 @@ BINARY = ("npy", "npz", "parquet", "arrow")
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 # Beyond the end of any file, because Windows does not allow reading a locked byte.
 _LOCKED_BYTE = 1 << 40
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @contextlib.contextmanager
@@ -205,12 +206,33 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
 
 def text_file(file: BinaryIO) -> codecs.StreamWriter:
     """Wrap a binary file for text in UTF-8. Unlike a TextIOWrapper it never closes the file."""
-    return codecs.getwriter("utf-8")(file, "surrogatepass")
+    return codecs.getwriter("utf-8")(file)
 
 
-def csv_writer(file: BinaryIO, format: str) -> Any:  # as in open_votes
+def csv_writer(file: BinaryIO, format: str, *, escape_formulas: bool = False) -> Any:  # as in open_votes
     """Create a csv writer for "csv" or "tsv"."""
-    return csv.writer(text_file(file), delimiter=DELIMITERS[format], lineterminator="\n")
+    writer = csv.writer(text_file(file), delimiter=DELIMITERS[format], lineterminator="\n")
+    return _EscapingWriter(writer) if escape_formulas else writer
+
+
+class _EscapingWriter:
+    """A csv writer that puts an apostrophe before strings which a spreadsheet would run as a formula."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def writerow(self, row: Iterable[Any]) -> None:
+        """Write one row."""
+        self._writer.writerow([_escape_formula(cell) for cell in row])
+
+    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
+        """Write some rows."""
+        for row in rows:
+            self.writerow(row)
+
+
+def _escape_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
 
 
 def label_text(label: Any) -> str:

@@ -48,6 +48,7 @@ def write_votes(
     format: str | None = None,  # the word that users know
     form: Form | None = None,
     overwrite: bool = False,
+    escape_formulas: bool = False,
 ) -> None:
     """Write votes to a file. The file appears only if everything succeeds.
 
@@ -68,6 +69,9 @@ def write_votes(
         By default long for sparse votes, if the format supports it.
     overwrite : bool, default=False
         Replace an existing file.
+    escape_formulas : bool, default=False
+        In csv and tsv, write an apostrophe before strings that start with ``=``, ``+``, ``-`` or ``@``, which
+        a spreadsheet would run as formulas.
 
     Raises
     ------
@@ -100,9 +104,8 @@ def write_votes(
         _write_directory(path, every, overwrite=overwrite)
         return
     has_ids = votes.item_name is not None if isinstance(votes, VoteFile) else first.ids is not None
-    layout = _Layout(
-        found, first.votes.names, first.votes.classes, has_ids, first.gold_codes is not None, long
-    )
+    has_gold = first.gold_codes is not None
+    layout = _Layout(found, first.votes.names, first.votes.classes, has_ids, has_gold, long, escape_formulas)
     with output(path, overwrite=overwrite) as file, _WRITERS[found](file, layout) as writer:
         for chunk in every:
             writer.write(chunk)
@@ -154,6 +157,7 @@ class _Layout:
     has_ids: bool
     has_gold: bool
     long: bool
+    escape_formulas: bool = False
 
     def require_free(self, names: Iterable[str]) -> None:
         """Raise VoteFileError if a source has the name of another column."""
@@ -188,7 +192,7 @@ class _DelimitedWriter(_Writer):
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
         super().__init__(file, layout)
-        self._csv = csv_writer(file, layout.format)
+        self._csv = csv_writer(file, layout.format, escape_formulas=layout.escape_formulas)
         self._cells = _cells_of(layout.classes, "")
         self._started = False
 
