@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from flyingsquid.files.fields import (
 from flyingsquid.files.state import State, write_state
 from tests.fuzz.states import example_states, fuzz_states
 
-VALUES = [
+VALUES: list[Any] = [
     None,
     True,
     0,
@@ -81,7 +82,7 @@ def states():
     return example_states()
 
 
-CRAFTED = [
+CRAFTED: list[tuple[str, dict[str, Any]]] = [
     ("counts", {"n_items": []}),
     ("counts", {"names": [1, 2, 3, 4, 5]}),
     ("counts", {"classes": [[0], [1]]}),
@@ -111,7 +112,7 @@ def test_crafted_files_are_refused(tmp_path, states, name, changes):
         fs.load(written(tmp_path, states[name], changes))
 
 
-HUGE = [
+HUGE: list[tuple[str, dict[str, Any]]] = [
     ("online", {"n_sources": 30_000_000}),
     ("online graph", {"graph.n_sources": 30_000_000, "n_sources": 30_000_000}),
     ("online graph", {"graph.n_tasks": 30_000_000}),

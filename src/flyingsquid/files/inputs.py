@@ -317,7 +317,9 @@ def located(shown: str) -> Iterator[None]:
         raise VoteFileError(f"The file is truncated or damaged: {one_line(error)}.", path=shown) from error
     except UnicodeError as error:
         is_reading = isinstance(error, UnicodeDecodeError)
-        what = "The file is damaged: a string is not UTF-8." if is_reading else "UTF-8 cannot encode a string."
+        what = (
+            "The file is damaged: a string is not UTF-8." if is_reading else "UTF-8 cannot encode a string."
+        )
         raise VoteFileError(what, path=shown) from error
     except MemoryError as error:
         raise VoteFileError("Out of memory.", path=shown) from error
