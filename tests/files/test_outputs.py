@@ -192,7 +192,7 @@ def test_formulas_are_escaped_on_request(tmp_path):
         with LabelWriter(tmp_path / f"l{escape}.csv", classes=("=cmd", "ok"), escape_formulas=escape) as out:
             out.write(list(FORMULAS), [0] * 7, [[0.5, 0.5]] * 7, [2] * 7)
         for written in (path, tmp_path / f"l{escape}.csv"):
-            cells = [cell for row in csv.reader(written.open(newline="")) for cell in row]
+            cells = [cell for row in csv.reader(written.read_text().splitlines()) for cell in row]
             assert any(cell.startswith(("=", "@", "\t")) for cell in cells) is not escape
             assert ("'=1+1" in cells, "'=cmd" in cells) == (escape, escape)
             assert {"plain", "a=b"} <= set(cells)
@@ -201,6 +201,6 @@ def test_formulas_are_escaped_on_request(tmp_path):
 @pytest.mark.parametrize("name", ["v.csv", "v.parquet"])
 def test_strings_that_utf_8_cannot_encode(tmp_path, name):
     votes = Votes.from_classes([["x", "y"], ["y", "x"]])
-    with pytest.raises(VoteFileError, match="Unicode"):
+    with pytest.raises(VoteFileError, match="not valid UTF-8"):
         write_votes(tmp_path / name, votes, ids=["a", "b\ud800"])
     assert not (tmp_path / name).exists()

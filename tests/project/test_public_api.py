@@ -232,18 +232,18 @@ def test_multi_label_model_signature():
 
 READING = [
     "format_", "long", "wide", "item", "no_item", "sources", "ignore", "classes", "abstain", "signed",
-    "duplicates", "header", "part",
+    "duplicates", "header", "part", "max_decoded_bytes",
 ]  # fmt: skip
 OPTIONS = {
     "stream": [
-        "votes", "output", "window", "decay", "classes", "sources", "class_balance", "method", "refresh",
-        "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint", "every",
+        "votes", "output", "force", "window", "decay", "classes", "sources", "class_balance", "method",
+        "refresh", "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint", "every",
         "continued", "position",
     ],
     "label": [
         "votes", "output", "output_format", "report_path", "model_path", "with_model", "method", "graph",
-        "class_balance", "gold", "learn_from_gold", "tie_break", "seed", "force", "quiet", "as_json",
-        *READING,
+        "class_balance", "gold", "learn_from_gold", "tie_break", "seed", "escape_formulas", "force",
+        "quiet", "as_json", *READING,
     ],
     "analyze": ["votes", "gold", "with_model", "method", "pairs", "as_json", *READING],
     "rate": [
@@ -257,7 +257,9 @@ OPTIONS = {
         "votes", "output", "with_model", "method", "gold", "data_path", "title", "ordered", "force",
         "quiet", *READING,
     ],
-    "convert": ["votes", "output", "output_format", "form", "gold", "force", "quiet", *READING],
+    "convert": [
+        "votes", "output", "output_format", "form", "gold", "escape_formulas", "force", "quiet", *READING,
+    ],
     "inspect": ["file", "gold", "as_json", *READING],
     "completion": ["shell"],
     "demo": ["seed"],

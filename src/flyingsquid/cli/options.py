@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -188,7 +189,8 @@ def _identify(path: str) -> Any:
         found = os.fstat(0) if path == "-" else os.stat(path)
     except OSError:
         return os.path.realpath(path)
-    return found.st_dev, found.st_ino
+    is_file = stat.S_ISREG(found.st_mode)  # a terminal may be read and written
+    return (found.st_dev, found.st_ino) if is_file else os.path.realpath(path)
 
 
 # ---------------------------------------------------------------------- fitting

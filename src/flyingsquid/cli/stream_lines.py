@@ -218,7 +218,7 @@ class _Reader:
 
     @property
     def votes_are_booleans(self) -> bool:
-        """Whether the classes known so far are true and false."""
+        """True if the classes known so far are booleans."""
         return bool(self.classes) and type(self.classes[0]) is bool
 
     def row(self, votes: dict[str, Any] | list[Any], has_booleans: bool) -> list[int]:

@@ -27,7 +27,7 @@ _WIDEST = 1e300
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a value must be, in words and as a test. The test gets any JSON value, and never raises."""
+    """Constraint on a value of a file: its description and a test that accepts any JSON value."""
 
     must: str
     test: Callable[[Any], bool]

@@ -315,12 +315,8 @@ def located(shown: str) -> Iterator[None]:
         ) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise VoteFileError(f"The file is truncated or damaged: {one_line(error)}.", path=shown) from error
-    except UnicodeError as error:
-        is_reading = isinstance(error, UnicodeDecodeError)
-        what = (
-            "The file is damaged: a string is not UTF-8." if is_reading else "UTF-8 cannot encode a string."
-        )
-        raise VoteFileError(what, path=shown) from error
+    except UnicodeError as error:  # in columns that are damaged, or in strings with lone surrogates
+        raise VoteFileError("A string is not valid UTF-8.", path=shown) from error
     except MemoryError as error:
         raise VoteFileError("Out of memory.", path=shown) from error
     except BrokenPipeError:
