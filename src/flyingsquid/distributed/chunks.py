@@ -146,7 +146,7 @@ def labeled_rows(chunk: Any, reader: Reader, item: Any, by_id: Mapping[Any, Any]
     votes = reader(chunk)
     ids = item_ids(chunk, votes)
     if item is not None:
-        ids = nw.from_native(chunk, eager_only=True)[item].to_list()
+        ids = open_table(chunk)[item].to_list()
     return gold_items.labeled_rows(votes, ids, by_id)
 
 

@@ -16,6 +16,7 @@ from flyingsquid._table import Table
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import (
     GraphError,
+    ModelFileError,
     NotIdentifiableError,
     OptionError,
 )
@@ -305,10 +306,10 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         True
         """
         with self._lock:
-            self._add(votes, sample_weight)
+            self._add(votes, gold, sample_weight)
         return self._warn()
 
-    def _add(self, votes: Any, sample_weight: ArrayLike | None) -> None:
+    def _add(self, votes: Any, gold: Any, sample_weight: ArrayLike | None) -> None:
         """Add votes to the counts and solve, without warnings."""
         solver = self._validate()
         graph = validation.given_graph(self.graph, "partial_fit")

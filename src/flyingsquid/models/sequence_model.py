@@ -160,10 +160,10 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             They correct what the votes on a row tell; how rows follow each other is estimated from the votes.
         """
         with self._lock:
-            self._fit(votes, lengths)
+            self._fit(votes, lengths, gold)
         return self._warn()
 
-    def _fit(self, votes: Any, lengths: Any) -> None:
+    def _fit(self, votes: Any, lengths: Any, gold: Any) -> None:
         """Fit without warnings."""
         solver = self._validate()
         read = as_votes(votes)
