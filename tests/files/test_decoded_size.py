@@ -104,6 +104,6 @@ def test_page_headers_that_are_wrong(tmp_path):
 
 
 def test_blank_lines_end_somewhere(tmp_path):
-    (tmp_path / "v.csv").write_bytes(b"a,b\n" + b"\n" * (5 << 20))
+    (tmp_path / "v.csv").write_bytes(b"a,b\n" + b"\n" * (8 << 20))
     with pytest.raises(VoteFileError, match="blank lines"):
-        list(text_blocks(open_input(tmp_path / "v.csv"), longest_line=1 << 20))
+        list(text_blocks(open_input(tmp_path / "v.csv")))

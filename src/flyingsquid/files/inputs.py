@@ -50,6 +50,7 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _OTHER_ENCODINGS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
 }  # fmt: skip
+_MOST_BLANK = 1 << 22
 LONGEST_LINE = 1 << 26
 """Bytes of a line of text; a longer one is refused."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -253,9 +254,9 @@ def text_blocks(source: Input, longest_line: int = LONGEST_LINE) -> Iterator[str
                     f"The line is longer than {longest_line:,} bytes; this is not a text file.", line=line
                 )
             blank = blank + len(block) if block.isspace() else 0
-            if blank > longest_line:
+            if blank > _MOST_BLANK:
                 raise VoteFileError(
-                    f"The file contains more than {longest_line:,} bytes of blank lines.", line=line
+                    f"The file contains more than {_MOST_BLANK:,} bytes of blank lines.", line=line
                 )
             if block:
                 yield _decode(block, line, offset)

@@ -106,7 +106,7 @@ _FIELDS = {
     **dict.fromkeys(("method", "reason", "class_balance"), TEXT),
     **dict.fromkeys(_SOURCE_FIELDS, list_of(TEXT)),
     "identical": list_of(list_of(TEXT, least=2)),
-    "fit_test": optional(sequence_of(finite(), integer(), finite(0, 1), finite())),
+    "fit_test": optional(sequence_of(finite(), integer(), finite(0, 1))),
     "verdict": VERDICT,
 }
 
