@@ -23,6 +23,7 @@ from flyingsquid.moments.window_layout import Layout, RowRing, Vector
 _WAITING = 1024
 # Most memory of a window of rows.
 _MOST_BYTES = 1 << 32
+_MOST_ROWS = 1 << 53
 
 
 class Window(ABC):
@@ -349,5 +350,8 @@ def checked_rows(rows: NDArray[Any], layout: Layout) -> NDArray[Any]:
 def checked_vector(vector: NDArray[Any], layout: Layout, size: int | None = None) -> Vector:
     """Return a vector of counts; raise an error if it does not match the layout."""
     require(vector.dtype == np.float64 and vector.shape == (layout.size if size is None else size,))
-    require(bool(np.isfinite(vector).all() and (vector[: layout.ends[-1]] >= 0).all()))
+    counts = vector[: layout.ends[-1]]
+    require(bool(np.isfinite(vector).all() and (counts >= 0).all()))
+    # First the number of rows, which no other count exceeds; sums of weights are rounded.
+    require(counts[0] <= _MOST_ROWS and bool((counts <= counts[0] * (1 + 1e-9)).all()))
     return np.ascontiguousarray(vector)
