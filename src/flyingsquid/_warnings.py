@@ -1,4 +1,4 @@
-"""Warnings about sources: issued once, or captured by code that fits on behalf of a user.
+"""Warnings: about sources, issued once or captured by code that fits on behalf of a user; about votes.
 
 ``warnings.catch_warnings`` changes the filters of the whole process, so two threads that use it at once leave
 the wrong filters behind. Capturing here is local to a thread or task.
@@ -6,13 +6,15 @@ the wrong filters behind. Capturing here is local to a thread or task.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from flyingsquid.exceptions import SourceWarning
+from flyingsquid.exceptions import SourceWarning, VotesWarning
 
+_PACKAGE = __name__.partition(".")[0]
 _captured: ContextVar[list[str] | None] = ContextVar("captured", default=None)
 
 
@@ -43,3 +45,11 @@ def capture_source_warnings() -> Iterator[list[str]]:
         yield captured
     finally:
         _captured.reset(token)
+
+
+def warn_about_votes(message: str) -> None:
+    """Issue a VotesWarning in the name of the code that called this package."""
+    stacklevel, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        stacklevel, frame = stacklevel + 1, frame.f_back
+    warnings.warn(message, VotesWarning, stacklevel=stacklevel)

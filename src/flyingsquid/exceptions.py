@@ -1,4 +1,4 @@
-"""Errors raised on purpose, the one warning, and the advice they carry.
+"""Errors raised on purpose, the warnings, and the advice they carry.
 
 FlyingSquidError(ValueError)
 ├── VotesError             votes that cannot be read: shape, values, names, weights
@@ -12,6 +12,7 @@ FlyingSquidError(ValueError)
 └── NotFittedError         a fitted model is needed (scikit-learn's NotFittedError too)
 
 SourceWarning(UserWarning)  everything worked, but some sources deserve a look
+VotesWarning(UserWarning)   the votes were read, but they favor another convention
 
 An error is data until a person reads it: ``message``, ``hints``, ``path`` and ``line`` are attributes, and
 ``str`` joins them in terms of Python parameters. The command line joins the same data in terms of its
@@ -282,4 +283,19 @@ class SourceWarning(UserWarning):
     ...     _ = fs.LabelModel().fit([[0, 1, 1, -1], [1, 1, 0, -1], [0, 0, 1, -1]] * 20)
     >>> print(caught[0].message)
     These sources always abstain and are ignored: source 3.
+    """
+
+
+class VotesWarning(UserWarning):
+    """The votes were read by the usual convention, but they favor another one; the message names the call.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import flyingsquid as fs
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = fs.Votes.from_classes([["spam", "Spam"], ["ham", "ham"]])
+    >>> "normalize=True" in str(caught[0].message)
+    True
     """

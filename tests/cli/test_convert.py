@@ -45,15 +45,24 @@ def test_long_to_wide_and_back(samples, tmp_path):
         "--to",
         "wide",
     )
-    run("convert", tmp_path / "wide.csv", tmp_path / "long.csv", "--to", "long", "--item", "id")
+    run("convert", tmp_path / "wide.csv", tmp_path / "long.csv", "--to", "long", "--item", "task")
     wide, long = open_votes(tmp_path / "wide.csv").read(), open_votes(tmp_path / "long.csv").read()
     assert (open_votes(tmp_path / "wide.csv").form, open_votes(tmp_path / "long.csv").form) == (
         "wide",
         "long",
     )
     again = long.votes.to_dense().matched_to(wide.votes.classes, wide.votes.names)
-    voted = (np.asarray(wide.votes.codes) >= 0).any(axis=1)
-    np.testing.assert_array_equal(again.codes, np.asarray(wide.votes.codes)[voted])
+    np.testing.assert_array_equal(again.codes, np.asarray(wide.votes.codes))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_long_form_keeps_items_without_votes_and_the_name_of_their_column(tmp_path, ending):
+    (tmp_path / "wide.csv").write_text("task,links,short\na,spam,\nb,,\nc,ham,ham\n")
+    run("convert", tmp_path / "wide.csv", tmp_path / f"long.{ending}", "--to", "long")
+    file = open_votes(tmp_path / f"long.{ending}")
+    assert file.item_name == "task"
+    assert list(file.read().ids) == ["a", "b", "c"]
+    assert file.read().votes.to_dense().codes.tolist() == [[1, -1], [-1, -1], [0, 0]]
 
 
 def test_the_form_stays_unless_asked(samples, tmp_path):

@@ -90,7 +90,8 @@ def test_arrays_as_snorkel_keeps_them(tmp_path):
 
 @pytest.mark.parametrize("matrix", [
     np.array([[np.nan, 0.0], [1.0, 1.0]]), np.array([[True, False], [True, True]]),
-    np.array([["", "a"], ["b", "a"]]), np.asfortranarray([[0, 1], [1, -1]]), np.array([[300, 0], [7, -1]]),
+    np.array([["", "a"], ["b", "a"]]), np.asfortranarray([[0, 1], [1, -1]]),
+    np.array([[18, 0], [7, -1]], np.int64),
 ])  # fmt: skip
 @pytest.mark.parametrize("packed", [False, True])
 def test_arrays_of_every_type(tmp_path, matrix, packed):

@@ -22,7 +22,7 @@ LAYERS = {
     "kernels": 1,
     "_progress": 2,
     "_random": 2,
-    "_warnings": 2,
+    "_warnings": 1,
     "votes": 2,
     "graph": 2,
     "theory": 2,

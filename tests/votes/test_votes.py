@@ -73,7 +73,7 @@ def test_numpy_scalars_in_object_arrays_are_values():
     ("n_classes", "dtype"), [(2, "int8"), (128, "int8"), (129, "int16"), (1461, "int16")]
 )
 def test_codes_use_the_smallest_type(n_classes, dtype):
-    votes = fs.Votes.from_classes([[0, n_classes - 1]])
+    votes = fs.Votes.from_classes([[0, n_classes - 1]], classes=range(n_classes))
     assert votes.n_classes == n_classes
     assert votes.codes.dtype == dtype
     assert votes.codes.max() == n_classes - 1
@@ -226,7 +226,7 @@ def test_votes_are_indexed_by_items():
     votes = fs.Votes.from_classes([[0, 1], [1, 1]])
     assert len(votes[[]]) == 0
     assert len(votes[[]].distinct().votes) == 0
-    for bad in ((slice(None), 0), [[0]], ["a"]):
+    for bad in ((slice(None), 0, 1), [[0]], ["a"]):
         with pytest.raises(VotesError, match="indexed"):
             votes[bad]
 

@@ -40,7 +40,7 @@ def gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> list[Any]:
 
 def _label_column(names: list[str], item: str | None, path: str) -> str:
     """Return the column of gold labels: the only one besides the item column, or one with a usual name."""
-    from flyingsquid.files.columns import GOLD_NAMES, LABEL_NAMES
+    from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES
 
     others = [name for name in names if name != item]
     usual = [name for name in others if name.lower() in GOLD_NAMES | LABEL_NAMES]

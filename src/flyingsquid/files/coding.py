@@ -15,9 +15,8 @@ from flyingsquid.exceptions import Hint, ModelFileError, Note, OptionError, Vote
 from flyingsquid.files.columns import CHOOSE_SOURCES
 from flyingsquid.files.state import decode_labels
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
+from flyingsquid.votes.conventions import MISSING_TEXTS, infer_integer_classes, normalize_label
 
-MISSING_TEXTS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "abstain", "abstained"})
-"""Strings that mean "no vote", in upper or lower case, unless they are declared to be classes."""
 REASON_TEXTS = {f"!{reason}": code_of_reason(reason) for reason in REASONS[1:]}
 """Missing votes with a reason in text files: ``!refused`` and so on."""
 UNKNOWN = -100
@@ -47,12 +46,20 @@ class ParseOptions:
         Whether -1 and 1 are the classes and 0 means "no vote".
     reasons : mapping of str to int
         Codes of values that mean a missing vote with a reason.
+    normalize : bool
+        Whether strings that differ only in case or spaces are one label.
     """
 
     classes: tuple[Label, ...] | None = None
     abstain: frozenset[str] = frozenset()
     signed: bool = False
     reasons: Mapping[str, int] = field(default_factory=dict)
+    normalize: bool = False
+
+    @property
+    def is_standard(self) -> bool:
+        """Return whether the user declared neither the classes nor what means "no vote"."""
+        return self.classes is None and not self.abstain and not self.signed
 
     @classmethod
     def read(
@@ -61,6 +68,8 @@ class ParseOptions:
         abstain: Iterable[Any] | str | float | None,
         signed: bool,
         reasons: Mapping[Any, str] | None,
+        *,
+        normalize: bool = False,
     ) -> ParseOptions:
         """Check the options of :func:`~flyingsquid.files.open_votes`."""
         if isinstance(abstain, (str, int, float)):
@@ -75,6 +84,8 @@ class ParseOptions:
                 )
         codes = {str(classify(value)[1]): code_of_reason(reason) for value, reason in (reasons or {}).items()}
         labels = None if classes is None else tuple(classes)
+        if labels is not None and normalize and not isinstance(classes, str):
+            labels = tuple(normalize_label(label) for label in labels)
         if labels is not None and signed:
             raise OptionError(
                 "`classes` must be None with signed=True; the classes are -1 and 1.", parameter="classes"
@@ -92,7 +103,7 @@ class ParseOptions:
                 f"`classes` must not contain a value that means 'no vote'; got {format_value(both[0])}.",
                 parameter="classes",
             )
-        return cls(labels, texts, signed, codes)
+        return cls(labels, texts, signed, codes, normalize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +142,8 @@ class Coding:
         Whether strings that look like numbers are looked up as numbers.
     minus_one : bool
         Whether -1 means "no vote".
+    normalize : bool
+        Whether strings are looked up without surrounding spaces and in lower case.
     """
 
     classes: tuple[Label, ...]
@@ -138,6 +151,7 @@ class Coding:
     texts: Mapping[str, int]
     plain_text: bool
     minus_one: bool
+    normalize: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -149,6 +163,8 @@ class Coding:
         if is_null(value):
             return ABSTAIN
         value = classify(value)[1]
+        if self.normalize and value not in REASON_TEXTS:
+            value = normalize_label(value)
         code = self.codes.get((type(value), value))
         if code is None:
             code = self.texts.get(str(value))
@@ -291,6 +307,8 @@ def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Cod
         return coding, []
     without_classes = _coding((), options, survey)
     votes = [v for v in survey.values if without_classes.code_of(v) == UNKNOWN]
+    if options.normalize:
+        votes = list(dict.fromkeys(normalize_label(v) for v in votes))
     notes = _notes_on_missing(survey, options)
     classes = _infer_classes(votes, survey, find, notes)
     coding = _coding(classes, options, survey)
@@ -310,7 +328,7 @@ def _coding(classes: tuple[Label, ...], options: ParseOptions, survey: Survey) -
     if options.classes is not None or survey.classes is not None:  # a declared class may look like "no vote"
         texts |= {str(label): k for k, label in enumerate(classes)}
     minus_one = not options.signed and not any(str(label) == "-1" for label in classes)
-    return Coding(classes, codes, texts, survey.plain_text, minus_one)
+    return Coding(classes, codes, texts, survey.plain_text, minus_one, options.normalize)
 
 
 def _match_types(declared: tuple[Label, ...], survey: Survey) -> tuple[Label, ...]:
@@ -372,7 +390,7 @@ def _infer_classes(votes: list[Any], survey: Survey, find: Find, notes: list[Not
             f"({find(other)}).",
             hints=[CHOOSE_SOURCES, _DECLARE_CLASSES],
         )
-    return _string_classes([str(v) for v in votes], notes)
+    return _string_classes([str(v) for v in votes])
 
 
 def _integer_classes(votes: list[Any], survey: Survey, find: Find, notes: list[Note]) -> tuple[Label, ...]:
@@ -386,17 +404,26 @@ def _integer_classes(votes: list[Any], survey: Survey, find: Find, notes: list[N
         )
     if highest >= 1 << 63:
         raise _too_large(raw[highest], find)
-    if lowest == 1 and 1 < highest <= MOST_CLASSES:
-        notes.append(Note(f"The classes are 1 to {highest}, because no vote is 0.", (_DECLARE_CLASSES,)))
-        return tuple(range(1, highest + 1))
-    if lowest <= 1 and highest < MOST_CLASSES:
-        return tuple(range(max(2, highest + 1)))
-    if not 2 <= len(found) <= MOST_CLASSES:
+    if survey.extremes_only:
+        found = list(range(lowest, min(highest, MOST_CLASSES) + 1))
+    classes = infer_integer_classes(found) if highest <= MOST_CLASSES else found
+    if classes is None:
+        missing = Hint("abstain", f"if {highest} means no vote", highest)
+        raise VoteFileError(
+            f"The votes would have {highest + 1:,} classes, of which only {len(found):,} occur: "
+            f"{format_list(found)}.",
+            hints=[missing, _DECLARE_CLASSES],
+        )
+    if not 2 <= len(classes) <= MOST_CLASSES:
         raise VoteFileError(
             f"The classes cannot be inferred from the votes {format_list(found)}.", hints=[_DECLARE_CLASSES]
         )
-    notes.append(Note(f"The classes are the integers that occur: {format_list(found)}.", (_DECLARE_CLASSES,)))
-    return tuple(found)
+    if isinstance(classes, list):
+        note = f"The classes are the integers that occur: {format_list(found)}."
+        notes.append(Note(note, (_DECLARE_CLASSES,)))
+    elif classes[0] == 1:
+        notes.append(Note(f"The classes are 1 to {highest}, because no vote is 0.", (_DECLARE_CLASSES,)))
+    return tuple(classes)
 
 
 def _too_large(value: Any, find: Find) -> VoteFileError:
@@ -404,7 +431,7 @@ def _too_large(value: Any, find: Find) -> VoteFileError:
     return VoteFileError(f"Classes must fit into 64 bits; got {shown} ({find(value)}).")
 
 
-def _string_classes(found: list[str], notes: list[Note]) -> tuple[Label, ...]:
+def _string_classes(found: list[str]) -> tuple[Label, ...]:
     folded = {text.strip().lower() for text in found}
     for pair in _PAIRS:
         if folded <= set(pair):
@@ -415,14 +442,6 @@ def _string_classes(found: list[str], notes: list[Note]) -> tuple[Label, ...]:
         raise VoteFileError(
             f"Votes must be for at most {MOST_CLASSES:,} classes; got {len(found):,}.",
             hints=[CHOOSE_SOURCES],
-        )
-    if len(folded) < len(found):
-        by_fold: dict[str, list[str]] = {}
-        for text in sorted(found):
-            by_fold.setdefault(text.strip().lower(), []).append(text)
-        one, other = next(texts for texts in by_fold.values() if len(texts) > 1)[:2]
-        notes.append(
-            Note(f"The classes {format_value(one)} and {format_value(other)} differ only in spaces or case.")
         )
     return tuple(sorted(found))
 

@@ -17,7 +17,6 @@ from flyingsquid.exceptions import Hint, VoteFileError
 from flyingsquid.files.coding import Coding, Survey, first_unknown, read_labels, unknown_vote_error
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
-    MOST_DISTINCT,
     MOST_VALUES,
     ColumnSpec,
     DistinctIds,
@@ -39,6 +38,7 @@ from flyingsquid.files.outputs import META
 from flyingsquid.files.tables import LongVotes
 from flyingsquid.kernels import n_threads
 from flyingsquid.votes.codes import ABSTAIN, Label
+from flyingsquid.votes.conventions import is_free_text
 
 _FIRST_ROWS = 1000
 _LONGEST_TEXT = 1 << 20
@@ -277,7 +277,7 @@ class ColumnarVotes:
                 if len(seen[name]) > MOST_VALUES:
                     raise free_text_error(name, len(seen[name]), self.n_items)
         for name, values in seen.items():
-            many = len(values) > MOST_DISTINCT and len(values) > self.n_items / 2
+            many = is_free_text(len(values), self.n_items)
             if many and not self._picked and name != self._roles.gold:
                 raise free_text_error(name, len(values), self.n_items)
         kinds = {type(v) for values in seen.values() for v in values}

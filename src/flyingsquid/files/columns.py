@@ -13,30 +13,18 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.files.inputs import temporary_file
+from flyingsquid.votes.conventions import (
+    find_item_column,
+    find_long_columns,
+    find_other_columns,
+    is_gold_name,
+)
 
 Form = Literal["wide", "long"]
 
-ITEM_NAMES = frozenset({
-    "id", "item", "item_id", "itemid", "task", "task_id", "taskid", "index", "example_id", "uid", "row_id",
-    "unnamed: 0", "__index_level_0__", "",
-})  # fmt: skip
-SOURCE_NAMES = frozenset({
-    "source", "source_id", "worker", "worker_id", "workerid", "annotator", "annotator_id", "rater", "judge",
-    "user", "user_id", "performer", "labeler",
-})  # fmt: skip
-LABEL_NAMES = frozenset({"label", "vote", "answer", "response", "annotation", "class"})
-GOLD_NAMES = frozenset({
-    "gold", "gold_label", "label", "y", "truth", "true_label", "ground_truth", "groundtruth", "target",
-    "y_true",
-})  # fmt: skip
-
 CHOOSE_SOURCES = Hint("sources", "to choose the vote columns")
-# A column with more distinct values than this, on most of its rows, is free text rather than votes.
-MOST_DISTINCT = 100
 # More distinct values than this cannot be classes; their numbers fit into 16 bits.
 MOST_VALUES = (1 << 16) - 2
-# With fewer rows, values that differ from each other and from all votes are no evidence of an identifier.
-_MIN_ROWS = 3
 _NO_ITEM = Hint("item", "if no column identifies the items", False)
 
 
@@ -180,13 +168,7 @@ def _long_columns(names: Sequence[str], spec: ColumnSpec) -> tuple[str, ...] | N
         return spec.long
     if spec.form == "wide" or spec.sources is not None:
         return None
-    found: list[str] = []
-    for known in (ITEM_NAMES - {""}, SOURCE_NAMES, LABEL_NAMES):
-        hits = [name for name in names if name.strip().lower() in known and name not in found]
-        if not hits:
-            return None
-        found.append(spec.item if not found and isinstance(spec.item, str) else hits[0])
-    return tuple(found)
+    return find_long_columns(names, spec.item if isinstance(spec.item, str) else None)
 
 
 def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence[Any]] | None) -> Roles:
@@ -194,8 +176,11 @@ def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence
     item = spec.item if isinstance(spec.item, str) else None
     notes: list[Note] = []
     if spec.item is None:
-        item, reason = _item_column([n for n in names if n not in taken], names, spec, first)
+        candidates = [name for name in names if name not in taken]
+        item, recognized_by = find_item_column(names, candidates, first, spec.sources or ())
         if item is not None:
+            values = "because its values differ and none of them is a vote of another column"
+            reason = "" if recognized_by == "name" else f", {values}"
             message = f"Column {format_value(item)} is read as the item identifier{reason}."
             notes.append(Note(message, (Hint("item", "to choose another column"),)))
     if spec.sources is not None:
@@ -207,7 +192,7 @@ def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence
                 )
         return Roles("wide", item, spec.sources, gold=spec.gold, notes=tuple(notes))
     rest = [name for name in names if name not in taken and name != item]
-    golden = [name for name in rest if name.strip().lower() in GOLD_NAMES]
+    golden = [name for name in rest if is_gold_name(name)]
     notes += [
         Note(
             f"Column {format_value(name)} looks like gold labels and is not read.",
@@ -216,6 +201,7 @@ def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence
         for name in golden
     ]
     sources = tuple(name for name in rest if name not in golden)
+    _require_votes(sources, names, first)
     if not sources:
         raise VoteFileError(
             f"No vote columns are left; the columns are {format_list(names)}.", hints=[CHOOSE_SOURCES]
@@ -223,26 +209,17 @@ def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence
     return Roles("wide", item, sources, gold=spec.gold, notes=tuple(notes))
 
 
-def _item_column(
-    candidates: list[str], names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence[Any]] | None
-) -> tuple[str | None, str]:
-    """Return the column of identifiers, or None, and the reason unless it is the name."""
-    free = [name for name in candidates if name not in (spec.sources or ())]
-    for name in free:
-        if name.strip().lower() in ITEM_NAMES and (name.strip() or name == names[0]):
-            return name, ""
-    if not free or free[0] != names[0] or first is None or len(names) < 2 or len(first[0]) < _MIN_ROWS:
-        return None, ""
-    values = set(first[0])
-    others = {
-        value
-        for name, column in zip(names[1:], first[1:], strict=True)
-        if name in candidates
-        for value in column
-    }
-    if len(values) == len(first[0]) and not (others | {None, ""}) & values:
-        return names[0], ", because its values differ and none of them is a vote of another column"
-    return None, ""
+def _require_votes(
+    sources: Sequence[str], names: Sequence[str], first: Sequence[Sequence[Any]] | None
+) -> None:
+    """Raise VoteFileError if the first values of a column cannot be votes."""
+    if first is None:
+        return
+    rows, chosen = len(first[0]), set(sources)
+    by_name = zip(names, first, strict=True)
+    values = [set(column) - {None, ""} for name, column in by_name if name in chosen]
+    for j in find_other_columns(values, rows):
+        raise free_text_error(sources[j], len(values[j]), rows)
 
 
 # ---------------------------------------------------------------------- identifiers

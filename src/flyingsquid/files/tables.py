@@ -16,9 +16,6 @@ from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.coding import UNKNOWN, Coding, Numbering, Survey, unknown_vote_error
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
-    GOLD_NAMES,
-    ITEM_NAMES,
-    MOST_DISTINCT,
     MOST_VALUES,
     ColumnSpec,
     DistinctIds,
@@ -31,6 +28,7 @@ from flyingsquid.files.inputs import temporary_file
 from flyingsquid.files.text_tables import Block, DelimitedTable, JsonTable
 from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import ABSTAIN
+from flyingsquid.votes.conventions import MOST_DISTINCT, is_free_text, is_gold_name, is_item_name
 
 
 def read_table(
@@ -81,7 +79,7 @@ def _nested_roles(block: Block, spec: ColumnSpec) -> Roles:
         raise VoteFileError("The long form is not supported for records with a field 'votes'.")
     item = spec.item
     if item is None:
-        item = next((name for name in block.fields if name.lower() in ITEM_NAMES), None)
+        item = next((name for name in block.fields if is_item_name(name)), None)
     item = item if isinstance(item, str) else None
     for name in (item, spec.gold):
         if name is not None and name not in block.fields:
@@ -94,7 +92,7 @@ def _nested_roles(block: Block, spec: ColumnSpec) -> Roles:
             (Hint("gold", "to use it as gold labels", name),),
         )
         for name in block.fields
-        if name.lower() in GOLD_NAMES and name not in (spec.gold, item)
+        if is_gold_name(name) and name not in (spec.gold, item)
     )
     sources = spec.sources or tuple(name for name in block.columns if name not in spec.ignore)
     if not sources:
@@ -115,7 +113,7 @@ def _add_wide(votes: Spool, block: Block, roles: Roles, spec: ColumnSpec, *, nes
     if spec.sources is None:
         known: set[str | None] = {*roles.sources, *spec.ignore}
         if not nested:  # inside nested votes, every name is a source
-            known |= {roles.item, roles.gold, *(n for n in block.columns if n.strip().lower() in GOLD_NAMES)}
+            known |= {roles.item, roles.gold, *(n for n in block.columns if is_gold_name(n))}
         roles = replace(roles, sources=(*roles.sources, *(n for n in block.columns if n not in known)))
     n = len(next(chain(block.columns.values(), block.fields.values())))
     nothing = [None] * n
@@ -241,7 +239,7 @@ class Spool:
             for j in range(matrix.shape[1] - self.has_gold):
                 seen[j].update(np.unique(matrix[:, j]).tolist())
         for name, values in zip(self._columns, seen, strict=True):
-            if len(values) > MOST_DISTINCT and len(values) > self.n_items / 2:
+            if is_free_text(len(values), self.n_items):
                 raise free_text_error(name, len(values), self.n_items)
 
     def _blocks(self) -> Iterator[tuple[NDArray[Any], list[Any] | None]]:

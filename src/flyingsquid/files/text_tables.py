@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint, Note, VoteFileError
-from flyingsquid.files.coding import MISSING_TEXTS
 from flyingsquid.files.decoded_size import MOST_BYTES, too_large_error
 from flyingsquid.files.inputs import (
     Input,
@@ -25,6 +24,7 @@ from flyingsquid.files.inputs import (
     text_blocks,
 )
 from flyingsquid.files.outputs import DELIMITERS
+from flyingsquid.votes.conventions import MISSING_TEXTS
 
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 # Cells of a block. Larger blocks keep so many objects alive that garbage collection dominates.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value, is_integer, is_null
+from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import Note, OptionError, VoteFileError
 from flyingsquid.files.arrays import read_npy, read_npz
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
@@ -22,9 +24,13 @@ from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
 from flyingsquid.files.wrench import is_wrench, read_directory, read_wrench
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Codes, Label, is_sparse, shown_names, stack_codes
+from flyingsquid.votes.conventions import SMALL_NUMBER
+from flyingsquid.votes.doubts import find_doubts
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
+# Rows that are tested for another convention of votes.
+_DOUBT_ROWS = 20_000
 _TEXT_ENDINGS = (".txt", ".txt.gz", ".txt.zst")
 _DUPLICATES = ("error", "first", "last", "majority")
 
@@ -89,6 +95,8 @@ class VoteFile:
     n_items, n_sources : int
     notes : tuple of Note
         Assumptions, and the parameters that change them.
+    doubts : tuple of Note
+        Those of the notes that give reasons to believe that the votes were misread.
 
     Examples
     --------
@@ -107,7 +115,7 @@ class VoteFile:
 
     def __init__(
         self, source: Source, given: Input, format: str, roles: Roles, survey: Survey, coding: Coding,
-        notes: tuple[Note, ...], chunk_rows: int | None,
+        notes: tuple[Note, ...], doubts: tuple[Note, ...], chunk_rows: int | None,
     ) -> None:  # fmt: skip
         self._source, self._coding = source, coding
         self._input = given  # a temporary copy of standard input lives as long as this
@@ -118,7 +126,8 @@ class VoteFile:
         self.n_sources, self.names = source.n_sources, source.source_names
         self.item_name, self.gold_name = roles.item, roles.gold
         self.n_items = source.n_items
-        self.notes = notes
+        self.notes = (*notes, *doubts)
+        self.doubts = doubts
         width = max(1, self.n_sources, len(self.classes))
         self.chunk_rows = chunk_rows or max(1, min(_CHUNK_ROWS, _CHUNK_CELLS // width))
 
@@ -186,6 +195,7 @@ def open_votes(
     reasons: Mapping[Any, str] | None = None,
     signed: bool = False,
     classes: Iterable[Label] | None = None,
+    normalize: bool = False,
     duplicates: str = "error",
     chunk_rows: int | None = None,
     max_decoded_bytes: int = MOST_BYTES,
@@ -223,6 +233,8 @@ def open_votes(
         Read -1 and 1 as the classes and 0 as "no vote".
     classes : iterable of labels, optional
         All classes, in order. By default those that occur.
+    normalize : bool, default=False
+        Read strings that differ only in case or spaces as one label, in lower case.
     duplicates : "error", "first", "last" or "majority", default="error"
         What to do if a source votes more than once on an item in long form.
     chunk_rows : int, optional
@@ -256,7 +268,7 @@ def open_votes(
     ['a', 'b'] [[1, -1], [0, 0]]
     """
     columns = ColumnSpec.read(form=form, item=item, sources=sources, ignore=ignore, gold=gold, long=long)
-    values = ParseOptions.read(classes, abstain, signed, reasons)
+    values = ParseOptions.read(classes, abstain, signed, reasons, normalize=normalize)
     if duplicates not in _DUPLICATES:
         raise OptionError(
             f"`duplicates` must be one of {', '.join(_DUPLICATES)}; got {format_value(duplicates)}.",
@@ -279,7 +291,10 @@ def open_votes(
             raise VoteFileError("The file contains no items.")
         survey = _survey(source, values)
         coding, notes = build_coding(survey, values, lambda value: source.find(value) or "gold labels")
-    return VoteFile(source, given, found, roles, survey, coding, (*roles.notes, *notes), chunk_rows)
+        checked = values.is_standard and survey.classes is None
+        doubts = _doubts(source, coding) if checked else ()
+    notes = [*roles.notes, *notes]
+    return VoteFile(source, given, found, roles, survey, coding, tuple(notes), doubts, chunk_rows)
 
 
 def _read(
@@ -312,7 +327,7 @@ def _survey(source: Source, options: ParseOptions) -> Survey:
     numbers = [v for v in survey.values if v is not None]
     if not survey.extremes_only or not numbers:
         return survey
-    if min(numbers) < -1 or max(numbers) > 100:
+    if min(numbers) < -1 or max(numbers) > SMALL_NUMBER:
         return source.survey(exact=True)
     if min(numbers) == -1 and max(numbers) > 1:  # the smallest class may be 0 or 1
         if source.find(0) is None:
@@ -321,9 +336,31 @@ def _survey(source: Source, options: ParseOptions) -> Survey:
     return survey
 
 
+def _doubts(source: Source, coding: Coding) -> tuple[Note, ...]:
+    """Return notes if the first votes favor another convention than the one they are read by."""
+    codes = next((codes for codes, _, _ in source.chunks(coding, _DOUBT_ROWS)), None)
+    found = [] if codes is None else find_doubts(codes, coding.classes)
+    return tuple(Note(d.summary, () if d.hint is None else (d.hint,)) for d in found)
+
+
 def _short(label: Any) -> str:
     text = str(label)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def read_path(votes: Any, classes: Iterable[Label] | None = None) -> Any:
+    """Return the votes of a file if ``votes`` is its path; anything else as it is.
+
+    Item identifiers of the file are those of the votes.
+    """
+    if not isinstance(votes, (str, os.PathLike)):
+        return votes
+    file = open_votes(votes, classes=classes)
+    chunk = file.read()
+    for note in file.doubts:
+        warn_about_votes(f"{file.path}: {note}")
+    items = None if file.item_name is None else np.asarray(chunk.ids, object)
+    return replace(chunk.votes, items=items)
 
 
 def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:

@@ -36,7 +36,8 @@ from flyingsquid.files.state import encode_labels
 from flyingsquid.files.vote_files import VoteChunk, VoteFile
 from flyingsquid.files.wrench import GOLD, WEAK
 from flyingsquid.votes import REASONS, Votes
-from flyingsquid.votes.codes import Label, is_sparse, marked_cells, stack_codes
+from flyingsquid.votes.codes import ABSTAIN, Label, is_sparse, marked_cells, stack_codes
+from flyingsquid.votes.conventions import is_item_name
 
 
 def write_votes(
@@ -103,12 +104,28 @@ def write_votes(
     if found == "wrench":
         _write_directory(path, every, overwrite=overwrite)
         return
-    has_ids = votes.item_name is not None if isinstance(votes, VoteFile) else first.ids is not None
-    has_gold = first.gold_codes is not None
-    layout = _Layout(found, first.votes.names, first.votes.classes, has_ids, has_gold, long, escape_formulas)
+    named = votes.item_name if isinstance(votes, VoteFile) else None
+    has_ids = named is not None if isinstance(votes, VoteFile) else first.ids is not None
+    layout = _Layout(
+        found,
+        first.votes.names,
+        first.votes.classes,
+        has_ids,
+        first.gold_codes is not None,
+        long,
+        _item_name(named, long),
+        escape_formulas,
+    )
     with output(path, overwrite=overwrite) as file, _WRITERS[found](file, layout) as writer:
         for chunk in every:
             writer.write(chunk)
+
+
+def _item_name(name: str | None, long: bool) -> str:
+    """Return the column of identifiers. In long form, only a usual name is recognized when it is read."""
+    if not name or not name.strip() or (long and not is_item_name(name)):
+        return "item" if long else "id"
+    return name
 
 
 def _chunks(votes: Any, ids: ArrayLike | None, gold: ArrayLike | None) -> Iterator[VoteChunk]:
@@ -157,11 +174,12 @@ class _Layout:
     has_ids: bool
     has_gold: bool
     long: bool
+    item: str = "id"
     escape_formulas: bool = False
 
     def require_free(self, names: Iterable[str]) -> None:
         """Raise VoteFileError if a source has the name of another column."""
-        taken = {name for name, is_there in (("id", self.has_ids), ("gold", self.has_gold)) if is_there}
+        taken = {name for name, is_there in ((self.item, self.has_ids), ("gold", self.has_gold)) if is_there}
         clash = [name for name in names if name in taken]
         if clash:
             raise VoteFileError(
@@ -216,10 +234,10 @@ class _DelimitedWriter(_Writer):
     def _header(self, chunk: VoteChunk) -> list[str]:
         gold = ["gold"] if self._layout.has_gold else []
         if self._layout.long:
-            return ["item", "source", "label", *gold]
+            return [self._layout.item, "source", "label", *gold]
         names = list(chunk.votes.source_names)
         self._layout.require_free(names)
-        return [*(["id"] if self._layout.has_ids else []), *names, *gold]
+        return [*([self._layout.item] if self._layout.has_ids else []), *names, *gold]
 
 
 class _JsonWriter(_Writer):
@@ -234,7 +252,7 @@ class _JsonWriter(_Writer):
         """Append the items of a chunk."""
         lines: list[Any]
         if self._layout.long:
-            keys = ("item", "source", "label", "gold")
+            keys = (self._layout.item, "source", "label", "gold")
             rows = _long_rows(chunk, self._cells, self._layout.has_gold)
             lines = [dict(zip(keys, row, strict=False)) for row in rows]
         else:
@@ -247,7 +265,8 @@ class _JsonWriter(_Writer):
         named = votes if names is None else [dict(zip(names, row, strict=True)) for row in votes]
         lines = [{"votes": row} for row in named]
         if self._layout.has_ids:
-            lines = [{"id": name} | line for name, line in zip(list_of_ids(chunk.ids), lines, strict=True)]
+            ids = list_of_ids(chunk.ids)
+            lines = [{self._layout.item: name} | line for name, line in zip(ids, lines, strict=True)]
         if chunk.gold_codes is not None:
             gold = self._cells[chunk.gold_codes].tolist()
             lines = [line | {"gold": label} for line, label in zip(lines, gold, strict=True)]
@@ -370,7 +389,7 @@ class _ColumnarWriter(_Writer):
             meta = {
                 "classes": encode_labels(layout.classes),
                 "form": "long" if layout.long else "wide",
-                "item": "id" if layout.has_ids else None,
+                "item": layout.item if layout.has_ids else None,
                 "gold": "gold" if layout.has_gold else None,
             }
             schema = self._pyarrow.schema(fields, metadata={META: json.dumps(meta).encode()})
@@ -381,7 +400,7 @@ class _ColumnarWriter(_Writer):
         self._layout.require_free(chunk.votes.source_names)
         columns: dict[str, Any] = {}
         if self._layout.has_ids:
-            columns["id"] = id_column(chunk.ids)
+            columns[self._layout.item] = id_column(chunk.ids)
         codes = np.asarray(chunk.votes.to_dense().codes)
         for j, name in enumerate(chunk.votes.source_names):
             columns[name] = self._labels.column(codes[:, j])
@@ -392,7 +411,7 @@ class _ColumnarWriter(_Writer):
     def _long(self, chunk: VoteChunk) -> dict[str, Any]:
         cells = _cells_of(self._layout.classes, None, texts=False)
         rows = _long_rows(chunk, cells, self._layout.has_gold)
-        names = ("item", "source", "label", "gold")[: 4 if self._layout.has_gold else 3]
+        names = (self._layout.item, "source", "label", "gold")[: 4 if self._layout.has_gold else 3]
         return {name: self._pyarrow.array([row[j] for row in rows]) for j, name in enumerate(names)}
 
     def __exit__(self, *error: object) -> None:
@@ -419,8 +438,17 @@ def _cells_of(classes: tuple[Label, ...], nothing: Any, *, texts: bool = True) -
 
 
 def _long_rows(chunk: VoteChunk, cells: NDArray[Any], has_gold: bool) -> list[tuple[Any, ...]]:
-    """Return (item, source, label) for every vote, with the gold label if requested."""
+    """Return (item, source, label) for every vote, with the gold label if requested.
+
+    An item without votes has one row in which the first source abstains, so that it is not lost.
+    """
     rows, columns, entries = marked_cells(chunk.votes.codes)
+    empty = np.flatnonzero(np.bincount(rows, minlength=chunk.votes.n_items) == 0)
+    if len(empty):
+        order = np.argsort(np.concatenate([rows, empty]), kind="stable")
+        rows = np.concatenate([rows, empty])[order]
+        columns = np.concatenate([columns, np.zeros_like(empty)])[order]
+        entries = np.concatenate([entries, np.full(len(empty), ABSTAIN)])[order]
     ids = list_of_ids(chunk.ids) if chunk.ids is not None else list(range(chunk.votes.n_items))
     names = chunk.votes.source_names
     labels = cells[entries].tolist()

@@ -27,7 +27,8 @@ from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.items import list_items
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
-from flyingsquid.votes.encode import SUSPICIOUS_CLASSES, Convention, encode
+from flyingsquid.votes.conventions import is_missing_text
+from flyingsquid.votes.encode import Convention, encode
 
 OnError: TypeAlias = Literal["raise", "abstain"]
 
@@ -186,7 +187,7 @@ class ChunkLabels:
             if column.kind is not None:
                 by_type.setdefault(column.kind, []).append(name)
             for value in column.values:
-                if isinstance(value, str) and value.strip().lower() in SUSPICIOUS_CLASSES:
+                if isinstance(value, str) and is_missing_text(value):
                     raise LabelingError(
                         f"{self._locate(name, value)} returned {format_value(value)}. Return None to "
                         "abstain, or include it in `classes` if it is a class."

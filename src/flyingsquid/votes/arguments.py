@@ -56,14 +56,17 @@ def _as_array(values: Any, name: str, constraint: str) -> NDArray[Any]:
 # ---------------------------------------------------------------------- values by item identifier
 
 
-def item_ids(votes: Any, read: Votes) -> list[Any] | None:
+def item_ids(votes: Any, read: Votes, values: Any = None) -> list[Any] | None:
     """Return the identifiers of items: those of Votes, or the index of a pandas table; None without them.
 
-    ``read`` are the same votes after reading.
+    ``read`` are the same votes after reading. A pandas Series of ``values`` is aligned with the index of a
+    pandas table, as in pandas, even if a column of the table identifies the items.
     """
-    if read.items is not None:
-        return list(read.items.tolist())
-    return list(votes.index.tolist()) if nw.dependencies.is_pandas_dataframe(votes) else None
+    index = votes.index.tolist() if nw.dependencies.is_pandas_dataframe(votes) else None
+    by_index = index is not None and nw.dependencies.is_pandas_series(values)
+    if read.items is None or (by_index and set(values.index.tolist()) <= set(index or ())):
+        return index
+    return list(read.items.tolist())
 
 
 def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str) -> Any:
@@ -113,6 +116,16 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     for key, cell in by_id.items():
         joined[position[key]] = cell
     return joined
+
+
+def join_series(values: Any, ids: Sequence[Any] | None, n_items: int, what: str) -> Any:
+    """Return a pandas Series joined by item identifier if the votes have some; other values as they are.
+
+    Without identifiers a Series is by position, as scikit-learn reads it.
+    """
+    if ids is None or not nw.dependencies.is_pandas_series(values) or values.index.tolist() == list(ids):
+        return values
+    return join_by_item(values, ids, n_items, what)
 
 
 def read_keys(values: Any, what: str) -> dict[Any, Any] | None:

@@ -70,10 +70,24 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
     return read
 
 
-def read_columns(sources: Any, n_sources: int) -> list[int]:
-    """Return positions of sources as a list, after checking that they are in range and not empty."""
+def read_columns(sources: Any, n_sources: int, names: tuple[str, ...] | None = None) -> list[int]:
+    """Return positions of sources; ``sources`` are positions or names, one of them, or a slice."""
+    if isinstance(sources, slice):
+        return list(range(n_sources))[sources] or read_columns([], n_sources)
+    if isinstance(sources, str) or is_integer(sources):
+        sources = [sources]
     try:
-        read = [operator.index(source) for source in sources]
+        position = {name: j for j, name in enumerate(names or ())}
+        listed = list(sources)
+        unknown = [source for source in listed if isinstance(source, str) and source not in position]
+        if unknown:
+            raise VotesError(
+                f"`sources` must be among {', '.join(names or ()) or 'positions'}; got "
+                f"{format_value(unknown[0])}."
+            )
+        read = [position[s] if isinstance(s, str) else operator.index(s) for s in listed]
+    except VotesError:
+        raise
     except Exception as error:  # user objects may raise any exception
         raise VotesError(f"`sources` must be a list of positions; reading it failed: {error}") from error
     if not read or not all(0 <= source < n_sources for source in read):
@@ -87,14 +101,6 @@ class _NoSuchItemError(VotesError, IndexError):
 
 def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
     """Return a slice or array that indexes items, for an item, a slice, a mask or a list."""
-    if isinstance(rows, tuple):
-        # scikit-learn's cross-validation indexes with votes[rows, ...].
-        every = len(rows) == 2 and (
-            rows[1] is Ellipsis or (type(rows[1]) is slice and rows[1] == slice(None))
-        )
-        if not every:
-            raise VotesError("Votes are indexed by items only; use of_sources to select sources.")
-        rows = rows[0]
     if is_integer(rows):
         if not -n_items <= rows < n_items:
             raise _NoSuchItemError(

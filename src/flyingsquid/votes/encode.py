@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, is_one_of
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
+from flyingsquid.votes.conventions import infer_integer_classes, is_missing_text, normalize_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +27,32 @@ class Convention:
     abstain : object
         The raw value that means "no vote"; None, NaN and masked cells always do.
     classes : tuple of K labels or None
-        The class labels in order; None infers them (integers: 0..max, strings: sorted).
+        The class labels in order; None infers them (integers: 0..max or 1..max, strings: sorted).
     reasons : mapping
         Raw values that mean that a vote is missing for a reason of :data:`REASONS`.
     advice : str
         The end of errors about values outside the classes: options of the function that was called.
+    normalize : bool
+        Whether strings that differ only in case or spaces are one label.
     """
 
     abstain: Any = ABSTAIN
     classes: tuple[Label, ...] | None = None
     reasons: Mapping[Label, str] = field(default_factory=dict)
     advice: str = "Pass `classes` to declare the classes, or `abstain` for a value that means no vote"
+    normalize: bool = False
 
     @classmethod
     def read(
-        cls, abstain: Any, classes: Iterable[Label] | None, reasons: Mapping[Label, str] | None, **more: str
+        cls,
+        abstain: Any,
+        classes: Iterable[Label] | None,
+        reasons: Mapping[Label, str] | None,
+        *,
+        normalize: bool = False,
+        **more: str,
     ) -> Convention:
-        """Check arguments of a user."""
+        """Check arguments of a user; a collection of ``abstain`` values means each of them."""
         if reasons is not None and not isinstance(reasons, Mapping):
             raise OptionError(
                 f"`reasons` must be a mapping from values to reasons; got {format_value(reasons)}."
@@ -54,17 +64,28 @@ class Convention:
                     f"`reasons` must map to one of {known}; got {format_value(reason)} for the value "
                     f"{format_value(value)}."
                 )
-        return cls(abstain, _read_classes(classes, abstain, reasons or {}), reasons or {}, **more)
+        if isinstance(abstain, (list, tuple, set, frozenset)):
+            reasons = {**dict.fromkeys(abstain, REASONS[0]), **(reasons or {})}
+            abstain = None
+        if normalize and classes is not None:
+            classes = [normalize_label(label) for label in _as_tuple(classes)]
+        labels = _read_classes(classes, abstain, reasons or {})
+        return cls(abstain, labels, reasons or {}, normalize=bool(normalize), **more)
 
     @classmethod
     def declared(
-        cls, classes: Iterable[Label] | None, reasons: Mapping[Label, str] | None = None
+        cls,
+        classes: Iterable[Label] | None,
+        reasons: Mapping[Label, str] | None = None,
+        *,
+        abstain: Any = ABSTAIN,
+        normalize: bool = False,
     ) -> Convention:
-        """Return the convention without ``abstain``: -1 means no vote, unless it is one of the classes."""
+        """Return the convention in which -1 means no vote by default, unless it is one of the classes."""
         classes = None if classes is None else _as_tuple(classes)
-        abstain = None if classes is not None and ABSTAIN in classes else ABSTAIN
-        advice = "Pass `classes` to declare the classes, or `reasons` for values that mean no vote"
-        return cls.read(abstain, classes, reasons, advice=advice)
+        if is_integer(abstain) and abstain == ABSTAIN and classes is not None and ABSTAIN in classes:
+            abstain = None
+        return cls.read(abstain, classes, reasons, normalize=normalize)
 
     @property
     def is_plain(self) -> bool:
@@ -134,8 +155,8 @@ Locate = Callable[[int, int], str]
 
 # Integer labels in a range of at most this size are translated by a lookup table.
 _LOOKUP_RANGE = 1 << 16
-# Strings that people use for "no vote". As a class label they are probably a mistake.
-SUSPICIOUS_CLASSES = {"", "-1", "nan", "none", "null", "abstain"}
+# Cells that are read at a time to find the distinct integers.
+_DISTINCT_CELLS = 1 << 16
 
 
 def in_column(names: Sequence[str] | None) -> Locate:
@@ -230,17 +251,50 @@ def _check_plain(
     labels: NDArray[Any], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
     lowest, highest = int(labels.min()), int(labels.max())
+    if convention.classes is None and lowest >= ABSTAIN and 1 < highest < MOST_CLASSES:
+        classes = _class_numbers(_distinct_integers(labels, highest), labels.dtype)
+        if classes[0] != 0 or len(classes) != highest + 1:
+            return _translate(labels, replace(convention, classes=classes), locate)
     n_classes = max(2, highest + 1) if convention.classes is None else len(convention.classes)
     if lowest < ABSTAIN:
-        _refuse(labels, labels < ABSTAIN, convention, locate)
+        bad = labels < ABSTAIN
+        _refuse(labels[bad][0], bad, convention, locate)
     if convention.classes is not None and highest >= n_classes:
-        _refuse(labels, labels >= n_classes, convention, locate)
+        bad = labels >= n_classes
+        _refuse(labels[bad][0], bad, convention, locate)
     if n_classes > MOST_CLASSES:
         raise VotesError(
             f"Votes must be for at most {MOST_CLASSES:,} classes, counted from 0; got {highest}. "
             f"{convention.advice}."
         )
     return labels.astype(smallest_dtype(n_classes), copy=False), tuple(range(n_classes))
+
+
+def _distinct_integers(labels: NDArray[Any], highest: int) -> list[int]:
+    """Return the distinct votes >= 0, increasing. Reads as many rows as it takes to find all of them."""
+    present = np.zeros(highest + 2, np.bool_)
+    step = max(1, _DISTINCT_CELLS // labels.shape[1])
+    for start in range(0, len(labels), step):
+        block = labels[start : start + step].astype(np.intp) + 1  # a byte would overflow
+        present[block.ravel()] = True
+        if present[1:].all():
+            break
+    return np.flatnonzero(present[1:]).tolist()
+
+
+def _class_numbers(found: list[int], dtype: np.dtype[Any] | None = None) -> tuple[int, ...]:
+    """Return the classes of integer votes; ``found`` are the distinct ones, increasing."""
+    classes = infer_integer_classes(found)
+    if classes is not None:
+        return tuple(classes)
+    highest = found[-1]
+    missing = f"`abstain={highest}` if {highest} means no vote"
+    if dtype is not None and dtype.kind == "u" and highest == np.iinfo(dtype).max:
+        missing = f"`abstain={highest}` if {highest} is -1, stored as {dtype}"
+    raise VotesError(
+        f"The votes would have {highest + 1:,} classes, of which only {len(found):,} occur: "
+        f"{format_list(found)}. Use Votes.from_classes and pass {missing}, or `classes` with all classes."
+    )
 
 
 def _encode_floats(
@@ -273,7 +327,15 @@ def _translate(
     labels: NDArray[Any], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
     """Translate each distinct value once, then every cell by lookup."""
-    values, index = _factorize(labels, locate)
+    return encode_values(*_factorize(labels, locate), convention, locate)
+
+
+def encode_values(
+    values: list[Any], index: NDArray[np.integer], convention: Convention, locate: Locate
+) -> tuple[NDArray[Any], tuple[Label, ...]]:
+    """Encode labels of which the cell (i, j) has the value ``values[index[i, j]]``."""
+    if convention.normalize:
+        values = [normalize_label(value) for value in values]
     missing = [convention.missing_code(v) for v in values]
     if convention.classes is None:
         votes = [at for at, code in enumerate(missing) if code is None]
@@ -286,7 +348,7 @@ def _translate(
         found = _found(position, value) if code is None else code
         if found is None:
             known = Convention(convention.abstain, classes, advice=convention.advice)
-            _refuse(labels, index == at, known, locate)
+            _refuse(value, index == at, known, locate)
         table[at] = found
     return table[index], classes
 
@@ -329,7 +391,7 @@ def _factorize_objects(labels: NDArray[Any], locate: Locate) -> tuple[list[Any],
 
 
 def _infer_classes(
-    values: list[Any], votes: list[int], index: NDArray[np.intp], convention: Convention, locate: Locate
+    values: list[Any], votes: list[int], index: NDArray[np.integer], convention: Convention, locate: Locate
 ) -> list[Label]:
     """Return class labels for values without declared classes; ``votes`` are the positions of votes."""
     labels = [values[at] for at in votes]
@@ -338,7 +400,7 @@ def _infer_classes(
     if all(_is_number(v) for v in labels):
         return _infer_numbers(values, votes, index, convention, locate)
     if all(isinstance(v, str) for v in labels):
-        return _infer_strings(labels, convention)
+        return _infer_strings(list(dict.fromkeys(labels)), convention)
     odd = next((at for at in votes if type(values[at]) is not type(labels[0])), votes[0])
     row, column = (int(x) for x in np.argwhere(index == odd)[0])
     if odd == votes[0]:
@@ -361,7 +423,7 @@ def _as_float(number: Any) -> float:
 
 
 def _infer_numbers(
-    values: list[Any], votes: list[int], index: NDArray[np.intp], convention: Convention, locate: Locate
+    values: list[Any], votes: list[int], index: NDArray[np.integer], convention: Convention, locate: Locate
 ) -> list[Label]:
     numbers = np.array([_as_float(values[at]) for at in votes])
     fractions = numbers != np.rint(numbers)
@@ -376,16 +438,17 @@ def _infer_numbers(
             f"{locate(row, column)}: votes must be classes 0, 1, ... unless others are declared; got "
             f"{format_value(values[index[row, column]])}. {convention.advice}."
         )
-    highest = int(numbers.max(initial=1))
-    return [k for k in range(max(2, highest + 1)) if convention.missing_code(k) is None]
+    classes = _class_numbers(sorted({int(number) for number in numbers}))
+    return [k for k in classes if convention.missing_code(k) is None]
 
 
 def _infer_strings(labels: list[str], convention: Convention) -> list[Label]:
-    doubtful = sorted(v for v in labels if v.strip().lower() in SUSPICIOUS_CLASSES)
+    doubtful = sorted(v for v in labels if is_missing_text(v))
     if doubtful:
+        abstain = doubtful[0] if len(doubtful) == 1 else doubtful
         raise VotesError(
             f"Votes must be classes; {format_value(doubtful[0])} looks like a missing vote. "
-            f"{convention.advice}."
+            f"{convention.advice}, such as abstain={format_value(abstain)}."
         )
     if len(labels) < 2:
         raise VotesError(
@@ -395,10 +458,9 @@ def _infer_strings(labels: list[str], convention: Convention) -> list[Label]:
     return [*sorted(labels)]
 
 
-def _refuse(labels: NDArray[Any], bad: NDArray[np.bool_], convention: Convention, locate: Locate) -> NoReturn:
+def _refuse(value: Any, bad: NDArray[np.bool_], convention: Convention, locate: Locate) -> NoReturn:
+    """Refuse a value; ``bad`` are the cells with this value, or with others like it that come later."""
     row, column = (int(x) for x in np.argwhere(bad)[0])
-    value = labels[row, column]
-    value = value.item() if isinstance(value, np.generic) else value
     more = int(bad.sum()) - 1
     tail = f" (and in {format_count(more, 'other cell')})" if more else ""
     none = "" if convention.abstain is None else f", or {format_value(convention.abstain)} for no vote"

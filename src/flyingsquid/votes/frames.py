@@ -9,10 +9,30 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import can_be_iterated, format_count, format_value
+from flyingsquid._values import (
+    can_be_iterated,
+    format_count,
+    format_list,
+    format_value,
+    is_integer,
+    is_null,
+)
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label
-from flyingsquid.votes.encode import Convention, encode, in_column
+from flyingsquid.votes.conventions import (
+    ITEM_NAMES,
+    LABEL_NAMES,
+    SOURCE_NAMES,
+    find_item_column,
+    find_long_columns,
+    find_other_columns,
+    is_gold_name,
+    is_item_name,
+)
+from flyingsquid.votes.encode import Convention, encode, encode_values, in_column
+
+# Rows that decide what a column holds.
+_FIRST_ROWS = 10_000
 
 
 def is_frame(data: Any) -> bool:
@@ -36,10 +56,17 @@ def named_row(data: Any, names: tuple[str, ...] | None) -> dict[str, Any] | None
 
 
 def read(
-    frame: Any, columns: Sequence[str] | None, convention: Convention
-) -> tuple[NDArray[Any], tuple[Label, ...], tuple[str, ...]]:
-    """Return codes (n, m), classes and column names of a table."""
-    series, names = _open(frame, columns, "votes")
+    frame: Any, columns: Sequence[str] | None, item: str | bool | None, convention: Convention
+) -> tuple[NDArray[Any], tuple[Label, ...], tuple[str, ...], NDArray[Any] | None]:
+    """Return codes (n, m), classes, column names and item identifiers of a table."""
+    table = _table(frame)
+    present = list(table.columns)
+    if columns is None:
+        item, chosen = _vote_columns(table, item)
+    else:
+        chosen = _pick(present, columns)
+        item = item if item is not None else _item_by_name(present, chosen)
+    series, names = _open(table, chosen, "votes")
     numeric = [s.dtype.is_numeric() or s.dtype == nw.Boolean for s in series]
     texts = [s.dtype == nw.String for s in series]
     if any(numeric) and any(texts):
@@ -49,19 +76,166 @@ def read(
             "`columns` to select the sources, or convert them to one type."
         )
     # Categories, and Python objects such as pandas' booleans with None, may be mixed with either type.
-    labels = _numbers(series) if all(numeric) else np.stack([_objects(s) for s in series], axis=1)
-    codes, classes = encode(labels, convention, in_column(names))
-    return codes, classes, names
+    if all(numeric):
+        codes, classes = encode(_numbers(series, convention), convention, in_column(names))
+    elif all(s.dtype in (nw.String, nw.Categorical, nw.Enum) for s in series):
+        codes, classes = encode_values(*_factorize(series), convention, in_column(names))
+    else:
+        objects = np.stack([_objects(s) for s in series], axis=1)
+        codes, classes = encode(objects, convention, in_column(names))
+    return codes, classes, names, _identifiers(frame, table, item)
+
+
+# ---------------------------------------------------------------------- roles of columns
+
+
+def _vote_columns(table: Any, item: str | bool | None) -> tuple[str | bool | None, list[int]]:
+    """Return the identifier column, if any, and the positions of the vote columns; refuse other columns."""
+    names = [str(name) for name in table.columns]
+    head = table.head(_FIRST_ROWS)
+    long = None if item is False else find_long_columns(names, item if isinstance(item, str) else None)
+    if long is not None:
+        call = ", ".join(f"{k}={v!r}" for k, v in zip(("item", "source", "label"), long, strict=True))
+        raise VotesError(
+            f"The table has one row per vote, with columns {', '.join(long)}. Use Votes.from_long(table, "
+            f"{call}), or pass `columns` to Votes.from_frame if they are sources."
+        )
+    if item is None:
+        first = [_plain_values(head[:, j]) for j in range(len(names))]
+        item, _ = find_item_column(names, [n for n in names if not is_gold_name(n)], first)
+    elif isinstance(item, str) and item not in names:
+        raise VotesError(
+            f"`item` must be a column, such as {format_list(names, 5)}; got {format_value(item)}."
+        )
+    rest = [j for j, name in enumerate(names) if name != item]
+    gold = [names[j] for j in rest if is_gold_name(names[j])]
+    distinct = [set(_plain_values(head[:, j])) - {None} for j in rest]
+    other = [names[rest[k]] for k in find_other_columns(distinct, len(head)) if names[rest[k]] not in gold]
+    if not gold and not other:
+        return item, rest
+    votes = [name for name in names if name not in (item, *gold, *other)]
+    found = [f"column {format_value(n)} looks like gold labels" for n in gold]
+    found += [f"column {format_value(n)} has too many values to be votes" for n in other]
+    advice = f"Use Votes.from_frame(table, columns={format_value(votes, 300)})"
+    if gold:
+        advice += f", and pass table[{gold[0]!r}] as `gold` if it holds gold labels"
+    if other and len(names) == 3:
+        advice += "; Votes.from_long reads tables with one row per vote"
+    raise VotesError(f"Not all columns are votes: {'; '.join(found)}. {advice}.", parameter="columns")
+
+
+def columns_among(frame: Any, names: tuple[str, ...] | None) -> list[Any] | None:
+    """Return the columns of a table to read for sources of an earlier fit; None if these have no names.
+
+    Columns that are not votes are left out. All others are read, so that unknown sources are refused.
+    """
+    if names is None:
+        return None
+    table = _table(frame)
+    present, sources = list(table.columns), set(names)
+    extra = [j for j, name in enumerate(present) if str(name) not in sources]
+    if not extra:
+        return present
+    head = table.head(_FIRST_ROWS)
+    distinct = [set(_plain_values(head[:, j])) - {None} for j in range(len(present))]
+    other = set(find_other_columns(distinct, len(head)))
+    left_out = {j for j in extra if is_item_name(present[j]) or is_gold_name(present[j]) or j in other}
+    return [name for j, name in enumerate(present) if j not in left_out]
+
+
+def _plain_values(series: Any) -> list[Any]:
+    """Return values of a column for comparisons, those without a hash as strings."""
+    values = series.to_list()
+    try:
+        set(values)
+    except TypeError:
+        return [str(value) for value in values]
+    return [None if is_null(value) else value for value in values]
+
+
+def _item_by_name(present: list[Any], chosen: list[int]) -> str | None:
+    """Return the first column with the name of an identifier that is not chosen as a source."""
+    for j, name in enumerate(present):
+        if j not in chosen and is_item_name(name) and (str(name).strip() or j == 0):
+            return str(name)
+    return None
+
+
+def _identifiers(frame: Any, table: Any, item: str | bool | None) -> NDArray[Any] | None:
+    """Return the identifiers in a column, or in the index of a pandas table unless it only counts rows."""
+    if isinstance(item, str):
+        names = [str(name) for name in table.columns]
+        _require_column("item", item, names)
+        return as_identifiers(table[:, names.index(item)].to_list(), item)
+    if item is False or not nw.dependencies.is_pandas_dataframe(frame):
+        return None
+    ids = frame.index.tolist()
+    counts = all(type(key) is int for key in ids[:1]) and ids == list(range(len(ids)))
+    return None if counts else as_identifiers(ids, None)
+
+
+def as_identifiers(values: list[Any], column: str | None) -> NDArray[Any]:
+    """Return item identifiers as an array; those of a column must be present and different."""
+    if column is not None:
+        if any(is_null(value) for value in values):
+            raise VotesError(f"Column {format_value(column)} must identify every item; one is missing.")
+        if len(set(values)) < len(values):
+            raise VotesError(
+                f"Column {format_value(column)} must identify the items, but values repeat. Pass item=False "
+                "if it does not, or use Votes.from_long for a table with one row per vote."
+            )
+    if values and all(type(value) is int and abs(value) < 2**62 for value in values):
+        return np.array(values, np.int64)
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _require_column(option: str, name: str | None, names: list[str]) -> None:
+    if name not in names:
+        raise VotesError(
+            f"`{option}` must be a column, such as {format_list(names, 5)}; got {format_value(name)}.",
+            parameter=option,
+        )
+
+
+def read_long(
+    frame: Any, item: str | None, source: str | None, label: str | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return items, sources and labels of a table with one row per vote."""
+    table = _table(frame)
+    names = [str(name) for name in table.columns]
+    chosen: list[str] = []
+    for option, given, usual in (
+        ("item", item, ITEM_NAMES - {""}),
+        ("source", source, SOURCE_NAMES),
+        ("label", label, LABEL_NAMES),
+    ):
+        free = (name for name in names if name.strip().lower() in usual and name not in chosen)
+        name = next(free, None) if given is None else given
+        _require_column(option, name, names)
+        chosen.append(str(name))
+    if len(set(chosen)) < 3:
+        raise VotesError(f"`item`, `source` and `label` must be different columns; got {', '.join(chosen)}.")
+    columns = [table[:, names.index(name)] for name in chosen]
+    plain = Convention(abstain=None)
+    items, sources, labels = (
+        _numbers([c], plain)[:, 0] if c.dtype.is_integer() or c.dtype == nw.Boolean else _objects(c)
+        for c in columns
+    )
+    return items, sources, labels
 
 
 def columns_of(frame: Any) -> list[list[Any]]:
     """Return the columns of a table as lists of Python values."""
-    return [column.to_list() for column in _open(frame, None, "votes")[0]]
+    table = _table(frame)
+    return [column.to_list() for column in _open(table, list(range(len(table.columns))), "votes")[0]]
 
 
 def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
     """Return the columns of a table, arrays of floats with NaN for null or of objects, and their names."""
-    series, names = _open(frame, None, "scores")
+    table = _table(frame)
+    series, names = _open(table, list(range(len(table.columns))), "scores")
     columns = []
     for column in series:
         s = column.cast(nw.Float64) if column.dtype.is_integer() else column
@@ -77,8 +251,8 @@ def open_table(frame: Any) -> Any:
         raise VotesError(f"Reading the table failed: {' '.join(str(error).split())}.") from error
 
 
-def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the chosen columns of a table with their names."""
+def _table(frame: Any) -> Any:
+    """Return a table as narwhals presents it."""
     if is_lazy(frame):
         raise VotesError("`frame` must not be lazy; pass frame.collect().")
     if not is_frame(frame):
@@ -90,8 +264,12 @@ def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[An
     present = list(table.columns)
     if len({str(name) for name in present}) < len(present):
         raise VotesError(f"Column names must be different; the table has {', '.join(map(str, present))}.")
-    at = _pick(present, columns)
-    names = tuple(str(present[j]) for j in at)
+    return table
+
+
+def _open(table: Any, at: list[int], what: str) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the columns at some positions of a table with their names."""
+    names = tuple(str(table.columns[j]) for j in at)
     if not names:
         raise VotesError("The table must have at least one column, one per source.")
     if not len(table):
@@ -102,10 +280,8 @@ def _open(frame: Any, columns: Sequence[str] | None, what: str) -> tuple[list[An
     return [table[:, j] for j in at], names
 
 
-def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:
+def _pick(present: list[Any], columns: Sequence[Any]) -> list[int]:
     """Return the positions of the chosen columns."""
-    if columns is None:
-        return list(range(len(present)))
     if isinstance(columns, str) or not can_be_iterated(columns):
         raise VotesError(f"`columns` must be a list of column names; got {format_value(columns)}.")
     columns = list(columns)
@@ -117,15 +293,16 @@ def _pick(present: list[Any], columns: Sequence[Any] | None) -> list[int]:
     return [present.index(name) for name in columns]
 
 
-def _numbers(series: list[Any]) -> NDArray[Any]:
-    """Return numeric columns as one matrix. Null integers become -1: floats would merge large ones."""
+def _numbers(series: list[Any], convention: Convention) -> NDArray[Any]:
+    """Return numeric columns as one matrix. Null integers become -1 if that means no vote, otherwise None."""
+    fills = is_integer(convention.abstain) and convention.abstain == ABSTAIN
     if all(s.dtype == nw.Boolean for s in series) and not any(s.null_count() for s in series):
         return np.stack([s.to_numpy().astype(bool) for s in series], axis=1)
     arrays = []
     for column in series:
         s = column.cast(nw.Int8) if column.dtype == nw.Boolean else column
         if s.dtype.is_integer():
-            s = s.fill_null(ABSTAIN) if s.null_count() and not _is_unsigned(s) else s
+            s = s.fill_null(ABSTAIN) if s.null_count() and fills and not _is_unsigned(s) else s
             array = _objects(s) if s.null_count() else s.to_numpy()
         else:
             array = s.to_numpy().astype(np.float64, copy=False)
@@ -134,6 +311,41 @@ def _numbers(series: list[Any]) -> NDArray[Any]:
         # NumPy would convert signed and unsigned integers to floats; objects keep every digit.
         arrays = [a.astype(object) for a in arrays]
     return np.stack(arrays, axis=1)
+
+
+def _factorize(series: list[Any]) -> tuple[list[Any], NDArray[np.int32]]:
+    """Return the distinct values of columns of strings, and for each cell the position of its value.
+
+    pandas and pyarrow number the strings many times faster than a loop over Python strings, in less memory.
+    """
+    position: dict[Any, int] = {None: 0}
+    index = np.empty((len(series[0]), len(series)), np.int32)
+    for j, column in enumerate(series):
+        numbers, values = _numbered(column)
+        table = np.array([*(position.setdefault(v, len(position)) for v in values), 0], np.int32)
+        index[:, j] = table[numbers]  # -1, the last, is null
+    return list(position), index
+
+
+def _numbered(column: Any) -> tuple[NDArray[np.integer], list[Any]]:
+    """Return for each cell the number of its value, -1 for null, and the values."""
+    native = column.to_native()
+    if hasattr(native, "factorize"):  # pandas
+        numbers, values = native.factorize()
+        return numbers, values.tolist()
+    try:
+        chunks = column.to_arrow()
+    except ModuleNotFoundError:  # polars without pyarrow
+        values = column.unique().to_list()
+        seen = {value: at for at, value in enumerate(values)}
+        return np.array([-1 if v is None else seen[v] for v in column.to_list()], np.int64), values
+    position: dict[Any, int] = {}
+    parts = [np.empty(0, np.int64)]
+    for chunk in getattr(chunks, "chunks", [chunks]):
+        coded = chunk if hasattr(chunk, "dictionary") else chunk.dictionary_encode()
+        own = [position.setdefault(v, len(position)) for v in coded.dictionary.to_pylist()]
+        parts.append(np.array([*own, -1])[np.asarray(coded.indices.fill_null(-1))])
+    return np.concatenate(parts), list(position)
 
 
 def _is_unsigned(series: Any) -> bool:

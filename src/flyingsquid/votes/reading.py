@@ -25,7 +25,12 @@ _ADVICE = "Pass Votes.from_classes(...) to declare classes, or values that mean 
 
 
 def as_votes(
-    data: Any, classes: tuple[Label, ...] | None = None, tasks: tuple[int, int] | None = None
+    data: Any,
+    classes: tuple[Label, ...] | None = None,
+    tasks: tuple[int, int] | None = None,
+    *,
+    names: tuple[str, ...] | None = None,
+    check: bool = True,
 ) -> Votes:
     """Return Votes as they are, a table by ``from_frame``, anything else by ``from_classes``.
 
@@ -36,6 +41,10 @@ def as_votes(
     tasks : tuple of two ints, optional
         (D, s), if an array of shape (n, D, s) means D tasks with s sources each, which become columns task by
         task.
+    names : tuple of str, optional
+        Sources of an earlier fit. A table may have other columns, too, if these do not look like votes.
+    check : bool
+        Whether to warn if the votes favor another convention.
     """
     if isinstance(data, Votes):
         if not data.n_items:
@@ -55,6 +64,9 @@ def as_votes(
             "`votes` must be in memory; got chunks. Moments.of and fit, predict and predict_proba of "
             "LabelModel and MajorityVote support VoteChunks."
         )
+    if (isinstance(data, Mapping) and not issparse(data)) or frames.is_lazy(data):
+        fix = "pandas.DataFrame(votes)" if isinstance(data, Mapping) else "votes.collect()"
+        raise VotesError(f"`votes` must be a matrix or a table; got {type(data).__name__}. Pass {fix}.")
     if classes is not None and ABSTAIN in classes:
         raise VotesError(
             "`votes` must be Votes.from_signed(...), because the model was fitted on signed votes (-1, +1, "
@@ -62,10 +74,12 @@ def as_votes(
         )
     # The check for a table takes longer than reading a small array.
     if not isinstance(data, np.ndarray) and frames.is_frame(data):
-        return Votes.from_frame(data, classes=classes)
+        columns = frames.columns_among(data, names)
+        return Votes._from_table(data, columns, None, Convention.declared(classes), check=check)
     if issparse(data):
         raise VotesError("`votes` must not be sparse; use Votes.from_sparse.")
-    return Votes._from_matrix(_flatten_tasks(data, tasks), Convention(classes=classes, advice=_ADVICE))
+    convention = Convention(classes=classes, advice=_ADVICE)
+    return Votes._from_matrix(_flatten_tasks(data, tasks), convention, check=check)
 
 
 def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:

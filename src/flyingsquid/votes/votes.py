@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid._values import format_count, format_list, format_value, is_one_of
+from flyingsquid._values import format_count, format_list, format_value, is_integer, is_one_of
+from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import IncompatibleError, VotesError
-from flyingsquid.votes import frames, longform
+from flyingsquid.votes import frames, longform, views
 from flyingsquid.votes.codes import (
     ABSTAIN,
     REASONS,
@@ -27,6 +28,7 @@ from flyingsquid.votes.codes import (
     shown_names,
     smallest_dtype,
 )
+from flyingsquid.votes.doubts import find_doubts
 from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column
 from flyingsquid.votes.patterns import DistinctRows, distinct_codes
 from flyingsquid.votes.scores import Bins, Thresholds, read_scores
@@ -50,7 +52,7 @@ class Votes:
     names : tuple of m str, or None
         Source names; None if the sources have only positions.
     items : array of shape (n,), or None
-        Item identifiers, known for votes from long form.
+        Item identifiers: of long form, of an identifier column, or of a pandas index.
 
     Examples
     --------
@@ -97,27 +99,39 @@ class Votes:
         names: Iterable[str] | None = None,
         *,
         reasons: Mapping[Label, str] | None = None,
+        normalize: bool = False,
     ) -> Votes:
         """Read a matrix of class labels, shape (n, m).
 
         Parameters
         ----------
         labels : integers, floats, strings, booleans or objects, shape (n, m)
-            Integers 0..K-1 are classes. None, NaN and masked cells are missing votes.
-        abstain : value, default=-1
-            Another value that means "no vote".
+            Integers 0..K-1 are classes. None, NaN and masked cells are missing votes. A pandas, polars or
+            pyarrow table is read as by :meth:`from_frame`.
+        abstain : value or list of values, default=-1
+            Other values that mean "no vote".
         classes : sequence of K labels, optional
-            Default: 0..max for integers, the sorted labels for strings.
+            Default: 0..max for integers, or 1..max if no vote is 0; the sorted labels for strings.
         names : sequence of m str, optional
             Names of the sources.
         reasons : mapping, optional
             Values that mean a missing vote with a reason, such as
             ``{"N/A": "refused", "??": "unparseable"}``.
+        normalize : bool, default=False
+            Read strings that differ only in case or spaces as one label, in lower case.
+
+        Warns
+        -----
+        VotesWarning
+            If the votes favor another convention than the usual one: signed votes, 0 for no vote, similar
+            labels, or a transposed matrix. Declaring ``classes`` or ``abstain`` turns the check off.
 
         Examples
         --------
         >>> Votes.from_classes([[1, 0, -1], [1, 1, 0]]).n_classes
         2
+        >>> Votes.from_classes([["spam", "Spam "], ["HAM", None]], normalize=True).classes
+        ('ham', 'spam')
         >>> judges = Votes.from_classes(
         ...     [["yes", "declined"], ["no", "yes"]], reasons={"declined": "refused"})
         >>> judges.missing_counts()["refused"]
@@ -125,14 +139,46 @@ class Votes:
         """
         if issparse(labels):
             raise VotesError("`labels` must not be sparse; use Votes.from_sparse.")
-        return cls._from_matrix(labels, Convention.read(abstain, classes, reasons), names)
+        convention = Convention.read(abstain, classes, reasons, normalize=normalize)
+        if not isinstance(labels, np.ndarray) and frames.is_frame(labels):
+            return cls._from_table(labels, None, None, convention, names, check=classes is None)
+        return cls._from_matrix(labels, convention, names, check=classes is None)
 
     @classmethod
-    def _from_matrix(cls, labels: Any, convention: Convention, names: Iterable[str] | None = None) -> Votes:
+    def _from_matrix(
+        cls, labels: Any, convention: Convention, names: Iterable[str] | None = None, *, check: bool
+    ) -> Votes:
         array = as_matrix(labels)
         declared = None if names is None else read_names(names, array.shape[1])
         codes, found = encode(array, convention, in_column(declared))
-        return cls._checked(codes, found, declared)
+        votes = cls._checked(codes, found, declared)
+        if check:
+            votes._warn_about_doubts(convention)
+        return votes
+
+    @classmethod
+    def _from_table(
+        cls,
+        frame: Any,
+        columns: Sequence[str] | None,
+        item: str | bool | None,
+        convention: Convention,
+        names: Iterable[str] | None = None,
+        *,
+        check: bool,
+    ) -> Votes:
+        codes, found, present, items = frames.read(frame, columns, item, convention)
+        declared = present if names is None else read_names(names, len(present))
+        votes = cls(codes, found, declared, items)
+        if check:
+            votes._warn_about_doubts(convention)
+        return votes
+
+    def _warn_about_doubts(self, convention: Convention) -> None:
+        """Warn if the votes favor another convention than the one they were read by."""
+        standard = is_integer(convention.abstain) and convention.abstain == ABSTAIN
+        for doubt in find_doubts(self.codes, self.classes, standard=standard):
+            warn_about_votes(str(doubt))
 
     @classmethod
     def _checked(
@@ -152,6 +198,8 @@ class Votes:
     def from_signed(cls, labels: ArrayLike, names: Iterable[str] | None = None) -> Votes:
         """Read votes of the paper's convention, shape (n, m): -1 against, 0 for no vote, +1 for.
 
+        A table is read as by :meth:`from_frame`.
+
         >>> Votes.from_signed([[1, 0, -1]]).codes
         array([[ 1, -1,  0]], dtype=int8)
         """
@@ -163,28 +211,64 @@ class Votes:
         frame: Any,
         columns: Sequence[str] | None = None,
         *,
+        item: str | bool | None = None,
+        abstain: Any = ABSTAIN,
         classes: Sequence[Label] | None = None,
         reasons: Mapping[Label, str] | None = None,
+        normalize: bool = False,
     ) -> Votes:
         """Read a pandas, polars or pyarrow table with one column per source.
 
-        Null, NaN and None are missing votes, and -1 in numeric columns. ``columns`` selects and orders the
-        sources; default all.
+        Null, NaN and None are missing votes, and -1 in numeric columns.
+
+        Parameters
+        ----------
+        frame : pandas, polars or pyarrow table
+        columns : sequence of str, optional
+            The columns of votes, in order. By default all columns but the identifiers are; columns that look
+            like gold labels or texts, and tables with one row per vote, are refused.
+        item : str or False, optional
+            The column of item identifiers; False if there is none. By default the names and values of the
+            columns decide, then the index of a pandas table unless it only counts rows.
+        abstain, classes, reasons, normalize : as in :meth:`from_classes`
+
+        Raises
+        ------
+        VotesError
+            If a column does not look like votes and ``columns`` is not given.
+
+        Warns
+        -----
+        VotesWarning
+            As in :meth:`from_classes`.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"id": [7, 8, 9], "links": [1, 0, None], "short": [1, None, 0]})
+        >>> votes = Votes.from_frame(frame)
+        >>> votes.names, votes.items.tolist()
+        (('links', 'short'), [7, 8, 9])
         """
-        codes, found, names = frames.read(frame, columns, Convention.declared(classes, reasons))
-        return cls(codes, found, names)
+        convention = Convention.declared(classes, reasons, abstain=abstain, normalize=normalize)
+        return cls._from_table(frame, columns, item, convention, check=classes is None)
 
     @classmethod
     def from_long(
         cls,
-        items: ArrayLike,
-        sources: ArrayLike,
-        labels: ArrayLike,
+        items: Any,
+        sources: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
         duplicates: Literal["error", "first", "last", "majority"] = "error",
         *,
+        item: str | None = None,
+        source: str | None = None,
+        label: str | None = None,
+        abstain: Any = ABSTAIN,
         classes: Sequence[Label] | None = None,
         names: Iterable[Any] | None = None,
         reasons: Mapping[Label, str] | None = None,
+        normalize: bool = False,
     ) -> Votes:
         """Read crowdsourcing triples (item, source, label), stored sparsely.
 
@@ -192,13 +276,17 @@ class Votes:
         ----------
         items, sources, labels : sequences of one length
             ``sources[t]`` votes ``labels[t]`` on ``items[t]``. Items and sources are sorted; see
-            :attr:`items` and :attr:`names`.
+            :attr:`items` and :attr:`names`. Or ``items`` is a pandas, polars or pyarrow table with one row
+            per vote.
         duplicates : {"error", "first", "last", "majority"}, default="error"
             What to do if a source votes on an item more than once. ``"majority"`` takes the most frequent
             label, the earliest on a tie.
+        item, source, label : str, optional
+            The columns of a table. Default: columns with usual names, such as task, worker and label.
         names : sequence, optional
             All sources, in order, including those that do not vote here, such as the sources of a model that
             was fitted on other items.
+        abstain, classes, reasons, normalize : as in :meth:`from_classes`
 
         Examples
         --------
@@ -207,10 +295,28 @@ class Votes:
         Votes(2 items x 2 sources, classes 0, 1, 75% voted, sparse)
         >>> votes.items.tolist(), votes.names
         (['a', 'b'], ('ann', 'bob'))
+        >>> import pandas as pd
+        >>> crowd = pd.DataFrame({"tweet": [3, 3, 4], "worker": ["ann", "bob", "bob"], "label": [1, 0, 1]})
+        >>> Votes.from_long(crowd, item="tweet").shape
+        (2, 2)
         """
-        convention = Convention.declared(classes, reasons)
+        if frames.is_frame(items):
+            if sources is not None or labels is not None:
+                raise VotesError(
+                    "`sources` and `labels` must be None for a table; name its columns with `item`, `source` "
+                    "and `label`."
+                )
+            items, sources, labels = frames.read_long(items, item, source, label)
+        elif sources is None or labels is None:
+            raise VotesError(
+                f"`items` must be a table, or come with `sources` and `labels`; got {type(items).__name__}."
+            )
+        convention = Convention.declared(classes, reasons, abstain=abstain, normalize=normalize)
         declared = None if names is None else longform.declared_names(names)
-        return cls(*longform.read(items, sources, labels, duplicates, convention, declared))
+        votes = cls(*longform.read(items, sources, labels, duplicates, convention, declared))
+        if classes is None:
+            votes._warn_about_doubts(convention)
+        return votes
 
     @classmethod
     def from_sparse(
@@ -331,6 +437,9 @@ class Votes:
     def __len__(self) -> int:
         return self.n_items
 
+    def __iter__(self) -> Iterator[Votes]:
+        return (self[row] for row in range(self.n_items))
+
     def __repr__(self) -> str:
         share = self.n_votes / max(1, self.n_items * self.n_sources)
         kind = "sparse" if self.is_sparse else f"dense {self.codes.dtype}"
@@ -339,10 +448,67 @@ class Votes:
             f"classes {format_list(self.classes)}, {share:.0%} voted, {kind})"
         )
 
+    # ------------------------------------------------------------------ as data
+
+    def to_numpy(self) -> NDArray[Any]:
+        """Return the votes as class labels, shape (n, m).
+
+        A missing vote is -1, or 0 if -1 is a class, or None if classes are not integers.
+
+        >>> Votes.from_classes([["spam", None], ["ham", "ham"]]).to_numpy()
+        array([['spam', None],
+               ['ham', 'ham']], dtype=object)
+        """
+        return views.to_numpy(self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.to_numpy(), dtype)
+
+    def __eq__(self, other: object) -> Any:
+        """Return where the votes are for a class, or equal to other votes: booleans of shape (n, m)."""
+        return views.where_equal(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return np.logical_not(self == other)
+
+    __hash__ = None  # type: ignore[assignment]  # as for arrays, which are compared elementwise too
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one column per source, indexed by item.
+
+        :meth:`from_frame` reads it back.
+
+        >>> Votes.from_long(["a", "b"], ["ann", "bob"], ["spam", "ham"]).to_pandas()
+            ann  bob
+        a  spam  NaN
+        b   NaN  ham
+        """
+        return views.to_pandas(self)
+
+    def to_polars(self) -> Any:
+        """Return a ``polars.DataFrame`` with one column per source, and item identifiers in column ``id``."""
+        return views.to_polars(self)
+
+    def head(self, n: int = 5) -> Votes:
+        """Return the votes on the first ``n`` items."""
+        return self[:n]
+
+    def _repr_html_(self) -> str:
+        return views.to_html(self)
+
     # ------------------------------------------------------------------ other views
 
     def __getitem__(self, rows: Any) -> Votes:
-        """Return the votes on some items, as Votes also for one item; slices of dense votes share memory."""
+        """Return the votes on some items, as Votes also for one item; slices of dense votes share memory.
+
+        ``votes[rows, sources]`` selects sources as well, by position or name.
+        """
+        if isinstance(rows, tuple):
+            if len(rows) != 2:
+                raise VotesError(f"Votes are indexed by items and sources; got {len(rows)} indices.")
+            rows, sources = rows
+            if sources is not Ellipsis:  # scikit-learn's cross-validation asks for votes[rows, ...]
+                return self[rows].of_sources(sources)
         rows = read_rows(rows, self.n_items)
         try:
             items = None if self.items is None else self.items[rows]
@@ -352,13 +518,13 @@ class Votes:
                 f"The index is out of range of {format_count(self.n_items, 'item')}: {error}"
             ) from error
 
-    def of_sources(self, sources: Sequence[int]) -> Votes:
-        """Return the votes of some sources, by position.
+    def of_sources(self, sources: Sequence[int] | Sequence[str]) -> Votes:
+        """Return the votes of some sources, by position or name.
 
         >>> Votes.from_classes([[0, 1, -1], [1, 1, 0]], names=["a", "b", "c"]).of_sources([2, 0]).names
         ('c', 'a')
         """
-        columns = read_columns(sources, self.n_sources)
+        columns = read_columns(sources, self.n_sources, self.names)
         names = None if self.names is None else tuple(self.names[j] for j in columns)
         codes = self.codes[:, columns]
         return replace(self, codes=csr_array(codes) if self.is_sparse else codes, names=names)

@@ -1,0 +1,104 @@
+"""Warnings about conventions: found when they should be, and no false alarms."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.exceptions import VotesWarning
+from flyingsquid.votes.doubts import find_doubts
+
+DATA = os.environ.get("FLYINGSQUID_DATA")
+
+
+def draw(rng, n_classes):
+    """Votes of the usual convention with random accuracies, coverage, one-sidedness and dependence."""
+    n, m = (int(np.exp(rng.uniform(np.log(lo), np.log(hi)))) for lo, hi in ((50, 2000), (3, 40)))
+    truth = rng.choice(n_classes, n, p=rng.dirichlet(np.full(n_classes, rng.choice([1.0, 3.0, 20.0]))))
+    accuracy = np.clip(rng.uniform(0.5, 0.95) + rng.normal(0, 0.1, m), 0.2, 0.99)
+    wrong = (truth[:, None] + rng.integers(1, n_classes, (n, m))) % n_classes
+    votes = np.where(rng.random((n, m)) < accuracy, truth[:, None], wrong)
+    cast = rng.random((n, m)) < np.clip(rng.beta(*[(1, 1), (1, 5), (5, 1)][rng.integers(3)], m), 0.01, 1)
+    kind = rng.integers(4)
+    if kind == 1:  # rules for one class each
+        cast &= votes == rng.integers(0, n_classes, m)
+    elif kind == 2:  # items that many or few sources vote on
+        cast &= rng.random((n, m)) < rng.beta(0.5, 0.5, n)[:, None]
+    elif kind == 3:  # copies of the first source
+        votes[:, : m // 2] = np.where(rng.random((n, m // 2)) < 0.7, votes[:, :1], votes[:, : m // 2])
+    return np.where(cast, votes, -1).astype(np.int8)
+
+
+def is_doubted(codes, n_classes):
+    return bool(find_doubts(codes, tuple(range(n_classes))))
+
+
+def test_usual_votes_raise_at_most_one_alarm_in_a_hundred():
+    rng = np.random.default_rng(11)
+    alarms = []
+    for _ in range(300):
+        binary, many = draw(rng, 2), draw(rng, 4)
+        both = len(np.unique(binary[binary >= 0])) > 1
+        alarms += [both and is_doubted(binary, 2), is_doubted(many, 4)]
+        complete = draw(rng, 4)
+        complete = complete[(complete >= 0).all(axis=1)]
+        alarms += [is_doubted(complete, 4)] if len(complete) > 50 else []
+    assert np.mean(alarms) <= 0.01
+
+
+@pytest.mark.skipif(DATA is None, reason="FLYINGSQUID_DATA is not set")
+def test_shared_datasets_raise_no_alarm():
+    alarms = []
+    for path in sorted(Path(str(DATA)).glob("*/*.npz")):
+        if path.stem != path.parent.name:
+            continue
+        with np.load(path) as arrays, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for key in arrays.files:
+                if key.startswith("L"):
+                    fs.Votes.from_classes(arrays[key])
+        alarms += [f"{path.stem}: {w.message}" for w in caught]
+    assert alarms == []
+
+
+@pytest.mark.skipif(DATA is None, reason="FLYINGSQUID_DATA is not set")
+@pytest.mark.parametrize("name", ["census", "youtube", "crowd_rte", "tennis", "imdb", "weather"])
+def test_other_conventions_are_found_on_real_votes(name):
+    with np.load(Path(str(DATA)) / name / f"{name}.npz") as arrays:
+        votes = arrays[arrays.files[0]].astype(int)
+    signed = np.select([votes == 0, votes == 1], [-1, 1], 0)
+    assert is_doubted(signed, 2)
+    assert is_doubted(votes + 1, 3)
+
+
+def test_signed_votes_without_abstention_are_found():
+    votes = np.random.default_rng(0).choice([-1, 1], (100, 3))
+    with pytest.warns(VotesWarning, match="from_signed"):
+        fs.Votes.from_classes(votes)
+
+
+def test_a_transposed_matrix_is_found():
+    votes = fs.datasets.simulate(200, accuracies=[0.8] * 6, random_state=0).votes.codes
+    with pytest.warns(VotesWarning, match="transposed"):
+        fs.Votes.from_classes(votes.T)
+    assert find_doubts(votes, (0, 1)) == []
+
+
+def test_declared_classes_turn_the_check_off():
+    votes = np.random.default_rng(0).choice([-1, 1], (100, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read = fs.Votes.from_classes(votes, classes=[0, 1])
+    assert read.classes == (0, 1)
+
+
+def test_the_warning_names_the_line_of_the_caller():
+    votes = np.random.default_rng(0).choice([-1, 1], (100, 3))
+    with pytest.warns(VotesWarning) as caught:
+        fs.Votes.from_classes(votes)
+    assert caught[0].filename == __file__
