@@ -115,6 +115,18 @@ _NAMES_IN = {
     "solvers.structure": ("learn_structure",),
     "votes": ("ABSTAIN", "VoteChunks", "Votes", "score_bins"),
 }
+# Names of Snorkel and crowd-kit, and what to use instead.
+_ELSEWHERE = {
+    "LFAnalysis": "fs.summarize(votes, y)",
+    "LFApplier": "fs.apply(functions, data)",
+    "PandasLFApplier": "fs.apply(functions, data)",
+    "MajorityLabelVoter": "fs.MajorityVote()",
+    "get_label_buckets": "fs.analysis.disagreement_buckets(votes, y)",
+    "filter_unlabeled_dataframe": "fs.to_training_set(X, proba, votes=votes)",
+    "probs_to_preds": "model.predict(votes)",
+    "DawidSkene": 'fs.LabelModel(method="em")',
+    "alpha_krippendorff": "fs.analysis.krippendorff_alpha(votes)",
+}
 _HOMES = {name: home for home, names in _NAMES_IN.items() for name in names}
 
 
@@ -124,7 +136,8 @@ if not TYPE_CHECKING:  # with this function a type checker would accept any miss
         if name in _NAMESPACES:
             return import_module(f"{__name__}.{name}")
         if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            instead = f"; use {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}")
         value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = value
         return value

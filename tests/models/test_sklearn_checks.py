@@ -49,8 +49,8 @@ class _BySign:
     def partial_fit(self, X, y=None):
         return super().partial_fit(by_sign(X))
 
-    def predict(self, X, *options):
-        return super().predict(by_sign(X), *options)
+    def predict(self, X, *options, **more):
+        return super().predict(by_sign(X), *options, **more)
 
     def predict_proba(self, X, **options):
         return super().predict_proba(by_sign(X), **options)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_list, format_value
 from flyingsquid.estimation.conditional import ConditionalFit, curvature
 from flyingsquid.exceptions import OptionError
 from flyingsquid.inference.posterior import binary_evidence
@@ -28,6 +29,7 @@ def resolve_balance(
 ) -> NDArray[np.float64] | Literal["estimate"] | None:
     """Return P(Y = k), shape (K,), for ``"uniform"`` or K numbers; ``"estimate"`` and None unchanged."""
     n_classes = len(classes)
+    class_balance = _in_class_order(class_balance, classes)
     if class_balance is None:
         return None
     if isinstance(class_balance, str) and class_balance == "estimate":
@@ -79,6 +81,7 @@ def resolve_task_balance(class_balance: Any, classes: tuple[Label, ...], n_tasks
     One balance, as :func:`resolve_balance` reads it, is shared by all tasks. An array (D, K) has one row per
     task. An array (K,) * D, or flat with the last task fastest, is the joint table of all tasks.
     """
+    class_balance = _in_class_order(class_balance, classes)
     values = None if class_balance is None or isinstance(class_balance, str) else _numbers(class_balance)
     if n_tasks == 1 or values is None or values.shape == (len(classes),):
         return TaskBalance((resolve_balance(class_balance, classes),) * n_tasks)
@@ -94,6 +97,19 @@ def resolve_task_balance(class_balance: Any, classes: tuple[Label, ...], n_tasks
         f"`class_balance` must have shape ({n_classes},) for all {n_tasks} tasks, ({n_tasks}, {n_classes}) "
         f"for each task, or {n_classes}^{n_tasks} cells for the joint table; got shape {values.shape}."
     )
+
+
+def _in_class_order(class_balance: Any, classes: tuple[Label, ...]) -> Any:
+    """Return the values of a mapping from classes in the order of the classes; anything else as it is."""
+    if not isinstance(class_balance, Mapping):
+        return class_balance
+    if set(class_balance) != set(classes):
+        raise OptionError(
+            f"`class_balance` must map each of the classes {format_list(classes)} to a probability; got "
+            f"{format_value(dict(class_balance))}.",
+            parameter="class_balance",
+        )
+    return [class_balance[label] for label in classes]
 
 
 def _numbers(class_balance: Any) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,17 +17,19 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
-from flyingsquid._values import format_count, format_value
+from flyingsquid._values import format_count, format_list, format_value, is_one_of
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
+from flyingsquid.files.vote_files import read_path
 from flyingsquid.fits.base import Fit
 from flyingsquid.models.validation import hint_arguments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
-from flyingsquid.votes.arguments import read_task_gold, read_weights
+from flyingsquid.votes.arguments import item_ids, join_series, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import TieBreak, as_label_array, decide, expected_credit
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.reading import is_empty, located, refuse_options
+from flyingsquid.votes.views import Output, to_output
 
 DOUBLE = np.dtype(np.float64)
 # Votes of which labels come back as an array: not in chunks, and not on a cluster.
@@ -60,7 +62,8 @@ class VoteSchema:
 
     def read(self, data: Any) -> Votes:
         """Return votes in the order of these sources and classes; raise an error for votes of others."""
-        votes = as_votes(data, self.classes, self.tasks)
+        data = read_path(data, self.classes)
+        votes = as_votes(data, self.classes, self.tasks, names=self.names, check=False)
         matched_by_name = votes.names is not None and self.names is not None
         if votes.n_sources != len(self.source_names) and not matched_by_name:
             shown = ", ".join(self.source_names[:5]) + (", ..." if len(self.source_names) > 5 else "")
@@ -122,15 +125,47 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             f"This {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first."
         )
 
-    def read_votes(self, votes: Any) -> Votes:
+    def read_votes(self, votes: Any, *, unknown_sources: Literal["error", "ignore"] = "error") -> Votes:
         """Return votes in the order of the fitted sources and classes.
+
+        Parameters
+        ----------
+        votes : as in :meth:`predict_proba`
+        unknown_sources : {"error", "ignore"}, default="error"
+            What to do with named sources that the model was not fitted with, such as new workers: refuse
+            them, or leave their votes out. Fitted sources may be missing from votes in long form.
 
         Raises
         ------
         IncompatibleError
             If they are votes of other sources or classes.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> crowd = fs.Votes.from_long([1, 1, 2, 2], ["ann", "bob"] * 2, ["x", "x", "y", "x"])
+        >>> new = fs.Votes.from_long([3, 3, 4], ["bob", "eve", "eve"], ["y", "y", "x"])
+        >>> model = fs.MajorityVote().fit(crowd)
+        >>> known = model.read_votes(new, unknown_sources="ignore")
+        >>> model.predict(known, tie_break="abstain").tolist()
+        ['y', None]
         """
-        return self.vote_schema_.read(votes)
+        if not is_one_of(unknown_sources, ("error", "ignore")):
+            raise OptionError(
+                f'`unknown_sources` must be "error" or "ignore"; got {format_value(unknown_sources)}.'
+            )
+        schema = self.vote_schema_
+        if unknown_sources == "error" or schema.names is None:
+            return schema.read(votes)
+        read = as_votes(read_path(votes, schema.classes), schema.classes, schema.tasks, check=False)
+        if read.names is None:
+            return schema.read(read)
+        known = [j for j, name in enumerate(read.names) if name in schema.names]
+        if not known:
+            raise IncompatibleError(
+                f"None of the sources is one that the model was fitted with: {format_list(read.names)}."
+            )
+        return schema.read(read.of_sources(known).with_all_sources(schema.names))
 
     def _read_row(self, votes_row: Any) -> NDArray[Any]:
         """Return dense codes of one item, shape (m,), in the order of the fitted sources and classes."""
@@ -232,9 +267,18 @@ class VoteEstimator(VoteReader):
     ) -> NDArray[Any]: ...
 
     @overload
-    def predict_proba(self, votes: Any, *, dtype: Any = ..., out: NDArray[Any] | None = ...) -> Any: ...
+    def predict_proba(
+        self, votes: Any, *, dtype: Any = ..., out: NDArray[Any] | None = ..., output: Output = ...
+    ) -> Any: ...
 
-    def predict_proba(self, votes: Any, *, dtype: Any = np.float64, out: NDArray[Any] | None = None) -> Any:
+    def predict_proba(
+        self,
+        votes: Any,
+        *,
+        dtype: Any = np.float64,
+        out: NDArray[Any] | None = None,
+        output: Output = "numpy",
+    ) -> Any:
         """Return P(Y = k | votes), shape (n, K), in the order of ``classes_``; (n, D, K) for D > 1 tasks.
 
         Parameters
@@ -250,6 +294,11 @@ class VoteEstimator(VoteReader):
             Where to write the answer, a memory-mapped file for one; it is returned, and its type is the
             answer's.
 
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            Type of the result. ``"pandas"`` is a DataFrame with one column per class, indexed by the item
+            identifiers of the votes; ``"polars"`` has them in the column ``id``. Not for VoteChunks and
+            votes on a cluster.
+
         Examples
         --------
         >>> import numpy as np
@@ -263,6 +312,9 @@ class VoteEstimator(VoteReader):
         if out is not None and not out.flags.writeable:
             raise OptionError("`out` must be writable; map files with mode 'r+' or 'w+'.")
         wanted = read_dtype(dtype if out is None else out.dtype)
+        if output != "numpy":
+            read, ids = self._read_items(votes, output)
+            return to_output(self._answer(read, wanted, out), output, ids, self.classes_.tolist())
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             _ = self.vote_schema_  # fitted
@@ -273,6 +325,15 @@ class VoteEstimator(VoteReader):
             return self._answer(votes, wanted, out)
         parts = self._answers(chunks, wanted)
         return parts if out is None else written(parts, out)
+
+    def _read_items(self, votes: Any, output: str) -> tuple[Votes, list[Any] | None]:
+        """Return votes in memory with their item identifiers."""
+        if distributed_votes(votes) is not None or as_chunks(votes) is not None:
+            raise OptionError(
+                f'`output` must be "numpy" for VoteChunks and clusters; got {format_value(output)}.'
+            )
+        read = self.read_votes(votes)
+        return read, item_ids(votes, read)
 
     def _answer(self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         posterior = self._posterior(self.read_votes(votes), dtype)
@@ -295,10 +356,19 @@ class VoteEstimator(VoteReader):
     ) -> NDArray[Any]: ...
 
     @overload
-    def predict(self, votes: Any, tie_break: TieBreak = ..., random_state: RandomState = ...) -> Any: ...
+    def predict(
+        self, votes: Any, tie_break: TieBreak = ..., random_state: RandomState = ..., *, output: Output = ...
+    ) -> Any: ...
 
     @hint_arguments
-    def predict(self, votes: Any, tie_break: TieBreak = "first", random_state: RandomState = None) -> Any:
+    def predict(
+        self,
+        votes: Any,
+        tie_break: TieBreak = "first",
+        random_state: RandomState = None,
+        *,
+        output: Output = "numpy",
+    ) -> Any:
         """Return the most probable class of each item, shape (n,); of each task, (n, D), for D > 1 tasks.
 
         Parameters
@@ -310,7 +380,23 @@ class VoteEstimator(VoteReader):
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator for ``tie_break="random"``. None draws differently every time.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
+
+        Examples
+        --------
+        >>> import flyingsquid as fs
+        >>> votes = fs.Votes.from_long([7, 7, 8, 8], ["ann", "bob"] * 2, ["spam", "spam", "ham", "spam"])
+        >>> model = fs.MajorityVote().fit(votes)
+        >>> model.predict(votes, tie_break="abstain").tolist()
+        ['spam', None]
+        >>> model.predict(votes, output="pandas").to_dict()
+        {7: 'spam', 8: 'ham'}
         """
+        if output != "numpy":
+            read, ids = self._read_items(votes, output)
+            labels = self.predict(read, tie_break, random_state)
+            return to_output(labels, output, ids, label_columns(labels))
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             _ = self.vote_schema_  # fitted
@@ -339,8 +425,9 @@ class VoteEstimator(VoteReader):
         Parameters
         ----------
         votes : as in :meth:`predict_proba`
-        y : array of shape (n,), or (n, D) for D > 1 tasks
-            Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+        y : array of shape (n,), pandas Series, or array (n, D) for D > 1 tasks
+            True classes; None, NaN and masked are unknown, and -1 unless it is a class. A Series is joined
+            by item identifier if the votes have some.
         sample_weight : array of shape (n,), optional
 
         Examples
@@ -350,8 +437,10 @@ class VoteEstimator(VoteReader):
         >>> round(fs.MajorityVote().fit(votes).score(votes, [1, 1, 1]), 2)
         0.67
         """
-        posterior = self._posterior(self.read_votes(votes))
+        read = self.read_votes(votes)
+        posterior = self._posterior(read)
         n, n_tasks, _ = posterior.shape
+        y = join_series(y, item_ids(votes, read, y), n, "y")
         truth = read_task_gold(y, self.vote_schema_.classes, (n, n_tasks), "y").ravel()
         posterior = posterior.reshape(n * n_tasks, -1)
         known = truth >= 0
@@ -383,6 +472,7 @@ class BatchEstimator(VoteEstimator):
         sample_weight: ArrayLike | None = None,
         tie_break: TieBreak = "first",
         random_state: RandomState = None,
+        output: Output = "numpy",
     ) -> Any:
         """Fit the model and return the most probable class of each item: ``fit(votes).predict(votes)``.
 
@@ -392,7 +482,7 @@ class BatchEstimator(VoteEstimator):
             VoteChunks are read twice.
         y : ignored
         sample_weight : as in :meth:`fit`
-        tie_break, random_state : as in :meth:`predict`
+        tie_break, random_state, output : as in :meth:`predict`
 
         Returns
         -------
@@ -406,7 +496,8 @@ class BatchEstimator(VoteEstimator):
         >>> fs.LabelModel().fit_predict(votes).tolist()
         ['spam', 'ham', 'ham']
         """
-        return self.fit(votes, sample_weight=sample_weight).predict(votes, tie_break, random_state)
+        model = self.fit(votes, sample_weight=sample_weight)
+        return model.predict(votes, tie_break, random_state, output=output)
 
     def fit_predict_proba(
         self,
@@ -415,6 +506,7 @@ class BatchEstimator(VoteEstimator):
         *,
         sample_weight: ArrayLike | None = None,
         dtype: Any = np.float64,
+        output: Output = "numpy",
     ) -> Any:
         """Fit the model and return class probabilities: ``fit(votes).predict_proba(votes)``.
 
@@ -424,7 +516,7 @@ class BatchEstimator(VoteEstimator):
             VoteChunks are read twice.
         y : ignored
         sample_weight : as in :meth:`fit`
-        dtype : as in :meth:`predict_proba`
+        dtype, output : as in :meth:`predict_proba`
 
         Returns
         -------
@@ -438,7 +530,12 @@ class BatchEstimator(VoteEstimator):
         array([[0.33, 0.67],
                [1.  , 0.  ]])
         """
-        return self.fit(votes, sample_weight=sample_weight).predict_proba(votes, dtype=dtype)
+        return self.fit(votes, sample_weight=sample_weight).predict_proba(votes, dtype=dtype, output=output)
+
+
+def label_columns(labels: NDArray[Any]) -> list[str]:
+    """Return names of columns of labels, shape (n,) or (n, D)."""
+    return ["label"] if labels.ndim == 1 else [f"task {d}" for d in range(labels.shape[1])]
 
 
 def read_tie_generator(tie_break: str, random_state: Any) -> np.random.Generator | None:

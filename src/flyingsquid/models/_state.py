@@ -17,6 +17,7 @@ from flyingsquid.files.fields import (
     TEXT,
     Field,
     check_fields,
+    finite,
     integer,
     list_of,
     one_of,
@@ -51,12 +52,19 @@ def _option_to_meta(name: str, value: Any) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value if value is None or isinstance(value, bool) else str(value)
     if name == "class_balance":
-        return np.asarray(value).tolist()
+        return _balance_to_meta(value)
     if name == "signs":
         return [[str(s) if isinstance(s, str) else int(s), int(sign)] for s, sign in value.items()]
     if name == "classes":
         return encode_labels(tuple(v.item() if isinstance(v, np.generic) else v for v in value))
     return int(value) if isinstance(value, (int, np.integer)) else float(value)
+
+
+def _balance_to_meta(balance: Any) -> Any:
+    if not isinstance(balance, Mapping):
+        return np.asarray(balance).tolist()
+    labels = tuple(k.item() if isinstance(k, np.generic) else k for k in balance)
+    return {"classes": encode_labels(labels), "shares": [float(share) for share in balance.values()]}
 
 
 def options_from_meta(meta: Mapping[str, Any], estimator: type[BaseEstimator]) -> dict[str, Any]:
@@ -75,6 +83,11 @@ def _option_from_meta(name: str, value: Any) -> Any:
     if name == "signs" and not isinstance(value, str):
         check_fields({name: value}, {name: _SIGNS}, "options.")
         return dict(value)
+    if name == "class_balance" and isinstance(value, dict):
+        check_fields(value, {"classes": LABELS, "shares": list_of(finite())}, "options.class_balance.")
+        if len(value["classes"]) != len(value["shares"]):
+            raise ModelFileError("options.class_balance must have one share per class.")
+        return dict(zip(decode_labels(value["classes"]), value["shares"], strict=True))
     if name == "classes":
         check_fields({name: value}, {name: optional(LABELS)}, "options.")
     if name == "classes" and value is not None:

@@ -37,6 +37,7 @@ from flyingsquid.models._base import (
     FittedParameters,
     InMemory,
     VoteSchema,
+    label_columns,
 )
 from flyingsquid.models._state import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
@@ -49,6 +50,7 @@ from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import TieBreak, as_label_array
 from flyingsquid.votes.gold_items import GoldItems
+from flyingsquid.votes.views import Output, to_output
 
 Source: TypeAlias = int | str
 Method: TypeAlias = (
@@ -104,14 +106,15 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         sources count less, and gold labels correct the log odds. With a graph, ``signs`` or an estimated
         balance, it uses ``triplet``, or ``em`` and ``agreement`` for more than two classes. ``method_`` and
         ``reason_`` report what was used.
-    class_balance : None, "uniform", "estimate" or array, default=None
-        P(Y = k) in the order of ``classes_``, shape (K,); it is shared by all D tasks. An array (D, K) has
-        one row per task. The joint table of all tasks, shape (K,) * D or flat in C order, also sets how they
-        depend on each other, which is otherwise learned from votes. ``"estimate"`` estimates the balance from
-        triples of votes (for more than two classes, by EM passes), and keeps a uniform one if those leave it
-        open (a standard error of P above 0.075). None is the method's own choice: estimated by ``auto``;
-        uniform for ``triplet``, ``agreement`` and ``weighted``; for ``covariance`` and ``quadratic``
-        estimated by ``fit`` and uniform in ``fit_moments`` and ``partial_fit``, which see no triples.
+    class_balance : None, "uniform", "estimate", mapping or array, default=None
+        P(Y = k) in the order of ``classes_``, shape (K,), or a mapping from classes; it is shared by all D
+        tasks. An array (D, K) has one row per task. The joint table of all tasks, shape (K,) * D or flat in C
+        order, also sets how they depend on each other, which is otherwise learned from votes. ``"estimate"``
+        estimates the balance from triples of votes (for more than two classes, by EM passes), and keeps a
+        uniform one if those leave it open (a standard error of P above 0.075). None is the method's own
+        choice: estimated by ``auto``; uniform for ``triplet``, ``agreement`` and ``weighted``; for
+        ``covariance`` and ``quadratic`` estimated by ``fit`` and uniform in ``fit_moments`` and
+        ``partial_fit``, which see no triples.
     classes : sequence of labels, optional
         Class labels in order, including those that nobody votes for. Default: those that occur.
     n_classes : int, optional
@@ -183,7 +186,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         graph: DependencyGraph | Literal["learn"] | None = None,
         *,
         method: Method = "auto",
-        class_balance: Literal["uniform", "estimate"] | ArrayLike | None = None,
+        class_balance: Literal["uniform", "estimate"] | Mapping[Any, float] | ArrayLike | None = None,
         classes: Sequence[Label] | None = None,
         n_classes: int | None = None,
         signs: Literal["average"] | Mapping[Source, int] = "average",
@@ -235,7 +238,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             on: dropping them biases every rate. Or ``VoteChunks``, which are read once: a method that needs
             the votes themselves then reads their distinct rows, or only counts if these are too many. Or
             votes on a cluster: a Dask array or dataframe, a list of ``dask.delayed`` chunks, a Spark
-            dataframe; only counts and distinct rows leave the cluster.
+            dataframe; only counts and distinct rows leave the cluster. Or the path of a file that
+            ``flyingsquid.files.open_votes`` reads without options.
         y : ignored
             Not used, present for scikit-learn's cross-validation. Gold labels are passed as ``gold``.
         gold : sequence of n labels, mapping {item: label}, pandas Series, or array (n, D), optional
@@ -406,7 +410,13 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
     @overload
     def predict(
-        self, votes: Any, tie_break: TieBreak = ..., random_state: RandomState = ..., *, joint: bool = ...
+        self,
+        votes: Any,
+        tie_break: TieBreak = ...,
+        random_state: RandomState = ...,
+        *,
+        joint: bool = ...,
+        output: Output = ...,
     ) -> Any: ...
 
     @validation.hint_arguments
@@ -417,6 +427,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         random_state: RandomState = None,
         *,
         joint: bool = False,
+        output: Output = "numpy",
     ) -> Any:
         """Return the most probable class of each item, shape (n,); (n, D) for D > 1 tasks.
 
@@ -431,6 +442,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         joint : bool, default=False
             For several tasks. False: the most probable class of each task by itself, which is wrong least
             often. True: the most probable classes of all tasks together, which is possible as a whole.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
 
         Examples
         --------
@@ -443,6 +456,10 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         if joint and tie_break != "first":
             raise OptionError(f'`tie_break` must be "first" with joint=True; got {format_value(tie_break)}.')
         fit = self.fit_
+        if output != "numpy":
+            read, ids = self._read_items(votes, output)
+            labels = self.predict(read, tie_break, random_state, joint=joint)
+            return to_output(labels, output, ids, label_columns(labels))
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             return on_cluster.label(self, "predict", {"tie_break": tie_break, "joint": joint})

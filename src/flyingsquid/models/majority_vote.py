@@ -12,6 +12,7 @@ from flyingsquid._table import Table
 from flyingsquid.exceptions import ModelFileError, OptionError, VotesError
 from flyingsquid.files.fields import LABELS, TEXT, check_fields, finite, list_of, optional
 from flyingsquid.files.state import State, decode_labels, encode_labels
+from flyingsquid.files.vote_files import read_path
 from flyingsquid.fits.explanation import VoteCount, count_item
 from flyingsquid.fits.summary import summarize_tally
 from flyingsquid.inference import vote_shares
@@ -59,6 +60,7 @@ class MajorityVote(BatchEstimator):
         ``votes`` may be ``VoteChunks``. ``y`` is ignored; ``sample_weight`` only affects the counts in
         :meth:`summary`.
         """
+        votes = read_path(votes)
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             refuse_options(sample_weight=sample_weight)

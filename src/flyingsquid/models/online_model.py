@@ -623,9 +623,11 @@ class OnlineLabelModel(VoteEstimator):
 
     # ------------------------------------------------------------------ labels
 
-    def read_votes(self, votes: Any) -> Votes:
+    def read_votes(self, votes: Any, *, unknown_sources: Literal["error", "ignore"] = "error") -> Votes:
         """Return votes in the order of the stream; nothing is learned from them."""
         schema = self.vote_schema_
+        if unknown_sources != "error":
+            votes = super().read_votes(votes, unknown_sources=unknown_sources)
         n_sources = len(schema.source_names)
         read = _stream.further_votes(votes, schema.classes, add_classes=False, tasks=schema.tasks)
         _stream.all_classes(schema.classes, read, add=False)

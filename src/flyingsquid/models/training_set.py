@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
+from flyingsquid._table import facts_table
 from flyingsquid._values import format_value, is_number
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import as_votes
@@ -38,6 +40,17 @@ class TrainingSet:
     proba: NDArray[np.float64]
     rows: NDArray[np.intp]
     classes: NDArray[Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack as ``X, y, sample_weight = training_set``, see :meth:`expanded`."""
+        return iter(self.expanded())
+
+    def _repr_html_(self) -> str:
+        shares = self.proba.mean(axis=0)
+        confidence = float(self.proba.max(axis=1).mean())
+        facts: dict[str, Any] = {"rows": len(self.rows), "mean confidence": confidence}
+        facts |= {f"share of {label}": float(s) for label, s in zip(self.classes, shares, strict=True)}
+        return facts_table("Training set", facts)._repr_html_()
 
     def hard(self) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
         """Return ``(X, y, confidence)``: the most probable class of each row, and its probability."""

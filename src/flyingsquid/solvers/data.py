@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._registry import distributed_votes
 from flyingsquid.exceptions import GraphError, OptionError
+from flyingsquid.files.vote_files import read_path
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Gathered, Moments, gather
 from flyingsquid.solvers.base import FitData
@@ -38,7 +39,7 @@ def read_fit_data(
 
     Parameters
     ----------
-    votes : Votes, or what ``as_votes`` reads; VoteChunks; or votes on a cluster
+    votes : Votes, or what ``as_votes`` reads; the path of a file; VoteChunks; or votes on a cluster
     graph : DependencyGraph, "learn" or None
     classes : tuple of labels or None
         Classes of votes that come as plain numbers.
@@ -47,6 +48,7 @@ def read_fit_data(
         Whether distinct rows of chunks are kept besides their counts.
     **options : class_balance, signs, temper and use of :class:`FitData`
     """
+    votes = read_path(votes, classes)
     on_cluster = distributed_votes(votes)
     chunks = None if on_cluster is not None else as_chunks(votes, classes)
     if gold is not None and (on_cluster is not None or chunks is not None):
@@ -88,7 +90,7 @@ def join_gold(gold: Any, votes: Any, read: Votes, n_tasks: int) -> NDArray[Any]:
 
     ``read`` are the same votes after reading.
     """
-    joined = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
+    joined = join_by_item(gold, item_ids(votes, read, gold), read.n_items, "gold")
     return read_task_gold(joined, read.classes, (read.n_items, n_tasks), "gold")
 
 
