@@ -6,7 +6,7 @@ import html
 import math
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -125,6 +125,12 @@ class Table:
     def _notes(self, most: int) -> tuple[str, ...]:
         rest = len(self.rows) - most
         return ((f"... {rest:,} more rows; print() shows them",) if rest > 0 else ()) + self.footnotes
+
+
+def facts_table(title: str, facts: Mapping[str, Scalar]) -> Table:
+    """Return facts that are not blank as a table of two columns, for notebooks."""
+    rows = tuple((name, _shown(value, "")) for name, value in facts.items() if not _is_blank(value))
+    return Table(("fact", "value"), rows, title)
 
 
 class Tabular(ABC):

@@ -10,6 +10,7 @@ from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_
 from flyingsquid.analysis.labels_saved import LabelsSaved, labels_saved
 from flyingsquid.analysis.rate_results import Rate, RateDifference, Rates
 from flyingsquid.analysis.rates import estimate_rate
+from flyingsquid.analysis.reliability import Reliability, cohen_kappa, fleiss_kappa, krippendorff_alpha
 from flyingsquid.analysis.sentences import Findings
 from flyingsquid.analysis.suggestions import Suggestion, Suggestions, suggest_items
 from flyingsquid.analysis.summarize import summarize
@@ -27,17 +28,21 @@ __all__ = [
     "Rate",
     "RateDifference",
     "Rates",
+    "Reliability",
     "Suggestion",
     "Suggestions",
     "Table",
     "agreement",
     "calibration",
+    "cohen_kappa",
     "compare_with_majority",
     "contested_items",
     "dependence_given_truth",
     "disagreement_buckets",
     "estimate_rate",
     "findings",
+    "fleiss_kappa",
+    "krippendorff_alpha",
     "labels_saved",
     "learning_curve",
     "leave_one_out",

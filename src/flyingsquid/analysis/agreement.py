@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,9 @@ class Agreement:
     share: Array
     beyond_chance: Array
     duplicates: tuple[tuple[str, ...], ...]
+
+    def _repr_html_(self) -> str:
+        return replace(self.pairs(), title="Pairs that agree most beyond chance")._repr_html_()
 
     def pairs(self, most: int = 10, *, least_overlap: int = 30) -> Table:
         """Return a table of the pairs that agree most beyond chance on enough common items."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._table import Table
 from flyingsquid._values import format_value, is_integer
 from flyingsquid.analysis.items import read_items
 from flyingsquid.estimation.normal import wilson
@@ -50,6 +51,13 @@ class Calibration:
     low: Array
     high: Array
     error: float
+
+    def _repr_html_(self) -> str:
+        columns = (self.edges[:-1], self.edges[1:], self.counts, self.probability, self.observed)
+        rows = tuple(zip(*(column.tolist() for column in columns), strict=True))
+        head = ("from", "to", "items", "probability", "observed")
+        title = f"{self.event}: expected calibration error {self.error:.3f}"
+        return Table(head, rows, title, formats=(".2f", ".2f", ",", ".3f", ".3f"))._repr_html_()
 
 
 def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | None = None) -> Calibration:

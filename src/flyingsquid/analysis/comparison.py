@@ -5,7 +5,8 @@ Ties of either side count as ``votes/decisions.py`` defines. Shares are shares o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import html
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,13 @@ class Comparison:
     majority: Scores | None
     gain: float | None
     gain_interval: tuple[float, float] | None
+
+    def _repr_html_(self) -> str:
+        scores = (("model", self.model), ("majority vote", self.majority))
+        rows = tuple((name, s.accuracy, s.f1, s.log_loss) for name, s in scores if s is not None)
+        table = Table(("labels", "accuracy", "f1", "log_loss"), rows, formats=("", ".1%", ".3f", ".3f"))
+        note = self.sentence()
+        return replace(table, footnotes=(note,))._repr_html_() if rows else f"<p>{html.escape(note)}</p>"
 
     def sentence(self) -> str:
         """Return the result in one or two sentences."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -134,6 +135,9 @@ class Findings:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
+
+    def _repr_html_(self) -> str:
+        return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in self.sentences())}</ul>"
 
 
 @dataclass(frozen=True, slots=True)

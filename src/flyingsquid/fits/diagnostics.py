@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._table import facts_table
 from flyingsquid._values import format_count
 from flyingsquid.estimation.gold_regression import GoldEffect
 from flyingsquid.estimation.independence import FitTest
@@ -164,6 +165,19 @@ class Diagnostics:
     fit_test: FitTest | None
     verdict: Verdict
     gold: GoldEffect | None = field(default=None, kw_only=True)
+
+    def _repr_html_(self) -> str:
+        test = self.fit_test
+        facts = {
+            "method": self.method,
+            "reason": self.reason,
+            "class balance": self.class_balance,
+            **{name.replace("_", " "): ", ".join(getattr(self, name)) for name in _SOURCE_FIELDS},
+            "identical": "; ".join(" = ".join(group) for group in self.identical),
+            "test of independence": None if test is None else f"p = {test.p_value:.2g}",
+        }
+        table = facts_table("Diagnostics", facts)
+        return replace(table, footnotes=(str(self.verdict),))._repr_html_()
 
     def to_meta(self) -> dict[str, Any]:
         """Return everything but the two arrays and the effect of gold labels as JSON values."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._limits import LIMITS
 from flyingsquid._registry import distributed_votes
+from flyingsquid._table import Table
 from flyingsquid._values import format_count, format_list
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
 from flyingsquid.files.state import State, read_state, write_state
@@ -435,6 +436,10 @@ class Moments:
             f"Moments({format_count(self.n_items, 'item')} x {format_count(self.n_sources, 'source')}{on}, "
             f"classes {format_list(self.classes)}, {kind} counts)"
         )
+
+    def _repr_html_(self) -> str:
+        rows = tuple(zip(self.source_names, np.minimum(self.coverage, 1.0).tolist(), strict=True))
+        return Table(("source", "coverage"), rows, repr(self), formats=("", ".1%"))._repr_html_()
 
     def aligned_to(self, other: Moments) -> Moments:
         """Return these counts with sources and classes in the order of ``other``.
