@@ -48,6 +48,12 @@ def test_n_grams_learn_more_than_the_rules_know(run):
     assert scores["n-grams on gold"] > scores["n-grams on our labels"] - 0.02
 
 
+def test_a_crowd_is_ported_from_crowd_kit(run):
+    scores = run("crowd", 600)
+    assert scores["label model"] > scores["majority vote"]
+    assert scores["later tasks"] > 0.7
+
+
 def test_judges_are_asked_once(run, capsys):
     scores = run("judges", 400)
     assert "first error: ConnectionError" in capsys.readouterr().out

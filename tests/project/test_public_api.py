@@ -146,7 +146,7 @@ def test_chunks_signature():
     assert list(inspect.signature(fs.VoteChunks).parameters) == ["chunks", "classes", "names"]
     for estimator in (fs.LabelModel, fs.MajorityVote):
         parameters = inspect.signature(estimator.predict_proba).parameters
-        assert list(parameters) == ["self", "votes", "dtype", "out"]
+        assert list(parameters) == ["self", "votes", "dtype", "out", "output"]
 
 
 def test_learn_structure_signature():
@@ -232,7 +232,7 @@ def test_multi_label_model_signature():
 
 READING = [
     "format_", "long", "wide", "item", "no_item", "sources", "ignore", "classes", "abstain", "signed",
-    "duplicates", "header", "part", "max_decoded_bytes",
+    "normalize", "duplicates", "header", "part", "max_decoded_bytes",
 ]  # fmt: skip
 OPTIONS = {
     "stream": [
