@@ -240,7 +240,7 @@ def test_labels_that_cannot_be_made_say_the_partition(client, codes):
         dask.compute(*model.predict(chunks))
     named = fs.LabelModel().fit(pd.DataFrame(codes, columns=NAMES))
     frame = dd.from_pandas(pd.DataFrame(odd, columns=NAMES), npartitions=4)
-    with pytest.raises(fs.exceptions.VotesError, match=r"partition 2: row 5.*vote 7 "):
+    with pytest.raises(fs.exceptions.VotesError, match=r"partition 2: row 5.*got 7"):
         named.predict_proba(frame).compute()
 
 

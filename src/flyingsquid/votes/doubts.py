@@ -21,8 +21,8 @@ from flyingsquid.votes.conventions import find_missing_number, find_similar_labe
 
 Array = NDArray[np.float64]
 
-# Items that are looked at, and the fewest that are evidence.
-_MOST_ITEMS, _MIN_ITEMS = 20_000, 20
+# Items that are looked at, and the fewest items and sources that are evidence.
+_MOST_ITEMS, _MIN_ITEMS, _MIN_SOURCES = 20_000, 20, 3
 _GROUPS = 10
 # More classes are not tested for a class 0 that means "no vote".
 _MOST_CLASSES = 50
@@ -189,7 +189,9 @@ def _exceeds(
     ``evidence`` gets the number of pairs of different sources with each pair of values, and the number that
     independent sources would have, both symmetric.
     """
-    n = len(codes)
+    n, m = codes.shape
+    if m < _MIN_SOURCES:
+        return False
     group = np.arange(n) % _GROUPS
     by_item = np.stack([np.count_nonzero(codes == v, axis=1) for v in values]).astype(np.float64)  # (V, n)
     by_source = np.stack(  # (groups, V, m)
