@@ -27,8 +27,7 @@ _GROUPS = 10
 # More classes are not tested for a class 0 that means "no vote".
 _MOST_CLASSES = 50
 # The other convention must have so many times the association of this one, plus this much, by so many
-# standard errors. tests/votes/test_doubts.py: at most 1% false alarms on simulated votes, none on the shared
-# datasets.
+# standard errors. False alarms are measured in docs/design/0013-public-api.md and tests/votes/test_doubts.py.
 _SIGNED = (1.2, 0.1, 2.0)
 _ZERO = (10.0, 0.2, 2.0)
 # If all votes are for one class, the others may be -1 unless most cells are: then they abstain.
