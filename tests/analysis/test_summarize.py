@@ -168,6 +168,7 @@ def test_chance_is_seldom_called_worse_than_chance():
     assert GoldTally.of(votes, y).worse_than_chance.mean() < 0.06
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
 def test_a_source_of_one_class_is_judged_by_how_frequent_that_class_is():
     y = np.array([1] * 100 + [0] * 900)
     votes = np.full((1_000, 2), -1)

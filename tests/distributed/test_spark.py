@@ -178,7 +178,7 @@ def test_bad_votes_are_named(spark, codes):
     frame = spark.createDataFrame(table_of(codes, id=[f"item {i}" for i in range(len(codes))]))
     with pytest.raises(fs.exceptions.VotesError, match=r"olumn '\w+': .*columns="):
         fs.Moments.of(frame)
-    with pytest.raises(fs.exceptions.VotesError, match=r"partition \d.*: row \d+.*vote [01] "):
+    with pytest.raises(fs.exceptions.VotesError, match=r"partition \d.*: row \d+.*got [01] "):
         fs.Moments.of(distributed.votes(frame, columns=NAMES, classes=("ham", "spam")))
     with pytest.raises(fs.exceptions.VotesError, match="empty"):
         fs.Moments.of(frame.select(*NAMES).limit(0))
@@ -223,9 +223,9 @@ def test_labels_that_cannot_be_made_say_the_partition(spark, codes):
     odd, model = codes.copy(), fs.LabelModel().fit(table_of(codes))
     odd[-1, 1] = 7
     frame = spark.createDataFrame(table_of(odd)).coalesce(1)
-    with pytest.raises(Exception, match=r"VotesError: partition 0: row 1999.*vote 7 "):
+    with pytest.raises(Exception, match=r"VotesError: partition 0: row 1999.*got 7"):
         model.predict_proba(frame).collect()
-    with pytest.raises(fs.exceptions.VotesError, match=r"partition 0: row 1999.*vote -7 "):
+    with pytest.raises(fs.exceptions.VotesError, match=r"partition 0: row 1999.*got -7"):
         fs.Moments.of(spark.createDataFrame(table_of(np.where(odd == 7, -7, odd))).coalesce(1))
 
 

@@ -95,6 +95,7 @@ def test_the_error_of_how_two_tasks_go_together_is_calibrated(second):
     assert abs(np.mean(off)) < 0.2
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
 def test_sources_that_vote_on_the_same_items_are_no_copies_unless_they_say_the_same():
     rng = np.random.default_rng(2)
     votes = binary(rng, 2_000, np.array([0.7, 0.7, 0.8, 0.8, 0.75]), rng.random(2_000) < 0.4)

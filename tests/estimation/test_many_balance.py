@@ -96,6 +96,7 @@ def test_counts_alone_determine_no_balance():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_labels_gain_from_the_balance():
     rng = np.random.default_rng(0)
     star = ManyStar(crowd(rng, 6, 4, right=0.5, coverage=0.7).confusion, np.array([0.7, 0.2, 0.05, 0.05]))

@@ -38,8 +38,7 @@ def test_parameters_give_the_labels_of_the_model(graph, options):
 def test_what_has_no_such_parameters_is_refused():
     with pytest.raises(NotFittedError):
         fs.LabelModel().fit_  # noqa: B018
-    votes = fs.Votes.from_long([0, 0, 1], ["a", "b", "a"], [0, 1, 2999])
-    many = fs.Votes(votes.codes, tuple(range(3_000)))
-    huge = fs.LabelModel(method="agreement").fit(many)
+    votes = fs.Votes.from_long([0, 0, 1], ["a", "b", "a"], [0, 1, 2999], classes=range(3_000))
+    huge = fs.LabelModel(method="agreement").fit(votes)
     with pytest.raises(OptionError, match=r"sparse.*use predict_proba"):
         huge.fit_.parameters()

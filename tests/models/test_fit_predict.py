@@ -22,6 +22,7 @@ def test_fit_predict_is_fit_and_predict(model):
     np.testing.assert_array_equal(model.fit_predict_proba(VOTES), fitted.predict_proba(VOTES))
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
 def test_options_reach_both_steps():
     weights = np.linspace(0.5, 2, len(VOTES))
     fitted = fs.LabelModel().fit(VOTES, sample_weight=weights)

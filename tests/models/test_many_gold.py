@@ -49,6 +49,7 @@ def test_counts_on_known_items():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["any", "crowd", "weak", "one-class", "imbalanced"])
 @pytest.mark.parametrize("balance", ["given", "default"])
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_gold_labels_never_hurt_on_average(method, kind, balance):
     gains = []
     for seed in range(20):

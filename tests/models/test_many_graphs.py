@@ -494,6 +494,7 @@ def test_a_learned_graph_that_leaves_too_little_is_left_out():
         fs.LabelModel("learn", method="decomposition").fit(votes)
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_few_votes_are_not_passed_over():
     """Rules that rarely fire: the balance labels the silent items, and is not learned from them."""
     rng = np.random.default_rng(0)

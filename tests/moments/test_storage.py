@@ -337,6 +337,7 @@ ANALYSIS: dict[str, Question] = {
     "agreement": lambda v, _: fs.analysis.agreement(v),
     "agreement, counts": lambda v, _: fs.analysis.agreement(fs.Moments.of(v)),
     "calibration": lambda v, y: str(fs.analysis.calibration(fitted(v), v, y)),
+    "cohen_kappa": lambda v, _: str(fs.analysis.cohen_kappa(v)),
     "compare_with_majority": lambda v, y: str(fs.analysis.compare_with_majority(fitted(v), v, y)),
     "contested_items": lambda v, y: str(fs.analysis.contested_items(fitted(v), v, y, n=5)),
     "dependence_given_truth": fs.analysis.dependence_given_truth,
@@ -349,6 +350,8 @@ ANALYSIS: dict[str, Question] = {
     "learning_curve": lambda v, y: str(
         fs.analysis.learning_curve(fitted(v), v, y, random_state=0, sizes=[100, 200], repeats=2)
     ),
+    "fleiss_kappa": lambda v, _: str(fs.analysis.fleiss_kappa(v)),
+    "krippendorff_alpha": lambda v, _: str(fs.analysis.krippendorff_alpha(v)),
     "labels_saved": lambda v, y: str(
         fs.analysis.labels_saved(fitted(v), v, np.arange(len(y))[:, None] % 7, y, random_state=0)
     ),

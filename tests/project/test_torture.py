@@ -208,7 +208,7 @@ def test_a_million_sources_that_never_vote():
 
 def test_streams_refuse_counts_that_would_not_fit():
     with pytest.raises(FlyingSquidError, match="Windows support"):
-        fs.OnlineLabelModel().update(np.array([[8_000, 1, 1]]))
+        fs.OnlineLabelModel(n_classes=8_001).update(np.array([[8_000, 1, 1]]))
 
 
 def test_evidence_of_hundreds_of_sources_does_not_underflow():

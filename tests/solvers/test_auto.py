@@ -110,6 +110,7 @@ class TestDefault:
     @pytest.mark.parametrize("m", [3, 5, 20])
     @pytest.mark.parametrize("n", [20, 200])
     @pytest.mark.parametrize("n_classes", [2, 4])
+    @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
     def test_small_panels_lose_nothing(self, n, m, n_classes):
         rng = np.random.default_rng(n + m)
         low, high = (0.55, 0.95) if n_classes == 2 else (0.3, 0.9)
@@ -192,6 +193,7 @@ class TestDefault:
         assert np.mean(model.predict(votes) != majority(votes).argmax(axis=1)) < 0.01
 
     @pytest.mark.parametrize("n_classes", [2, 3])
+    @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
     def test_rules_that_find_different_items_do_not_contradict(self, n_classes):
         """Each group of rules finds its part of a rare class, and votes for class 0 elsewhere."""
         rng = np.random.default_rng(0)
@@ -229,6 +231,7 @@ class TestDefault:
         assert (p[0] > 0.65) if is_imbalanced else p.tolist() == [0.5, 0.5]
 
     @pytest.mark.parametrize("from_counts", [False, True])
+    @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
     def test_abstention_that_depends_on_the_class_counts(self, from_counts):
         """Compared with the posterior of the true model; without abstention it is 10 points below."""
         rng = np.random.default_rng(0)
@@ -256,6 +259,7 @@ class TestDefault:
         assert abs(model.predict_proba([[-1] * 5])[0, 1] - 0.5) < 0.1
         assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes), y) - 0.005
 
+    @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
     def test_votes_for_one_class_say_nothing_about_other_items(self):
         rng = np.random.default_rng(0)
         votes = np.where(rng.random((500, 6)) < 0.1, 1, -1)
@@ -367,6 +371,7 @@ class TestParts:
         assert groups[5] == groups[6]
         assert len(np.unique(groups)) == 6
 
+    @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
     def test_one_sided_copies_are_those_that_vote_on_the_same_items(self):
         rng = np.random.default_rng(0)
         fires = rng.random((500, 2)) < 0.3

@@ -69,7 +69,7 @@ class Labels:
 
 
 def find_labels(chunk: Any, reader: Reader) -> Labels:
-    """Return the distinct labels of a chunk; for integers the smallest and the largest are enough."""
+    """Return the distinct labels of a chunk."""
     if isinstance(chunk, Votes):
         return Labels((), (), chunk.classes)
     if not isinstance(chunk, np.ndarray) and is_frame(chunk):
@@ -110,11 +110,8 @@ def _require_classes(labels: frozenset[Any], name: str, cells: Callable[[], list
 
 
 def _of_series(series: Any) -> frozenset[Any]:
-    if series.dtype.is_integer():
-        ends = (series.min(), series.max())
-    else:
-        ends = _require_few(series.unique().to_list(), f"Column {series.name!r}")
-    return frozenset(plain_number(v) for v in ends if not is_null(v))
+    values = _require_few(series.unique().to_list(), f"Column {series.name!r}")
+    return frozenset(plain_number(v) for v in values if not is_null(v))
 
 
 def _of_array(column: NDArray[Any], name: str) -> frozenset[Any]:
@@ -122,8 +119,6 @@ def _of_array(column: NDArray[Any], name: str) -> frozenset[Any]:
         column = column.compressed()
     if not column.size:
         return frozenset()
-    if column.dtype.kind in "iu":
-        return frozenset((int(column.min()), int(column.max())))
     values = column.tolist() if column.dtype.kind == "O" else np.unique(column).tolist()
     return frozenset(_require_few({plain_number(v) for v in values if not is_null(v)}, name))
 

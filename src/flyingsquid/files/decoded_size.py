@@ -85,8 +85,8 @@ def _pages(data: Any, chunk: Any) -> Iterator[tuple[int, int | None]]:
             encoding = values.get(2) if 5 in fields else values.get(4)
         except (IndexError, KeyError, struct.error, AttributeError, ValueError) as error:
             raise VoteFileError("The file is damaged: the header of a page cannot be read.") from error
-        if size < 0 or packed < 0:
-            raise VoteFileError("The file is damaged: a page has a negative size.")
+        if not all(type(value) is int and value >= 0 for value in (size, packed)):
+            raise VoteFileError("The file is damaged: a page must have a size of at least 0.")
         yield size, encoding
         at += packed
 
