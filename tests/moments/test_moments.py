@@ -81,7 +81,6 @@ def test_missing_states_follow_by_subtraction():
 
 
 @given(vote_matrices(), vote_matrices(), vote_matrices())
-@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
 def test_counting_commutes_with_concatenation(a, b, c):
     whole = fs.Moments.of(np.concatenate([a, b, c]))
     parts = [fs.Moments.of(part) for part in (a, b, c)]

@@ -353,7 +353,7 @@ ANALYSIS: dict[str, Question] = {
     "fleiss_kappa": lambda v, _: str(fs.analysis.fleiss_kappa(v)),
     "krippendorff_alpha": lambda v, _: str(fs.analysis.krippendorff_alpha(v)),
     "labels_saved": lambda v, y: str(
-        fs.analysis.labels_saved(fitted(v), v, np.arange(len(y))[:, None] % 7, y, random_state=0)
+        fs.analysis.labels_saved(fitted(v), v[:150], np.arange(150)[:, None] % 7, y[:150], random_state=0)
     ),
     "leave_one_out": lambda v, y: str(fs.analysis.leave_one_out(fitted(v, method="weighted"), v, y)),
     "suggest_items": lambda v, y: str(fs.analysis.suggest_items(fitted(v), v, 5, random_state=0)),
