@@ -39,10 +39,10 @@ if TYPE_CHECKING:
         MultiLabelModel,
         OnlineLabelModel,
         SequenceLabelModel,
-        WeaklySupervisedClassifier,
         load,
         to_training_set,
     )
+    from flyingsquid.models.end_model import WeaklySupervisedClassifier
     from flyingsquid.moments import Moments, SequenceMoments
     from flyingsquid.reports import report
     from flyingsquid.solvers.structure import learn_structure
@@ -77,9 +77,9 @@ __all__ = [
     "to_training_set",
 ]
 
-# Names and namespaces are imported when they are first used. The estimators need scikit-learn, which takes a
-# second to import and imports pandas if it is installed; votes need SciPy and narwhals, which take several
-# times as long as NumPy. A worker that counts votes, or a script that reads the version, avoids both.
+# Names and namespaces are imported when they are first used. Votes need SciPy and
+# narwhals, which take several times as long as NumPy; scikit-learn takes still longer, so only what works on
+# features imports it. A script that reads the version avoids all of them.
 #
 # To add a namespace, add it here and to the imports for type checkers above; a test compares the two.
 _NAMESPACES = (
@@ -106,10 +106,10 @@ _NAMES_IN = {
         "MultiLabelModel",
         "OnlineLabelModel",
         "SequenceLabelModel",
-        "WeaklySupervisedClassifier",
         "load",
         "to_training_set",
     ),
+    "models.end_model": ("WeaklySupervisedClassifier",),
     "moments": ("Moments", "SequenceMoments"),
     "reports": ("report",),
     "solvers.structure": ("learn_structure",),

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table
@@ -266,7 +265,7 @@ def _without(model: Any, votes: Votes, left_out: int, gold: Any) -> Array | None
     part = votes.of_sources(others)
     if _by_counts(model, gold):
         counts = model.moments_.select(others)
-        again = _attempt(lambda: clone(model).fit_moments(counts))
+        again = _attempt(lambda: _unfitted(model).fit_moments(counts))
         part = Votes(part.codes, part.classes, counts.names)  # counts have names even if the votes have none
         return None if again is None else np.asarray(again.predict_proba(part))
     again = _fitted(_for_sources(model, others), part, gold)
@@ -285,7 +284,7 @@ def _by_counts(model: Any, gold: Any) -> bool:
 
 def _for_sources(model: Any, kept: list[int]) -> Any:
     """Return an unfitted model for some of the sources."""
-    again = clone(model)
+    again = _unfitted(model)
     if isinstance(model, MajorityVote):
         return again
     at = {old: new for new, old in enumerate(kept)}
@@ -299,10 +298,16 @@ def _for_sources(model: Any, kept: list[int]) -> Any:
     return again
 
 
+def _unfitted(model: Any) -> Any:
+    from sklearn.base import clone  # slow to import
+
+    return clone(model)
+
+
 def _fitted(model: Any, votes: Votes, gold: Any = None) -> Any:
     """Return a copy of the model fitted on votes; None if that is not possible."""
     known = {} if gold is None else {"gold": gold}
-    return _attempt(lambda: clone(model).fit(votes, **known))
+    return _attempt(lambda: _unfitted(model).fit(votes, **known))
 
 
 def _attempt(fit: Any) -> Any:

@@ -9,20 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
-from sklearn.utils import _safe_indexing
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table, Tabular
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.items import read_items, read_votes
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.models.end_model import WeaklySupervisedClassifier
+from flyingsquid.models.training_set import select_rows
 from flyingsquid.votes.arguments import item_ids, join_by_item
 
 Array = NDArray[np.float64]
@@ -157,6 +150,14 @@ def labels_saved(
     >>> saved.n_gold, saved.weak_accuracy > 0.8
     (100, True)
     """
+    from sklearn.base import clone  # scikit-learn is slow to import, and nothing else here needs it
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MaxAbsScaler
+
+    from flyingsquid.models.end_model import WeaklySupervisedClassifier
+
     rng = read_random_state(random_state)
     if model is None:
         raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
@@ -179,7 +180,7 @@ def labels_saved(
     with capture_source_warnings(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         weak = WeaklySupervisedClassifier(classifier, clone(model)).fit(X, read)
-        features = _safe_indexing(X, at)
+        features = select_rows(X, at)
         codes = np.array([read.classes.index(label) for label in weak.predict(features).tolist()])
         curve = _Curve.of(classifier, features, truth[at], rng)
     return curve.compare((codes == truth[at]).astype(np.float64), rng)
@@ -204,6 +205,8 @@ class _Curve:
 
     @classmethod
     def of(cls, classifier: Any, features: Any, y: NDArray[Any], rng: np.random.Generator) -> _Curve:
+        from sklearn.base import clone
+
         n = len(y)
         n_trained = n - max(1, round(_TESTED * n))
         steps = int(math.log(n_trained / _FIRST_SIZE, _GROWTH))
@@ -213,13 +216,13 @@ class _Curve:
             order = rng.permutation(n)
             test = order[n_trained:]
             tested[test] += 1
-            held_out = _safe_indexing(features, test)
+            held_out = select_rows(features, test)
             for column, size in enumerate(sizes.tolist()):
                 part = order[:size]
                 if len(np.unique(y[part])) == 1:  # nothing to train on
                     found = np.full(len(test), y[part[0]])
                 else:
-                    found = clone(classifier).fit(_safe_indexing(features, part), y[part]).predict(held_out)
+                    found = clone(classifier).fit(select_rows(features, part), y[part]).predict(held_out)
                 right[test, column] += found == y[test]
         return cls(sizes, right, tested)
 
@@ -234,6 +237,8 @@ class _Curve:
 
     def _needed(self, weak: Array, weights: Array) -> tuple[Array, float]:
         """Return the monotone curve, and where it reaches the accuracy of ``weak``, for weighted items."""
+        from sklearn.isotonic import IsotonicRegression
+
         goal = float(weights @ weak / weights.sum())
         raw = weights @ self.right / (weights @ self.tested)
         curve = np.asarray(IsotonicRegression().fit_transform(np.arange(len(raw)), raw))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.base import clone
 
 from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, is_number
 from flyingsquid._warnings import capture_source_warnings
@@ -226,6 +225,8 @@ def _predict(model: Any, items: Items, truth: NDArray[Any], cross_fit: int | Non
                 ],
             )
         return _Predicted(items.posterior[None], np.zeros(len(truth), np.intp))
+    from sklearn.base import clone
+
     known = np.flatnonzero(truth >= 0)
     parts = min(int(cross_fit), len(known))
     # Every k-th label, so that labels in the order of their classes are spread over the parts.

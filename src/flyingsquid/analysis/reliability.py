@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from flyingsquid._values import format_value, is_number, is_one_of
 from flyingsquid.analysis.items import read_votes
@@ -208,5 +208,5 @@ def _jackknife(name: str, statistic: Callable[[NDArray[Any]], float], rows: NDAr
     group = np.arange(n) % groups
     without = np.array([statistic(rows[group != g]) for g in range(groups)])
     error = float(np.sqrt((groups - 1) * np.var(without)))
-    reach = float(student.ppf(0.975, groups - 1)) * error
+    reach = float(stdtrit(groups - 1, 0.975)) * error
     return Reliability(name, value, (max(-1.0, value - reach), min(1.0, value + reach)), n)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import VotesByClass
@@ -165,6 +164,8 @@ class ManyGold:
         That is the class itself, unless gold labels contradict it clearly: sources that swap classes, or
         number them from 1, agree with each other.
         """
+        from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # slow to import
+
         itself = np.arange(len(self.classes))
         renamed = linear_sum_assignment(-self.shared_votes)[1]
         gain = self.shared_votes[itself, renamed].sum() - self.shared_votes.trace()

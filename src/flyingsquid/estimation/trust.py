@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
-from scipy.stats import chi2
+from scipy.special import chdtrc, log_ndtr, ndtr
 
 from flyingsquid.estimation.dependence import Dependence
 from flyingsquid.estimation.sources import MOST_SOURCES
@@ -231,5 +230,5 @@ def agree_by_chance(moments: Moments) -> bool:
     beyond, variance = (pairs.agreement - pairs.chance * pairs.overlap)[compared], variance[compared]
     together = ndtr(-beyond.sum() / np.sqrt(variance.sum()))
     often = pairs.overlap[compared] >= _SHARED_ITEMS
-    single = chi2.sf((beyond[often] ** 2 / variance[often]).sum(), often.sum()) if often.any() else 1.0
+    single = chdtrc(often.sum(), (beyond[often] ** 2 / variance[often]).sum()) if often.any() else 1.0
     return bool(min(together, single) > _BY_CHANCE)

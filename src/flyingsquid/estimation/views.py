@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from flyingsquid.estimation.em import Passes
 from flyingsquid.estimation.gold import ManyGold
@@ -118,6 +117,8 @@ def _decomposed(
 
 def _names(found: Array, known: Array | None) -> NDArray[np.intp]:
     """Assign classes to the columns of ``found``, shape (m, K, K) with axes source, vote, truth."""
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # slow to import
+
     by_votes = found.sum(axis=0)
     if known is None:
         return np.asarray(linear_sum_assignment(-by_votes)[1])

@@ -1,6 +1,5 @@
 """Estimators."""
 
-from flyingsquid.models.end_model import WeaklySupervisedClassifier
 from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
@@ -16,7 +15,6 @@ __all__ = [
     "OnlineLabelModel",
     "SequenceLabelModel",
     "TrainingSet",
-    "WeaklySupervisedClassifier",
     "load",
     "to_training_set",
 ]

@@ -12,16 +12,16 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar, 
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
 from flyingsquid._values import format_count, format_list, format_value, is_one_of
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
+from flyingsquid.files.state import State
 from flyingsquid.files.vote_files import read_path
 from flyingsquid.fits.base import Fit
+from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.validation import hint_arguments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
 from flyingsquid.votes.arguments import item_ids, join_series, read_task_gold, read_weights
@@ -34,10 +34,6 @@ from flyingsquid.votes.views import Output, to_output
 DOUBLE = np.dtype(np.float64)
 # Votes of which labels come back as an array: not in chunks, and not on a cluster.
 InMemory: TypeAlias = Votes | NDArray[Any] | list[Any] | tuple[Any, ...]
-
-
-class _NotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]  # untyped base
-    """Both errors at once. It lives here because ``exceptions`` does not import scikit-learn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,7 @@ class VoteSchema:
         return votes.matched_to(self.classes, self.names)
 
 
-class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class VoteReader(Estimator):
     """Base of all estimators: read votes by the fitted sources and classes, save models."""
 
     @property
@@ -106,6 +102,10 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
         files.save(self, path)
 
+    @abstractmethod
+    def _to_state(self) -> State:
+        """Return arrays and JSON values that hold the fitted model."""
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "vote_schema_")
 
@@ -117,11 +117,11 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return lock
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
+        state = vars(self)
         return {name: value for name, value in state.items() if name != "_learning"}
 
     def _not_fitted(self) -> NotFittedError:
-        return _NotFittedError(
+        return not_fitted(
             f"This {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first."
         )
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
@@ -26,6 +25,7 @@ from flyingsquid.files.fields import (
 )
 from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits import CorrectedFit, Fit, GraphFit, IndependentFit, WeightedFit
+from flyingsquid.models._estimator import Estimator
 from flyingsquid.moments import Moments
 from flyingsquid.moments.files import KIND as MOMENTS
 from flyingsquid.moments.files import to_state as moments_to_state
@@ -67,7 +67,7 @@ def _balance_to_meta(balance: Any) -> Any:
     return {"classes": encode_labels(labels), "shares": [float(share) for share in balance.values()]}
 
 
-def options_from_meta(meta: Mapping[str, Any], estimator: type[BaseEstimator]) -> dict[str, Any]:
+def options_from_meta(meta: Mapping[str, Any], estimator: type[Estimator]) -> dict[str, Any]:
     """Return the parameters that :func:`options_to_meta` described. Graphs are kept apart."""
     expected = set(estimator._get_param_names()) - {"graph"}
     if set(meta) != expected:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from flyingsquid._values import format_value, is_one_of
 from flyingsquid.exceptions import IncompatibleError, OptionError
-from flyingsquid.models._base import _NotFittedError
+from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.training_set import TrainingSet, to_training_set
 
@@ -182,7 +182,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "end_model_"):
-            raise _NotFittedError("This WeaklySupervisedClassifier is not fitted yet; call fit first.")
+            raise not_fitted("This WeaklySupervisedClassifier is not fitted yet; call fit first.")
 
 
 def _weight_name(end_model: Any) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import has_fit_parameter
 
 from flyingsquid._random import RandomState
 from flyingsquid._table import Scalar, Table, as_scalar
@@ -36,7 +35,8 @@ from flyingsquid.files.fields import (
 )
 from flyingsquid.files.state import State, decode_labels, encode_labels, write_state
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.models._base import _NotFittedError, read_tie_generator
+from flyingsquid.models._base import read_tie_generator
+from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
 from flyingsquid.models._state import nested, options_from_meta, options_to_meta, unnested
 from flyingsquid.models.label_model import LabelModel
@@ -59,7 +59,7 @@ _FIELDS = {
 _OPTION_FIELDS = {"labels": optional(LABELS), "on_failure": one_of("raise", "majority")}
 
 
-class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class MultiLabelModel(Estimator):
     """Items that carry any number of labels: one label model for each, fitted by itself.
 
     Every source says of every label whether it applies (1), does not (0), or nothing (-1). Labels share
@@ -374,6 +374,8 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 f"The graph of `label_model` must have one task; got {graph.n_tasks}. Use "
                 "LabelModel(graph) for labels that depend on each other."
             )
+        from sklearn.base import clone  # label models of other libraries, too
+
         return clone(given)
 
     def _keep(self, models: dict[Label, Any], failures: dict[Label, str]) -> None:
@@ -402,7 +404,7 @@ class MultiLabelModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "_fitted"):
-            raise _NotFittedError("This MultiLabelModel is not fitted yet; call fit first.")
+            raise not_fitted("This MultiLabelModel is not fitted yet; call fit first.")
 
     def _read(self, votes: Any) -> dict[Label, Votes]:
         self._require_fitted()
@@ -417,7 +419,7 @@ def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: N
     if weights is not None:
         options["sample_weight"] = weights
     for name in options:
-        if not has_fit_parameter(model, name):
+        if name not in inspect.signature(model.fit).parameters:
             raise OptionError(f"`{name}` is not supported by {type(model).__name__}; leave it out.")
     with capture_source_warnings() as captured:
         model.fit(votes, **options)

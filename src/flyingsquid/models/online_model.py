@@ -30,7 +30,8 @@ from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.files import read_array
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
-from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema, _NotFittedError
+from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema
+from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models._state import (
     fit_from_state,
     fit_to_state,
@@ -381,7 +382,7 @@ class OnlineLabelModel(VoteEstimator):
         """The label model of the last refresh."""
         fitted = self._learned.fitted
         if fitted is None:
-            raise _NotFittedError(f"The parameters are not estimated yet: {self.status_}.")
+            raise not_fitted(f"The parameters are not estimated yet: {self.status_}.")
         model = LabelModel(
             self.graph,
             method=self.method,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 
 from flyingsquid._table import facts_table
 from flyingsquid._values import format_value, is_number
@@ -63,7 +62,7 @@ class TrainingSet:
         A weighted loss on these rows is the expected loss of the soft labels.
         """
         at, label = np.nonzero(self.proba > _LEAST_WEIGHT)
-        return _safe_indexing(self.X, at), self.classes[label], self.proba[at, label]
+        return select_rows(self.X, at), self.classes[label], self.proba[at, label]
 
 
 def to_training_set(
@@ -129,7 +128,14 @@ def to_training_set(
             f"`classes` must have one label per column of `proba` ({labels.shape[1]}); got shape "
             f"{names.shape}."
         )
-    return TrainingSet(_safe_indexing(X, rows), labels[rows], rows, names)
+    return TrainingSet(select_rows(X, rows), labels[rows], rows, names)
+
+
+def select_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return rows of an array, sparse matrix, table or list, by position."""
+    from sklearn.utils import _safe_indexing  # scikit-learn is slow to import
+
+    return _safe_indexing(X, rows)
 
 
 def _read_labels(proba: ArrayLike) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from flyingsquid._values import format_value, is_number, is_one_of
 from flyingsquid.estimation.binary import (
@@ -551,7 +551,7 @@ def _combine(tests: Sequence[FitTest | None]) -> FitTest | None:
     if len(known) < 2:
         return known[0] if known else None
     statistic, degrees = sum(test.statistic for test in known), sum(test.degrees for test in known)
-    return FitTest(statistic, degrees, float(chi2.sf(statistic, degrees)))
+    return FitTest(statistic, degrees, float(chdtrc(degrees, statistic)))
 
 
 def _concerns(found: BinaryTasks, names: tuple[str, ...]) -> tuple[str, ...]:
