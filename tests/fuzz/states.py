@@ -172,7 +172,7 @@ def use(path: Path, votes: dict[int, Any]) -> None:
         return
     schema = model.vote_schema_
     rows = fs.Votes(votes[len(schema.source_names)], schema.classes, schema.names)
-    if hasattr(model, "update"):
+    if isinstance(model, fs.OnlineLabelModel):
         _ = model.status_, model.history_.changes(), model.moments_
         model.update(rows)
     model.predict_proba(rows)

@@ -6,14 +6,15 @@ import warnings
 from decimal import Decimal
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid.exceptions import FlyingSquidError, VotesWarning
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
 
 RNG = np.random.default_rng(5)
 N, M = 1000, 5

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import VotesError
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
 
 CODES = np.array([[0, -1, 1], [1, 1, -1], [-1, 0, 0]], np.int8)
 NUMBERS = fs.Votes.from_classes(CODES, names=["a", "b", "c"])

@@ -174,7 +174,7 @@ class DenseTables(ConfusionTables):
         return np.asarray(self._tables[source])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self._tables, dtype, copy=bool(copy) or None)
+        return np.array(self._tables, dtype) if copy else np.asarray(self._tables, dtype)
 
     def __repr__(self) -> str:
         return f"ConfusionTables(shape={self.shape}, dense)"
