@@ -102,3 +102,26 @@ def test_the_warning_names_the_line_of_the_caller():
     with pytest.warns(VotesWarning) as caught:
         fs.Votes.from_classes(votes)
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "learn",
+    [
+        lambda chunks: [(model := fs.OnlineLabelModel(), [model.update(each) for each in chunks])],
+        lambda chunks: [(model := fs.LabelModel(), [model.partial_fit(each) for each in chunks])],
+        lambda chunks: [(model := fs.SequenceLabelModel(), [model.partial_fit(each) for each in chunks])],
+        lambda chunks: fs.Moments.of(fs.VoteChunks(chunks)),
+    ],
+    ids=["stream", "partial_fit", "sequences", "chunks"],
+)
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_only_the_first_chunk_is_checked(learn):
+    """A test of every chunk of a long stream would find something by chance."""
+    sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.8, 0.7], coverage=0.7, random_state=0)
+    usual = np.asarray(sample.votes.codes)
+    signed = np.where(usual < 0, 0, 2 * usual - 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", VotesWarning)
+        learn([usual, signed])
+    with pytest.warns(VotesWarning):
+        learn([signed, usual])

@@ -323,7 +323,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             known = validation.read_classes(self.classes, self.n_classes, votes)
         else:
             known = before.classes
-        chunk = as_votes(votes, known, None if graph is None else graph.stacked_shape)
+        stacked = None if graph is None else graph.stacked_shape
+        chunk = as_votes(votes, known, stacked, check=before is None)
         if before is not None and before.graph is not None and before.names and chunk.names:
             chunk = chunk.matched_to(before.classes, before.names)
         weights = None if sample_weight is None else read_weights(sample_weight, chunk.n_items)

@@ -206,7 +206,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         solver = self._validate()
         fitted, pending, _ = getattr(self, "_state", FitState(None, None))
         before = pending if pending is not None or fitted is None else fitted.moments
-        chunk = as_votes(votes, None if before is None else before.rows.classes)
+        known = None if before is None else before.rows.classes
+        chunk = as_votes(votes, known, check=before is None)
         require_few_classes(chunk.n_classes)
         total = SequenceMoments.of(chunk, lengths)
         total = total if before is None else before + total

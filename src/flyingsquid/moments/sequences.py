@@ -374,7 +374,7 @@ class SequenceMoments:
 
 
 def _read_previous(previous: Any, votes: Votes) -> Votes:
-    row = as_votes(one_row(previous, votes.names), votes.classes)
+    row = as_votes(one_row(previous, votes.names), votes.classes, check=False)
     if row.shape != (1, votes.n_sources):
         raise VotesError(
             f"`previous` must be one row with {format_count(votes.n_sources, 'source')}, the last row of "

@@ -336,7 +336,7 @@ def _slices(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
 def _read(chunk: Any, number: int, classes: tuple[Label, ...] | None, names: tuple[str, ...] | None) -> Votes:
     """Return one chunk as votes of the given classes and names."""
     with located(f"chunk {number}"):
-        votes = as_votes(chunk, classes)
+        votes = as_votes(chunk, classes, check=number == 0)
         if names is not None and votes.n_sources != len(names):
             raise VotesError(
                 f"the number of columns must be {len(names)}, one per source ({', '.join(names[:5])}); got "
