@@ -108,7 +108,7 @@ def to_training_set(
     confidence = labels.max(axis=1)
     keep = confidence >= _read_confidence(min_confidence)
     if drop_uncovered and votes is not None:
-        voted = item_votes(as_votes(votes).codes).cast > 0
+        voted = item_votes(as_votes(votes, check=False).codes).cast > 0
         if len(voted) != len(labels):
             raise IncompatibleError(
                 f"`votes` must have one row per row of `proba` ({len(labels)}); got {len(voted)}."
