@@ -142,11 +142,11 @@ def _mean(values: Array) -> float:
 
 def _by_grid(votes: fs.Votes, realized: Array, counted: NDArray[np.bool_]) -> list[list[float]]:
     """Return the number of covered sources and the sum of the widths for each candidate of the grid."""
-    found = fit_mixture(fs.Moments.of(votes), rows_of(votes, None), None).sources
+    found = fit_mixture(fs.Moments.of(votes), rows_of(votes, None), None)
     rows = []
     for candidate in GRID:
-        reach = accuracy_reach(cast(AccuracyEvidence, found.evidence), candidate)
-        interval = intervals_around(found.accuracies, found.errors, reach)[counted]
+        reach = accuracy_reach(cast(AccuracyEvidence, found.errors.evidence), candidate)
+        interval = intervals_around(found.sources.accuracies, found.errors.accuracies, reach)[counted]
         covered = covers(interval, realized[counted]).sum()
         rows.append([float(covered), float(np.ptp(interval, axis=1).sum())])
     return rows

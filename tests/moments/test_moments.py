@@ -14,6 +14,8 @@ from scipy.sparse import csr_array
 import flyingsquid as fs
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.moments import counting
+from flyingsquid.votes.grid import pattern_grid
+from flyingsquid.votes.patterns import pattern_counts
 from tests.support.strategies import vote_matrices
 
 
@@ -29,8 +31,8 @@ def count_by_loop(codes: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def by_histogram(codes: np.ndarray, n_classes: int, weights: np.ndarray | None) -> np.ndarray:
-    histogram = counting._histogram(codes, n_classes, weights)
-    return counting._pairs_of_histogram(histogram, codes.shape[1], n_classes)
+    histogram = pattern_counts(codes, n_classes, weights).astype(np.float64)
+    return pattern_grid(codes.shape[1], n_classes).pair_counts(histogram)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])

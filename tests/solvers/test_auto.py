@@ -1,5 +1,6 @@
 """Laws of the default estimator and of weighted votes, and what users may expect of them."""
 
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -517,3 +518,18 @@ class TestWhatWasBroken:
             duplicates="first",
         )
         assert fs.LabelModel().fit(votes).predict_proba(votes[:5]).shape == (5, 5)
+
+
+def test_uncertainty_is_computed_on_demand_and_does_not_carry_votes(monkeypatch):
+    votes, _ = panel(np.random.default_rng(0), 400, [0.9, 0.8, 0.8, 0.7, 0.7], coverage=0.8)
+    model = fs.LabelModel().fit(votes)
+    assert hasattr(model.fit_.assessment, "found")
+    copy = pickle.loads(pickle.dumps(model))
+    assert not hasattr(copy.fit_.assessment, "found")  # votes do not travel
+    monkeypatch.setattr("flyingsquid.solvers.weighted._MOST_KEPT", 0)
+    at_once = fs.LabelModel().fit(np.tile(votes, (3, 2)))  # too many possible rows for a grid
+    assert not hasattr(at_once.fit_.assessment, "found")
+    for other in (copy, fs.LabelModel().fit(votes)):
+        np.testing.assert_array_equal(model.accuracies_interval_, other.accuracies_interval_)
+        np.testing.assert_array_equal(model.class_balance_interval_, other.class_balance_interval_)
+        assert model.fit_.gain_interval == other.fit_.gain_interval

@@ -7,13 +7,13 @@ import pytest
 from scipy.sparse import csr_array
 
 from flyingsquid.votes.codes import OneHot
-from flyingsquid.votes.grid import PatternGrid, counted_grid
+from flyingsquid.votes.grid import counted_grid, pattern_grid
 from flyingsquid.votes.patterns import all_patterns
 
 
 @pytest.mark.parametrize(("m", "n_classes"), [(1, 2), (2, 3), (5, 2), (4, 3)])
 def test_sums_are_those_of_the_rows(m, n_classes):
-    grid, rows = PatternGrid(m, n_classes), OneHot.of(all_patterns(m, n_classes), n_classes)
+    grid, rows = pattern_grid(m, n_classes), OneHot.of(all_patterns(m, n_classes), n_classes)
     rng = np.random.default_rng(m)
     one, several = rng.normal(size=rows.n_items), rng.normal(size=(rows.n_items, 3))
     weights, by_class = rng.normal(size=(n_classes * m, 2)), rng.normal(size=(m, n_classes))
@@ -49,3 +49,4 @@ def test_a_grid_that_would_not_be_faster_is_left_out():
     assert counted_grid(codes[:100], 2, None) is None
     assert counted_grid(np.tile(codes, (1, 20)), 2, None) is None
     assert counted_grid(csr_array(codes + 1), 2, None) is None
+    assert counted_grid(np.arange(2_000)[:, None], 2_000, None) is None  # too many classes

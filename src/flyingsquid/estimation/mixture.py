@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ from flyingsquid.estimation.dependence import Dependence, find_copies, find_depe
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.source_estimates import (
     RowLabels,
+    SourceErrors,
     SourceEstimates,
+    assess_sources,
     best_class,
     estimate_sources,
 )
@@ -43,7 +46,7 @@ from flyingsquid.estimation.weighted import VoteWeights, vote_weights, votes_per
 from flyingsquid.inference.weighted import (
     Mixture,
     TableTerm,
-    hot_posterior,
+    mix_parts,
     row_sums,
     table_posterior,
     weighted_shares,
@@ -69,32 +72,71 @@ _NEGLIGIBLE = 0.01
 _PLAUSIBLE, _PASSED = 0.05, 0.9
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Gain(NamedTuple):
+    """Expected accuracy minus that of majority vote, with a 95% interval."""
+
+    value: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
 class MixtureFit:
-    """Estimated parameters.
+    """Estimated parameters, and on demand how uncertain they are.
 
     Attributes
     ----------
+    moments, rows, balance : as in :func:`fit_mixture`
     mixture : Mixture
-    sources : SourceEstimates
-        Accuracies, confusion tables and the class balance, with their uncertainty.
-    gain : float
-        Expected accuracy minus that of majority vote, as the labels imply; NaN from counts alone.
-    only_class : int or None
-        The class that all items with votes get, if it is one.
-    gain_interval : pair of floats or None
-        95% interval of the gain, over tables and weighted votes as far as each is plausible.
+    tables : Tables or None
     trust : Trust
     dependence : Dependence
+    sources : SourceEstimates
+        Accuracies, confusion tables and the class balance.
+    only_class : int or None
+        The class that all items with votes get, if it is one.
     """
 
+    moments: Moments
+    rows: Rows | None
+    balance: Array | None
     mixture: Mixture
-    sources: SourceEstimates
-    gain: float
-    gain_interval: tuple[float, float] | None
+    tables: Tables | None
     trust: Trust
     dependence: Dependence
+    sources: SourceEstimates
     only_class: int | None = None
+
+    @cached_property
+    def _labels(self) -> RowLabels | None:
+        return None if self.rows is None else RowLabels.of(self.rows, self.mixture)
+
+    @cached_property
+    def errors(self) -> SourceErrors:
+        """Uncertainty of the sources."""
+        return assess_sources(
+            self.moments,
+            self._labels,
+            self.mixture,
+            self.tables,
+            self.trust,
+            self.dependence,
+            self.sources,
+            with_balance=self.balance is None,
+        )
+
+    @cached_property
+    def gain(self) -> Gain | None:
+        """Gain over majority vote, over tables and weighted votes as far as each is plausible.
+
+        None from counts alone.
+        """
+        if self._labels is None:
+            return None
+        rows, fallback, by_tables = self._labels
+        plausible = [] if self.trust.share > _PASSED else [fallback]
+        if by_tables is not None and self.trust.share > _PLAUSIBLE:
+            plausible.append(by_tables)
+        return gain_over_majority(mix_parts(rows.cast, self.mixture, fallback, by_tables), plausible, rows)
 
 
 def fit_mixture(moments: Moments, rows: Rows | None, balance: Array | None) -> MixtureFit:
@@ -127,7 +169,7 @@ def fit_mixture(moments: Moments, rows: Rows | None, balance: Array | None) -> M
         labels = table_posterior(rows.cast, term, weights.one_sided)
         trust = trust_from_rows(moments, rows, labels, tables, weights, dependence, against)
     mixture = _mix(moments, rows, balance, tables, trust, dependence, weights, abstention)
-    return _assess(moments, rows, mixture, tables, trust, dependence, balance)
+    return _with_sources(moments, rows, balance, mixture, tables, trust, dependence)
 
 
 def _with_abstention(
@@ -162,7 +204,7 @@ def fit_weights(moments: Moments, rows: Rows | None, balance: Array | None) -> M
         without_votes=_without_votes(moments, balance, None, trust, weights),
         prior=_prior(moments, balance, weights),
     )
-    return _assess(moments, rows, mixture, None, trust, dependence, balance)
+    return _with_sources(moments, rows, balance, mixture, None, trust, dependence)
 
 
 def _mix(
@@ -245,38 +287,27 @@ def _shares_of_votes(moments: Moments, weights: VoteWeights, several: float) -> 
 # ---------------------------------------------------------------------- what the labels imply
 
 
-def _assess(
+def _with_sources(
     moments: Moments,
     rows: Rows | None,
+    balance: Array | None,
     mixture: Mixture,
     tables: Tables | None,
     trust: Trust,
     dependence: Dependence,
-    balance: Array | None,
 ) -> MixtureFit:
-    """Return the mixture with the estimates of the sources and of the gain that its labels imply."""
+    """Return the mixture with the estimates of the sources that its labels imply."""
     parts = None if rows is None else RowLabels.of(rows, mixture)
-    sources = estimate_sources(moments, parts, mixture, tables, trust, dependence, balance)
-    if rows is None or parts is None:
-        return MixtureFit(mixture, sources, float("nan"), None, trust, dependence)
-    labels = hot_posterior(rows.cast, mixture)
-    plausible = [] if trust.share > _PASSED else [parts.fallback]
-    if parts.by_tables is not None and trust.share > _PLAUSIBLE:
-        plausible.append(parts.by_tables)
-    gain, interval = gain_over_majority(labels, plausible, rows)
-    only_class = _only_class(labels[rows.voted > 0])
-    return MixtureFit(mixture, sources, gain, interval, trust, dependence, only_class)
+    sources = estimate_sources(moments, parts, mixture, tables, trust, balance)
+    only_class = None
+    if parts is not None:
+        labels = mix_parts(parts.rows.cast, mixture, parts.fallback, parts.by_tables)
+        best = np.unique(labels[parts.rows.voted > 0].argmax(axis=1))
+        only_class = int(best[0]) if len(best) == 1 else None
+    return MixtureFit(moments, rows, balance, mixture, tables, trust, dependence, sources, only_class)
 
 
-def _only_class(labels: Array) -> int | None:
-    """Return the class that all labels (u, K) are for, None if there are several."""
-    best = np.unique(labels.argmax(axis=1))
-    return int(best[0]) if len(best) == 1 else None
-
-
-def gain_over_majority(
-    labels: Array, plausible: list[Array], rows: Rows
-) -> tuple[float, tuple[float, float]]:
+def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gain:
     """Return the expected accuracy of the labels minus that of majority vote, and its 95% interval.
 
     The labels imply the gain. The interval spans what each plausible model, posteriors of shape (u, K),
@@ -284,10 +315,10 @@ def gain_over_majority(
     """
     total = rows.counts.sum()
     if not total > 0:
-        return 0.0, (0.0, 0.0)
+        return Gain(0.0, (0.0, 0.0))
     best = best_class(labels)
     change = best - best_class(weighted_shares(rows.cast, np.ones(rows.votes.shape)))
     gain, *gains = (float(rows.counts @ row_sums(p * change)[:, 0] / total) for p in (labels, *plausible))
     differ = float(rows.counts @ row_sums(np.maximum(change, 0.0))[:, 0] / total)
     reach = float(NORMAL_95 * np.sqrt(differ / total))
-    return gain, (min(gain, *gains) - reach, max(gain, *gains) + reach)
+    return Gain(gain, (min(gain, *gains) - reach, max(gain, *gains) + reach))

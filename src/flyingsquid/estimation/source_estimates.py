@@ -63,24 +63,36 @@ class SourceEstimates:
     Attributes
     ----------
     balance : array of shape (K,)
-    balance_interval : array of shape (K, 2) or None
-        95% intervals of the class balance; None if it was given.
     confusion : ConfusionTables
         P(vote = v | Y = k), no vote last.
-    accuracies, errors : arrays of shape (m,)
-        P(vote is right | source votes), and standard errors from sampling.
+    accuracies : array of shape (m,)
+        P(vote is right | source votes); one half if it never votes.
+    """
+
+    balance: Array
+    confusion: ConfusionTables
+    accuracies: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceErrors:
+    """Uncertainty of the estimates of the sources.
+
+    Attributes
+    ----------
+    accuracies : array of shape (m,)
+        Standard errors of the accuracies from sampling.
     reach : array of shape (m, 2)
         How far the accuracies may be below and above because the model is wrong.
+    balance : array of shape (K, 2) or None
+        95% intervals of the class balance; None if it was given.
     evidence : AccuracyEvidence or None
         The statistics behind the reach; None after a correction by gold labels.
     """
 
-    balance: Array
-    balance_interval: Array | None
-    confusion: ConfusionTables
     accuracies: Array
-    errors: Array
     reach: Array
+    balance: Array | None
     evidence: AccuracyEvidence | None = None
 
 
@@ -108,28 +120,24 @@ class RowLabels(NamedTuple):
         return cls(rows, fallback_posterior(rows.cast, mixture), by_tables)
 
 
-class _Labels(NamedTuple):
-    """Estimates of the sources implied by one kind of labels, before their uncertainty.
+class _Spread(NamedTuple):
+    """Statistics of labels that the uncertainty of the sources follows from.
 
     Attributes
     ----------
-    accuracies, errors : arrays of shape (m,)
-        With standard errors from sampling.
+    errors : array of shape (m,)
+        Standard errors of the accuracies from sampling.
+    balance_errors : array of shape (K,)
     plausible : array of shape (s, m)
         Accuracies by other plausible labels.
     doubt : array of shape (m,)
         Mean probability that the label of an item is wrong, over the items that a source votes on.
-    balance, balance_errors : arrays of shape (K,)
-    confusion : ConfusionTables
     """
 
-    accuracies: Array
     errors: Array
+    balance_errors: Array
     plausible: Array
     doubt: Array
-    balance: Array
-    balance_errors: Array
-    confusion: ConfusionTables
 
 
 def estimate_sources(
@@ -138,7 +146,6 @@ def estimate_sources(
     mixture: Mixture,
     tables: Tables | None,
     trust: Trust,
-    dependence: Dependence,
     balance: Array | None,
 ) -> SourceEstimates:
     """Estimate sources by the labels of a mixture, from rows or, without ``labels``, from counts of pairs.
@@ -146,18 +153,42 @@ def estimate_sources(
     ``balance`` of shape (K,) is the class balance, if it is known.
     """
     if labels is None:
-        found = _labels_from_counts(moments, mixture, tables, trust)
+        found = _estimate_from_counts(moments, mixture, tables, trust)
     else:
-        found = _labels_from_rows(moments, labels, mixture, tables, trust)
+        found = _estimate_from_rows(moments, labels, mixture, trust)
+    cast = moments.vote_counts.sum(axis=1)
+    accuracies = np.where(cast > 0, found.accuracies, 0.5)
+    return SourceEstimates(found.balance if balance is None else balance, found.confusion, accuracies)
+
+
+def assess_sources(
+    moments: Moments,
+    labels: RowLabels | None,
+    mixture: Mixture,
+    tables: Tables | None,
+    trust: Trust,
+    dependence: Dependence,
+    sources: SourceEstimates,
+    *,
+    with_balance: bool,
+) -> SourceErrors:
+    """Return the uncertainty of what :func:`estimate_sources` found.
+
+    ``with_balance`` tells whether the class balance was estimated, too.
+    """
+    if labels is None:
+        spread = _spread_of_counts(moments, mixture, sources)
+    else:
+        spread = _spread_of_rows(moments, labels, mixture, tables, sources)
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     groups, one_sided = dependence.groups, mixture.one_sided
     n_groups = int(np.count_nonzero(cast)) if groups is None else len(np.unique(groups[cast > 0]))
     usable = usable_trust(trust.share, trust.n_tested, dependence.n_pairs, n_groups)
     evidence = AccuracyEvidence(
-        found.accuracies,
-        np.minimum(found.accuracies, found.plausible.min(axis=0)),
-        np.maximum(found.accuracies, found.plausible.max(axis=0)),
-        found.doubt,
+        sources.accuracies,
+        np.minimum(sources.accuracies, spread.plausible.min(axis=0)),
+        np.maximum(sources.accuracies, spread.plausible.max(axis=0)),
+        spread.doubt,
         np.where(one_sided, 0.0, usable),
         suspicion(one_sided, dependence.n_pairs, int(np.count_nonzero(~one_sided & (cast > 0)))),
         moments.n_classes,
@@ -165,27 +196,22 @@ def estimate_sources(
         n_groups,
     )
     interval = None
-    if balance is None:
+    if with_balance:
         total = max(cast.sum(), 1.0)
         interval = balance_intervals(
-            found.balance,
-            found.balance_errors,
-            doubt=float(cast @ found.doubt / total),
+            sources.balance,
+            spread.balance_errors,
+            doubt=float(cast @ spread.doubt / total),
             trust=usable,
             one_sided=float(cast[one_sided].sum() / total),
         )
-    return SourceEstimates(
-        found.balance if balance is None else balance,
-        interval,
-        found.confusion,
-        np.where(cast > 0, found.accuracies, 0.5),
-        np.where(cast > 1, found.errors, np.nan),
-        accuracy_reach(evidence),
-        evidence,
-    )
+    errors = np.where(cast > 1, spread.errors, np.nan)
+    return SourceErrors(errors, accuracy_reach(evidence), interval, evidence)
 
 
-def estimate_by_gold(moments: Moments, rows: Rows, labels: Array, balance: Array | None) -> SourceEstimates:
+def estimate_by_gold(
+    moments: Moments, rows: Rows, labels: Array, balance: Array | None
+) -> tuple[SourceEstimates, SourceErrors]:
     """Estimate sources by labels of the rows, shape (u, K), which gold labels have corrected."""
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     right = _agreement_with(labels, rows, moments.n_sources)
@@ -196,48 +222,49 @@ def estimate_by_gold(moments: Moments, rows: Rows, labels: Array, balance: Array
         mean_doubt = float(cast @ doubt / max(cast.sum(), 1.0))
         errors = _share_errors(found, float(rows.voted.sum()))
         interval = balance_intervals(found, errors, doubt=mean_doubt, trust=0.0, one_sided=0.0)
-    return SourceEstimates(
+    estimates = SourceEstimates(
         found if balance is None else balance,
-        interval,
         _confusion_of(moments, rows, labels),
         np.where(cast > 0, right, 0.5),
-        np.where(cast > 1, _sampling_errors(right, cast), np.nan),
-        np.stack([reach, reach], axis=1),
     )
+    sampling = np.where(cast > 1, _sampling_errors(right, cast), np.nan)
+    return estimates, SourceErrors(sampling, np.stack([reach, reach], axis=1), interval)
 
 
 # ---------------------------------------------------------------------- rows
 
 
-def _labels_from_rows(
-    moments: Moments, labels: RowLabels, mixture: Mixture, tables: Tables | None, trust: Trust
-) -> _Labels:
+def _estimate_from_rows(
+    moments: Moments, labels: RowLabels, mixture: Mixture, trust: Trust
+) -> SourceEstimates:
     m, (rows, fallback, by_tables) = moments.n_sources, labels
-    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-    rounded = best_class(fallback)
     # Fallback labels are less certain than they should be, and sources would look worse than they are;
     # rounded to the best class, sources would look better. The mean of both was closest on real and simulated
     # votes.
-    believed = (fallback + rounded) / 2
+    believed = (fallback + best_class(fallback)) / 2
     right = _agreement_with(believed, rows, m)
-    own, balance_errors = np.zeros(m), np.zeros(moments.n_classes)
-    if by_tables is not None and tables is not None:
+    if by_tables is not None:
         share = np.where(mixture.one_sided, 0.0, trust.share)
         right = share * _agreement_with(by_tables, rows, m) + (1 - share) * right
-        if not mixture.one_sided.all():
-            own, balance_errors = _table_errors(rows, by_tables, tables)
-            own[mixture.one_sided] = 0.0
         believed = trust.share * by_tables + (1 - trust.share) * believed
-    plain = best_class(weighted_shares(rows.cast, np.ones_like(mixture.weights)))
-    balance = _mean_label(believed, rows)
-    return _Labels(
-        right,
-        np.maximum(_sampling_errors(right, cast), own),
-        np.stack([_agreement_with(each, rows, m) for each in (rounded, plain)]),
+    return SourceEstimates(_mean_label(believed, rows), _confusion_of(moments, rows, believed), right)
+
+
+def _spread_of_rows(
+    moments: Moments, labels: RowLabels, mixture: Mixture, tables: Tables | None, sources: SourceEstimates
+) -> _Spread:
+    m, (rows, fallback, by_tables) = moments.n_sources, labels
+    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    own, balance_errors = np.zeros(m), np.zeros(moments.n_classes)
+    if by_tables is not None and tables is not None and not mixture.one_sided.all():
+        own, balance_errors = _table_errors(rows, by_tables, tables)
+        own[mixture.one_sided] = 0.0
+    plain = weighted_shares(rows.cast, np.ones_like(mixture.weights))
+    return _Spread(
+        np.maximum(_sampling_errors(sources.accuracies, cast), own),
+        np.maximum(_share_errors(sources.balance, float(rows.voted.sum())), balance_errors),
+        np.stack([_agreement_with(best_class(each), rows, m) for each in (fallback, plain)]),
         _mean_doubt(fallback, rows, cast),
-        balance,
-        np.maximum(_share_errors(balance, float(rows.voted.sum())), balance_errors),
-        _confusion_of(moments, rows, believed),
     )
 
 
@@ -354,13 +381,13 @@ def _sampled(rows: Rows, labels: Array, m: int) -> tuple[OneHot, Array, Array]:
 # ---------------------------------------------------------------------- counts of pairs
 
 
-def _labels_from_counts(moments: Moments, mixture: Mixture, tables: Tables | None, trust: Trust) -> _Labels:
+def _estimate_from_counts(
+    moments: Moments, mixture: Mixture, tables: Tables | None, trust: Trust
+) -> SourceEstimates:
     """Estimate sources by weighted votes on typical items, and by tables as far as they are trusted."""
     cast = np.asarray(moments.vote_counts, np.float64)
     typical = _typical_items(moments, mixture)
-    votes = cast.sum(axis=1)
-    soft, rounded, doubt = (_per_vote(each, cast) for each in typical)
-    right = (soft + rounded) / 2
+    right = (_per_vote(typical.agreement, cast) + _per_vote(typical.wins, cast)) / 2
     balance, confusion = _by_typical_items(moments, typical.agreement)
     if tables is not None:
         # Tables that pass every test of pairs are used alone, as are those of rows.
@@ -372,14 +399,17 @@ def _labels_from_counts(moments: Moments, mixture: Mixture, tables: Tables | Non
         balance = share * tables.balance + (1 - share) * balance
         mixed = alone[:, None, None] * by_tables + (1 - alone[:, None, None]) * np.asarray(confusion)
         confusion = ConfusionTables.of(mixed)
-    return _Labels(
-        right,
-        _sampling_errors(right, votes),
-        rounded[None, :],
-        doubt,
-        balance,
-        _share_errors(balance, float(min(votes.sum(), moments.n_items))),
-        confusion,
+    return SourceEstimates(balance, confusion, right)
+
+
+def _spread_of_counts(moments: Moments, mixture: Mixture, sources: SourceEstimates) -> _Spread:
+    cast = np.asarray(moments.vote_counts, np.float64)
+    typical, votes = _typical_items(moments, mixture), cast.sum(axis=1)
+    return _Spread(
+        _sampling_errors(sources.accuracies, votes),
+        _share_errors(sources.balance, float(min(votes.sum(), moments.n_items))),
+        _per_vote(typical.wins, cast)[None, :],
+        _per_vote(typical.doubt, cast),
     )
 
 

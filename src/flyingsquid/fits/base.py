@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.gold_regression import GoldCorrection
 from flyingsquid.estimation.intervals import intervals_around
+from flyingsquid.estimation.mixture import Gain
 from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
 from flyingsquid.exceptions import ModelFileError
@@ -110,6 +111,8 @@ class Assessment:
         votes do not determine them.
     balance : array of shape (D, K, 2), optional
         95% intervals of the class balance; unknown by default.
+    gain : Gain, optional
+        Gain over majority vote as the labels imply it; unknown by default.
     diagnostics : Diagnostics, optional
         By default they follow from the parameters and the counts.
 
@@ -125,6 +128,7 @@ class Assessment:
     diagnostics: Diagnostics | None = None
     reach: Array | None = field(default=None, kw_only=True)
     balance: Array | None = field(default=None, kw_only=True)
+    gain: Gain | None = field(default=None, kw_only=True)
 
     is_recorded: ClassVar[bool] = False
     """Whether model files must keep the diagnostics, because the parameters do not determine them."""
@@ -133,9 +137,17 @@ class Assessment:
         """Return standard errors of the accuracies, shape (m,); NaN if unknown."""
         return np.full(n_sources, np.nan) if self.errors is None else self.errors
 
+    def accuracy_reach(self) -> Array | None:
+        """Return how far the accuracies may be below and above because the model is wrong, shape (m, 2)."""
+        return self.reach
+
+    def gain_over_majority(self) -> Gain | None:
+        """Return the gain over majority vote that the labels imply; None if it is unknown."""
+        return self.gain
+
     def accuracy_intervals(self, accuracies: Array) -> Array:
         """Return 95% intervals of the accuracies (m,), shape (m, 2); NaN if unknown."""
-        return intervals_around(accuracies, self.standard_errors(len(accuracies)), self.reach)
+        return intervals_around(accuracies, self.standard_errors(len(accuracies)), self.accuracy_reach())
 
     def balance_intervals(self, balance: Array) -> Array:
         """Return 95% intervals of the class balance (D, K), shape (D, K, 2); NaN if unknown."""
@@ -330,8 +342,9 @@ class Fit(ABC):
             "accuracies": self.accuracies,
             "errors": np.asarray(self.standard_errors(), np.float64),
         }
-        if self.assessment.reach is not None:
-            arrays["reach"] = np.asarray(self.assessment.reach, np.float64)
+        reach = self.assessment.accuracy_reach()
+        if reach is not None:
+            arrays["reach"] = np.asarray(reach, np.float64)
         balance_interval = self.balance_intervals()
         if np.isfinite(balance_interval).any():
             arrays["balance_interval"] = balance_interval

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.independence import FitTest, independence_of
+from flyingsquid.estimation.mixture import Gain
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
 from flyingsquid.estimation.transition import (
@@ -75,11 +76,6 @@ class WeightedFit(Fit):
         How votes become probabilities.
     groups : integer array of shape (m,)
         Near-copies have equal numbers.
-    gain : float
-        Expected accuracy minus that of majority vote, as the labels themselves imply; NaN if only counts were
-        available.
-    gain_interval : pair of floats or None
-        95% interval of the gain under every plausible model.
     is_tested : bool
         Whether it could be tested that the sources are independent.
     second_factor : float
@@ -99,10 +95,20 @@ class WeightedFit(Fit):
 
     mixture: Mixture
     groups: NDArray[np.intp]
-    gain: float
-    gain_interval: tuple[float, float] | None
     is_tested: bool
     second_factor: float
+
+    @property
+    def gain(self) -> float:
+        """Expected accuracy minus that of majority vote, as the labels imply; NaN if it is unknown."""
+        found = self.assessment.gain_over_majority()
+        return float("nan") if found is None else found.value
+
+    @property
+    def gain_interval(self) -> tuple[float, float] | None:
+        """95% interval of the gain under every plausible model."""
+        found = self.assessment.gain_over_majority()
+        return None if found is None else found.interval
 
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return mixture_posterior(codes, self.mixture, dtype)
@@ -205,7 +211,7 @@ class WeightedFit(Fit):
     def _unidentified(self, moments: Moments) -> NDArray[np.bool_]:
         """Return which voting sources have an accuracy that the votes do not determine, shape (m,)."""
         voting = np.asarray(moments.vote_counts).sum(axis=1) > 0
-        reach = self.assessment.reach
+        reach = self.assessment.accuracy_reach()
         return voting & (False if reach is None else np.isnan(reach).any(axis=1))
 
     # ------------------------------------------------------------------ rows of sequences
@@ -274,7 +280,9 @@ class WeightedFit(Fit):
         m, k = moments.n_sources, moments.n_classes
         common, meta = read_common(state, moments), state.meta
         check_fields(meta, _FIELDS, "fit.")
-        gain = meta["gain"]
+        if meta["gain"] is not None:
+            value, *interval = meta["gain"]
+            common["assessment"] = replace(common["assessment"], gain=Gain(value, (interval[0], interval[1])))
         shares = {name: float(meta[name]) for name in _SHARES}
         mixture = Mixture(
             weights=read_array(state, "vote_weights", (m, k), low=0.0, high=_HEAVIEST),
@@ -290,8 +298,6 @@ class WeightedFit(Fit):
             **common,
             mixture=mixture,
             groups=groups,
-            gain=float("nan") if gain is None else gain[0],
-            gain_interval=None if gain is None else (gain[1], gain[2]),
             is_tested=meta["is_tested"],
             second_factor=float(meta["second_factor"]),
         )

@@ -122,12 +122,20 @@ def mixture_posterior(codes: Codes, mixture: Mixture, dtype: np.dtype[Any] = _DO
 
 def hot_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:
     """Return P(Y = k | votes) for one-hot votes, shape (n, K)."""
-    n_votes = cast.totals[:, None]
-    answer = fallback_posterior(cast, mixture)
-    if mixture.tables is not None:
+    term = mixture.tables
+    by_tables = None if term is None else table_posterior(cast, term, mixture.one_sided)
+    return mix_parts(cast, mixture, fallback_posterior(cast, mixture), by_tables)
+
+
+def mix_parts(
+    cast: OneHot | PatternGrid, mixture: Mixture, fallback: Array, by_tables: Array | None
+) -> Array:
+    """Return P(Y = k | votes) from its parts, :func:`fallback_posterior` and :func:`table_posterior`."""
+    n_votes, answer = cast.totals[:, None], fallback
+    if by_tables is not None:
         several = cast @ np.tile(np.where(mixture.one_sided, 0.0, 1.0), cast.n_classes)
         trust = mixture.trust * several[:, None] / np.maximum(n_votes, 1e-12)
-        answer = trust * table_posterior(cast, mixture.tables, mixture.one_sided) + (1 - trust) * answer
+        answer = trust * by_tables + (1 - trust) * answer
     if mixture.majority:
         equal = weighted_shares(cast, np.ones_like(mixture.weights), mixture.prior)
         answer = (1 - mixture.majority) * answer + mixture.majority * equal

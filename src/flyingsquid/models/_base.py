@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
-from flyingsquid._values import format_count, format_list, format_value, is_one_of
+from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.files.state import State
@@ -58,15 +58,19 @@ class VoteSchema:
 
     def read(self, data: Any) -> Votes:
         """Return votes in the order of these sources and classes; raise an error for votes of others."""
-        data = read_path(data, self.classes)
+        if not isinstance(data, (Votes, np.ndarray)):
+            data = read_path(data, self.classes)
         votes = as_votes(data, self.classes, self.tasks, names=self.names, check=False)
+        n_sources = votes.codes.shape[1]
         matched_by_name = votes.names is not None and self.names is not None
-        if votes.n_sources != len(self.source_names) and not matched_by_name:
+        if n_sources != len(self.source_names) and not matched_by_name:
             shown = ", ".join(self.source_names[:5]) + (", ..." if len(self.source_names) > 5 else "")
             raise IncompatibleError(
                 f"`votes` must have the {format_count(len(self.source_names), 'source')} of the fitted "
-                f"model ({shown}); got {votes.n_sources}."
+                f"model ({shown}); got {n_sources}."
             )
+        if votes.classes == self.classes and not matched_by_name:
+            return votes
         return votes.matched_to(self.classes, self.names)
 
 
@@ -150,12 +154,14 @@ class VoteReader(Estimator):
         >>> model.predict(known, tie_break="abstain").tolist()
         ['y', None]
         """
-        if not is_one_of(unknown_sources, ("error", "ignore")):
+        schema = self.vote_schema_
+        if unknown_sources == "error":
+            return schema.read(votes)
+        if unknown_sources != "ignore":
             raise OptionError(
                 f'`unknown_sources` must be "error" or "ignore"; got {format_value(unknown_sources)}.'
             )
-        schema = self.vote_schema_
-        if unknown_sources == "error" or schema.names is None:
+        if schema.names is None:
             return schema.read(votes)
         read = as_votes(read_path(votes, schema.classes), schema.classes, schema.tasks, check=False)
         if read.names is None:
@@ -315,6 +321,8 @@ class VoteEstimator(VoteReader):
         if output != "numpy":
             read, ids = self._read_items(votes, output)
             return to_output(self._answer(read, wanted, out), output, ids, self.classes_.tolist())
+        if isinstance(votes, (Votes, np.ndarray)):
+            return self._answer(votes, wanted, out)
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             _ = self.vote_schema_  # fitted

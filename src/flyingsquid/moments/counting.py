@@ -15,6 +15,7 @@ from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
 from flyingsquid.moments.plan import CountPlan, are_pairs_sparse
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Codes, OneHot, dense_codes, rows_of_entries
+from flyingsquid.votes.grid import one_hot_patterns, pattern_grid
 from flyingsquid.votes.patterns import all_patterns, n_patterns, packed_chunks, pattern_counts
 
 # Above this many patterns a histogram no longer stays in the cache.
@@ -63,8 +64,8 @@ def count_pairs(
         if is_exact:
             counts.data = np.rint(counts.data).astype(np.int64)
     elif not isinstance(codes, csr_array) and size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
-        histogram = _histogram(codes, n_classes, weights)
-        counts = _pairs_of_histogram(histogram, m, n_classes)
+        histogram = pattern_counts(codes, n_classes, weights).astype(np.float64)
+        counts = pattern_grid(m, n_classes).pair_counts(histogram)
         joint = [_unit_of_histogram(histogram, m, n_classes, unit) for unit in units]
     else:
         by_product = isinstance(codes, csr_array) or _are_few(codes)
@@ -85,32 +86,6 @@ def _are_few(codes: NDArray[Any]) -> bool:
     return bool(np.count_nonzero(sample >= 0) < _FEW_VOTES * sample.size)
 
 
-def _histogram(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[np.float64]:
-    """Count how often each pattern occurs, shape (n_patterns,)."""
-    if weights is None:
-        return pattern_counts(codes, n_classes).astype(np.float64)
-    size = n_patterns(codes.shape[1], n_classes)
-    histogram = np.zeros(size)
-    for rows, numbers in packed_chunks(codes, n_classes):
-        histogram += np.bincount(numbers, weights=weights[rows], minlength=size)
-    return histogram
-
-
-def _pairs_of_histogram(histogram: NDArray[np.float64], m: int, n_classes: int) -> NDArray[np.float64]:
-    # The low digits of a pattern are the left sources. With a table of left against right
-    # patterns every pair is a product with two small one-hot matrices.
-    n_left = m // 2
-    left, right = _pattern_one_hot(n_left, n_classes), _pattern_one_hot(m - n_left, n_classes)
-    table = histogram.reshape(len(right), len(left))
-    counts = np.empty((n_classes, m, n_classes, m))
-    counts[:, :n_left, :, :n_left] = _product(left, left * table.sum(axis=0)[:, None], n_classes)
-    counts[:, n_left:, :, n_left:] = _product(right, right * table.sum(axis=1)[:, None], n_classes)
-    across = _product(right, table @ left, n_classes)
-    counts[:, n_left:, :, :n_left] = across
-    counts[:, :n_left, :, n_left:] = across.transpose(2, 3, 0, 1)
-    return counts.transpose(0, 2, 1, 3)
-
-
 def _unit_of_histogram(
     histogram: NDArray[np.float64], m: int, n_classes: int, unit: tuple[int, ...]
 ) -> NDArray[np.float64]:
@@ -122,22 +97,11 @@ def _unit_of_histogram(
     table = histogram.reshape((radix,) * m).transpose(axes).reshape(size, -1)
     total = table.sum(axis=1)
     counts = np.empty((size, n_classes, m))
-    votes = table @ _pattern_one_hot(len(others), n_classes)
+    votes = table @ one_hot_patterns(len(others), n_classes)
     counts[:, :, others] = votes.reshape(size, n_classes, len(others))
     inside = all_patterns(len(unit), n_classes)[:, None, :] == np.arange(n_classes)[:, None]
     counts[:, :, list(unit)] = total[:, None, None] * inside
     return np.column_stack([total, counts.reshape(size, n_classes * m)])
-
-
-def _pattern_one_hot(n_sources: int, n_classes: int) -> NDArray[np.float64]:
-    """Return one-hot votes of every pattern, shape (patterns, K m), class-major columns."""
-    patterns = all_patterns(n_sources, n_classes)
-    hot = patterns[:, None, :] == np.arange(n_classes)[:, None]
-    return hot.reshape(len(patterns), n_classes * n_sources).astype(np.float64)
-
-
-def _product(a: NDArray[np.float64], b: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
-    return (a.T @ b).reshape(n_classes, a.shape[1] // n_classes, n_classes, b.shape[1] // n_classes)
 
 
 def _by_bits(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None) -> NDArray[Any]:

@@ -48,28 +48,22 @@ def read_fit_data(
         Whether distinct rows of chunks are kept besides their counts.
     **options : class_balance, signs, temper and use of :class:`FitData`
     """
-    votes = read_path(votes, classes)
-    on_cluster = distributed_votes(votes)
-    chunks = None if on_cluster is not None else as_chunks(votes, classes)
-    if gold is not None and (on_cluster is not None or chunks is not None):
-        _require_one_task(graph)
-    if on_cluster is not None:
-        refuse_options(sample_weight=sample_weight)
-        on_cluster = on_cluster.with_classes(classes)
-        items = None if gold is None else on_cluster.gold_items(gold)
-        return _with_gold_items(_read_parts(on_cluster, graph, keep_rows, options), items)
-    if chunks is not None:
-        if sample_weight is not None:
-            raise OptionError("`sample_weight` is not supported with VoteChunks; pass the votes as an array.")
-        if gold is None:
-            return _read_parts(chunks, graph, keep_rows, options)
-        collector = GoldCollector(gold)
-        watched = VoteChunks(collector.watch(chunks), names=chunks.names)
-        data = _read_parts(watched, graph, keep_rows, options, again=chunks)
-        return _with_gold_items(data, collector.items())
+    if not isinstance(votes, (Votes, np.ndarray)):
+        votes = read_path(votes, classes)
+        on_cluster = distributed_votes(votes)
+        if on_cluster is not None:
+            refuse_options(sample_weight=sample_weight)
+            return _read_cluster(on_cluster.with_classes(classes), graph, gold, keep_rows, options)
+        chunks = as_chunks(votes, classes)
+        if chunks is not None:
+            if sample_weight is not None:
+                raise OptionError(
+                    "`sample_weight` is not supported with VoteChunks; pass the votes as an array."
+                )
+            return _read_chunks(chunks, graph, gold, keep_rows, options)
     stacked = graph.stacked_shape if isinstance(graph, DependencyGraph) else None
     read = as_votes(votes, classes, stacked)
-    weights = None if sample_weight is None else read_weights(sample_weight, read.n_items)
+    weights = None if sample_weight is None else read_weights(sample_weight, len(read))
     data = FitData(
         moments=Moments.of(read, None if isinstance(graph, str) else graph, sample_weight=weights),
         votes=read,
@@ -83,6 +77,28 @@ def read_fit_data(
         return data
     known = join_gold(gold, votes, read, 1 if data.moments.graph is None else data.moments.graph.n_tasks)
     return replace(data, gold=known if (known >= 0).any() else None)
+
+
+def _read_cluster(
+    parts: Any, graph: GraphOption, gold: Any, keep_rows: bool, options: dict[str, Any]
+) -> FitData:
+    if gold is None:
+        return _read_parts(parts, graph, keep_rows, options)
+    _require_one_task(graph)
+    items = parts.gold_items(gold)
+    return _with_gold_items(_read_parts(parts, graph, keep_rows, options), items)
+
+
+def _read_chunks(
+    chunks: VoteChunks, graph: GraphOption, gold: Any, keep_rows: bool, options: dict[str, Any]
+) -> FitData:
+    if gold is None:
+        return _read_parts(chunks, graph, keep_rows, options)
+    _require_one_task(graph)
+    collector = GoldCollector(gold)
+    watched = VoteChunks(collector.watch(chunks), names=chunks.names)
+    data = _read_parts(watched, graph, keep_rows, options, again=chunks)
+    return _with_gold_items(data, collector.items())
 
 
 def join_gold(gold: Any, votes: Any, read: Votes, n_tasks: int) -> NDArray[Any]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from flyingsquid._values import format_count, format_value
 from flyingsquid.estimation.gold_regression import FEWEST_LABELS, fit_correction
-from flyingsquid.estimation.mixture import MixtureFit, fit_mixture, fit_weights, gain_over_majority
+from flyingsquid.estimation.mixture import Gain, MixtureFit, fit_mixture, fit_weights, gain_over_majority
 from flyingsquid.estimation.shares import looks_random
-from flyingsquid.estimation.source_estimates import SourceEstimates, estimate_by_gold
+from flyingsquid.estimation.source_estimates import SourceErrors, SourceEstimates, estimate_by_gold
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Array, Assessment, Fit
@@ -24,6 +26,8 @@ from flyingsquid.votes.codes import OneHot
 
 # With fewer items, labels of one class only are not suspicious.
 _FEW_ITEMS = 20
+# More votes than this are not kept for an assessment on demand.
+_MOST_KEPT = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -65,12 +69,10 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
         method=name,
         reason=reason,
         balance_note="estimated from the labels" if balance is None else "as given",
-        **_described_sources(found.sources),
+        **_described_sources(found.sources, MixtureAssessment.of(found)),
         concerns=(*silent_sources_concern(moments), *_single_class_concern(found, data), *concerns),
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
-        gain=found.gain,
-        gain_interval=found.gain_interval,
         is_tested=found.trust.n_tested > 0 or found.trust.share > 0.5,
         second_factor=found.dependence.second_factor,
     )
@@ -106,27 +108,69 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
     if rows is None or before is None:
         return corrected  # the sources are those of the label-free fit
     labels = by_gold.correction.apply(before, rows.cast)
-    sources = estimate_by_gold(data.moments, rows, labels, _given_balance(data))
-    gain, gain_interval = gain_over_majority(labels, [before], rows)
-    return replace(
-        corrected,
-        **_described_sources(sources),
-        gain=gain,
-        gain_interval=gain_interval,
-    )
+    sources, errors = estimate_by_gold(data.moments, rows, labels, _given_balance(data))
+    assessment = _assessment(errors, gain_over_majority(labels, [before], rows))
+    return replace(corrected, **_described_sources(sources, assessment))
 
 
-def _described_sources(found: SourceEstimates) -> dict[str, Any]:
+def _described_sources(found: SourceEstimates, assessment: Assessment) -> dict[str, Any]:
     """Return the fields of a fit that describe the sources."""
-    interval = found.balance_interval
     return {
         "class_balance": found.balance[None, :],
         "accuracies": found.accuracies,
         "confusion": found.confusion,
-        "assessment": Assessment(
-            found.errors, reach=found.reach, balance=None if interval is None else interval[None, :]
-        ),
+        "assessment": assessment,
     }
+
+
+def _assessment(errors: SourceErrors, gain: Gain | None) -> Assessment:
+    balance = None if errors.balance is None else errors.balance[None, :]
+    return Assessment(errors.accuracies, reach=errors.reach, balance=balance, gain=gain)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MixtureAssessment(Assessment):
+    """Uncertainty of the sources and gain over majority vote, computed on demand.
+
+    Copies and pickles hold the results instead of the votes.
+
+    Attributes
+    ----------
+    found : MixtureFit
+    widening : float
+        Factor of the standard errors.
+    """
+
+    found: MixtureFit
+    widening: float = 1.0
+
+    @classmethod
+    def of(cls, found: MixtureFit) -> Assessment:
+        """Return the assessment of a fit. If its votes are many, it is computed now, and they are dropped."""
+        lazy = cls(found=found)
+        return lazy._computed if found.rows is not None and found.rows.n_votes > _MOST_KEPT else lazy
+
+    @cached_property
+    def _computed(self) -> Assessment:
+        return _assessment(self.found.errors, self.found.gain).widened(self.widening)
+
+    def standard_errors(self, n_sources: int) -> Array:
+        return self._computed.standard_errors(n_sources)
+
+    def accuracy_reach(self) -> Array | None:
+        return self._computed.reach
+
+    def balance_intervals(self, balance: Array) -> Array:
+        return self._computed.balance_intervals(balance)
+
+    def gain_over_majority(self) -> Gain | None:
+        return self._computed.gain
+
+    def widened(self, factor: float) -> Assessment:
+        return replace(self, widening=factor * self.widening)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copy, (self._computed,)
 
 
 def _is_representative(own: Array, every: Array, counts: Array) -> bool:

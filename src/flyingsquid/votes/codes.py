@@ -230,6 +230,13 @@ _DENSE_SHARE = 8
 _FEW_CELLS = 1 << 15
 
 
+def spread_by_class(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights of shape (m, K) as a matrix (K m, K) that sums one-hot votes for each class."""
+    m, n_classes = weights.shape
+    spread = np.eye(n_classes)[:, None] * weights.T[:, :, None]
+    return spread.reshape(n_classes * m, n_classes)
+
+
 class Entries(NamedTuple):
     """One entry per vote: ``source[t]`` votes for class ``vote[t]`` on ``item[t]``."""
 
@@ -336,8 +343,7 @@ class OneHot:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each item, shape (n, K)."""
         m, n_classes = weights.shape
         if n_classes <= FEW_CLASSES:
-            spread = np.eye(n_classes)[:, None] * weights.T[:, :, None]
-            return np.asarray(self._as_factors()[0] @ spread.reshape(n_classes * m, n_classes))
+            return self @ spread_by_class(weights)
         by_class = csr_array(
             (weights.T.ravel(), np.repeat(np.arange(n_classes), m), np.arange(n_classes * m + 1)),
             shape=(n_classes * m, n_classes),

@@ -71,25 +71,16 @@ def find_doubts(codes: Codes, classes: tuple[Label, ...], *, standard: bool = Tr
     standard : bool
         Whether -1 was read as "no vote" because nothing else was declared.
     """
-    doubts = []
-    similar = find_similar_labels(classes)
-    if similar is not None:
-        doubts.append(
-            Doubt(
-                f"The classes {format_value(similar[0])} and {format_value(similar[1])} differ only in case "
-                "or spaces and are read as two classes.",
-                "normalize=True in Votes.from_classes, Votes.from_frame or Votes.from_long to join them",
-                Hint("normalize", "to join them", True),
-            )
-        )
+    are_numbers = all(type(label) is int for label in classes)
+    doubts = [] if are_numbers else [*_doubts_about_strings(classes)]
     if is_sparse(codes) or len(codes) < 2:
         return doubts
     sample = np.asarray(codes)
     if len(sample) > _MOST_ITEMS:
         sample = sample[np.linspace(0, len(sample) - 1, _MOST_ITEMS).astype(np.intp)]
-    if standard and len(sample) >= _MIN_ITEMS and _are_class_numbers(classes):
+    if standard and len(sample) >= _MIN_ITEMS and are_numbers and classes[0] in (0, 1):
         doubts += _doubts_about_numbers(sample, classes)
-    if _is_transposed(sample):
+    if sample.shape[1] > len(sample) and _is_transposed(sample):
         n, m = codes.shape
         doubts.append(
             Doubt(
@@ -101,8 +92,15 @@ def find_doubts(codes: Codes, classes: tuple[Label, ...], *, standard: bool = Tr
     return doubts
 
 
-def _are_class_numbers(classes: tuple[Label, ...]) -> bool:
-    return all(type(label) is int for label in classes) and classes[0] in (0, 1)
+def _doubts_about_strings(classes: tuple[Label, ...]) -> Iterator[Doubt]:
+    similar = find_similar_labels(classes)
+    if similar is not None:
+        yield Doubt(
+            f"The classes {format_value(similar[0])} and {format_value(similar[1])} differ only in case "
+            "or spaces and are read as two classes.",
+            "normalize=True in Votes.from_classes, Votes.from_frame or Votes.from_long to join them",
+            Hint("normalize", "to join them", True),
+        )
 
 
 def _doubts_about_numbers(codes: NDArray[np.integer], classes: tuple[Label, ...]) -> Iterator[Doubt]:
@@ -192,35 +190,32 @@ def _exceeds(
     n, m = codes.shape
     if m < _MIN_SOURCES:
         return False
-    group = np.arange(n) % _GROUPS
-    by_item = np.stack([np.count_nonzero(codes == v, axis=1) for v in values]).astype(np.float64)  # (V, n)
-    by_source = np.stack(  # (groups, V, m)
-        [np.stack([np.count_nonzero(codes[group == g] == v, axis=0) for v in values]) for g in range(_GROUPS)]
-    ).astype(np.float64)
-    pairs = np.stack([by_item[:, group == g] @ by_item[:, group == g].T for g in range(_GROUPS)])
-    sizes = np.bincount(group, minlength=_GROUPS)
+    by_item, by_source = np.empty((len(values), n)), np.empty((len(values), m))
+    for at, value in enumerate(values):
+        marked = codes == value
+        by_item[at], by_source[at] = np.count_nonzero(marked, axis=1), np.count_nonzero(marked, axis=0)
 
-    def estimate(keep: NDArray[np.bool_]) -> float:
-        of_source = by_source[keep].sum(axis=0)
-        totals = of_source.sum(axis=1)
-        # Pairs of a source with itself do not count.
-        counts = pairs[keep].sum(axis=0) - np.diag(totals)
-        expected = (np.outer(totals, totals) - of_source @ of_source.T) / sizes[keep].sum()
-        return evidence(counts, expected)
+    def estimate(by_source: Array, pairs: Array, n_items: int) -> float:
+        totals = by_source.sum(axis=1)
+        expected = (np.outer(totals, totals) - by_source @ by_source.T) / n_items
+        return evidence(pairs - np.diag(totals), expected)  # without pairs of a source with itself
 
-    every = np.ones(_GROUPS, np.bool_)
-    full = estimate(every)
+    pairs = by_item @ by_item.T
+    full = estimate(by_source, pairs, n)
     if full <= 0:
         return False
-    without = np.array([estimate(np.arange(_GROUPS) != g) for g in range(_GROUPS)])
-    error = float(np.sqrt((_GROUPS - 1) * np.var(without)))
-    return full > z * error
+    without = np.empty(_GROUPS)
+    for group in range(_GROUPS):
+        left_out, part = by_item[:, group::_GROUPS], codes[group::_GROUPS]
+        of_part = np.stack([np.count_nonzero(part == value, axis=0) for value in values])
+        without[group] = estimate(by_source - of_part, pairs - left_out @ left_out.T, n - len(part))
+    return full > z * float(np.sqrt((_GROUPS - 1) * np.var(without)))
 
 
 def _is_transposed(codes: NDArray[np.integer]) -> bool:
     """Return whether columns rather than rows look like items."""
     n, m = codes.shape
-    if m <= n or n < 3 or m < _MIN_COLUMNS:
+    if n < 3 or m < _MIN_COLUMNS:
         return False
     return _agreement(codes.T) > _agreement(codes) + _TRANSPOSED
 

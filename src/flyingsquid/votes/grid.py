@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.votes.codes import Codes, OneHot
-from flyingsquid.votes.patterns import all_patterns, n_patterns, packed_chunks, pattern_counts
+from flyingsquid.votes.codes import Codes, OneHot, spread_by_class
+from flyingsquid.votes.patterns import all_patterns, n_patterns, pattern_counts
 
 Array = NDArray[np.float64]
 # Largest number of rows of a grid; beyond it, distinct rows are fewer. A grid is faster if at least this
 # share of its rows occurs, which needs at least this many items per row.
 _MOST_ROWS, _ROWS_THAT_OCCUR, _ITEMS_PER_ROW = 1 << 17, 0.25, 0.25
+# Largest number of one-hot cells of a half, and number of grids that are kept.
+_MOST_CELLS, _MOST_GRIDS = 1 << 18, 16
 
 
 class PatternGrid:
@@ -22,37 +25,37 @@ class PatternGrid:
 
     A row is a row of the first half of the sources next to one of the second half. Sums over the votes on a
     row add up from both, and sums over rows are taken along one axis at a time, so the rows themselves are
-    never stored.
+    never stored. Get one with :func:`pattern_grid`.
+
+    Attributes
+    ----------
+    n_sources, n_classes : int
+    n_items : int
+        Number of rows.
+    n_votes, totals : array of shape (n,)
+        Number of votes on each row.
 
     Examples
     --------
-    >>> grid = PatternGrid(4, 2)
+    >>> grid = pattern_grid(4, 2)
     >>> grid.n_items, int(grid.n_votes.max()), grid.vote_sums(np.ones(81)).tolist()
     (81, 4, [[27.0, 27.0, 27.0, 27.0], [27.0, 27.0, 27.0, 27.0]])
     """
 
     def __init__(self, n_sources: int, n_classes: int) -> None:
         self.n_sources, self.n_classes = n_sources, n_classes
+        self.n_items = n_patterns(n_sources, n_classes)
         first = n_sources // 2
-        sizes = (n_sources - first, first)  # the numbers of the first sources change fastest
-        self._halves = [OneHot.of(all_patterns(size, n_classes), n_classes) for size in sizes]
-        self._sources = (np.arange(first, n_sources), np.arange(first))
-
-    @property
-    def n_items(self) -> int:
-        """Number of rows."""
-        return n_patterns(self.n_sources, self.n_classes)
-
-    @property
-    def n_votes(self) -> NDArray[Any]:
-        """Number of votes on each row, shape (n,)."""
-        second, first = (half.n_votes for half in self._halves)
-        return np.add.outer(second, first).ravel()
-
-    @property
-    def totals(self) -> Array:
-        """Number of votes on each row as floats, shape (n,)."""
-        return self.n_votes.astype(np.float64)
+        # The numbers of the first sources change fastest, so they are the last axis.
+        sizes, self._sources = (n_sources - first, first), (slice(first, n_sources), slice(first))
+        self._hot = [one_hot_patterns(size, n_classes) for size in sizes]
+        self._voted = [
+            hot.reshape(len(hot), n_classes, size).sum(axis=1)
+            for hot, size in zip(self._hot, sizes, strict=True)
+        ]
+        self.n_votes = np.add.outer(*(voted.sum(axis=1) for voted in self._voted)).ravel()
+        self.n_votes.flags.writeable = False  # grids are shared
+        self.totals = self.n_votes
 
     def __getitem__(self, rows: Any) -> OneHot:
         return OneHot.of(all_patterns(self.n_sources, self.n_classes)[rows], self.n_classes)
@@ -62,42 +65,71 @@ class PatternGrid:
         width = weights.size // len(weights)
         of_votes = weights.reshape(self.n_classes, self.n_sources, width)
         second, first = (
-            half @ of_votes[:, at].reshape(self.n_classes * len(at), width)
-            for half, at in zip(self._halves, self._sources, strict=True)
+            hot @ of_votes[:, at].reshape(hot.shape[1], width)
+            for hot, at in zip(self._hot, self._sources, strict=True)
         )
         sums = second[:, None, :] + first[None, :, :]
         return np.asarray(sums.reshape(self.n_items, *weights.shape[1:]))
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each row, shape (n, K)."""
-        second, first = (
-            half.class_sums(weights[at]) for half, at in zip(self._halves, self._sources, strict=True)
-        )
-        return np.asarray((second[:, None, :] + first[None, :, :]).reshape(self.n_items, -1))
+        return self @ spread_by_class(weights)
 
     def vote_sums(self, values: Array) -> Array:
         """Sum ``values`` of shape (n,) or (n, r) over the rows with each vote, shape (K, m) or (K, m, r)."""
-        second, first = (half.n_items for half in self._halves)
+        second, first = (len(hot) for hot in self._hot)
         width = values.size // self.n_items
         # Products with ones, because NumPy sums short axes slowly.
         by_first = np.ones(second) @ values.reshape(second, first * width)
         by_second = values.reshape(second, first * width) @ np.tile(np.eye(width), (first, 1))
         sums = np.empty((self.n_classes, self.n_sources, *values.shape[1:]))
-        for half, at, marginal in zip(self._halves, self._sources, (by_second, by_first), strict=True):
-            sums[:, at] = half.vote_sums(marginal.reshape(half.n_items, *values.shape[1:]))
+        for hot, at, marginal in zip(self._hot, self._sources, (by_second, by_first), strict=True):
+            of_half = hot.T @ marginal.reshape(len(hot), *values.shape[1:])
+            size = hot.shape[1] // self.n_classes
+            sums[:, at] = of_half.reshape(self.n_classes, size, *values.shape[1:])
         return sums
 
     def co_votes(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (n,) over the rows that both of two sources vote on, shape (m, m)."""
-        table = weights.reshape(*(half.n_items for half in self._halves))
-        sums = np.empty((self.n_sources, self.n_sources))
-        voted = [half.dense_votes().astype(np.float64) for half in self._halves]
-        for axis, (votes, at) in enumerate(zip(voted, self._sources, strict=True)):
-            sums[np.ix_(at, at)] = votes.T @ (votes * table.sum(axis=1 - axis)[:, None])
-        across = voted[0].T @ table @ voted[1]
-        sums[np.ix_(*self._sources)] = across
-        sums[np.ix_(*self._sources[::-1])] = across.T
+        return self._products(self._voted, weights)[0, :, 0]
+
+    def pair_counts(self, counts: Array) -> Array:
+        """Return how often source i votes a and source j votes b, shape (K, K, m, m), axes a, b, i, j.
+
+        ``counts`` of shape (n,) is how often each row occurs.
+        """
+        return self._products(self._hot, counts).transpose(0, 2, 1, 3)
+
+    def _products(self, halves: list[Array], weights: Array) -> Array:
+        """Sum products of two columns over rows, shape (w, m, w, m); a half of s sources is (rows, w s)."""
+        second, first = halves
+        table = weights.reshape(len(second), len(first))
+        width = (second.shape[1] + first.shape[1]) // self.n_sources
+        sums = np.empty((width, self.n_sources, width, self.n_sources))
+        for a, b, right in (
+            (0, 0, second * table.sum(axis=1)[:, None]),
+            (1, 1, first * table.sum(axis=0)[:, None]),
+            (0, 1, table @ first),
+        ):
+            shape = (width, halves[a].shape[1] // width, width, halves[b].shape[1] // width)
+            part = (halves[a].T @ right).reshape(shape)
+            sums[:, self._sources[a], :, self._sources[b]] = part
+            if a != b:
+                sums[:, self._sources[b], :, self._sources[a]] = part.transpose(2, 3, 0, 1)
         return sums
+
+
+@lru_cache(_MOST_GRIDS)
+def pattern_grid(n_sources: int, n_classes: int) -> PatternGrid:
+    """Return the grid of all rows of some sources."""
+    return PatternGrid(n_sources, n_classes)
+
+
+def one_hot_patterns(n_sources: int, n_classes: int) -> Array:
+    """Return one-hot votes of every possible row, shape (n, K m), class-major columns."""
+    patterns = all_patterns(n_sources, n_classes)
+    hot = patterns[:, None, :] == np.arange(n_classes)[:, None]
+    return hot.reshape(len(patterns), n_classes * n_sources).astype(np.float64)
 
 
 def counted_grid(
@@ -110,15 +142,12 @@ def counted_grid(
     n, m = codes.shape
     if isinstance(codes, csr_array) or m > _MOST_ROWS.bit_length():
         return None
-    size = n_patterns(m, n_classes)
+    size, half = n_patterns(m, n_classes), m - m // 2
     if size > _MOST_ROWS or n < _ITEMS_PER_ROW * size:
         return None
-    if weights is None:
-        counts = pattern_counts(codes, n_classes).astype(np.float64)
-    else:
-        counts = np.zeros(size)
-        for rows, numbers in packed_chunks(codes, n_classes):
-            counts += np.bincount(numbers, weights[rows], minlength=size)
+    if n_patterns(half, n_classes) * n_classes * half > _MOST_CELLS:
+        return None
+    counts = pattern_counts(codes, n_classes, weights)
     if np.count_nonzero(counts) < _ROWS_THAT_OCCUR * size:
         return None
-    return PatternGrid(m, n_classes), counts
+    return pattern_grid(m, n_classes), counts.astype(np.float64, copy=False)

@@ -99,15 +99,18 @@ def _digits_that_fit(radix: int, dtype: np.dtype[Any]) -> int:
     return digits
 
 
-def pattern_counts(codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
-    """Count how often each pattern occurs in dense ``codes`` (n, m), shape (n_patterns,)."""
+def pattern_counts(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Count how often each pattern occurs in dense ``codes`` (n, m), shape (n_patterns,).
+
+    The counts are integers, or floats with ``weights`` of shape (n,).
+    """
     size = n_patterns(codes.shape[1], n_classes)
-    kernels = kernels_for(codes, n_classes, "patterns")
+    kernels = kernels_for(codes, n_classes, "patterns") if weights is None else None
     if kernels is not None and size < _EXACT_FLOAT32:
         return histogram(kernels, codes, n_classes, size)
-    counts = np.zeros(size, np.int64)
-    for _, numbers in packed_chunks(codes, n_classes):
-        counts += np.bincount(numbers, minlength=size)
+    counts = np.zeros(size, np.int64 if weights is None else np.float64)
+    for rows, numbers in packed_chunks(codes, n_classes):
+        counts += np.bincount(numbers, None if weights is None else weights[rows], minlength=size)
     return counts
 
 

@@ -53,7 +53,29 @@ def as_votes(
                 f"{format_count(data.n_sources, 'source')}."
             )
         return data
-    if not isinstance(data, np.ndarray) and on_cluster(data):
+    if type(data) is np.ndarray and data.ndim == 2 and data.dtype.kind == "i":
+        votes = Votes._from_codes(data, classes)
+        if votes is not None:
+            if check:
+                votes._warn_about_doubts()
+            return votes
+    if classes is not None and ABSTAIN in classes:
+        raise VotesError(
+            "`votes` must be Votes.from_signed(...), because the model was fitted on signed votes (-1, +1, "
+            "and 0 for no vote)."
+        )
+    if not isinstance(data, np.ndarray):
+        _refuse_other_types(data)
+        if frames.is_frame(data):
+            columns = frames.columns_among(data, names)
+            return Votes._from_table(data, columns, None, Convention.declared(classes), check=check)
+    convention = Convention(classes=classes, advice=_ADVICE)
+    return Votes._from_matrix(_flatten_tasks(data, tasks), convention, check=check)
+
+
+def _refuse_other_types(data: Any) -> None:
+    """Raise an error for votes that are not in memory, or neither a matrix nor a table."""
+    if on_cluster(data):
         raise VotesError(
             f"`votes` must be in memory; got a {type(data).__module__.partition('.')[0]} "
             f"{type(data).__name__}. Load them with .compute() in Dask or .toArrow() in Spark. Moments.of "
@@ -64,22 +86,11 @@ def as_votes(
             "`votes` must be in memory; got chunks. Moments.of and fit, predict and predict_proba of "
             "LabelModel and MajorityVote support VoteChunks."
         )
-    if (isinstance(data, Mapping) and not issparse(data)) or frames.is_lazy(data):
-        fix = "pandas.DataFrame(votes)" if isinstance(data, Mapping) else "votes.collect()"
-        raise VotesError(f"`votes` must be a matrix or a table; got {type(data).__name__}. Pass {fix}.")
-    if classes is not None and ABSTAIN in classes:
-        raise VotesError(
-            "`votes` must be Votes.from_signed(...), because the model was fitted on signed votes (-1, +1, "
-            "and 0 for no vote)."
-        )
-    # The check for a table takes longer than reading a small array.
-    if not isinstance(data, np.ndarray) and frames.is_frame(data):
-        columns = frames.columns_among(data, names)
-        return Votes._from_table(data, columns, None, Convention.declared(classes), check=check)
     if issparse(data):
         raise VotesError("`votes` must not be sparse; use Votes.from_sparse.")
-    convention = Convention(classes=classes, advice=_ADVICE)
-    return Votes._from_matrix(_flatten_tasks(data, tasks), convention, check=check)
+    if isinstance(data, Mapping) or frames.is_lazy(data):
+        fix = "pandas.DataFrame(votes)" if isinstance(data, Mapping) else "votes.collect()"
+        raise VotesError(f"`votes` must be a matrix or a table; got {type(data).__name__}. Pass {fix}.")
 
 
 def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:

@@ -145,6 +145,23 @@ class Votes:
         return cls._from_matrix(labels, convention, names, check=classes is None)
 
     @classmethod
+    def _from_codes(cls, array: NDArray[Any], classes: tuple[Label, ...] | None) -> Votes | None:
+        """Return signed integers of shape (n, m) that are codes already: 0 to K - 1, and -1 for no vote.
+
+        None if they have to be read as labels.
+        """
+        if not array.size:
+            return None
+        lowest, highest = int(array.min()), int(array.max())
+        if classes is None:
+            classes = (0, 1)
+        elif any(type(label) is not int or label != k for k, label in enumerate(classes)):
+            return None
+        if lowest < ABSTAIN or highest >= len(classes):
+            return None
+        return cls._checked(array.astype(smallest_dtype(len(classes)), copy=False), classes, None)
+
+    @classmethod
     def _from_matrix(
         cls, labels: Any, convention: Convention, names: Iterable[str] | None = None, *, check: bool
     ) -> Votes:
@@ -153,7 +170,7 @@ class Votes:
         codes, found = encode(array, convention, in_column(declared))
         votes = cls._checked(codes, found, declared)
         if check:
-            votes._warn_about_doubts(convention)
+            votes._warn_about_doubts(convention.abstain)
         return votes
 
     @classmethod
@@ -171,12 +188,12 @@ class Votes:
         declared = present if names is None else read_names(names, len(present))
         votes = cls(codes, found, declared, items)
         if check:
-            votes._warn_about_doubts(convention)
+            votes._warn_about_doubts(convention.abstain)
         return votes
 
-    def _warn_about_doubts(self, convention: Convention) -> None:
+    def _warn_about_doubts(self, abstain: Any = ABSTAIN) -> None:
         """Warn if the votes favor another convention than the one they were read by."""
-        standard = is_integer(convention.abstain) and convention.abstain == ABSTAIN
+        standard = is_integer(abstain) and abstain == ABSTAIN
         for doubt in find_doubts(self.codes, self.classes, standard=standard):
             warn_about_votes(str(doubt))
 
@@ -315,7 +332,7 @@ class Votes:
         declared = None if names is None else longform.declared_names(names)
         votes = cls(*longform.read(items, sources, labels, duplicates, convention, declared))
         if classes is None:
-            votes._warn_about_doubts(convention)
+            votes._warn_about_doubts(convention.abstain)
         return votes
 
     @classmethod
