@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from flyingsquid.estimation.sources import MOST_SOURCES, near_copies
+from flyingsquid.estimation.sources import MOST_SOURCES, near_copies, row_quantiles
 from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
@@ -67,7 +67,10 @@ class Dependence:
         """Number of each source's group of copies, shape (m,); None if sources were not compared."""
         if self.shared is None:
             return None
-        return np.asarray(connected_components(self.shared >= 1, directed=False)[1], np.intp)
+        are_copies = self.shared >= 1
+        if not are_copies.any():
+            return np.arange(len(are_copies))
+        return np.asarray(connected_components(are_copies, directed=False)[1], np.intp)
 
     def scaled(self, factor: float) -> Array | None:
         """Return ``shared`` times ``factor``; near-copies, which need no model, count in full."""
@@ -151,7 +154,7 @@ def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.b
     """Fit ``b b'`` robustly; return the excess of each pair over it, and which pairs are dependent."""
     strengths, scales = _starts(correlation, precision > 0)
     fitted = _fit_robustly(correlation, precision, strengths, scales)
-    z = _standardized(correlation, precision, fitted)
+    z = (correlation - fitted) * np.sqrt(_precision_of_residuals(precision, fitted))
     best = int(np.minimum(z**2, _STANDARD_ERRORS**2).sum(axis=(1, 2)).argmin())
     fit = fitted[best]
     excess = np.clip((correlation - fit) / (1 - fit), 0.0, 1.0)
@@ -164,41 +167,34 @@ def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, 
     Quantiles over the partners of a source resist some dependent partners; leaving out the most correlated
     pairs resists more of them. The last start is plain least squares.
     """
-    known = correlation[is_compared]
+    highest, high, middle = np.quantile(correlation[is_compared], [1.0, 0.85, 0.7])
     strengths = [np.full(len(correlation), 0.6)]
-    for cut, quantile in ((1.0, 0.5), (1.0, 0.3), (0.85, 0.5), (0.7, 0.5)):
-        kept = is_compared & (correlation <= np.quantile(known, cut))
+    for largest, quantile in ((highest, 0.5), (highest, 0.3), (high, 0.5), (middle, 0.5)):
+        kept = is_compared & (correlation <= largest)
         has_some = kept.any(axis=1)
-        typical = _row_quantiles(np.where(kept, correlation, np.inf), quantile)
+        typical = row_quantiles(np.where(kept, correlation, np.inf), quantile)
         overall = max(float(np.median(typical[has_some])), 0.01)
-        strengths.append(np.clip(typical / np.sqrt(overall), 0.02, 0.97))
+        strengths.append((typical / np.sqrt(overall)).clip(0.02, 0.97))
     least_squares, median, *others = strengths
     return np.array([median, median, *others, least_squares]), np.array([12.0, 3.0, 3.0, 3.0, 3.0, np.inf])
-
-
-def _row_quantiles(values: Array, quantile: float) -> Array:
-    """Return the quantile of the finite values of each row, 0 without any; ``np.nanquantile`` is slower."""
-    ordered = np.sort(values, axis=1)
-    last = np.isfinite(ordered).sum(axis=1) - 1
-    at = quantile * np.maximum(last, 0)
-    low = np.floor(at).astype(np.intp)
-    rows = np.arange(len(values))
-    below, above = ordered[rows, low], ordered[rows, np.minimum(low + 1, np.maximum(last, 0))]
-    below, above = (np.where(last >= 0, each, 0.0) for each in (below, above))
-    return np.asarray(below + (at - low) * (above - below))
 
 
 def _fit_robustly(correlation: Array, precision: Array, strengths: Array, scales: Array) -> Array:
     """Return ``b b'`` by iteratively weighted least squares from each start, shape (s, m, m)."""
     for iteration in range(_MOST_ITERATIONS):
         fitted = strengths[:, :, None] * strengths[:, None, :]
-        z = _standardized(correlation, precision, fitted)
         scale = np.maximum(_SCALE, scales * 0.8**iteration)[:, None, None]  # infinite for least squares
-        weights = precision / np.maximum(1 - fitted, 0.1) ** 2 / (1 + (z / scale) ** 2) ** 2
-        norm = np.einsum("sij,sj->si", weights, strengths**2)
-        target = np.einsum("sij,ij,sj->si", weights, correlation, strengths)
+        weights = _precision_of_residuals(precision, fitted)
+        residual = correlation - fitted
+        loss = residual * residual * weights
+        loss /= scale * scale
+        loss += 1
+        weights /= loss * loss
+        norm = (weights @ (strengths * strengths)[:, :, None])[:, :, 0]
+        weights *= correlation
+        target = (weights @ strengths[:, :, None])[:, :, 0]
         target = np.divide(target, norm, out=strengths.copy(), where=norm > 0)
-        updated = np.clip((strengths + target) / 2, _LOWEST, _HIGHEST)
+        updated = ((strengths + target) / 2).clip(_LOWEST, _HIGHEST)
         moved = float(np.abs(updated - strengths).max())
         strengths = updated
         if moved < _TOLERANCE and iteration > _SETTLED:
@@ -206,8 +202,11 @@ def _fit_robustly(correlation: Array, precision: Array, strengths: Array, scales
     return strengths[:, :, None] * strengths[:, None, :]
 
 
-def _standardized(correlation: Array, precision: Array, fitted: Array) -> Array:
-    return np.asarray((correlation - fitted) * np.sqrt(precision) / np.maximum(1 - fitted, 0.1))
+def _precision_of_residuals(precision: Array, fitted: Array) -> Array:
+    """Return one over the squared standard errors of residuals, shape (s, m, m)."""
+    spread = np.maximum(1 - fitted, 0.1)
+    spread *= spread
+    return np.asarray(precision / spread)
 
 
 def _second_factor(correlation: Array, precision: Array, n_classes: int) -> float:

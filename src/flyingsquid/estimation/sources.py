@@ -294,16 +294,24 @@ def _kappa_unexplained(pairs: PairAgreement) -> Array:
     np.fill_diagonal(compared, False)
     if not compared.any():
         return np.zeros_like(overlap)
-    kappa = np.full_like(overlap, np.nan)
-    kappa[compared] = (agreement[compared] / overlap[compared] - by_chance[compared]) / (
-        1 - by_chance[compared]
-    )
-    some = compared.any(axis=1)
-    middle = np.zeros(len(overlap))
-    middle[some] = np.nanmedian(kappa[some], axis=1)
-    strength = np.clip(middle / np.sqrt(max(float(np.nanmedian(kappa)), 0.01)), 0.0, _BEST)
+    beyond = np.divide(agreement, overlap, out=np.zeros_like(overlap), where=compared) - by_chance
+    kappa = np.divide(beyond, 1 - by_chance, out=np.full_like(overlap, np.inf), where=compared)
+    middle, overall = row_quantiles(kappa, 0.5), float(np.median(kappa[compared]))
+    strength = np.clip(middle / np.sqrt(max(overall, 0.01)), 0.0, _BEST)
     explained = np.outer(strength, strength)
-    return np.nan_to_num((kappa - explained) / (1 - explained))
+    return np.where(compared, (np.where(compared, kappa, 0.0) - explained) / (1 - explained), 0.0)
+
+
+def row_quantiles(values: Array, quantile: float) -> Array:
+    """Return the quantile of the finite values of each row, 0 without any; ``np.nanquantile`` is slower."""
+    ordered = np.sort(values, axis=1)
+    last = np.isfinite(ordered).sum(axis=1) - 1
+    at = quantile * np.maximum(last, 0)
+    low = np.floor(at).astype(np.intp)
+    rows = np.arange(len(values))
+    below, above = ordered[rows, low], ordered[rows, np.minimum(low + 1, np.maximum(last, 0))]
+    below, above = (np.where(last >= 0, each, 0.0) for each in (below, above))
+    return np.asarray(below + (at - low) * (above - below))
 
 
 def _same_items(overlap: Array, cast: Array, n_items: float) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from flyingsquid.estimation.weighted import VoteWeights
 from flyingsquid.inference.weighted import LEAST_PRIOR, TableTerm, table_posterior, weighted_shares
@@ -132,19 +132,22 @@ class Tables(NamedTuple):
         counts = abstention * counts
         silent = counts * np.log1p(-self.coverage)
         logs += (counts * np.log(self.coverage) - silent)[:, :, None]
-        prior = softmax(np.log(self.balance) + silent.sum(axis=0))
-        return TableTerm(logs, weights.weights, np.maximum(prior, LEAST_PRIOR))
+        prior = np.log(self.balance) + silent.sum(axis=0)
+        prior = np.exp(prior - prior.max())
+        return TableTerm(logs, weights.weights, np.maximum(prior / prior.sum(), LEAST_PRIOR))
 
 
 def tied_tables(expected: Array, row_votes: float) -> Array:
     """Return tables from expected counts of votes, both shape (m, K, K) with axes source, truth, vote."""
     n_classes = expected.shape[1]
-    right, cast = np.einsum("mkk->m", expected), expected.sum(axis=(1, 2))
-    average = (right.sum() + SOURCE_VOTES * _AVERAGE) / (cast.sum() + SOURCE_VOTES)
-    own = np.clip((right + SOURCE_VOTES * average) / (cast + SOURCE_VOTES), _WORST, _BEST)[:, None, None]
-    same = np.eye(n_classes)
-    prior = own * same + (1 - own) / (n_classes - 1) * (1 - same)
-    return np.asarray((expected + row_votes * prior) / (expected.sum(axis=2, keepdims=True) + row_votes))
+    right, by_truth = np.einsum("mkk->mk", expected), expected.sum(axis=2)
+    hits, cast = right.sum(axis=1), by_truth.sum(axis=1)
+    average = (hits.sum() + SOURCE_VOTES * _AVERAGE) / (cast.sum() + SOURCE_VOTES)
+    own = ((hits + SOURCE_VOTES * average) / (cast + SOURCE_VOTES)).clip(_WORST, _BEST)[:, None]
+    tables = expected + row_votes * ((1 - own) / (n_classes - 1))[:, :, None]
+    np.einsum("mkk->mk", tables)[...] = right + row_votes * own
+    tables /= by_truth[:, :, None] + row_votes
+    return tables
 
 
 def _balance_of(mass: Array) -> Array:
@@ -340,13 +343,14 @@ def _accelerate(step: Callable[[Tables], Tables], now: Tables) -> Tables:
     for _ in range(_MOST_CYCLES):
         first = step(now)
         second = step(first)
-        if np.abs(second.flat() - first.flat()).max() < _TOLERANCE:
+        values = np.stack([now.flat(), first.flat(), second.flat()])
+        if np.abs(values[2] - values[1]).max() < _TOLERANCE:
             return second
-        logs = [np.log(each.flat()) for each in (now, first, second)]
-        change = logs[1] - logs[0]
-        curve = logs[2] - logs[1] - change
-        length = np.clip(np.sqrt(change @ change / max(curve @ curve, 1e-24)), 1.0, _LONGEST_STEP)
-        jump = np.exp(np.clip(logs[0] + 2 * length * change + length**2 * curve, _LEAST_LOG, 0.0))
+        start, *later = np.log(values)
+        change = later[0] - start
+        curve = later[1] - later[0] - change
+        length = min(max(float(np.sqrt(change @ change / max(curve @ curve, 1e-24))), 1.0), _LONGEST_STEP)
+        jump = np.exp((start + 2 * length * change + length**2 * curve).clip(_LEAST_LOG, 0.0))
         now = step(_normalized(jump, now))
     return now
 

@@ -163,11 +163,12 @@ class PairCounts(ABC):
 class DensePairs(PairCounts):
     """Counts as one array of shape (K, K, m, m)."""
 
-    __slots__ = ("array",)
+    __slots__ = ("_votes", "array")
 
     def __init__(self, array: NDArray[Any]) -> None:
-        self.array = array
-        array.flags.writeable = False
+        self.array, self._votes = array, np.einsum("kkii->ik", array).copy()
+        for each in (array, self._votes):
+            each.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DensePairs, (self.array,)  # through the constructor, so that a copy is read-only too
@@ -181,7 +182,7 @@ class DensePairs(PairCounts):
         return int(self.array.shape[2])
 
     def votes(self) -> NDArray[Any]:
-        return np.stack([self.array[k, k].diagonal() for k in range(len(self.array))], axis=1)
+        return self._votes
 
     def counts(self, a: int, b: int) -> NDArray[Any]:
         return self.array[a, b]
