@@ -14,7 +14,7 @@ from flyingsquid.analysis.items import read_items
 from flyingsquid.estimation.normal import wilson
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.decisions import expected_credit
-from flyingsquid.votes.tallies import item_votes
+from flyingsquid.votes.tallies import has_votes
 
 Array = NDArray[np.float64]
 
@@ -92,7 +92,7 @@ def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | N
     items = read_items(model, votes, y, task=task)
     if items.gold is None:
         raise OptionError("`y` must be gold labels; got None.")
-    kept = (items.gold >= 0) & (item_votes(items.votes.codes).cast > 0)
+    kept = (items.gold >= 0) & has_votes(items.votes.codes)
     if not kept.any():
         raise VotesError("`y` must have a gold label for at least one item with votes; got none.")
     classes = items.votes.classes

@@ -233,6 +233,8 @@ class BinaryTasks:
 
     def gather(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Return one array for all sources, shape (m, ...), from arrays for the columns of each task."""
+        if len(self.tasks) == 1:
+            return np.array(values[0])
         n_sources = sum(len(task.own) for task in self.tasks)
         result = np.empty((n_sources, *values[0].shape[1:]), values[0].dtype)
         for task, part in zip(self.tasks, values, strict=True):
@@ -283,6 +285,7 @@ def fit_binary(
         return _finish_conditional(conditional, signed, flags, evidence.related, settled, estimate, note)
     fit = fit_symmetric(
         evidence.moments,
+        signed,
         flags,
         settled,
         method=method,

@@ -105,6 +105,7 @@ class SymmetricFit:
 
 def fit_symmetric(
     moments: Moments,
+    signed: SignedMoments,
     flags: SourceFlags,
     balance: Array,
     *,
@@ -116,7 +117,7 @@ def fit_symmetric(
     preference: Callable[[Array], float] | None = None,
 ) -> SymmetricFit:
     """Estimate E[λᵢY] by one of :data:`SYMMETRIC`."""
-    names, signed = moments.source_names, SignedMoments.of(moments)
+    names = moments.source_names
     none = np.zeros(len(names), np.int64)
     if method == "marginal":
         accuracies, _ = accuracies_from_balance(signed, balance, names, separation.groups)

@@ -18,7 +18,7 @@ from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.decisions import best_classes
-from flyingsquid.votes.tallies import item_votes
+from flyingsquid.votes.tallies import has_votes
 
 # The most frequent class of the balance and that of the votes differ, each by this much. Clean simulations
 # never reach it (tests/fits/test_concerns.py).
@@ -97,8 +97,8 @@ def _hinge_on_balance(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[
     balance = fit.class_balance[0]
     if votes is None or np.ptp(balance) > 0:
         return ()
-    codes = votes[:: -(-votes.n_items // _MOST_ITEMS)].codes
-    posterior = fit.posterior(codes)[item_votes(codes).cast > 0, 0]
+    codes = votes.codes[:: -(-votes.codes.shape[0] // _MOST_ITEMS)]
+    posterior = fit.posterior(codes)[has_votes(codes), 0]
     if not len(posterior):
         return ()
     # No class is ruled out because nobody voted for it.

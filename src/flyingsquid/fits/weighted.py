@@ -47,7 +47,7 @@ from flyingsquid.inference import Emissions, Mixture, mixture_posterior
 from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, hot_posterior
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, OneHot
-from flyingsquid.votes.tallies import item_votes
+from flyingsquid.votes.tallies import has_votes
 
 # Steps along which votes grow in an explanation, how far a vote is moved to see what it adds, and limits for
 # items of many votes.
@@ -224,14 +224,14 @@ class WeightedFit(Fit):
         """
         if codes is None:
             codes = draw_items(self.confusion, self.class_balance[0])[0]
-        labels = self.posterior(codes)[item_votes(codes).cast > 0, 0]
+        labels = self.posterior(codes)[has_votes(codes), 0]
         mass = labels.sum(axis=0) + 1
         return np.asarray(mass / mass.sum())
 
     def row_evidence(self, codes: Codes, balance: Array) -> RowEvidence:
         # Many sources that agree leave 0 for the other classes.
         alone = np.log(np.maximum(self.posterior(codes)[:, 0], LEAST_PRIOR))
-        voted = item_votes(codes).cast > 0
+        voted = has_votes(codes)
         return RowEvidence(alone, np.where(voted[:, None], alone - np.log(balance), 0.0))
 
     def transition(self, moments: SequenceMoments, balance: Array) -> Transition:

@@ -13,7 +13,7 @@ from flyingsquid._table import facts_table
 from flyingsquid._values import format_value, is_number
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import as_votes
-from flyingsquid.votes.tallies import item_votes
+from flyingsquid.votes.tallies import has_votes
 
 # Labels below this probability get no row: they would have almost no weight and cost as much as any other.
 _LEAST_WEIGHT = 1e-6
@@ -108,7 +108,7 @@ def to_training_set(
     confidence = labels.max(axis=1)
     keep = confidence >= _read_confidence(min_confidence)
     if drop_uncovered and votes is not None:
-        voted = item_votes(as_votes(votes, check=False).codes).cast > 0
+        voted = has_votes(as_votes(votes, check=False).codes)
         if len(voted) != len(labels):
             raise IncompatibleError(
                 f"`votes` must have one row per row of `proba` ({len(labels)}); got {len(voted)}."

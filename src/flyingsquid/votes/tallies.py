@@ -89,6 +89,17 @@ def item_votes(codes: Codes) -> ItemVotes:
     return ItemVotes(cast, split & (cast > 1))
 
 
+def has_votes(codes: Codes) -> NDArray[np.bool_]:
+    """Return which items have at least one vote, shape (n,).
+
+    >>> has_votes(np.array([[0, -1], [-1, -1]])).tolist()
+    [True, False]
+    """
+    if isinstance(codes, csr_array):
+        return np.bincount(rows_of_entries(codes)[codes.data > 0], minlength=codes.shape[0]) > 0
+    return np.asarray(codes.max(axis=1) >= 0)
+
+
 def sum_votes(codes: Codes, values: Array) -> Array:
     """Sum, for each item, a row of ``values`` per vote.
 

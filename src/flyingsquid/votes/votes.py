@@ -32,7 +32,7 @@ from flyingsquid.votes.doubts import find_doubts
 from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column
 from flyingsquid.votes.patterns import DistinctRows, distinct_codes
 from flyingsquid.votes.scores import Bins, Thresholds, read_scores
-from flyingsquid.votes.tallies import item_votes
+from flyingsquid.votes.tallies import has_votes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -609,7 +609,7 @@ class Votes:
         dense = cast(NDArray[Any], self.to_dense().codes)
         filled = (dense == ABSTAIN) & chosen
         if where == "no_votes":
-            filled &= (item_votes(dense).cast == 0)[:, None]
+            filled &= ~has_votes(dense)[:, None]
         code = dense.dtype.type(self.classes.index(label))
         return replace(self, codes=np.where(filled, code, dense))
 
