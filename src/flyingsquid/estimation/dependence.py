@@ -79,10 +79,11 @@ class Dependence:
         return np.where(self.shared >= 0.9, self.shared, factor * self.shared)
 
 
-def find_dependence(moments: Moments) -> Dependence:
+def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dependence:
     """Find dependent pairs of sources.
 
-    More than 2,000 sources are not compared.
+    More than 2,000 sources are not compared. ``pairs`` is ``moments.compare_pairs()``, if it has been
+    computed already.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def find_dependence(moments: Moments) -> Dependence:
     if m > MOST_SOURCES:
         return Dependence(None)
     shared = np.zeros((m, m))
-    pairs = moments.compare_pairs()
+    pairs = moments.compare_pairs() if pairs is None else pairs
     n_pairs, second_factor, contradiction = 0, 0.0, 0.0
     is_compared = _compared(pairs)
     at = np.flatnonzero(is_compared.any(axis=1))
@@ -113,7 +114,9 @@ def find_dependence(moments: Moments) -> Dependence:
         n_pairs = int(is_dependent.sum()) // 2
         second_factor = _second_factor(correlation, precision, moments.n_classes)
         contradiction = _contradiction(second_factor, is_dependent, moments)
-    shared[_copies(near_copies(moments, pairs))] = 1.0
+    groups = near_copies(moments, pairs)
+    if len(np.unique(groups)) < m:
+        shared[_copies(groups)] = 1.0
     return Dependence(shared, n_pairs, second_factor, contradiction)
 
 

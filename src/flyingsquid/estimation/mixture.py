@@ -25,6 +25,7 @@ from flyingsquid.estimation.source_estimates import (
     best_class,
     estimate_sources,
 )
+from flyingsquid.estimation.sources import MOST_SOURCES
 from flyingsquid.estimation.tied_em import (
     MOST_CELLS,
     Rows,
@@ -51,7 +52,7 @@ from flyingsquid.inference.weighted import (
     table_posterior,
     weighted_shares,
 )
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
 # Share of anchored tables in the part that tables do not get; half of it at this many votes per item. They
@@ -152,23 +153,29 @@ def fit_mixture(moments: Moments, rows: Rows | None, balance: Array | None) -> M
         The class balance, if it is known.
     """
     m, n_classes = moments.n_sources, moments.n_classes
-    dependence = find_dependence(moments)
+    pairs = moments.compare_pairs() if m <= MOST_SOURCES else None
+    dependence = find_dependence(moments, pairs)
     weights = vote_weights(moments, dependence.shared)
     shared, abstention = dependence.shared, 0.0
-    if shared is None or m * n_classes**2 > MOST_CELLS or (rows is None and not can_use_pairs(m, n_classes)):
+    if (
+        shared is None
+        or pairs is None
+        or m * n_classes**2 > MOST_CELLS
+        or (rows is None and not can_use_pairs(m, n_classes))
+    ):
         tables, trust = None, Trust(0.0)
     elif rows is None:
         estimate = partial(tables_from_pairs, moments, weights, shared, balance)
         tables, abstention, against = _with_abstention(moments, estimate(), weights, estimate)
-        trust = trust_from_pairs(moments, tables, weights, dependence, against)
+        trust = trust_from_pairs(moments, pairs, tables, weights, dependence, against)
     else:
         tables = tables_from_rows(rows, weights, balance)
         refit = partial(with_abstention, rows, weights, balance)
         tables, abstention, against = _with_abstention(moments, tables, weights, refit)
         term = tables.term(weights, abstention)
         labels = table_posterior(rows.cast, term, weights.one_sided)
-        trust = trust_from_rows(moments, rows, labels, tables, weights, dependence, against)
-    mixture = _mix(moments, rows, balance, tables, trust, dependence, weights, abstention)
+        trust = trust_from_rows(moments, pairs, rows, labels, tables, weights, dependence, against)
+    mixture = _mix(moments, pairs, rows, balance, tables, trust, dependence, weights, abstention)
     return _with_sources(moments, rows, balance, mixture, tables, trust, dependence)
 
 
@@ -201,14 +208,15 @@ def fit_weights(moments: Moments, rows: Rows | None, balance: Array | None) -> M
     mixture = Mixture(
         weights=weights.weights,
         one_sided=weights.one_sided,
-        without_votes=_without_votes(moments, balance, None, trust, weights),
-        prior=_prior(moments, balance, weights),
+        without_votes=_without_votes(moments, None, balance, None, trust, weights),
+        prior=None if balance is None else _prior(moments, balance, weights),
     )
     return _with_sources(moments, rows, balance, mixture, None, trust, dependence)
 
 
 def _mix(
     moments: Moments,
+    pairs: PairAgreement | None,
     rows: Rows | None,
     balance: Array | None,
     tables: Tables | None,
@@ -232,8 +240,8 @@ def _mix(
     return Mixture(
         weights=weights.weights,
         one_sided=weights.one_sided,
-        without_votes=_without_votes(moments, balance, term, trust, weights),
-        prior=_prior(moments, balance, weights),
+        without_votes=_without_votes(moments, pairs, balance, term, trust, weights),
+        prior=None if balance is None else _prior(moments, balance, weights),
         tables=term,
         trust=trust.share,
         anchored=anchored,
@@ -242,14 +250,12 @@ def _mix(
     )
 
 
-def _prior(moments: Moments, balance: Array | None, weights: VoteWeights) -> Array | None:
+def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:
     """Return the distribution of the pseudo-vote that is added to every item if the class balance was given.
 
     The votes of one-sided sources already reflect the balance, so the given one counts only by the share of
     votes from other sources (census and spouse lose F1 otherwise).
     """
-    if balance is None:
-        return None
     share = _share_of_several(moments, weights)
     return np.asarray(share * balance + (1 - share) / len(balance))
 
@@ -261,16 +267,21 @@ def _share_of_several(moments: Moments, weights: VoteWeights) -> float:
 
 
 def _without_votes(
-    moments: Moments, balance: Array | None, term: TableTerm | None, trust: Trust, weights: VoteWeights
+    moments: Moments,
+    pairs: PairAgreement | None,
+    balance: Array | None,
+    term: TableTerm | None,
+    trust: Trust,
+    weights: VoteWeights,
 ) -> Array:
     """Return P(Y = k) for items without votes: the class balance as far as it is known."""
     several = _share_of_several(moments, weights)
     otherwise = _shares_of_votes(moments, weights, several) if balance is None else balance
-    if term is None or np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=0)) < 2:
+    if term is None or pairs is None or np.count_nonzero(moments.vote_counts.sum(axis=0)) < 2:
         return otherwise  # votes for one class do not show how frequent it is
-    overlap = np.asarray(moments.overlap(), np.float64) * np.outer(~weights.one_sided, ~weights.one_sided)
-    pairs = (overlap.sum() - np.trace(overlap)) / 2
-    known = pairs / (pairs + _BALANCE_PAIRS)
+    overlap = pairs.overlap * np.outer(~weights.one_sided, ~weights.one_sided)
+    n_pairs = (overlap.sum() - np.trace(overlap)) / 2
+    known = n_pairs / (n_pairs + _BALANCE_PAIRS)
     trusted = trust.share * several * known
     return trusted * term.balance + (1 - trusted) * otherwise if trusted > _TRUSTED_BALANCE else otherwise
 

@@ -63,11 +63,6 @@ class Rows:
     cast: OneHot | PatternGrid
     counts: Array
 
-    @property
-    def n_votes(self) -> int:
-        """Number of votes that are stored; a grid of all possible rows stores none."""
-        return int(self.cast.n_votes.sum()) if isinstance(self.cast, OneHot) else 0
-
     @cached_property
     def voted(self) -> Array:
         """Number of items with each row, without rows that have no votes, shape (u,)."""

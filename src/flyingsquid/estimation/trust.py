@@ -18,7 +18,7 @@ from flyingsquid.estimation.dependence import Dependence
 from flyingsquid.estimation.sources import MOST_SOURCES
 from flyingsquid.estimation.tied_em import Rows, Tables
 from flyingsquid.estimation.weighted import VoteWeights, votes_per_item
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
 # Prior probability that the tables are adequate: a trade-off between simulated votes (higher) and real ones
@@ -67,6 +67,7 @@ class Trust:
 
 def trust_from_rows(
     moments: Moments,
+    pairs: PairAgreement,
     rows: Rows,
     labels: Array,
     tables: Tables,
@@ -86,18 +87,19 @@ def trust_from_rows(
         rate = tables.tables[:, y] @ tables.tables[:, y].T
         predicted += items * rate
         variance += items * rate * (1 - rate)
-    return _trust(moments, predicted, variance, weights, dependence, abstained, most=1.0)
+    return _trust(moments, pairs, predicted, variance, weights, dependence, abstained, most=1.0)
 
 
 def trust_from_pairs(
     moments: Moments,
+    pairs: PairAgreement,
     tables: Tables,
     weights: VoteWeights,
     dependence: Dependence,
     abstained: float | None,
 ) -> Trust:
     """Return the trust in tables of counts of pairs."""
-    overlap = np.asarray(moments.overlap(), np.float64)
+    overlap = pairs.overlap
     rates = np.einsum("iyv,jyv->yij", tables.tables, tables.tables)
     share = tables.balance[:, None, None]  # P(Y = y | both vote), shape (y, i, j)
     if tables.coverage is not None:
@@ -105,11 +107,12 @@ def trust_from_pairs(
         share = share / share.sum(axis=0)
     predicted = overlap * (share * rates).sum(axis=0)
     variance = overlap * (share * rates * (1 - rates)).sum(axis=0)
-    return _trust(moments, predicted, variance, weights, dependence, abstained, most=MOST_FROM_PAIRS)
+    return _trust(moments, pairs, predicted, variance, weights, dependence, abstained, most=MOST_FROM_PAIRS)
 
 
 def _trust(
     moments: Moments,
+    pairs: PairAgreement,
     predicted: Array,
     variance: Array,
     weights: VoteWeights,
@@ -119,19 +122,19 @@ def _trust(
     most: float,
 ) -> Trust:
     several = ~weights.one_sided
-    overlap = np.asarray(moments.overlap(), np.float64)
+    overlap = pairs.overlap
     tested = (overlap >= 1) & np.outer(several, several)
     if dependence.shared is not None:
         tested &= dependence.shared == 0
     np.fill_diagonal(tested, False)
-    pairs = np.triu(tested, 1)
-    n_tested = max(int(pairs.sum()) - int(tested.any(axis=1).sum()), 0)
+    upper = np.triu(tested, 1)
+    n_tested = max(int(upper.sum()) - int(tested.any(axis=1).sum()), 0)
     against: float | None
     if n_tested:
-        residual = (np.asarray(moments.agreement(), np.float64) - predicted)[pairs]
-        spread = np.maximum(variance[pairs], 0.25)
+        residual = (pairs.agreement - predicted)[upper]
+        spread = np.maximum(variance[upper], 0.25)
         # The largest possible additional agreement.
-        spare = np.maximum(overlap - predicted, 0.05 * overlap)[pairs]
+        spare = np.maximum(overlap - predicted, 0.05 * overlap)[upper]
         shared_errors = float(residual.sum() / spare.sum())
         misfit = float((residual**2 / spread).sum() / n_tested)
         error = float(np.sqrt(spread.sum()) / spare.sum())

@@ -231,7 +231,7 @@ class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
 
     def _warn(self, stacklevel: int = 3) -> Self:
         """Warn about suspicious sources, as if the caller of ``fit`` did."""
-        concerns = self.fit_.concerns
+        concerns = self._fitted.fit.concerns
         if concerns:
             warn_about_sources(" ".join(concerns), stacklevel=stacklevel)
         return self

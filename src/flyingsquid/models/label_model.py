@@ -388,7 +388,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         general = concerns_about(fit, data.moments, data.votes)
         fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns, *general))
         fitted = Fitted.of(fit, data.moments, data.learned_graph, data.rows)
-        if data.labeled is not None:
+        if data.has_gold and data.labeled is not None:
             fitted = replace(fitted, n_gold=data.labeled.n_labels, gold_items=data.labeled.newest())
         self._publish(fitted)
         return self

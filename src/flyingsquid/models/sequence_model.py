@@ -392,7 +392,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     # ------------------------------------------------------------------ internals
 
     def _validate(self) -> Solver:
-        validation.check_temper(self.temper)
+        if self.temper is not None:
+            validation.check_temper(self.temper)
         return validation.check_options(self.method, None, None)
 
     def _request(self) -> dict[str, Any]:

@@ -64,9 +64,9 @@ def check_options(method: Any, graph: Any, temper: Any) -> Solver:
     if graph is not None and not solver.requires.graph:
         raise OptionError(f'`graph` is not supported by method="{solver.name}"; leave it out.')
     solver.check_graph(graph)
-    check_temper(temper)
     if temper is None:
         return solver
+    check_temper(temper)
     if not isinstance(graph, DependencyGraph) or not graph.task_edges:
         raise OptionError("`temper` weakens the evidence that tasks give each other; it needs task edges.")
     if isinstance(temper, str) and graph.stacked_shape is None:
@@ -98,6 +98,8 @@ def given_graph(graph: Any, caller: str) -> DependencyGraph | None:
 
 def read_classes(classes: Any, n_classes: Any, votes: Any = None) -> tuple[Label, ...] | None:
     """Return the classes that ``classes`` or ``n_classes`` declares; None if the votes are to show them."""
+    if classes is None and n_classes is None:
+        return None
     if classes is not None and n_classes is not None:
         raise OptionError("`classes` and `n_classes` cannot both be given; pass one of them.")
     if classes is not None:
@@ -105,8 +107,6 @@ def read_classes(classes: Any, n_classes: Any, votes: Any = None) -> tuple[Label
         if declared is None:
             raise OptionError("`classes` must name two or more classes; got none.")
         return declared
-    if n_classes is None:
-        return None
     if not is_integer(n_classes) or not 2 <= n_classes <= MOST_CLASSES:
         raise OptionError(
             f"`n_classes` must be an integer from 2 to {MOST_CLASSES:,}; got {format_value(n_classes)}."

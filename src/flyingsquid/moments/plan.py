@@ -157,12 +157,13 @@ def check_plan_size(plan: CountPlan, n_classes: int) -> None:
             f"them on {n_classes:,} classes would need {together / 1e9:,.0f} GB. Declare fewer edges, or "
             "fewer classes."
         )
-    if are_pairs_sparse(plan.largest_set, n_classes):
+    largest = plan.largest_set
+    if are_pairs_sparse(largest, n_classes):
         return
-    size = (plan.largest_set * n_classes) ** 2 * 8
+    size = (largest * n_classes) ** 2 * 8
     if size > limits.pair_bytes:
         raise VotesError(
-            f"Counts of all pairs of {plan.largest_set:,} sources and {n_classes:,} classes would need "
+            f"Counts of all pairs of {largest:,} sources and {n_classes:,} classes would need "
             f"{size / 1e9:,.0f} GB. Declare fewer classes, drop sources that rarely vote, or use "
             "MajorityVote."
         )

@@ -26,8 +26,8 @@ from flyingsquid.votes.codes import OneHot
 
 # With fewer items, labels of one class only are not suspicious.
 _FEW_ITEMS = 20
-# More votes than this are not kept for an assessment on demand.
-_MOST_KEPT = 1 << 20
+# More cells of votes than this are not kept for an assessment on demand.
+_MOST_KEPT = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,8 @@ class MixtureAssessment(Assessment):
     def of(cls, found: MixtureFit) -> Assessment:
         """Return the assessment of a fit. If its votes are many, it is computed now, and they are dropped."""
         lazy = cls(found=found)
-        return lazy._computed if found.rows is not None and found.rows.n_votes > _MOST_KEPT else lazy
+        cells = 0 if found.rows is None else len(found.rows.counts) * found.moments.n_sources
+        return lazy._computed if cells > _MOST_KEPT else lazy
 
     @cached_property
     def _computed(self) -> Assessment:
@@ -183,6 +184,8 @@ def _is_representative(own: Array, every: Array, counts: Array) -> bool:
 
 def _given_balance(data: FitData) -> Array | None:
     """Return the class balance if it was given, shape (K,)."""
+    if data.class_balance is None:
+        return None
     given = data.balance.tasks[0]
     return given if isinstance(given, np.ndarray) else None
 

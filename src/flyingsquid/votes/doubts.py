@@ -128,19 +128,12 @@ def _doubts_about_numbers(codes: NDArray[np.integer], classes: tuple[Label, ...]
 
 
 def _signed_doubt(codes: NDArray[np.integer], missing: int) -> Doubt | None:
+    """Return a doubt if -1 and 1 behave like two classes, and 0 like no vote."""
     ones, zeros = np.count_nonzero(codes == 1), np.count_nonzero(codes == 0)
     hint = Hint("signed", "to read -1 and 1 as the classes and 0 as 'no vote'", True)
     call = "Votes.from_signed(votes) if -1 and 1 are the classes and 0 means no vote"
     if not zeros and ones and 0 < missing <= _MOST_MISSING * codes.size:
         return Doubt("All votes are 1, because -1 is read as no vote.", call, hint)
-    if zeros and ones and missing and _is_signed(codes):
-        summary = "The value -1 is read as no vote, but -1 and 1 exclude each other more than 0 and 1 do."
-        return Doubt(summary, call, hint)
-    return None
-
-
-def _is_signed(codes: NDArray[np.integer]) -> bool:
-    """Return whether -1 and 1 behave like two classes, and 0 like no vote."""
     ratio, offset, z = _SIGNED
 
     def evidence(counts: Array, expected: Array) -> float:
@@ -149,7 +142,10 @@ def _is_signed(codes: NDArray[np.integer]) -> bool:
         odds = agreement[:, None] + agreement - 2 * lift  # log odds ratio of each pair of values
         return float(odds[0, 2] - ratio * max(odds[1, 2], odds[0, 1], 0.0) - offset)
 
-    return _exceeds(codes, np.array([-1, 0, 1]), evidence, z)
+    if zeros and ones and missing and _exceeds(codes, np.array([-1, 0, 1]), evidence, z):
+        summary = "The value -1 is read as no vote, but -1 and 1 exclude each other more than 0 and 1 do."
+        return Doubt(summary, call, hint)
+    return None
 
 
 def _zero_is_missing(codes: NDArray[np.integer], n_classes: int) -> bool:

@@ -88,9 +88,14 @@ class Convention:
         return cls.read(abstain, classes, reasons, normalize=normalize)
 
     @property
+    def has_standard_abstain(self) -> bool:
+        """True if -1 means no vote."""
+        return is_integer(self.abstain) and self.abstain == ABSTAIN
+
+    @property
     def is_plain(self) -> bool:
         """True if integer labels are their own codes."""
-        if self.reasons or not is_integer(self.abstain) or self.abstain != ABSTAIN:
+        if self.reasons or not self.has_standard_abstain:
             return False
         return self.classes is None or (
             all(is_integer(c) for c in self.classes) and self.classes == tuple(range(len(self.classes)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +92,7 @@ def _packed_columns(codes: NDArray[Any], radix: int) -> Iterator[tuple[slice, ND
         yield part, (numbers + offset).astype(np.intp)
 
 
+@lru_cache
 def _digits_that_fit(radix: int, dtype: np.dtype[Any]) -> int:
     """Return how many digits from -1 to radix - 2 make a number that the type can hold; at least one."""
     most, digits, largest = min(int(np.iinfo(dtype).max), _EXACT_INT32 - 1), 1, max(1, radix - 2)

@@ -47,7 +47,7 @@ def as_votes(
         Whether to warn if the votes favor another convention.
     """
     if isinstance(data, Votes):
-        if not data.n_items:
+        if not data.codes.shape[0]:
             raise VotesError(
                 "`votes` must have at least one item; got 0 items x "
                 f"{format_count(data.n_sources, 'source')}."

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid._values import format_count, format_list, format_value, is_integer, is_one_of
+from flyingsquid._values import format_count, format_list, format_value, is_one_of
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes import frames, longform, views
@@ -170,7 +170,7 @@ class Votes:
         codes, found = encode(array, convention, in_column(declared))
         votes = cls._checked(codes, found, declared)
         if check:
-            votes._warn_about_doubts(convention.abstain)
+            votes._warn_about_doubts(standard=convention.has_standard_abstain)
         return votes
 
     @classmethod
@@ -188,12 +188,14 @@ class Votes:
         declared = present if names is None else read_names(names, len(present))
         votes = cls(codes, found, declared, items)
         if check:
-            votes._warn_about_doubts(convention.abstain)
+            votes._warn_about_doubts(standard=convention.has_standard_abstain)
         return votes
 
-    def _warn_about_doubts(self, abstain: Any = ABSTAIN) -> None:
-        """Warn if the votes favor another convention than the one they were read by."""
-        standard = is_integer(abstain) and abstain == ABSTAIN
+    def _warn_about_doubts(self, *, standard: bool = True) -> None:
+        """Warn if the votes favor another convention than the one they were read by.
+
+        ``standard`` tells whether -1 means no vote.
+        """
         for doubt in find_doubts(self.codes, self.classes, standard=standard):
             warn_about_votes(str(doubt))
 
@@ -332,7 +334,7 @@ class Votes:
         declared = None if names is None else longform.declared_names(names)
         votes = cls(*longform.read(items, sources, labels, duplicates, convention, declared))
         if classes is None:
-            votes._warn_about_doubts(convention.abstain)
+            votes._warn_about_doubts(standard=convention.has_standard_abstain)
         return votes
 
     @classmethod
