@@ -1,4 +1,4 @@
-"""Compare probabilities with how often they come true."""
+"""Calibration: predicted probabilities compared with observed frequencies."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Findings:
     one_sided, silent : tuples of str
         Sources that vote for one class only, and sources that always abstain.
     duplicates : tuple of tuples of str
-        Groups of near copies.
+        Groups of near-copies.
     missing : tuple of (reason, count, source, count of this source)
         Missing votes by reason, with the source that has the most.
     comparison : Comparison with majority vote, or None without a model
@@ -237,7 +237,7 @@ def _describe_pairs(found: Findings) -> list[str]:
 
 
 def describe_dependence(found: Findings) -> str:
-    """Return how many pairs of sources are dependent, in one sentence."""
+    """Return a sentence with the number of dependent pairs of sources."""
     given = "gold labels" if found.basis == GOLD else "the estimated truth"
     n, total = len(found.dependent), found.n_pairs
     if not total:

@@ -83,7 +83,7 @@ class MixtureFit:
     only_class : int or None
         The class that all items with votes get, if it is one.
     gain_interval : pair of floats or None
-        95% interval of the gain, over tables and weighted votes as far as each is plausible.
+        95% interval of the gain, over tables and weighted votes, weighted by how plausible each is.
     trust : Trust
     dependence : Dependence
     """
@@ -213,7 +213,7 @@ def _prior(moments: Moments, balance: Array | None, weights: VoteWeights) -> Arr
 
 
 def _share_of_several(moments: Moments, weights: VoteWeights) -> float:
-    """Return the share of votes from sources of several classes."""
+    """Return the share of votes from sources that vote for several classes."""
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     return float(cast[~weights.one_sided].sum() / max(cast.sum(), 1.0))
 
@@ -221,7 +221,7 @@ def _share_of_several(moments: Moments, weights: VoteWeights) -> float:
 def _without_votes(
     moments: Moments, balance: Array | None, term: TableTerm | None, trust: Trust, weights: VoteWeights
 ) -> Array:
-    """Return P(Y = k) for items without votes: the class balance as far as it is known."""
+    """Return P(Y = k) for items without votes: the class balance if it is known."""
     several = _share_of_several(moments, weights)
     otherwise = _shares_of_votes(moments, weights, several) if balance is None else balance
     if term is None or np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=0)) < 2:
@@ -269,7 +269,7 @@ def _assess(
 
 
 def _only_class(labels: Array) -> int | None:
-    """Return the class that all labels (u, K) are for, None if there are several."""
+    """Return the only class of all labels (u, K); None if there are several."""
     best = np.unique(labels.argmax(axis=1))
     return int(best[0]) if len(best) == 1 else None
 

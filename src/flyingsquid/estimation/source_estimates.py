@@ -70,7 +70,7 @@ class SourceEstimates:
     accuracies, errors : arrays of shape (m,)
         P(vote is right | source votes), and standard errors from sampling.
     reach : array of shape (m, 2)
-        How far the accuracies may be below and above because the model is wrong.
+        Largest distance of the true accuracies below and above the estimates if the model is wrong.
     evidence : AccuracyEvidence or None
         The statistics behind the reach; None after a correction by gold labels.
     """
@@ -109,7 +109,7 @@ class RowLabels(NamedTuple):
 
 
 class _Labels(NamedTuple):
-    """Estimates of the sources implied by one kind of labels, before their uncertainty.
+    """Estimates of the sources implied by one kind of labels, without their uncertainty.
 
     Attributes
     ----------
@@ -255,13 +255,13 @@ def _confusion_of(moments: Moments, rows: Rows, labels: Array) -> ConfusionTable
 
 
 def _mean_label(labels: Array, rows: Rows) -> Array:
-    """Return the mean of labels (u, K) of items with votes, next to one item of each class."""
+    """Return the mean of labels (u, K) of items with votes and one added item of each class."""
     mass = rows.voted @ labels + 1
     return np.asarray(mass / mass.sum())
 
 
 def best_class(labels: Array) -> Array:
-    """Return labels with everything on the most probable class, shared if several are; shape (u, K)."""
+    """Return hard labels, divided equally between tied classes, shape (u, K)."""
     best = (labels >= row_tops(labels) - 1e-9).astype(np.float64)
     return np.asarray(best / row_sums(best))
 
@@ -342,7 +342,7 @@ def _table_errors(rows: Rows, labels: Array, tables: Tables) -> tuple[Array, Arr
 
 
 def _sampled(rows: Rows, labels: Array, m: int) -> tuple[OneHot, Array, Array]:
-    """Return votes, labels and counts of rows; of evenly spaced ones, scaled up, if there are very many."""
+    """Return votes, labels and counts of rows; if there are very many, of a scaled sample."""
     at = np.flatnonzero(rows.counts)
     kept = max(2_000, _MOST_SCORE_CELLS // (m * labels.shape[1]))
     if kept < len(at):
@@ -355,7 +355,7 @@ def _sampled(rows: Rows, labels: Array, m: int) -> tuple[OneHot, Array, Array]:
 
 
 def _labels_from_counts(moments: Moments, mixture: Mixture, tables: Tables | None, trust: Trust) -> _Labels:
-    """Estimate sources by weighted votes on typical items, and by tables as far as they are trusted."""
+    """Estimate sources by weighted votes on typical items, and by tables in proportion to their trust."""
     cast = np.asarray(moments.vote_counts, np.float64)
     typical = _typical_items(moments, mixture)
     votes = cast.sum(axis=1)

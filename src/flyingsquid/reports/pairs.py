@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from flyingsquid._values import format_count
 from flyingsquid.analysis.agreement import agreement
 from flyingsquid.analysis.sentences import DependentPair, describe_dependence
 from flyingsquid.charts.build import agreement_chart
@@ -60,7 +61,7 @@ def _describe_graph(study: Study) -> str:
     if graph is None or not graph.source_edges:
         return ""
     how = "learned from the votes" if getattr(graph, "correlations", None) else "given"
-    pairs = "1 pair" if len(graph.source_edges) == 1 else f"{len(graph.source_edges):,} pairs"
+    pairs = format_count(len(graph.source_edges), "pair")
     return f" The model allows for dependencies of {pairs} of sources, which were {how}."
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from flyingsquid._values import format_count
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.charts.build import accuracy_chart, coverage_chart, drift_charts
 from flyingsquid.charts.kinds import Layer, LayeredBarChart, Tone
@@ -95,7 +96,8 @@ def _table(study: Study) -> str:
         notes.append(f"Accuracy, estimated: share of correct votes {_basis(study)}, with its 95% interval.")
     if "precision" in columns:
         n_gold = study.findings.n_gold
-        notes.append(f"Accuracy on gold labels: share of correct votes on {n_gold:,} items with gold labels.")
+        items = format_count(n_gold, "item")
+        notes.append(f"Accuracy on gold labels: share of correct votes on {items} with gold labels.")
     if len(kept) < len(study.names):
         left_out = len(study.names) - len(kept)
         notes.append(
