@@ -125,7 +125,7 @@ def dependence_given_truth(
     votes : Votes, array-like or dataframe of shape (n, m)
         At most 2,000 sources.
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
     posterior : array of shape (n, K), optional
         P(Y = k | votes), to use instead of ``y``: each item counts for every class with its probability. An
         overconfident model hides some of the dependence, because its errors are taken for the truth.

@@ -61,7 +61,7 @@ class Comparison:
     ties : float
         Share of items with votes on which several classes have the most votes.
     differ : float
-        Share of items whose label is not that of majority vote. Items without votes and ties are not
+        Share of items whose label differs from majority vote. Items without votes and ties are not
         counted.
     n_gold : int
         Number of gold labels.
@@ -149,8 +149,8 @@ def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | 
     model : fitted label model
     votes : as for ``model.predict_proba``
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. With gold labels both are
-        scored.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. With gold
+        labels both are scored.
     task : int, optional
         Task to analyze, for a model of several tasks.
 

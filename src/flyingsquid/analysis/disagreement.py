@@ -175,7 +175,7 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
     ----------
     votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
     model : fitted label model, optional
     task : int, optional
         Task to analyze, for a model of several tasks.

@@ -114,8 +114,8 @@ def labels_saved(
     X : array, sparse matrix, table or list of n rows
         Features of the items.
     gold : sequence of n labels, or mapping or pandas Series by item identifier
-        Gold labels of at least 20 items of at least two classes; None, NaN and masked are unknown, and -1
-        unless it is a class. They must be a random sample of the items.
+        Gold labels of at least 20 items of at least two classes; None, NaN and masked values are unknown, and
+        so is -1 unless it is a class. They must be a random sample of the items.
     end_model : classifier, optional
         Default: logistic regression on features that are scaled to [-1, 1].
     random_state : int, numpy.random.Generator or None, default=None

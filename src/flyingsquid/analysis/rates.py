@@ -42,10 +42,10 @@ def estimate_rate(
     model : fitted label model
         Fitted without the labels in ``gold``; see ``cross_fit``.
     votes : as for ``model.predict_proba``
-        All items of which the shares are reported.
+        Votes on all items whose shares are estimated.
     gold : sequence of n labels, or mapping or pandas Series by item identifier
-        Gold labels of at least five items; None, NaN and masked are unknown, and -1 unless it is a class.
-        Items are identified by the index of a pandas table of votes, or by ``Votes.items``.
+        Gold labels of at least five items; None, NaN and masked values are unknown, and so is -1 unless it is
+        a class. Items are identified by the index of a pandas table of votes, or by ``Votes.items``.
     by : sequence of n group names, or mapping or pandas Series by item identifier, optional
         The group of each item, such as the system that produced it. Shares are estimated for each group.
     confidence : float, default=0.95

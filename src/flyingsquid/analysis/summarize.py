@@ -44,8 +44,8 @@ def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
     ----------
     votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. Shape (n, D) for a model
-        of D tasks.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. Shape (n, D)
+        for a model of D tasks.
     model : fitted label model, optional
         Model of the same sources. It may have been fitted on other votes.
 

@@ -79,7 +79,7 @@ class MixtureFit:
     sources : SourceEstimates
         Accuracies, confusion tables and the class balance, with their uncertainty.
     gain : float
-        Expected accuracy minus that of majority vote, as the labels imply; NaN from counts alone.
+        Expected accuracy minus that of majority vote, as the labels imply; NaN if only counts are available.
     only_class : int or None
         The class that all items with votes get, if it is one.
     gain_interval : pair of floats or None

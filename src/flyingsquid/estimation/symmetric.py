@@ -115,7 +115,7 @@ def fit_symmetric(
     separation: Separation,
     preference: Callable[[Array], float] | None = None,
 ) -> SymmetricFit:
-    """Estimate E[λᵢY] by one of :data:`SYMMETRIC`."""
+    """Estimate E[λᵢY] with one of the methods in :data:`SYMMETRIC`."""
     names, signed = moments.source_names, SignedMoments.of(moments)
     none = np.zeros(len(names), np.int64)
     if method == "marginal":

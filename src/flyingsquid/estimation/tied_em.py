@@ -155,7 +155,7 @@ class Expected(NamedTuple):
     votes : array of shape (m, K, K)
         Number of votes, axes source, truth, vote.
     voted, items : arrays of shape (K,)
-        Number of items of each class, with votes and in all.
+        Number of items of each class that have votes, and of all items of each class.
     """
 
     votes: Array

@@ -408,7 +408,7 @@ class LongVotes:
             raise VoteFileError(
                 f"A source must vote at most once per item; {format_value(self.source_names[column])} votes "
                 f"more than once on item {format_value(list(self._items)[row])} ({len(repeated):,} repeated "
-                "votes in all).",
+                "votes in total).",
                 hints=[Hint("duplicates", "to keep the 'first', 'last' or 'majority' vote")],
             )
 

@@ -426,8 +426,8 @@ class VoteEstimator(VoteReader):
         ----------
         votes : as in :meth:`predict_proba`
         y : array of shape (n,), pandas Series, or array (n, D) for D > 1 tasks
-            True classes; None, NaN and masked are unknown, and -1 unless it is a class. A Series is joined
-            by item identifier if the votes have some.
+            True classes; None, NaN and masked values are unknown, and so is -1 unless it is a class. A Series
+            is joined by item identifier if the votes have some.
         sample_weight : array of shape (n,), optional
 
         Examples

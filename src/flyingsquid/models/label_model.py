@@ -246,12 +246,12 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         y : ignored
             Not used, present for scikit-learn's cross-validation. Gold labels are passed as ``gold``.
         gold : sequence of n labels, mapping {item: label}, pandas Series, or array (n, D), optional
-            Gold labels of some items; None, NaN and masked if unknown, and -1 unless it is a class. They
-            should be a random sample of the items. A mapping or a Series is joined by item identifier;
-            other values are matched by position. ``method="auto"`` first fits the votes without gold
-            labels, then corrects the log odds to the extent that cross-validation supports it; fewer than
-            five labels are not used. ``diagnostics_.gold`` reports the effect. Closed forms use gold labels
-            for signs, for the class balance unless it was given, and for accuracies; ``em`` keeps them
+            Gold labels of some items; None, NaN and masked values are unknown, and so is -1 unless it is a
+            class. They should be a random sample of the items. A mapping or a Series is joined by item
+            identifier; other values are matched by position. ``method="auto"`` first fits the votes without
+            gold labels, then corrects the log odds to the extent that cross-validation supports it; fewer
+            than five labels are not used. ``diagnostics_.gold`` reports the effect. Closed forms use gold
+            labels for signs, for the class balance unless it was given, and for accuracies; ``em`` keeps them
             fixed during its passes.
         sample_weight : array of shape (n,) or float, optional
             How often each item counts.

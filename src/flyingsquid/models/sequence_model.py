@@ -311,7 +311,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         ----------
         votes, lengths : as in :meth:`predict`
         y : array of shape (T,)
-            Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+            Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
         """
         read, sequences = self._read_sequences(votes, lengths)
         truth = read_gold(y, self.vote_schema_.classes, read.n_items, "y")

@@ -61,8 +61,8 @@ def report(
     ----------
     votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. They are used for scores
-        and not for the fit.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. They are used
+        for scores and not for the fit.
     model : fitted LabelModel, OnlineLabelModel or MajorityVote, optional
         By default ``LabelModel()`` is fitted. If the fit fails, the page gives the reason and continues with
         the votes alone.

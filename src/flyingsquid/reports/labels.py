@@ -61,8 +61,8 @@ def comparison_section(study: Study) -> Section:
         for row in buckets.rows
     ]
     caption = (
-        "How to read it: items by how much their votes differ, and how often the label differs from majority "
-        "vote. Unanimous items need no model; a model helps where votes are split."
+        "How to read it: items are grouped by how much their votes differ. A model can improve only the "
+        "labels of items on which votes differ."
     )
     disagreement = figure("Where do the sources disagree?", table(headings, rows), caption, wide=True)
     heading = "Comparison with majority vote"
@@ -165,9 +165,9 @@ def _calibration(study: Study) -> str:
     )
     caption = (
         f"How to read it: {format_count(int(found.counts.sum()), 'item')} with votes and gold labels, "
-        f"grouped by {event}; "
-        "larger points are more items. Points on the dashed line are calibrated; above one half, points "
-        f"below the line are overconfident. Bars are 95% intervals. The mean difference is {found.error:.1%}."
+        f"grouped by {event}; larger points stand for more items. Points on the dashed line are calibrated; "
+        "above one half, points below the line are overconfident. Bars are 95% intervals. The mean "
+        f"difference is {found.error:.1%}."
     )
     return chart_figure(calibration_charts(found)[0], caption)
 
@@ -245,8 +245,8 @@ def influence_section(study: Study) -> Section:
     if len(lines.lines[0].x) > 1:
         caption = (
             f"How to read it: the model is fitted on samples of the items, {_REPEATS} of each size. Points "
-            "are means, bars the range. Where a line is flat, more items of the same kind would change "
-            "little."
+            "are means, and bars show the range. If a line becomes flat, more items of the same kind would "
+            "change little."
         )
         figures.append(chart_figure(lines, caption))
     return Section("influence", heading, text + grid(figures))

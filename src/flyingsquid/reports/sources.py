@@ -58,14 +58,14 @@ def sources_section(study: Study) -> Section:
             estimated_label=f"estimated {_basis(study)}, 95% interval",
         )
         caption = (
-            "How to read it: farther to the right is more accurate. Sources with overlapping intervals may "
-            "be equally good. The dashed mark is chance: how accurate random votes with the same class "
-            f"frequencies would be. {left_out}"
+            "How to read it: sources farther to the right are more accurate. Sources with overlapping "
+            "intervals may be equally accurate. The dashed mark is chance: the accuracy of random votes with "
+            f"the same class frequencies. {left_out}"
         )
         figures.append(chart_figure(chart, caption))
     caption = (
-        "How to read it: bars are shares of all items, each a part of the one around it. A source with many "
-        f"votes and few conflicts is either good, or votes alone on easy items. {left_out}"
+        "How to read it: bars are shares of all items. Each bar is a part of the one around it. A source "
+        f"with many votes and few conflicts is accurate, or votes on easy items. {left_out}"
     )
     figures.append(chart_figure(coverage_chart(study.summary, shown), caption))
     return Section("sources", "Sources", grid(figures) + _table(study))

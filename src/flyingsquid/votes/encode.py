@@ -333,7 +333,7 @@ def _translate(
 def encode_values(
     values: list[Any], index: NDArray[np.integer], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
-    """Encode labels of which the cell (i, j) has the value ``values[index[i, j]]``."""
+    """Encode a matrix of labels whose cell (i, j) has the value ``values[index[i, j]]``."""
     if convention.normalize:
         values = [normalize_label(value) for value in values]
     missing = [convention.missing_code(v) for v in values]

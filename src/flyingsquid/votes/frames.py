@@ -175,7 +175,7 @@ def _identifiers(frame: Any, table: Any, item: str | bool | None) -> NDArray[Any
 
 
 def as_identifiers(values: list[Any], column: str | None) -> NDArray[Any]:
-    """Return item identifiers as an array; those of a column must be present and different."""
+    """Return item identifiers as an array; those of a column must be present and unique."""
     if column is not None:
         if any(is_null(value) for value in values):
             raise VotesError(f"Column {format_value(column)} must identify every item; a value is missing.")

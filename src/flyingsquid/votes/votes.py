@@ -111,7 +111,7 @@ class Votes:
         abstain : value or list of values, default=-1
             Other values that mean "no vote".
         classes : sequence of K labels, optional
-            Default: 0..max for integers, or 1..max if no vote is 0; the sorted labels for strings.
+            Default: 0..max for integers, or 1..max if 0 does not occur; the sorted labels for strings.
         names : sequence of m str, optional
             Names of the sources.
         reasons : mapping, optional
