@@ -22,7 +22,7 @@ described in [Files of votes and labels](formats.md).
 |--:|---|
 | 0 | success |
 | 1 | an error, described in one line |
-| 2 | wrong usage, such as an invalid value of an option |
+| 2 | invalid usage, such as an invalid value of an option |
 | 70 | an unexpected error, which is a bug |
 | 129 | stopped by SIGHUP |
 | 130 | stopped by Ctrl-C |

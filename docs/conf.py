@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sphinx.domains.python import PyObject
+
 import flyingsquid
 
 DOCS = Path(__file__).parent.resolve()
@@ -44,7 +46,8 @@ suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
 html_title = "FlyingSquid"
-html_static_path: list[str] = []
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False  # see LICENSE
@@ -142,6 +145,9 @@ def unlink_words(app: object, doctree: Any) -> None:
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":
+            field.label = "Attributes"  # as in the docstrings; Sphinx writes "Variables"
     app.connect("source-read", fill_in_names)
     app.connect("include-read", relink)
     app.connect("doctree-read", unlink_words)

@@ -20,7 +20,7 @@ PROMPT = "Is this comment spam? Think, then end with 'Verdict:' and one of spam,
 VERDICT = answers.pattern(
     r"Verdict: (\w+)", then=answers.class_name({"ham": "ham", "spam": "spam", "unsure": None})
 )
-# Each made-up model knows some words, and is in some mood.
+# Each simulated model recognizes some words.
 WORDS = {
     "careful": (["subscribe", "http", "money", "giveaway"], ["song", "love", "lyrics", "album"]),
     "hasty": (["click", "free", "check"], ["voice", "dance", "concert"]),

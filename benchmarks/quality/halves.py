@@ -55,5 +55,5 @@ FROZEN = (
     RealSet("seq_laptopreview", "sequences", 2),
 )
 
-# (dealt to the design half, dealt to the frozen half): exchanged, as the page says why.
+# (assigned to the design half, assigned to the frozen half): exchanged; docs/quality/halves.md explains why.
 SWAPPED = (("yelp", "youtube"),)

@@ -85,20 +85,20 @@ def one_machine(results: Results) -> str:
 
 
 def files() -> str:
-    """Folders and files of parquet, from the results of their own scripts."""
-    folder, file = (json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["results"] for name in FILES)
+    """Return the section on parquet files and directories, from the results of their own scripts."""
+    directory, file = (json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["results"] for name in FILES)
     rows = [
-        [what, ratio_of(one), f"{folder['rows'] / one['seconds'] / 1e6:.1f}"]
-        for what, one in folder["beside_a_scan"].items()
+        [what, ratio_of(one), f"{directory['rows'] / one['seconds'] / 1e6:.1f}"]
+        for what, one in directory["beside_a_scan"].items()
     ]
     commands = [[what, ratio_of(one), f"{one['label_peak_megabytes']:,}"] for what, one in file.items()]
     return "\n".join(
         [
             "## Files\n",
-            f"A directory of ten parquet files, {folder['rows']:,} rows of {folder['sources']} sources, "
-            "compared with pyarrow's scan of the same files "
-            f"({folder['scan_rows_a_second'] / 1e6:.0f} million rows per second). Peak memory was "
-            f"{folder['peak_megabytes']:,} MB. Script: "
+            f"A directory of ten parquet files, {directory['rows']:,} rows of {directory['sources']} "
+            "sources, compared with pyarrow's scan of the same files "
+            f"({directory['scan_rows_a_second'] / 1e6:.0f} million rows per second). Peak memory was "
+            f"{directory['peak_megabytes']:,} MB. Script: "
             "[bench_dataset.py](../../benchmarks/bench_dataset.py).\n",
             table(["", "ratio to the scan", "million rows per second"], rows),
             f"`flyingsquid label` on one parquet file of {file['with identifiers']['rows']:,} rows, from "
@@ -191,11 +191,11 @@ def draw(results: Results, path: Path) -> None:
         figure.savefig(path, metadata={"Date": None})
 
 
-def write(whole: Results, folder: Path = FOLDER) -> None:
+def write(whole: Results, directory: Path = FOLDER) -> None:
     """Both pages and the picture."""
     results, on = whole["results"], whole["machine"]
     machine = f"{on['processor']}, {on['cores']} cores, {on['memory_gb']} GB, Python {on['python']}"
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     quick = "\n**Small sizes, to see that it runs: these numbers mean nothing.**\n" if whole["quick"] else ""
     page = "\n".join(
         [
@@ -206,9 +206,9 @@ def write(whole: Results, folder: Path = FOLDER) -> None:
             growth(results),
         ]
     )
-    (folder / "scale.md").write_text(page.rstrip() + "\n", encoding="utf-8")
-    (folder / "how-far.md").write_text(how_far(whole), encoding="utf-8")
-    draw(results, folder / "growth.svg")
+    (directory / "scale.md").write_text(page.rstrip() + "\n", encoding="utf-8")
+    (directory / "how-far.md").write_text(how_far(whole), encoding="utf-8")
+    draw(results, directory / "growth.svg")
 
 
 if __name__ == "__main__":

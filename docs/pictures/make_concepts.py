@@ -83,7 +83,7 @@ def triplet() -> None:
         (x, y), (to_x, to_y) = places[one], places[other]
         for axis in (left, right):
             axis.plot([x, to_x], [y, to_y], color=GRAY, linewidth=1, zorder=1)
-        # Beside the line, so that the picture needs no background.
+        # Next to the line, so that the picture needs no background.
         away = (0.07 if to_x > 0.5 and x >= 0.5 else -0.07, 0.06) if y != to_y else (0.0, -0.1)
         text = f"{worth[one] * worth[other]:.2f}"
         left.text((x + to_x) / 2 + away[0], (y + to_y) / 2 + away[1], text, ha="center", color=BLUE)

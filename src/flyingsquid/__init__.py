@@ -1,4 +1,4 @@
-"""Turn noisy votes into training labels, in closed form.
+"""Turn noisy votes into training labels, without gold labels.
 
 >>> import flyingsquid as fs
 >>> votes = fs.datasets.load_breast_cancer().votes

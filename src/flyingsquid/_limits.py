@@ -1,4 +1,4 @@
-"""Sizes from which votes are counted and stored differently, in one place so that tests can change them."""
+"""Size limits that determine how votes are counted and stored. Tests can change them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes at which votes are counted, stored or computed differently.
+    """Size limits that determine how votes are counted and stored.
 
     Attributes
     ----------
     dense_pair_bytes : int
         Counts of pairs of more than two classes that would take more bytes than this are stored sparsely.
     pair_bytes : int
-        Dense counts of pairs that would take more bytes than this are refused.
+        Dense counts of pairs that would take more bytes than this raise an error.
     unit_bytes, all_units_bytes : int
         Counts of the joint votes of one group of dependent sources, and of all such groups together, that
-        would take more bytes than this are refused.
+        would take more bytes than this raise an error.
     dense_table_cells : int
         Confusion tables with more cells than this are stored sparsely if the method allows it.
     table_cells : int

@@ -1,4 +1,4 @@
-"""Reading of ``random_state``."""
+"""Conversion of ``random_state`` to a generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small printable table, the form of summaries and explanations."""
+"""Small printable table for summaries and explanations."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from flyingsquid._values import format_count
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.votes.codes import Label
 
@@ -28,8 +29,8 @@ _MOST_ROWS = 60
 class Table:
     """Named columns of plain Python values.
 
-    Printed, numbers are rounded for reading, None and NaN are blank, and a column that is blank
-    throughout is left out. :meth:`to_dict` and :meth:`to_pandas` give every column, unrounded.
+    In the printed table, numbers are rounded, None and NaN are blank, and blank columns are left out.
+    :meth:`to_dict` and :meth:`to_pandas` return all columns, unrounded.
 
     Attributes
     ----------
@@ -61,10 +62,11 @@ class Table:
 
     def __post_init__(self) -> None:
         if not self.columns or len(set(self.columns)) < len(self.columns):
-            raise FlyingSquidError(f"`columns` must be different names; got {self.columns}.")
+            raise FlyingSquidError(f"`columns` must be unique; got {self.columns}.")
         wrong = next((row for row in self.rows if len(row) != len(self.columns)), None)
         if wrong is not None:
-            raise FlyingSquidError(f"`rows` must have {len(self.columns)} cells each; got {wrong}.")
+            width = format_count(len(self.columns), "cell")
+            raise FlyingSquidError(f"`rows` must have {width} each; got {wrong}.")
         if self.formats and len(self.formats) != len(self.columns):
             raise FlyingSquidError(
                 f"`formats` must have one entry per column ({len(self.columns)}); got {len(self.formats)}."
@@ -134,7 +136,7 @@ def facts_table(title: str, facts: Mapping[str, Scalar]) -> Table:
 
 
 class Tabular(ABC):
-    """Base of results that are printed as a table."""
+    """Base class of results that are printed as a table."""
 
     __slots__ = ()
 
@@ -157,7 +159,7 @@ class Tabular(ABC):
 
 
 def as_scalar(label: Label) -> Scalar:
-    """Return a class label as a cell: plain values unchanged, others as strings."""
+    """Return a class label as a table cell: plain values unchanged, others as strings."""
     plain = label.item() if isinstance(label, np.generic) else label
     return plain if isinstance(plain, (str, int, float)) else str(plain)
 

@@ -1,4 +1,4 @@
-"""Checks of the type of user input, and its form in messages."""
+"""Type checks of user input, and its formatting in messages."""
 
 from __future__ import annotations
 

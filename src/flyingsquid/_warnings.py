@@ -1,4 +1,4 @@
-"""Warnings: about sources, issued once or captured by code that fits on behalf of a user; about votes.
+"""Warnings about sources and votes. Warnings about sources can be captured by the caller of a fit.
 
 ``warnings.catch_warnings`` changes the filters of the whole process, so two threads that use it at once leave
 the wrong filters behind. Capturing here is local to a thread or task.
@@ -48,7 +48,7 @@ def capture_source_warnings() -> Iterator[list[str]]:
 
 
 def warn_about_votes(message: str) -> None:
-    """Issue a VotesWarning in the name of the code that called this package."""
+    """Issue a VotesWarning that refers to the code that called this package."""
     stacklevel, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         stacklevel, frame = stacklevel + 1, frame.f_back

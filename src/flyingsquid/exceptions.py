@@ -1,22 +1,22 @@
-"""Errors raised on purpose, the warnings, and the advice they carry.
+"""Errors and warnings of this package, and hints that they contain.
 
 FlyingSquidError(ValueError)
 ├── VotesError             votes that cannot be read: shape, values, names, weights
-├── LabelingError          a labeling function raised, returned an invalid vote, or cannot be applied
+├── LabelingError          a labeling function fails, returns an invalid vote, or cannot be applied
 ├── OptionError            an option has an unknown value, or the method does not support it
 ├── GraphError             a dependency graph that is malformed, too wide, or does not match the votes
 ├── NotIdentifiableError   the votes do not determine a parameter
 ├── IncompatibleError      two values describe different sources or classes
 ├── ModelFileError         a model file cannot be read, or a value cannot be stored in one
 ├── VoteFileError          a file of votes or labels cannot be read or written
-└── NotFittedError         a fitted model is needed (scikit-learn's NotFittedError too)
+└── NotFittedError         a model is used before it is fitted
 
-SourceWarning(UserWarning)  everything worked, but some sources deserve a look
-VotesWarning(UserWarning)   the votes were read, but they favor another convention
+SourceWarning(UserWarning)  some sources are unusual, for example silent or one-sided
+VotesWarning(UserWarning)   the votes may have been misread
 
-An error is data until a person reads it: ``message``, ``hints``, ``path`` and ``line`` are attributes, and
-``str`` joins them in terms of Python parameters. The command line joins the same data in terms of its
-options. No code decides anything by the wording of a message.
+Errors are structured: ``message``, ``hints``, ``path`` and ``line`` are attributes. ``str`` formats hints as
+Python parameters, and the command line formats the same hints as options. No code depends on the wording of
+a message.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class Note:
 
 
 class FlyingSquidError(ValueError):
-    """Base of every error this package raises on purpose.
+    """Base class of every error this package raises on purpose.
 
     Parameters
     ----------
     message : str
-        What is wrong, without the location and the hints below.
+        Description of the problem, without the location and the hints below.
     parameter : str, optional
         The parameter that has an invalid value.
     hints : sequence of Hint
@@ -133,7 +133,7 @@ class FlyingSquidError(ValueError):
 
 
 class VotesError(FlyingSquidError):
-    """The votes cannot be read: their shape, a value, a name or a weight is wrong.
+    """Raised if votes cannot be read: their shape, a value, a name or a weight is wrong.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class VotesError(FlyingSquidError):
 
 
 class LabelingError(FlyingSquidError):
-    """A labeling function raised, returned an invalid vote, or cannot be applied to the data.
+    """Raised if a labeling function fails, returns an invalid vote, or cannot be applied to the data.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class LabelingError(FlyingSquidError):
 
 
 class OptionError(FlyingSquidError):
-    """An option has an unknown value, or the chosen method does not support it.
+    """Raised if an option has an unknown value, or the chosen method does not support it.
 
     Examples
     --------
@@ -185,7 +185,7 @@ class OptionError(FlyingSquidError):
 
 
 class GraphError(FlyingSquidError):
-    """A dependency graph is malformed, too wide, or does not match the votes.
+    """Raised if a dependency graph is malformed, too wide, or does not match the votes.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class GraphError(FlyingSquidError):
 
 
 class NotIdentifiableError(FlyingSquidError):
-    """The votes do not determine a parameter.
+    """Raised if the votes do not determine a parameter.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class NotIdentifiableError(FlyingSquidError):
 
 
 class IncompatibleError(FlyingSquidError):
-    """Two values describe different sources or classes.
+    """Raised if two values describe different sources or classes.
 
     Examples
     --------
@@ -227,7 +227,7 @@ class IncompatibleError(FlyingSquidError):
 
 
 class ModelFileError(FlyingSquidError):
-    """A model file is damaged, of another program or too new, or a value cannot be stored in one.
+    """Raised if a model file is damaged, too new or not a model file, or a value cannot be stored in one.
 
     Examples
     --------
@@ -244,7 +244,7 @@ class ModelFileError(FlyingSquidError):
 
 
 class VoteFileError(FlyingSquidError):
-    """A file of votes cannot be read, or a file of votes or labels cannot be written.
+    """Raised if a file of votes cannot be read, or a file of votes or labels cannot be written.
 
     Examples
     --------
@@ -258,7 +258,7 @@ class VoteFileError(FlyingSquidError):
 
 
 class NotFittedError(FlyingSquidError, AttributeError):
-    """A fitted model is needed. The error that is raised is scikit-learn's NotFittedError as well.
+    """Raised if a model is used before it is fitted. It can also be caught as scikit-learn's NotFittedError.
 
     Examples
     --------
@@ -272,7 +272,7 @@ class NotFittedError(FlyingSquidError, AttributeError):
 
 
 class SourceWarning(UserWarning):
-    """Some sources are silent, one-sided, identical, failed on items, or could not be estimated.
+    """Warning about sources that are silent, one-sided or identical, that failed, or were not estimated.
 
     Examples
     --------
@@ -287,7 +287,7 @@ class SourceWarning(UserWarning):
 
 
 class VotesWarning(UserWarning):
-    """The votes were read by the usual convention, but they favor another one; the message names the call.
+    """Warning that votes may have been misread; the message names a call that reads them differently.
 
     Examples
     --------

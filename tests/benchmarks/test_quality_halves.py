@@ -1,4 +1,4 @@
-"""The two halves of the real sets: as the page says, disjoint, dealt by the rule, complete."""
+"""The two halves of the real datasets are disjoint, complete, assigned by the rule, and match the page."""
 
 from __future__ import annotations
 

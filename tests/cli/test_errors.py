@@ -120,8 +120,8 @@ def test_wrong_usage_is_exit_code_two(words, folder):
 
 
 def test_places_that_cannot_be_written_to(folder):
-    assert "no directory" in refused("label", "votes.csv", "-o", "nowhere/labels.csv")
-    assert "implies no format" in refused("label", "votes.csv", "-o", "labels.xyz")
+    assert "does not exist" in refused("label", "votes.csv", "-o", "nowhere/labels.csv")
+    assert "cannot be inferred" in refused("label", "votes.csv", "-o", "labels.xyz")
     os.mkdir("sub")
     result = CliRunner().invoke(main, ["label", "votes.csv", "-o", "sub"])
     assert result.exit_code == 2

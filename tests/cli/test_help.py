@@ -1,4 +1,4 @@
-"""Every example in a help text runs, help is quick and whole, and the reference page says what help says."""
+"""Every example in a help text runs, help is fast and complete, and the reference page matches it."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_signed_votes_only_when_asked(folder):
     said = label("signed.npy", "-o", "b.csv", "--signed").output
     assert {row["label"] for row in rows_of("b.csv")} == {"-1", "1"}
     label("signed.npy", "-o", "c.csv", "--signed", "--model", "signed.fsq")
-    label("signed.npy", "-o", "d.csv", "--with-model", "signed.fsq")  # the model knows that
+    label("signed.npy", "-o", "d.csv", "--with-model", "signed.fsq")  # the model stores that
     assert (folder / "c.csv").read_bytes() == (folder / "d.csv").read_bytes()
 
 

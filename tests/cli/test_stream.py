@@ -309,5 +309,5 @@ def test_known_errors_are_one_line_and_exit_code_one(tmp_path):
 
 def test_help_has_an_example_and_says_what_standard_output_cannot_do():
     text = " ".join(RUNNER.invoke(main, ["stream", "--help"]).output.split())
-    for words in ("Examples:", "come twice", "143 SIGTERM", "141 standard output was closed"):
+    for words in ("Examples:", "printed twice", "143 SIGTERM", "141 standard output was closed"):
         assert words in text

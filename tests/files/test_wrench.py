@@ -1,4 +1,4 @@
-"""Folders of the WRENCH benchmark: read whole, or refused by name."""
+"""Directories of the WRENCH benchmark are read completely, or raise an error that names the file."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_what_cannot_be_written(tmp_path):
     votes = Votes(np.zeros((2, 2), np.int8), (0, 1), ("id", "b"))
     with pytest.raises(VoteFileError, match="named 'id'"):
         write_votes(tmp_path / "v.csv", votes, ids=[1, 2])
-    with pytest.raises(VoteFileError, match="implies no format"):
+    with pytest.raises(VoteFileError, match="cannot be inferred"):
         write_votes(tmp_path / "v.xls", votes)
     with pytest.raises(VoteFileError, match="not compressed again"):
         write_votes(tmp_path / "v.npz.gz", votes)

@@ -170,8 +170,10 @@ def test_a_majority_vote_is_explained_by_counting():
     assert [(c.source, c.vote) for c in why.contributions] == [("w", "c"), ("z", "c"), ("x", "a")]
     assert why.sentence() == "c with probability 0.67: 2 of 3 votes; 1 of 4 sources did not vote"
     nobody = count_item(np.array([-1, -2]), ("a", "b"), ["w", "x"])
-    assert nobody.sentence() == "a with probability 0.50: nobody votes, so every class is as probable"
-    assert "nobody" in str(nobody)
+    assert (
+        nobody.sentence() == "a with probability 0.50: no source votes, so all classes are equally probable"
+    )
+    assert "no source votes" in str(nobody)
 
 
 def test_explanations_go_to_json_and_html():
@@ -271,7 +273,7 @@ def test_a_row_of_a_table_whose_columns_are_numbers_is_matched_by_them():
         ("spam", VotesError, "got .spam."),
         (None, VotesError, "got None"),
         (np.zeros((1, 5, 1)), VotesError, "got shape"),
-        ([[0, 1], [1]], VotesError, "one flat row"),
+        ([[0, 1], [1]], VotesError, "must be a sequence"),
         ([0, 1, 7, 0, 1], VotesError, "got 7"),
         ([], VotesError, "at least one column"),
         ([0, 1], IncompatibleError, mentions("5 sources", 2)),

@@ -152,7 +152,7 @@ def four_with_a_copy() -> tuple[Array, Array]:
 
 
 def one_sided(votes: Array, *sources: int) -> Array:
-    """Votes of which some sources say nothing but class 1."""
+    """Votes in which some sources vote for class 1 only."""
     return np.where(np.isin(np.arange(votes.shape[-1]), sources) & (votes == 0), -1, votes)
 
 

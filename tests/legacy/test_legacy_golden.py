@@ -184,7 +184,7 @@ def enumerated(label_model, votes):
         score = np.full(len(votes), prior(model, states))
         for i in range(label_model.m):
             given = model.confusion_[i, states[model.graph_.source_task[i]]]
-            if i not in in_units:  # no vote says nothing
+            if i not in in_units:  # no vote is not evidence
                 score *= np.select([votes[:, i] == -1, votes[:, i] == 1], [given[0], given[1]], 1.0)
         for unit in units:
             score *= unit_factor(unit, states[0], votes)

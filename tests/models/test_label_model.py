@@ -718,7 +718,7 @@ def test_unknown_sources_can_be_left_out():
     with pytest.raises(IncompatibleError):
         model.predict(more)
     assert model.read_votes(more, unknown_sources="ignore").codes.tolist() == [[0, 0, 0]]
-    with pytest.raises(IncompatibleError, match="None of the sources"):
+    with pytest.raises(IncompatibleError, match="without any of these sources"):
         model.read_votes(more[:, ["new"]], unknown_sources="ignore")
 
 

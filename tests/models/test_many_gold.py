@@ -92,7 +92,7 @@ def test_gold_labels_repair_an_adversarial_majority(method):
 
 
 def test_a_few_labels_do_not_rename_classes():
-    """One vote an item, half of them wrong: some name always fits a few known items better."""
+    """One vote per item, half of them wrong: some renaming always fits a few gold labels better."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 50, 2_000)
     codes = np.full((2_000, 20), -1, np.int8)

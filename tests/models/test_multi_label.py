@@ -1,4 +1,4 @@
-"""MultiLabelModel: every label as its own model says, one error for each thing that can be wrong."""
+"""MultiLabelModel: every label is labeled by its own model, and every invalid input raises its own error."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_stream_that_is_interrupted_ends_the_same(window, steps, refresh, tmp_
         if not len(part):
             break
         if not straight.n_seen_:
-            how = "update"  # the first votes say the names and the classes  # noqa: PLW2901
+            how = "update"  # the first votes determine names and classes  # noqa: PLW2901
         np.testing.assert_array_equal(go_on(straight, part, how, balance), go_on(broken, part, how, balance))
         if is_saved:
             broken.save(tmp_path / "stream.fsq")

@@ -37,7 +37,7 @@ VIDEO = fs.datasets.simulate_sequence(
 
 
 def exact_moments(star: Star | AnyStar, confusion: np.ndarray, joint: np.ndarray) -> fs.SequenceMoments:
-    """A billion rows and pairs that occur as often as the model says; ``confusion`` is (m, 2, 3)."""
+    """A billion rows and pairs that occur as often as the model predicts; ``confusion`` is (m, 2, 3)."""
     n = 1e9
     rows = fs.Moments.of(
         fs.Votes(star.patterns().astype(np.int8), (0, 1)), sample_weight=star.joint().sum(axis=1) * n

@@ -1,13 +1,14 @@
 """The project is written in plain American English, without the words and constructions listed here.
 
 Docstrings, comments and string literals are checked, and the text of the pages. Code is not: ``x is None`` is
-not prose.
+not prose. A phrase may span lines, and letter case does not matter.
 """
 
 from __future__ import annotations
 
 import ast
 import io
+import itertools
 import re
 import subprocess
 import sys
@@ -40,10 +41,16 @@ ANYWHERE = {
     "dialect": r"\b(come what may|of a sudden|by its own account|more right than|says otherwise"
     r"|ha(s|ve) no part in|at hand|in words|anew|lopsided|strangers?|opinions?|beside|known labels?"
     r"|whole numbers?)\b",
-    "is none": r"(?<!there )\b(is|are) none\b(?! of)",
+    "is none": r"(?<!there )\b(is|are) (?-i:none)\b(?! of)",  # "is None" is about a value
     "told()": r"\btold\(",
     "directory": r"\bfolders?\b",
-    "per": rf"\b(a|an|one|two|three|\d+) (\w+ )?({NOUNS})s? an? ({NOUNS})\b",
+    "personification": r"\b(models?|votes?|sources?|labels?|verdict|page|report|guide|file|docs?|method)"
+    r" (says?|tells?|notices?|believes?|hears?|knows?)\b",
+    "American spelling": r"\b(label|model|cancel|signal)l(ed|ing|er)\b(?<!cancelled)|\bbehaviours?\b"
+    r"|\bcolou?rs?\b(?<!color)(?<!colors)|\bneighbours?\b|\bfavou?r\w*\b(?<!favor)(?<!favors)"
+    r"|\b(normal|optim|initial|summar|organ|recogn|minim|maxim|vector)is(e[sd]?|ing|ation)\b",
+    "per": rf"(?<!how )\b(a|an|one|two|three|four|five|ten|\d+|few|many|several|some|more|most|all)"
+    rf" (\w+ )?({NOUNS})(s|es)? an? ({NOUNS})\b",
     "plural": r"(?<![\w.,^<>=-])(?<![<>=] )"
     r"1 (items|sources|classes|votes|rows|labels|tasks|columns|chunks|files)\b",
 }
@@ -53,7 +60,7 @@ IN_MESSAGES = {
 }
 IN_DOCSTRINGS = {
     "str": r"(?m)^ *\w+ : .*\btexts?\b",
-    "riddle": r"\A\s*((What|Who|Whose|How|Which|Whether|Where|When|Why)\b|.*\?$)",
+    "riddle": r"(?-i:\A\s*((What|Who|Whose|How|Which|Whether|Where|When|Why)\b|.*\?$))",
 }
 RULES = {
     "message": ANYWHERE | IN_MESSAGES,
@@ -109,6 +116,17 @@ def read_comments(text: str) -> Iterator[tuple[int, str]]:
     yield start, " ".join(block)
 
 
+def read_page(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the first line, the kind and the text of each block of code and each other part of a page."""
+    kind, start, block = "page", 1, list[str]()
+    for number, line in enumerate([*text.splitlines(), "```"], 1):
+        if line.lstrip().startswith("```"):
+            yield start, kind, "\n".join(block)
+            kind, start, block = ("code" if kind == "page" else "page"), number + 1, []
+        else:
+            block.append(line)
+
+
 def read_prose() -> Iterator[Prose]:
     for path in CODE:
         text = path.read_text("utf-8")
@@ -117,17 +135,59 @@ def read_prose() -> Iterator[Prose]:
         for line, comment in read_comments(text):
             yield Prose(path, line, "comment", comment)
     for path in PAGES:
-        is_code = False
-        for line, text in enumerate(path.read_text("utf-8").splitlines(), 1):
-            is_code ^= text.lstrip().startswith("```")
-            yield Prose(path, line, "code" if is_code else "page", text)
+        for line, kind, text in read_page(path.read_text("utf-8")):
+            yield Prose(path, line, kind, text)
 
 
 def find_offenses(prose: Prose) -> Iterator[str]:
+    # A phrase may continue on the next line, but not in the next paragraph.
+    words = list(re.finditer(r"\S+|\n[ \t]*\n", prose.text))
+    flat = " ".join(word[0].strip() or "|" for word in words)
     for name, pattern in RULES.get(prose.kind, ANYWHERE).items():
-        for found in re.finditer(pattern, prose.text):
-            line = prose.line + prose.text.count("\n", 0, found.start())
+        text = prose.text if name in IN_DOCSTRINGS else flat
+        for found in re.finditer(pattern, text, re.IGNORECASE):
+            start = found.start() if text is prose.text else words[flat.count(" ", 0, found.start())].start()
+            line = prose.line + prose.text.count("\n", 0, start)
             yield f"{prose.path.relative_to(ROOT)}:{line}: {name}: {found[0].strip()}"
+
+
+# Values that may be 1, followed by a plural. ``format_count`` chooses the right form.
+COUNTS = re.compile(r"^len\(|(^|[._])n_(items|sources|gold|rows|votes)$")
+PLURALS = re.compile(
+    r" (items|sources|votes|rows|labels|columns|chunks|files|names|records|pairs|cells|lines)\b"
+)
+
+
+def find_bare_counts(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines of f-strings that insert a count before a fixed plural."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            for part, after in itertools.pairwise(node.values):
+                if (
+                    isinstance(part, ast.FormattedValue)
+                    and COUNTS.search(ast.unparse(part.value))
+                    and isinstance(after, ast.Constant)
+                    and PLURALS.match(str(after.value))
+                ):
+                    yield node.lineno
+
+
+def test_counts_agree_with_their_nouns():
+    offenses = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in CODE
+        if path.is_relative_to(ROOT / "src")
+        for line in find_bare_counts(ast.parse(path.read_text("utf-8")))
+    ]
+    assert not offenses, "use format_count: " + ", ".join(offenses)
+
+
+def test_bare_counts_are_found():
+    assert list(find_bare_counts(ast.parse('f"{len(names):,} sources"')))
+    assert list(find_bare_counts(ast.parse('f"of {self.n_items} items"')))
+    assert not list(
+        find_bare_counts(ast.parse("f\"{format_count(len(names), 'source')} and {n_classes} classes\""))
+    )
 
 
 def test_the_language_is_plain():
@@ -148,6 +208,15 @@ def test_the_language_is_plain():
         ("docstring", "Return labels.\n\n    title : text, optional", "str"),
         ("string", "1 sources, 2 items", "plural"),
         ("page", "measured beside majority vote", "dialect"),
+        ("page", "the array is\ncounted anew", "dialect"),
+        ("message", "Strangers' files", "dialect"),
+        ("string", "told(value)", "told()"),
+        ("docstring", "Many labels an item.", "per"),
+        ("docstring", "an iterator, one array a\n        chunk", "per"),
+        ("comment", "the model says so", "personification"),
+        ("page", "labelling functions", "American spelling"),
+        ("message", "unknown behaviour", "American spelling"),
+        ("string", "colours of a chart", "American spelling"),
     ],
 )
 def test_offenses_are_found(kind, text, name):
@@ -161,6 +230,8 @@ def test_offenses_are_found(kind, text, name):
         ("string", "{} of 1 item, 11 sources, D > 1 tasks"),
         ("message", "`graph` must be a DependencyGraph; got None. It is no longer supported."),
         ("docstring", "Return what is written, None of it is read."),
+        ("page", "One row\n\nA source votes.\n\nsets how many items a function reads, in color"),
+        ("comment", "labels, labeling and behavior; ``x is None``"),
     ],
 )
 def test_plain_sentences_pass(kind, text):

@@ -37,7 +37,7 @@ MODELS = {
 
 
 def state_of(model) -> bytes:
-    """Everything that a model knows, as bytes."""
+    """The complete state of a model, as bytes."""
     return pickle.dumps({k: v for k, v in model.__getstate__().items() if k != "_passes"})
 
 

@@ -185,7 +185,7 @@ def test_a_silent_source_among_many_classes_is_named_and_breaks_nothing():
     y = rng.integers(0, 4, 3_000)
     votes = np.where(rng.random((3_000, 6)) < 0.7, y[:, None], rng.integers(0, 4, (3_000, 6)))
     text = fs.report(np.column_stack([votes, np.full(3_000, -1)]))
-    assert "Always abstaining: source 6." in text
+    assert "Sources that always abstain: source 6." in text
     assert "divide by zero" not in text
 
 

@@ -74,7 +74,7 @@ def test_tables_that_are_no_tables_yet():
     with pytest.raises(VotesError, match=r"\.collect\(\)"):
         fs.Votes.from_frame(pl.DataFrame({"a": [1]}).lazy())
     twice = pd.DataFrame([[0, 1]], columns=["a", "a"])
-    with pytest.raises(VotesError, match=r"must be different|Reading.*failed"):
+    with pytest.raises(VotesError, match=r"must be unique|Reading.*failed"):
         fs.Votes.from_frame(twice)
 
 

@@ -233,7 +233,7 @@ BAD_OPTIONS = [
     ({"bins": {"a": [1]}}, "must name every source; 'b' is missing"),
     ({"bins": "123"}, r"`bins` must be .*got '123'"),
     ({"thresholds": 1, "classes": ["a", "b", "c"]}, "`classes` must be 2 labels, lowest first"),
-    ({"bins": [1, 2], "classes": ["a", "a", "b"]}, "different labels"),
+    ({"bins": [1, 2], "classes": ["a", "a", "b"]}, "`classes` must be unique"),
     ({"bins": [1, 2], "classes": "abc"}, "list of labels"),
 ]
 
@@ -308,7 +308,7 @@ def test_tables_keep_their_names(library):
         fs.Votes.from_scores(frame({"a": [None, "x"]}), 1)
     with pytest.raises(VotesError, match="got True of type bool"):
         fs.Votes.from_scores(frame({"a": [True, False]}), 1)
-    with pytest.raises(OptionError, match="`names` is for arrays"):
+    with pytest.raises(OptionError, match="`names` must be None"):
         fs.Votes.from_scores(table, 1, names=["a", "b"])
     with pytest.raises(VotesError, match="at least one item"):
         fs.Votes.from_scores(frame({"a": []}), 1)

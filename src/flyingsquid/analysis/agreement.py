@@ -37,7 +37,7 @@ class Agreement:
         Cohen's kappa: 1 if votes are always equal, 0 if as often as by chance, negative if less often. NaN
         for pairs without common items, or if chance alone makes all votes equal.
     duplicates : tuple of tuples of str
-        Groups of near copies: sources that agree much more than all others.
+        Groups of near-copies: sources that agree much more than all others.
     """
 
     source_names: tuple[str, ...]
@@ -125,7 +125,7 @@ def dependence_given_truth(
     votes : Votes, array-like or dataframe of shape (n, m)
         At most 2,000 sources.
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
     posterior : array of shape (n, K), optional
         P(Y = k | votes), to use instead of ``y``: each item counts for every class with its probability. An
         overconfident model hides some of the dependence, because its errors are taken for the truth.
@@ -172,7 +172,7 @@ def dependence_given_truth(
 
 
 def effective_sources(correlations: Array, overlaps: Array | None = None) -> float:
-    """Return how many independent sources m dependent ones correspond to: m² / Σ Rᵢⱼ², between 1 and m.
+    """Return the effective number of independent sources, m² / Σ Rᵢⱼ², between 1 and m.
 
     ``correlations``, shape (m, m), are given the truth; unknown and negative ones count as 0, and so do those
     within two standard errors of 0 if ``overlaps``, the numbers of common items, are given.
@@ -204,7 +204,7 @@ def _correlation(parts: Array) -> Array:
 
 
 def _among_shared(moments: Moments) -> Array:
-    """Return covariances and both variances on the items that both vote on, summed over votes, (3, m, m)."""
+    """Return covariances and both variances on common items, summed over votes, shape (3, m, m)."""
     overlap, alike, by_chance, *_ = moments.compare_pairs()
     # Σᵥ Var(1{i votes v}) among the items that j votes on too is 1 - Σᵥ P(v)².
     spread = overlap - np.divide(_squares(moments), overlap, out=np.zeros_like(overlap), where=overlap > 0)
@@ -212,7 +212,7 @@ def _among_shared(moments: Moments) -> Array:
 
 
 def _among_all(moments: Moments) -> Array:
-    """Return the same on all items, with abstaining as another vote."""
+    """Return the same statistics on all items, with abstaining as an additional vote."""
     overlap, alike, *_ = moments.compare_pairs()
     cast, n = _cast(moments), float(moments.n_items)
     voted = cast.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Compare probabilities with how often they come true."""
+"""Calibration: predicted probabilities compared with observed frequencies."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | N
     model : fitted label model
     votes : as for ``model.predict_proba``
     y : array of shape (n,)
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
     bins : int, default=10
         Number of bins of equal width.
     task : int, optional

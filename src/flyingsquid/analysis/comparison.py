@@ -61,7 +61,7 @@ class Comparison:
     ties : float
         Share of items with votes on which several classes have the most votes.
     differ : float
-        Share of items whose label is not that of majority vote. Items without votes and ties are not
+        Share of items whose label differs from majority vote. Items without votes and ties are not
         counted.
     n_gold : int
         Number of gold labels.
@@ -113,14 +113,14 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Recommendation by the gold labels; None without any."""
+        """Recommendation based on gold labels; None without gold labels."""
         if self.gain is None or self.gain_interval is None:
             return None
         return recommend_by_gold(self.gain, self.gain_interval, self.n_gold)
 
     @property
     def is_majority_below_chance(self) -> bool:
-        """True if majority vote is significantly less accurate than random labels, by gold labels."""
+        """True if majority vote is significantly less accurate than random labels on gold labels."""
         if self.majority is None:
             return False
         _, high = wilson(np.array(self.majority.accuracy), np.array(self.n_gold))
@@ -149,8 +149,8 @@ def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | 
     model : fitted label model
     votes : as for ``model.predict_proba``
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. With gold labels both are
-        scored.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. With gold
+        labels both are scored.
     task : int, optional
         Task to analyze, for a model of several tasks.
 
@@ -181,7 +181,7 @@ def compare_items(items: Items) -> Comparison:
 
 
 class RunningComparison:
-    """Sums from which a :class:`Comparison` follows. Memory does not grow with the number of items.
+    """Running sums of a :class:`Comparison`. Memory does not grow with the number of items.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ class RunningComparison:
 
 
 def differs_from(posterior: Array, shares: Array) -> NDArray[np.bool_]:
-    """Return whether a label is not that of majority vote, shape (n,); False if majority vote is tied.
+    """Return whether a label differs from majority vote, shape (n,); False if majority vote is tied.
 
     An item without votes has equal shares, which is a tie.
     """
@@ -264,7 +264,7 @@ def differs_from(posterior: Array, shares: Array) -> NDArray[np.bool_]:
 
 
 class _ScoreSums:
-    """Sums from which :class:`Scores` follow."""
+    """Running sums of :class:`Scores`."""
 
     def __init__(self, n_classes: int) -> None:
         self._right = self._loss = 0.0

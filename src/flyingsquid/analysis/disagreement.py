@@ -175,7 +175,7 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
     ----------
     votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
     model : fitted label model, optional
     task : int, optional
         Task to analyze, for a model of several tasks.
@@ -239,7 +239,7 @@ def _votes_by_class(votes: Votes) -> NDArray[np.int64]:
 
 
 def _opposed(cast: NDArray[np.int64]) -> Array:
-    """Return how many votes oppose each other, shape (n,): 4 for 3 against 2, 0 for 5 against 0."""
+    """Return the number of opposing votes, shape (n,): 4 for 3 against 2, 0 for 5 against 0."""
     total = cast.sum(axis=1)
     return np.minimum(2.0 * (total - cast.max(axis=1)), total)
 

@@ -1,4 +1,4 @@
-"""Find what stands out about sources: the strongest and weakest, dependent pairs and problems."""
+"""Findings about sources: the strongest and weakest, dependent pairs and problems."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _MOST_ITEMS = 100_000
 
 
 def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> Findings:
-    """Report what stands out about the sources.
+    """Find the strongest and weakest sources, dependent pairs and problems.
 
     Parameters
     ----------
     votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. If given, accuracies and
-        dependence come from them instead of the model.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. If given,
+        accuracies and dependence come from them instead of the model.
     model : fitted label model, optional
     task : int, optional
         Task to analyze, for a model of several tasks.
@@ -176,7 +176,7 @@ def _dependence(items: Items, basis: str, seen: NDArray[Any]) -> tuple[Array | N
 
 
 def _thin(positions: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return at most ``_MOST_ITEMS`` positions, evenly spread."""
+    """Return at most ``_MOST_ITEMS`` positions, evenly spaced."""
     if len(positions) <= _MOST_ITEMS:
         return positions
     return positions[np.linspace(0, len(positions) - 1, _MOST_ITEMS).astype(np.intp)]
@@ -198,7 +198,7 @@ def _dependent_pairs(names: Names, correlations: Array | None, overlaps: Array) 
 def _chance(
     items: Items, model: Any, gold: GoldTally | None, basis: str, tally: SourceTally
 ) -> tuple[float, ...]:
-    """Return the accuracy of random votes of each source, by gold labels or by the model."""
+    """Return the accuracy of random votes of each source, according to gold labels or the model."""
     if gold is not None:
         return tuple(gold.chance.tolist())
     if not basis:

@@ -189,7 +189,7 @@ def learning_curve(
     y : array of shape (n,), optional
         Gold labels, to measure the accuracy; they are not used in any fit.
     random_state : int, numpy.random.Generator or None, default=None
-        Seed or generator that draws the samples. None draws differently every time.
+        Seed or generator that draws the samples. None uses a new seed on every call.
     sizes : increasing sequence of int, optional
         Numbers of items. By default all items are halved repeatedly, to at most six sizes of at least 50.
     repeats : int, default=5
@@ -247,7 +247,9 @@ def _read(model: Any, votes: Any, gold: Any) -> Votes:
     if isinstance(model, MajorityVote):
         return read
     if model.graph_.n_tasks > 1:
-        raise OptionError(f"`model` must have one task; got {model.graph_.n_tasks}. Fit each task by itself.")
+        raise OptionError(
+            f"`model` must have one task; got {model.graph_.n_tasks}. Fit each task separately."
+        )
     if getattr(get_solver(model.method), "triplets", None) is not None:
         raise OptionError(
             "`model` must not use `triplets`, which name sources that are left out; use another method."
@@ -273,7 +275,7 @@ def _without(model: Any, votes: Votes, left_out: int, gold: Any) -> Array | None
 
 
 def _by_counts(model: Any, gold: Any) -> bool:
-    """Return whether the fit is a function of the counts of pairs alone."""
+    """Return whether the fit depends only on counts of pairs."""
     if isinstance(model, MajorityVote) or gold is not None:
         return False
     if get_solver(model.method).requires.rows != "unused":

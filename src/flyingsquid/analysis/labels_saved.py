@@ -31,13 +31,13 @@ _FIRST_SIZE, _GROWTH = 5, 1.6
 class LabelsSaved(Tabular):
     """Number of gold labels that a supervised model needs to match a weakly supervised one.
 
-    Printed, it is a table.
+    Prints as a table.
 
     Attributes
     ----------
     needed : float
         Estimated number of gold labels; infinite if the supervised model does not reach the accuracy with the
-        labels that there are.
+        available labels.
     low, high : float
         95% interval of ``needed``; infinite beyond the largest number of labels.
     weak_accuracy : float
@@ -84,7 +84,7 @@ class LabelsSaved(Tabular):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as values for JSON; infinite numbers are None."""
+        """Return all values for JSON; infinite numbers are None."""
         ends = {name: getattr(self, name) for name in ("needed", "low", "high")}
         return {
             **{name: value if math.isfinite(value) else None for name, value in ends.items()},
@@ -114,12 +114,12 @@ def labels_saved(
     X : array, sparse matrix, table or list of n rows
         Features of the items.
     gold : sequence of n labels, or mapping or pandas Series by item identifier
-        Gold labels of at least 20 items of at least two classes; None, NaN and masked are unknown, and -1
-        unless it is a class. They must be a random sample of the items.
+        Gold labels of at least 20 items of at least two classes; None, NaN and masked values are unknown, and
+        so is -1 unless it is a class. They must be a random sample of the items.
     end_model : classifier, optional
         Default: logistic regression on features that are scaled to [-1, 1].
     random_state : int, numpy.random.Generator or None, default=None
-        Seed or generator that divides the gold labels. None divides them differently every time.
+        Seed or generator that divides the gold labels. None uses a new seed on every call.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def labels_saved(
         raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
     read, tasks = read_votes(model, votes)
     if len(tasks) > 1 or hasattr(model, "transition_"):
-        raise OptionError("`model` must label single items with one task.", parameter="model")
+        raise OptionError("`model` must have one task and label single items.", parameter="model")
     joined = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
     truth = read_items(model, read, joined, name="gold").gold
     if truth is None:

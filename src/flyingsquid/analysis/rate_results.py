@@ -71,7 +71,7 @@ class RateDifference:
     high: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as values for JSON."""
+        """Return all values for JSON."""
         return _plain(asdict(self))
 
     def sentence(self) -> str:
@@ -84,7 +84,7 @@ class RateDifference:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rates(Tabular):
-    """Shares of classes with confidence intervals. Printed, it is a table.
+    """Shares of classes with confidence intervals. Prints as a table.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class Rates(Tabular):
         return (*notes, *self.concerns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as values for JSON."""
+        """Return all values for JSON."""
         return {
             "confidence": self.confidence,
             "rates": [_plain(asdict(rate)) for rate in self.rates],

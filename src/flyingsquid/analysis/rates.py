@@ -33,19 +33,19 @@ def estimate_rate(
 ) -> Rates:
     """Estimate the share of each class with a confidence interval, from few gold labels and a model.
 
-    The gold labels must be a random sample of the items, or of the items of each group. They keep the
-    estimate free of bias however wrong the model is; the probabilities of the model on all items make the
-    interval narrower the more accurate they are.
+    The gold labels must be a random sample of the items, or of the items of each group. The estimate is
+    unbiased and the interval is valid for any model. The more accurate the probabilities of the model are,
+    the narrower the interval is.
 
     Parameters
     ----------
     model : fitted label model
         Fitted without the labels in ``gold``; see ``cross_fit``.
     votes : as for ``model.predict_proba``
-        All items of which the shares are reported.
+        Votes on all items whose shares are estimated.
     gold : sequence of n labels, or mapping or pandas Series by item identifier
-        Gold labels of at least five items; None, NaN and masked are unknown, and -1 unless it is a class.
-        Items are identified by the index of a pandas table of votes, or by ``Votes.items``.
+        Gold labels of at least five items; None, NaN and masked values are unknown, and so is -1 unless it is
+        a class. Items are identified by the index of a pandas table of votes, or by ``Votes.items``.
     by : sequence of n group names, or mapping or pandas Series by item identifier, optional
         The group of each item, such as the system that produced it. Shares are estimated for each group.
     confidence : float, default=0.95
@@ -54,8 +54,8 @@ def estimate_rate(
         For a model that was fitted with gold labels, which fits these labels better than others and would
         make the intervals too narrow. A number k >= 2 fits copies of the model again, each without one of k
         parts of ``gold``, which the copy is then compared with; copies receive no other gold labels. 0 uses
-        the model as it is, which is valid if its gold labels are of other items. By default such a model is
-        refused.
+        the model as it is, which is valid if its gold labels are of other items. By default, such a model
+        raises an error.
     task : int, optional
         Task to estimate, for a model of several tasks.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from flyingsquid._values import format_value, is_number, is_one_of
+from flyingsquid._values import format_count, format_value, is_number, is_one_of
 from flyingsquid.analysis.items import read_votes
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import Votes
@@ -49,7 +49,8 @@ class Reliability:
 
     def __str__(self) -> str:
         low, high = self.interval
-        return f"{self.name} {self.value:.3f} (95% interval {low:.3f} to {high:.3f}, {self.n_items:,} items)"
+        items = format_count(self.n_items, "item")
+        return f"{self.name} {self.value:.3f} (95% interval {low:.3f} to {high:.3f}, {items})"
 
 
 def krippendorff_alpha(votes: Any, *, level: Level = "nominal") -> Reliability:
@@ -57,10 +58,11 @@ def krippendorff_alpha(votes: Any, *, level: Level = "nominal") -> Reliability:
 
     Parameters
     ----------
-    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+    votes : Votes, array-like or dataframe of shape (n, m)
     level : {"nominal", "ordinal", "interval"}, default="nominal"
-        How far two classes are apart: equally far, by the number of votes between them in the order of the
-        classes, or by the difference of the class labels, which must be numbers.
+        Distance of two classes: the same for all pairs (nominal), the number of votes between them in the
+        order of the classes (ordinal), or the difference of the class labels, which must be numbers
+        (interval).
 
     Returns
     -------
@@ -100,7 +102,7 @@ def fleiss_kappa(votes: Any) -> Reliability:
 
     Parameters
     ----------
-    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+    votes : Votes, array-like or dataframe of shape (n, m)
 
     Returns
     -------
@@ -130,11 +132,12 @@ def cohen_kappa(
 
     Parameters
     ----------
-    votes : Votes, or what ``Votes.from_classes`` or ``Votes.from_frame`` take
+    votes : Votes, array-like or dataframe of shape (n, m)
     first, second : int or str, default=0 and 1
         The sources, by position or name.
     weights : {"linear", "quadratic"}, optional
-        How disagreement grows with the distance of classes in their order. Default: it does not.
+        Weights of disagreements by the distance of the two classes in their order. Default: all
+        disagreements have the same weight.
 
     Returns
     -------
@@ -179,7 +182,7 @@ def _pairable(votes: Any) -> tuple[Votes, Array]:
     counts = class_counts(read.codes, read.n_classes)
     counts = counts[counts.sum(axis=1) >= 2]
     if not len(counts):
-        raise VotesError("At least one item must have two votes.")
+        raise VotesError("At least one item must have two votes or more.")
     return read, counts
 
 

@@ -96,7 +96,7 @@ class Findings:
     one_sided, silent : tuples of str
         Sources that vote for one class only, and sources that always abstain.
     duplicates : tuple of tuples of str
-        Groups of near copies.
+        Groups of near-copies.
     missing : tuple of (reason, count, source, count of this source)
         Missing votes by reason, with the source that has the most.
     comparison : Comparison with majority vote, or None without a model
@@ -177,7 +177,7 @@ def _describe_majority(found: Findings) -> list[Sentence]:
     if comparison is None or comparison.majority is None or not comparison.is_majority_below_chance:
         return []
     text = (
-        f"Majority vote is less accurate on gold labels than random labels would be "
+        f"On gold labels, majority vote is less accurate than random labels "
         f"({comparison.majority.accuracy:.1%} instead of {comparison.majority.chance:.1%}); check whether "
         "classes are swapped."
     )
@@ -237,7 +237,7 @@ def _describe_pairs(found: Findings) -> list[str]:
 
 
 def describe_dependence(found: Findings) -> str:
-    """Return how many pairs of sources are dependent, in one sentence."""
+    """Return a sentence with the number of dependent pairs of sources."""
     given = "gold labels" if found.basis == GOLD else "the estimated truth"
     n, total = len(found.dependent), found.n_pairs
     if not total:
@@ -254,13 +254,13 @@ def describe_dependence(found: Findings) -> str:
 
 
 def _describe_problems(found: Findings) -> list[str]:
-    sentences = [f"Near copies of each other: {_list(group)}." for group in found.duplicates]
+    sentences = [f"Near-copies of each other: {_list(group)}." for group in found.duplicates]
     if found.silent:
-        sentences.append(f"Always abstaining: {_list(found.silent)}.")
+        sentences.append(f"Sources that always abstain: {_list(found.silent)}.")
     if len(found.one_sided) == found.n_sources > 1:
         sentences.append("Every source votes for one class only.")
     elif found.one_sided:
-        sentences.append(f"Votes for one class only: {_list(found.one_sided)}.")
+        sentences.append(f"Sources that vote for one class only: {_list(found.one_sided)}.")
     for reason, count, source, times in found.missing:
         sentences.append(f"{format_count(count, 'vote')} {reason}, most of them by {source} ({times:,}).")
     return sentences
@@ -298,7 +298,7 @@ def describe_balance(model: Any) -> str:
 
 
 def verdict_on(model: Any, comparison: Comparison) -> Verdict | None:
-    """Return the verdict on a model, None if there is none: by gold labels if the comparison has some.
+    """Return the verdict on a model, based on gold labels if the comparison has some; None without one.
 
     A model that was fitted with gold labels has a cross-validated verdict of its own.
     """

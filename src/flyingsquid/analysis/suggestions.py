@@ -65,7 +65,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Suggestions(Tabular):
-    """Items to label by hand, best first. Printed, it is a table.
+    """Items to label by hand, best first. Prints as a table.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Suggestions(Tabular):
         return Table(columns, tuple(rows), footnotes=notes, formats=("d", "", "", ".0%", "", ",d", ".2f", ""))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as values for JSON."""
+        """Return all values for JSON."""
         labels = ("id", "label", "majority")
         return {
             "suggestions": [
@@ -151,13 +151,13 @@ def suggest_items(
         Items that have a gold label, which are not suggested again.
     random_state : int, numpy.random.Generator or None, default=None
         Seed or generator. It draws among items with the same votes, and half of the suggestions as long as
-        fewer than 20 items have labels. None draws differently every time.
+        fewer than 20 items have labels. None uses a new seed on every call.
 
     Returns
     -------
     Suggestions
-        One :class:`Suggestion` per item, best first, printed as a table. ``positions`` and ``ids`` tell which
-        items.
+        One :class:`Suggestion` per item, best first, printed as a table. ``positions`` and ``ids`` identify
+        the items.
 
     Raises
     ------

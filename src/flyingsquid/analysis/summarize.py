@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table
+from flyingsquid._values import format_count
 from flyingsquid.analysis.items import Tasks, read_votes, require_gold
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import MOST_SOURCES, near_copies
@@ -43,8 +44,8 @@ def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
     ----------
     votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. Shape (n, D) for a model
-        of D tasks.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. Shape (n, D)
+        for a model of D tasks.
     model : fitted label model, optional
         Model of the same sources. It may have been fitted on other votes.
 
@@ -95,7 +96,8 @@ def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
         columns["correct"] = (gold.correct.tolist(), ",")
         columns["incorrect"] = (gold.incorrect.tolist(), ",")
         columns["precision"] = (numbers(gold.precision, np.isfinite(gold.precision)), ".1%")
-        footnotes += (f"precision: share of correct votes on {n_gold:,} items with gold labels",)
+        items = format_count(n_gold, "item")
+        footnotes += (f"precision: share of correct votes on {items} with gold labels",)
     accuracies = getattr(model, "accuracies_", None)
     if accuracies is not None and hasattr(model, "diagnostics_"):
         accuracies = without_unidentified(accuracies, model.diagnostics_, model.source_names_)
@@ -205,7 +207,7 @@ class GoldTally:
 
 
 def chance_accuracies(truths: NDArray[Any], said: NDArray[Any], balance: Array) -> Array:
-    """Return how accurate random votes with the same class frequencies would be, shape (m,).
+    """Return the accuracy of random votes with the same class frequencies, shape (m,).
 
     This is the chance of Cohen's kappa between a source and the truth: for two classes, a source is better
     than chance if its votes depend on the truth in the right direction. A source that votes for one class

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid.analysis.agreement import Agreement
 from flyingsquid.analysis.calibration import Calibration
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut
@@ -40,7 +41,7 @@ def accuracy_chart(
     chance: Sequence[float] | None = None,
     estimated_label: str = "estimated, 95% interval",
 ) -> IntervalChart:
-    """Describe how often each source is right, by the model and on gold labels.
+    """Describe the accuracy of each source, by the model and on gold labels.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ def accuracy_chart(
 
 
 def coverage_chart(summary: Columns, order: Sequence[int] | None = None) -> LayeredBarChart:
-    """Describe on how many items each source votes, votes with others, and votes against others."""
+    """Describe the coverage of each source, with the share of overlaps and conflicts."""
     parts: tuple[tuple[str, str, Tone], ...] = (
         ("coverage", "votes", "pale"),
         ("overlaps", "others vote too", "half"),
@@ -103,7 +104,7 @@ def coverage_chart(summary: Columns, order: Sequence[int] | None = None) -> Laye
 
 
 def leave_one_out_chart(found: LeaveOneOut, most: int) -> BarChart:
-    """Describe how many labels change without each source, and what that does to the accuracy."""
+    """Describe the share of labels that change without each source, and the change of the accuracy."""
     order = np.argsort(-np.nan_to_num(found.changed), kind="stable")[:most]
     values, change = np.nan_to_num(found.changed[order]), found.accuracy_change
     tones: tuple[Tone, ...] = tuple("main" for _ in order)
@@ -131,7 +132,7 @@ def leave_one_out_chart(found: LeaveOneOut, most: int) -> BarChart:
 
 
 def explanation_chart(why: Explanation | VoteCount, most: int) -> BarChart:
-    """Describe what the strongest ``most`` sources contribute to one label; the others become one bar."""
+    """Describe the contributions of the strongest ``most`` sources to one label; others share one bar."""
     is_count = isinstance(why, VoteCount)
     # Shares of votes have no sign: those for other classes count against the label.
     signed = [-c.adds if is_count and c.vote != why.predicted else c.adds for c in why.contributions]
@@ -161,7 +162,7 @@ def explanation_chart(why: Explanation | VoteCount, most: int) -> BarChart:
 
 
 def agreement_chart(found: Agreement, *, beyond_chance: bool = True, sort: bool = True) -> HeatMap:
-    """Describe how much each pair of sources agrees; ``sort`` puts sources that agree next to each other."""
+    """Describe the agreement of each pair of sources; ``sort`` places similar sources next to each other."""
     values = np.array(found.beyond_chance if beyond_chance else found.share)
     values[~np.isfinite(found.share)] = np.nan  # pairs without common items
     m = len(found.source_names)
@@ -188,7 +189,7 @@ def agreement_chart(found: Agreement, *, beyond_chance: bool = True, sort: bool 
 def posterior_chart(
     posterior: Array, *, wrong: Array | None = None, event: str | None = None, bins: int = 40
 ) -> Histogram:
-    """Describe how certain labels are.
+    """Describe the certainty of labels.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ def calibration_charts(found: Calibration) -> tuple[LineChart, Histogram]:
     )
     counts = Histogram(
         title="How many items have each probability?",
-        description=f"{int(found.counts.sum()):,} items.",
+        description=f"{format_count(int(found.counts.sum()), 'item')}.",
         edges=found.edges,
         layers=(Layer("items", tuple(found.counts.astype(np.float64).tolist()), "other"),),
         x_label=found.event,
@@ -251,7 +252,7 @@ def calibration_charts(found: Calibration) -> tuple[LineChart, Histogram]:
 
 
 def learning_curve_chart(curve: LearningCurve) -> LineChart:
-    """Describe how labels settle with the number of items, for the sizes that could be fitted."""
+    """Describe how labels change with the number of items, for the sizes that could be fitted."""
     lines = [_mean_line("same label as with all items", curve.sizes, curve.same, "main")]
     if curve.accuracy is not None:
         lines.append(_mean_line("correct on gold labels", curve.sizes, curve.accuracy, "other"))
@@ -341,7 +342,7 @@ def _descending(values: Array) -> list[int]:
 
 
 def _effect(change: float) -> Tone:
-    """Return the tone of a source by what leaving it out does to the accuracy."""
+    """Return the tone of a source by the effect of leaving it out on the accuracy."""
     if not abs(change) >= _NO_CHANGE:
         return "other"
     return "main" if change < 0 else "bad"

@@ -1,4 +1,4 @@
-"""Kinds of charts: frozen descriptions of what is drawn, without how it is drawn.
+"""Kinds of charts: frozen descriptions of their content, independent of the renderer.
 
 ``plot/draw.py`` draws them on matplotlib axes and ``reports/svg.py`` as SVG, so both show the same data under
 the same labels.
@@ -20,7 +20,7 @@ Tone = Literal["main", "half", "pale", "other", "bad"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chart:
-    """Base of all charts.
+    """Base class of all charts.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class IntervalRow:
-    """One row of an :class:`IntervalChart`, as far as its values are known.
+    """One row of an :class:`IntervalChart`. Unknown values are left out.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""Command line. Parse, call, show; no statistics live here."""
+"""Command-line interface. It contains no statistics."""

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @reading_options
 def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
-    """Show what each source does, which sources agree, and what stands out.
+    """Show statistics of the sources, their agreement, and findings about them.
 
-    Prints one row per source, the pairs of sources that agree most beyond chance, and what stands out, with a
-    comparison with majority vote. No file is written. Of more than 1,000,000 items an even sample is used.
+    Prints one row per source, the pairs of sources that agree most beyond chance, findings about the sources,
+    and a comparison with majority vote. No file is written. For more than 1,000,000 items, an evenly spaced
+    sample is used.
 
     \b
     Examples:
@@ -143,7 +144,7 @@ def _print(found: _Findings, console: Console) -> None:
     if found.pairs is not None and found.agrees:
         console.echo("\nPairs that agree most beyond chance:")
         console.table(found.pairs)
-    console.echo("\nWhat stands out:")
+    console.echo("\nFindings:")
     for sentence in found.words:
         console.echo(f"- {sentence}")
     if found.comparison is not None and found.comparison.model is not None:

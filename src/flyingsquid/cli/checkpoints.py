@@ -1,4 +1,4 @@
-"""Checkpoints of streams: written, read back, compared with the input and the output, and locked."""
+"""Checkpoints of streams: writing, reading, locking, and comparison with the input and the output."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from zlib import crc32
 
 import click
 
+from flyingsquid._values import format_count
 from flyingsquid.cli.stream_lines import LABEL_START, Known
 from flyingsquid.exceptions import ModelFileError, OptionError, VoteFileError
 from flyingsquid.files.fields import LABELS, OBJECT, TEXT, check_fields, integer, list_of, optional
@@ -38,7 +39,7 @@ class Position:
     Attributes
     ----------
     lines, bytes : int
-        What was read.
+        Numbers of lines and bytes that were read.
     checksum : int
         CRC-32 of these bytes.
     skipped : int
@@ -144,7 +145,7 @@ def _shown(value: Any) -> str:
 
 
 def relative_to_checkpoint(output: str | None, checkpoint: str | None) -> str | None:
-    """Return the output as a checkpoint names it, so that both may be moved together."""
+    """Return the path of the output relative to the checkpoint, so that both may be moved together."""
     if output is None or checkpoint is None:
         return output
     path, home = os.path.realpath(output), os.path.dirname(os.path.realpath(checkpoint))
@@ -160,8 +161,9 @@ def skip_input(source: BinaryIO, position: Position) -> None:
     if n < position.bytes or checksum != position.checksum:
         how = "is shorter than" if n < position.bytes else "differs from"
         raise click.ClickException(
-            f"The input {how} the {position.lines:,} lines before the checkpoint. Pass the same input from "
-            "its start, or only the lines after the checkpoint with --continued, or remove the checkpoint."
+            f"The input {how} the {format_count(position.lines, 'line')} before the checkpoint. Pass the "
+            "same input from its start, or only the lines after the checkpoint with --continued, or remove "
+            "the checkpoint."
         )
 
 
@@ -206,7 +208,7 @@ def _require_output(file: BinaryIO, path: str, position: Position) -> None:
         line.startswith(LABEL_START) or LABEL_START.startswith(line) for line in iter_lines(file, 1 << 16)
     )
     if checksum != position.written_checksum or not tail_is_labels:
-        raise _not_the_output(path, "has another content", position)
+        raise _not_the_output(path, "has different content", position)
 
 
 def iter_lines(file: BinaryIO, longest: int) -> Iterator[bytes]:

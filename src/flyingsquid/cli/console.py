@@ -69,7 +69,7 @@ class Console:
         self.echo(f"Note: {' '.join(text.split())}")
 
     def introduce(self, file: VoteFile) -> None:
-        """Print how a file of votes was understood, and what was assumed."""
+        """Print a description of a file of votes, and the assumptions about it."""
         self.echo(f"{file.path}: {file.describe()}")
         for note in file.notes:
             self.note(note)
@@ -150,7 +150,7 @@ def _flag(parameter: str, value: Any, command: click.Command | None) -> str:
 
 
 def describe_votes(file: VoteFile) -> dict[str, Any]:
-    """Return how a file was understood as JSON values."""
+    """Return the description of a file of votes as JSON values."""
     from flyingsquid.files.state import encode_labels
 
     command = click.get_current_context().command
@@ -224,7 +224,7 @@ def raise_stopped(number: int, _frame: FrameType | None) -> None:
 
 
 def leave_closed_pipe(ctx: click.Context) -> NoReturn:
-    """Exit without a message after writing to a pipe that nobody reads."""
+    """Exit without a message after the reader of a pipe has closed it."""
     # Python would complain when it flushes standard output at exit, so that is redirected.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     ctx.exit(128 + 13)  # SIGPIPE, by its number: Windows has no such signal

@@ -1,4 +1,4 @@
-"""``flyingsquid demo``: the main job on real data, from votes to a trained classifier."""
+"""``flyingsquid demo``: the main task on real data, from votes to a trained classifier."""
 
 from __future__ import annotations
 
@@ -43,14 +43,16 @@ def demo(seed: int) -> None:
     )
     console.print(_source_table(model, data, train, glyphs))
     full, _, mark = glyphs
-    console.print(f"[dim]{full} estimated from votes alone,[/] [bold green]{mark}[/] [dim]true[/]")
-    console.print("[dim]The interval includes that rules may share errors, which make them look better.[/]")
+    console.print(f"[dim]{full} estimated from votes,[/] [bold green]{mark}[/] [dim]true[/]")
+    console.print(
+        "[dim]Intervals take into account that rules may share errors, which makes them look better.[/]"
+    )
     console.print(f"\n[bold]Verdict.[/] {model.diagnostics_.verdict}")
     console.print(f"\nAnd on [bold]{len(held_out)}[/] held-out biopsies:\n")
     console.print(_result_table(model, data, train, held_out))
     console.print(
-        "\nThe estimates come from how the rules agree with each other, in closed form "
-        "(docs/concepts/notation.md).\nNext: [bold]import flyingsquid as fs[/], "
+        "\nAll estimates are based on how often the rules agree with each other "
+        "(docs/concepts/label-model.md).\nNext: [bold]import flyingsquid as fs[/], "
         "[bold]fs.LabelModel().fit(votes).predict_proba(votes)[/].\n"
     )
 

@@ -32,7 +32,7 @@ def gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> list[Any]:
                 f"Column {format_value(label)} must hold the classes {format_list(file.classes)}; got "
                 f"{format_value(cell)}.",
                 path=path,
-                hints=[Hint("classes", "to declare a class that nobody votes for")],
+                hints=[Hint("classes", "to declare a class without votes")],
             )
         gold.append(classes[text] if text else None)
     return gold
@@ -83,7 +83,7 @@ def cells_by_item(
         if key not in known:
             raise VoteFileError(f"Item {format_value(key)} does not occur in {file.path}.", path=path)
         if key in cells and (file.form == "wide" or not complete or cells[key] != cell):
-            raise VoteFileError(f"Item {format_value(key)} must occur once; it occurs again.", path=path)
+            raise VoteFileError(f"Item {format_value(key)} must occur only once; it is repeated.", path=path)
         cells[key] = cell
     absent = next((each for each in ids if is_null(cells.get(each)) or cells[each] == ""), None)
     if complete and absent is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
 from flyingsquid.cli.options import (
     FILE,
@@ -209,7 +210,7 @@ def _print_labels(
     without = comparison.n_items - comparison.n_covered
     if without:
         if without == 1:
-            console.note("1 item has no votes (n_votes is 0); its label says nothing about the item.")
+            console.note("1 item has no votes (n_votes is 0); its label does not depend on the item.")
         else:
             console.note(
                 f"{without:,} items have no votes (n_votes is 0); all of them get the same probabilities."
@@ -220,7 +221,8 @@ def _print_labels(
     if len(counts) > 9:
         counts = [*counts[:8], f"{len(counts) - 8} more classes"]
     target = "standard output" if output == "-" else output
-    console.echo(f"{target}: {int(labeler.counts.sum()):,} labels ({', '.join(counts)})")
+    total = format_count(int(labeler.counts.sum()), "label")
+    console.echo(f"{target}: {total} ({', '.join(counts)})")
     if options["model_path"]:
         console.echo(f"{options['model_path']}: model; use it with --with-model {options['model_path']}")
 
@@ -245,7 +247,7 @@ def _note_ties(console: Console, n_tied: int, tie_break: str) -> None:
 def _result(
     file: VoteFile, model: Any, labeler: Labeler, comparison: Comparison, output: str, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return everything that was done as JSON values."""
+    """Return a summary of the run as JSON values."""
     from flyingsquid.analysis.sentences import verdict_on
 
     diagnostics = getattr(model, "diagnostics_", None)

@@ -11,6 +11,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid.analysis.comparison import RunningComparison
 from flyingsquid.cli.console import Console
 from flyingsquid.cli.options import Chain, Limits, clip_length_of
@@ -49,7 +50,7 @@ class LoadedVotes:
 
     @classmethod
     def load(cls, file: VoteFile, *, needed_by: str = "", limits: Limits | None = None) -> LoadedVotes:
-        """Load a small file, and also a larger one if ``needed_by`` names work that needs that.
+        """Load a file if it is small, or if ``needed_by`` names an operation that needs all votes.
 
         Raises
         ------
@@ -63,8 +64,9 @@ class LoadedVotes:
             return cls(file, file.read(), limits)
         if needed_by:
             raise OptionError(
-                f"{needed_by} needs all votes in memory, and {file.n_items:,} items x {file.n_sources:,} "
-                f"sources are too many (at most {limits.most_cells:,} cells). Use a part of the file.",
+                f"{needed_by} needs all votes in memory, and {format_count(file.n_items, 'item')} x "
+                f"{format_count(file.n_sources, 'source')} are too many (at most {limits.most_cells:,} "
+                "cells). Use a part of the file.",
                 path=file.path,
             )
         return cls(file, None, limits)
@@ -189,8 +191,8 @@ def _graph_of_clips(graph: Chain | DependencyGraph, n_sources: int) -> Dependenc
         return DependencyGraph.chain(graph.length, n_sources)
     if graph.stacked_shape != (graph.n_tasks, n_sources):
         raise GraphError(
-            f"A graph of {graph.n_tasks} tasks must have {graph.n_tasks} x {n_sources} sources, those of the "
-            f"file once per task; it has {graph.n_sources}."
+            f"A graph of {graph.n_tasks} tasks must have {graph.n_tasks} x "
+            f"{format_count(n_sources, 'source')}, those of the file once per task; it has {graph.n_sources}."
         )
     return graph
 
@@ -325,7 +327,7 @@ class Labeler:
 
 
 def clip_length(model: Any) -> int | None:
-    """Return how many consecutive rows a model labels together; None for all rows, as one sequence."""
+    """Return the number of consecutive rows that a model labels together; None for all rows of a sequence."""
     if hasattr(model, "transition_"):
         return None
     tasks = None if model is None else model.vote_schema_.tasks

@@ -22,15 +22,15 @@ from flyingsquid.exceptions import FlyingSquidError, OptionError
 # Commands are imported when they run, because their imports take seconds.
 # The first line of each help text is repeated here, and a test compares them.
 COMMANDS = {
-    "analyze": "Show what each source does, which sources agree, and what stands out.",
+    "analyze": "Show statistics of the sources, their agreement, and findings about them.",
     "completion": "Print a script that completes commands and options in your shell.",
     "convert": "Write a file of votes in another format or form.",
     "demo": "Label real biopsies with seven hand-written rules and no gold labels.",
     "inspect": "Show what a file of votes, a model or counts contains.",
     "label": "Turn a file of votes into a file of labels.",
     "rate": "Estimate the share of each class with a confidence interval, from few gold labels.",
-    "report": "Write an HTML page about votes and the labels they give.",
-    "stream": "Label a stream of votes, under drift, without gold labels.",
+    "report": "Write an HTML report about votes and labels.",
+    "stream": "Label a stream of votes whose sources may drift, without gold labels.",
     "suggest": "Suggest which items to label by hand next, to improve the labels of all items.",
 }
 
@@ -95,7 +95,7 @@ class _Group(click.Group):
 @click.version_option(__version__, prog_name="flyingsquid")
 @click.option("--debug", is_flag=True, envvar="FLYINGSQUID_DEBUG", help="Show the traceback of an error.")
 def main(debug: bool) -> None:  # read by _Group.invoke
-    """Turn noisy votes into training labels, in closed form.
+    """Turn noisy votes into training labels, without gold labels.
 
     \b
     Examples:

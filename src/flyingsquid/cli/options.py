@@ -1,4 +1,4 @@
-"""Options that commands share, and the checks that come before the work."""
+"""Options shared by several commands, and checks of their outputs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Amounts of data that a command reads at once; the object of the click context if it has one.
+    """Limits of the data that a command reads at once; stored in the click context.
 
     Attributes
     ----------
     loaded_cells : int
         A file with at most this many votes is read into memory, a larger one in chunks.
     most_cells : int
-        Work that needs all votes in memory is refused for more votes.
+        Work that needs all votes in memory raises an error for more votes.
     sampled_items : int
         Analyses and reports use an evenly spaced sample of at most this many items.
     chunk_rows : int or None
@@ -106,9 +106,9 @@ def reading_options(command: Command) -> Command:
 def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> VoteFile:
     """Open a file of votes with the options of a command; a fitted model determines the classes."""
     if options["no_item"] and options["item"]:
-        raise click.UsageError("--item and --no-item exclude each other.")
+        raise click.UsageError("--item and --no-item cannot be used together.")
     if options["wide"] and options["long"]:
-        raise click.UsageError("--wide and --long exclude each other.")
+        raise click.UsageError("--wide and --long cannot be used together.")
     classes, signed = options["classes"], options["signed"]
     if model is not None and classes is None:
         classes = list(model.vote_schema_.classes)
@@ -137,7 +137,7 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
 
 @contextmanager
 def naming_output_format() -> Iterator[None]:
-    """Refer to --output-format in errors about an output: --format is that of the votes that are read."""
+    """Refer to --output-format in errors about an output; --format is for the votes."""
     try:
         yield
     except VoteFileError as error:
@@ -177,9 +177,9 @@ def check_outputs(
         parent = os.path.dirname(os.path.realpath(path))
         if os.path.isdir(path):
             if not directories:
-                raise VoteFileError("Is a directory; name a file in it.", path=path)
+                raise VoteFileError("The path is a directory; pass the path of a file.", path=path)
         elif not os.path.isdir(parent):
-            raise VoteFileError(f"There is no directory {parent}.", path=path)
+            raise VoteFileError(f"The directory {parent} does not exist.", path=path)
         elif os.path.isfile(path) and not overwrite:
             raise VoteFileError("File exists.", path=path, hints=[Hint("overwrite", "to replace it", True)])
         elif not os.path.exists(path) and not os.access(parent, os.W_OK):
@@ -187,7 +187,7 @@ def check_outputs(
 
 
 def _identify(path: str) -> Any:
-    """Return a value that is the same for all names of a file, also hard links; ``-`` is standard input."""
+    """Return a value that is equal for all names of a file, including hard links; ``-`` is standard input."""
     try:
         found = os.fstat(0) if path == "-" else os.stat(path)
     except OSError:
@@ -281,7 +281,7 @@ def read_balance(_ctx: click.Context, _param: click.Parameter, value: str | None
 
 
 def clip_length_of(graph: Any) -> int:
-    """Return how many consecutive rows a graph, as :func:`read_graph` returns it, covers."""
+    """Return the number of consecutive rows that a graph from :func:`read_graph` covers."""
     if isinstance(graph, Chain):
         return graph.length
     return graph.n_tasks if isinstance(graph, DependencyGraph) else 1

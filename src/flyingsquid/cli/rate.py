@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 def rate(votes: str, as_json: bool, **options: Any) -> None:
     """Estimate the share of each class with a confidence interval, from few gold labels.
 
-    The gold labels must be a random sample of the items. The model's probabilities on all items make the
-    intervals narrower, and however wrong the model is, they remain valid. With --by, shares are estimated for
-    each group, and two groups are compared. The model is fitted without the gold labels.
+    The gold labels must be a random sample of the items. The intervals are valid for any model, and narrower
+    the more accurate the model is. With --by, shares are estimated for each group, and two groups are
+    compared. The model is fitted without the gold labels.
 
     \b
     Examples:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.cli.console import Console
 from flyingsquid.cli.options import (
     FILE,
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @reading_options
 def report(votes: str, output: str, **options: Any) -> None:
-    """Write an HTML page about votes and the labels they give.
+    """Write an HTML report about votes and labels.
 
-    One file that a colleague can open: a summary, the sources, their agreement, the confidence of the labels,
-    and the items to review. It loads nothing from the network. Of more than 1,000,000 items it
-    shows an even sample.
+    The report is one file with a summary, the sources, their agreement, the confidence of the labels, and
+    items to review. It loads nothing from the network. For more than 1,000,000 items, it shows an evenly
+    spaced sample.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def report(votes: str, output: str, **options: Any) -> None:
 def write_report(
     votes: LoadedVotes, model: Any, path: str, *, title: str, data: str | None = None, ordered: bool = False
 ) -> str:
-    """Write the report, and return which part of the votes it shows; empty for all of them.
+    """Write the report, and return a description of the sample that it shows; empty for all votes.
 
     ``data`` is a file of the items.
     """
@@ -95,7 +95,7 @@ def write_report(
         chunk, step = votes.sample()
         read, gold, task = chunk.votes, chunk.gold, None
         records = None if data is None else records_of(chunk, data, votes, step)
-        part = "" if step == 1 else f" of a sample of {read.n_items:,} items"
+        part = "" if step == 1 else f" of a sample of {format_count(read.n_items, 'item')}"
     if gold is not None and not any(label is not None for label in gold.ravel()):
         raise OptionError(f"Column {votes.file.gold_name} contains no gold labels.", path=votes.file.path)
     html_report(read, gold, model=model, data=records, path=path, title=title, task=task, ordered=ordered)
@@ -103,7 +103,7 @@ def write_report(
 
 
 def _sampled_clips(votes: LoadedVotes, length: int) -> tuple[Any, Any, str]:
-    """Return clips of votes in memory, their gold labels, and how many they are if not all."""
+    """Return clips of votes in memory, their gold labels, and their number if they are a sample."""
     from flyingsquid.cli.labeling import clips
 
     if votes.loaded is None:
@@ -138,8 +138,8 @@ def records_of(chunk: VoteChunk, path: str, votes: LoadedVotes, step: int = 1) -
     if len(records) != votes.file.n_items:
         column = f", or a column {format_value(item)}" if item else ""
         raise VoteFileError(
-            f"The file must have one row per item, {votes.file.n_items:,} rows{column}; it has "
-            f"{len(records):,} rows.",
+            f"The file must have one row per item, {format_count(votes.file.n_items, 'row')}{column}; it has "
+            f"{format_count(len(records), 'row')}.",
             path=path,
         )
     return records[::step]

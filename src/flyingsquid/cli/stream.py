@@ -13,7 +13,7 @@ from zlib import crc32
 
 import click
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.cli.checkpoints import (
     Checkpoint,
     Position,
@@ -100,7 +100,7 @@ def stream(
     position: bool,
     **options: Any,
 ) -> None:
-    """Label a stream of votes, under drift, without gold labels.
+    """Label a stream of votes whose sources may drift, without gold labels.
 
     VOTES is a file of JSON lines, or - for standard input (the default). A line is an object with one
     vote per source, {"links": "spam", "short": null}, and perhaps a field that identifies the item; or an
@@ -111,16 +111,15 @@ def stream(
     \b
       {"id": 7, "label": "spam", "probabilities": {"ham": 0.03, "spam": 0.97}}
 
-    The id is that of the line, or its number. Lines are learned, then labeled, in blocks of --block lines, so
-    that labels depend on the lines and not on the time of their arrival; a block waits until it is full or
-    the input ends.
+    The id is that of the line, or its number. Lines are processed in blocks of --block lines, so labels do
+    not depend on when lines arrive. A block is labeled when it is full or the input ends.
 
     With --checkpoint and --output, a run that was killed and is started again with the same input and options
     writes the same as an uninterrupted run: labels after the last checkpoint are removed and written again.
-    Standard output cannot be truncated, so there the labels after the last checkpoint come twice. More lines
-    may have been appended in the meantime.
+    Standard output cannot be truncated, so labels after the last checkpoint are printed twice. You may
+    append lines to the input in the meantime.
 
-    Exit codes: 0 success, 1 an error, described in one line, 2 wrong usage, 129 SIGHUP, 130 SIGINT and
+    Exit codes: 0 success, 1 an error, described in one line, 2 invalid usage, 129 SIGHUP, 130 SIGINT and
     143 SIGTERM (a checkpoint was written; lines of an incomplete block have no label yet), 141 standard
     output was closed.
 
@@ -183,12 +182,12 @@ def stream(
         except BrokenPipeError:
             leave_closed_pipe(ctx)
     if end.skipped:
-        click.echo(f"{end.skipped:,} of {end.lines:,} lines skipped", err=True)
+        click.echo(f"{end.skipped:,} of {format_count(end.lines, 'line')} skipped", err=True)
 # fmt: on
 
 
 def _new_model(options: dict[str, Any]) -> OnlineLabelModel:
-    """Create a model from the options. Options that it rejects are wrong usage."""
+    """Create a model from the options. Options that it rejects are usage errors."""
     try:
         balance = None if options["class_balance"] is None else [float(p) for p in options["class_balance"]]
     except ValueError as error:
@@ -226,7 +225,7 @@ def _new_start(options: dict[str, Any], model: OnlineLabelModel) -> Checkpoint:
     """Return the start of a new stream."""
     names = None if options["sources"] is None else tuple(options["sources"])
     if names is not None and len(set(names)) != len(names):
-        raise click.UsageError("--sources must name different sources.")
+        raise click.UsageError("--sources must not contain duplicates.")
     classes = None if model.classes is None else tuple(model.classes)
     known = Known(names, None if names is None else len(names), classes)
     return Checkpoint(options, Position(), known, None)

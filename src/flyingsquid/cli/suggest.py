@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, describe_votes
 from flyingsquid.cli.gold_files import ID_NAME, gold_of_file
 from flyingsquid.cli.options import (
@@ -89,7 +90,7 @@ def suggest(votes: str, as_json: bool, **options: Any) -> None:
     console.echo()
     console.table(found.table())
     if output is not None and output != "-":
-        console.echo(f"{output}: {len(found):,} items to label; fill the column {_GOLD}")
+        console.echo(f"{output}: {format_count(len(found), 'item')} to label; fill the column {_GOLD}")
 # fmt: on
 
 

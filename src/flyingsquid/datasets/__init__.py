@@ -1,4 +1,4 @@
-"""Datasets to try things on: simulated votes, small examples, and directories of the WRENCH benchmark."""
+"""Datasets: simulated votes, small examples, and directories of the WRENCH benchmark."""
 
 from flyingsquid.datasets.examples import BreastCancer, Comments, load_breast_cancer, simulate_comments
 from flyingsquid.datasets.simulator import (

@@ -1,4 +1,4 @@
-"""Small datasets for examples: biopsies with hand-written rules, and made-up comments with spam.
+"""Small datasets for examples: biopsies with hand-written rules, and simulated comments with spam.
 
 The biopsies are the breast cancer dataset of scikit-learn: 569 items with 30 measurements each. The rules
 were written from the meaning of the measurements (malignant cells are larger, darker in texture and more
@@ -151,13 +151,13 @@ class Comments:
 
 
 def simulate_comments(n_items: int, *, random_state: RandomState = None) -> Comments:
-    """Draw made-up comments under music videos, some of them spam, to write labeling functions for.
+    """Simulate comments on music videos, some of them spam, as items for labeling functions.
 
     Parameters
     ----------
     n_items : int
     random_state : int, numpy.random.Generator or None, default=None
-        Seed or generator of the draws. None draws differently every time.
+        Seed or generator of the draws. None uses a new seed on every call.
 
     Examples
     --------

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._values import format_value, is_integer, is_number, is_one_of
+from flyingsquid._values import format_count, format_value, is_integer, is_number, is_one_of
 from flyingsquid.estimation.balance import resolve_balance
 from flyingsquid.estimation.drawing import draw_truths
 from flyingsquid.estimation.proportional import tables_from_edges
@@ -71,7 +71,7 @@ def simulate(
     class_balance : array-like of shape (2,), mapping or None, default=None
         P(Y=0), P(Y=1); None is uniform.
     random_state : int, numpy.random.Generator or None, default=None
-        Seed or generator of the draws. None draws differently every time.
+        Seed or generator of the draws. None uses a new seed on every call.
 
     Returns
     -------
@@ -123,7 +123,8 @@ def _read_sources(n_items: int, accuracies: ArrayLike, coverage: ArrayLike) -> t
     if votes_at.ndim == 0:
         votes_at = np.full(right.shape, votes_at)
     if votes_at.shape != right.shape:
-        raise _invalid("coverage", f"one probability, or one for each of {len(right)} sources", coverage)
+        sources = format_count(len(right), "source")
+        raise _invalid("coverage", f"one probability, or one for each of {sources}", coverage)
     return right, votes_at
 
 
@@ -370,7 +371,7 @@ def simulate_graph(
         Probability in [0, 1) that a source repeats the vote, or the missing vote, of an earlier source that
         an edge joins it to.
     random_state : int, numpy.random.Generator or None, default=None
-        Seed or generator of the draws. None draws differently every time.
+        Seed or generator of the draws. None uses a new seed on every call.
 
     Returns
     -------

@@ -60,7 +60,7 @@ class Wrench:
     Attributes
     ----------
     splits : mapping of str to WrenchSplit
-        Those of "train", "valid" and "test" that have a file.
+        The splits "train", "valid" and "test", if they have a file.
     class_names : tuple of K str
         The name of each class; its number if there is no ``label.json``.
     """

@@ -79,7 +79,8 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
         absent = [name for name in columns if name not in by_name]
         if absent:
             raise VotesError(
-                f"There is no column {format_value(absent[0])} among {', '.join(map(str, by_name))}."
+                f"No column is named {format_value(absent[0])}; the columns are "
+                f"{', '.join(map(str, by_name))}."
             )
         found = tuple(_of_series(by_name[name]) for name in columns)
         for name, labels in zip(columns, found, strict=True):

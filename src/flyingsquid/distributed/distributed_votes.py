@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from flyingsquid._registry import reader_of
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.distributed import chunks
 from flyingsquid.distributed.transforms import Labeling, Transform
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
@@ -69,7 +69,8 @@ class DistributedVotes:
     keep: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
-        sources = "sources without names" if self.columns is None else f"{len(self.columns)} sources"
+        names = self.columns
+        sources = "sources without names" if names is None else format_count(len(names), "source")
         return (
             f"DistributedVotes({type(self.parts).__name__}, {sources}, classes {self.classes or 'unknown'})"
         )
@@ -118,7 +119,7 @@ class DistributedVotes:
         found: LabeledRows = self._round(task, columns)
         require_all_found(by_id, set(found.ids))
         if len(set(found.ids)) < len(found.ids):
-            raise VotesError("`votes` must have different item identifiers to be joined with `gold`.")
+            raise VotesError("`votes` must have unique item identifiers to be joined with `gold`.")
         return found.items if len(found.items) else None
 
     def moments(self, graph: DependencyGraph | None = None) -> Moments:
@@ -219,7 +220,8 @@ def votes(
         for name in (*chosen, *kept):
             if name not in present:
                 raise VotesError(
-                    f"There is no column {format_value(name)} among {', '.join(map(str, present))}."
+                    f"No column is named {format_value(name)}; the columns are "
+                    f"{', '.join(map(str, present))}."
                 )
         if not chosen:
             raise VotesError("There must be at least one column of votes; got none.")

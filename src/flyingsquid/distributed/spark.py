@@ -112,8 +112,7 @@ class SparkParts:
         except Exception as error:
             if type(error).__module__.startswith("pyspark"):
                 raise OptionError(
-                    "Counting needs RDDs, which Spark Connect does not support. Use a session in the process "
-                    "of the driver."
+                    "Counting needs RDDs, which Spark Connect does not support. Use a classic Spark session."
                 ) from error
             raise
 

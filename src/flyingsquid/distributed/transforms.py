@@ -88,7 +88,7 @@ class Labeling:
         types = dict.fromkeys(names, column_type)
         if len(types) < len(names):
             raise OptionError(
-                f"Classes must have different names as columns; got {format_list(schema.classes)}."
+                f"Classes must have unique names to become columns; got {format_list(schema.classes)}."
             )
         _require_new_names(types, keep)
         return cls(slim, method, options, columns, keep, types, example)
@@ -110,7 +110,7 @@ class Labeling:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Votes of labeling functions; ``columns``, ``keep`` and ``types`` as in :class:`Transform`."""
+    """Votes of labeling functions; :class:`Transform` describes the attributes."""
 
     functions: tuple[LabelingFunction, ...]
     on_error: OnError

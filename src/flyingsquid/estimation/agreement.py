@@ -77,7 +77,7 @@ def sparse_agreement_tables(moments: Moments, gold: ManyGold | None = None) -> S
 
 
 def parts_of_counts(cast: Array, met: Array, known: Array | None) -> tuple[Array, Array]:
-    """Return what a vote of others, and a vote on a gold label, add to the expected counts; (m, K) each.
+    """Return the contributions of other votes and of gold labels to the expected counts, (m, K) each.
 
     Parameters
     ----------

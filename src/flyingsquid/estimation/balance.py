@@ -61,7 +61,7 @@ def resolve_balance(
 
 @dataclass(frozen=True, slots=True)
 class TaskBalance:
-    """Class balance of D tasks, as far as it was given.
+    """Class balance of D tasks, if it was given.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def resolve_task_balance(class_balance: Any, classes: tuple[Label, ...], n_tasks
 
 
 def _in_class_order(class_balance: Any, classes: tuple[Label, ...]) -> Any:
-    """Return the values of a mapping from classes in the order of the classes; anything else as it is."""
+    """Return the values of a mapping from classes in the order of the classes; other values unchanged."""
     if not isinstance(class_balance, Mapping):
         return class_balance
     if set(class_balance) != set(classes):
@@ -265,7 +265,7 @@ def _triples_of_votes(votes: Votes, mean: Array, score: Array) -> Array:
 
 
 def _correction(rows: Array, fit: ConditionalFit, score: Array, scale: float, skewness: float) -> Array:
-    """Return what the estimation of means and of b adds to the influence of each row, shape (n,)."""
+    """Return the contribution of the estimated means and b to the influence of each row, shape (n,)."""
     b = fit.strength
     ratio = b * score
     inside = np.bincount(fit.groups, ratio)  # one number per group, because only groups are independent

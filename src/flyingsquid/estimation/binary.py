@@ -417,7 +417,7 @@ def _require_votes(signed: SignedMoments, flags: SourceFlags) -> None:
         )
     if (signed.rates.sum(axis=0) == 0).any():
         raise NotIdentifiableError(
-            "Votes must be for both classes; all are for the same one, so that agreement carries no "
+            "Votes must be for both classes; all are for the same class, so their agreement carries no "
             "information. Use Votes.from_signed if -1 is a class and 0 means no vote."
         )
 

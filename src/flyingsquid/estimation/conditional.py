@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid.estimation.signs import orient, relative_signs, standard_error_of_sum
 from flyingsquid.estimation.sources import CenteredMoments, Separation, SourceFlags
 from flyingsquid.estimation.triplets import Pairs, all_triplets_mean
@@ -101,7 +102,7 @@ class ConditionalFit:
     cells : array of shape (m, 2)
         γᵢᵥ = Cov(1{i votes v}, Y)/√Var(Y).
     signs : array of shape (m,)
-        +1 or -1 for each source, also if the strength is 0.
+        +1 or -1 for each source, even if the strength is 0.
     centered : CenteredMoments
     weights : array of shape (m, m)
         Precision of each pair; 0 for pairs that were left out.
@@ -149,8 +150,8 @@ def fit_conditional(
     signs, group = relative_signs(centered.covariance, product, centered.n_items, comparable)
     if np.bincount(group).max() < 3:
         raise NotIdentifiableError(
-            f"No three sources vary together beyond chance at {centered.n_items:,.0f} items. Add items or "
-            "sources, or use MajorityVote."
+            "No three sources are correlated beyond chance on "
+            f"{format_count(centered.n_items, 'item')}. Add items or sources, or use MajorityVote."
         )
     spread = np.sqrt(centered.variance)
     used = skipped = np.zeros(len(spread), np.int64)

@@ -275,8 +275,8 @@ def require_dense(moments: Moments, balance: Balance, method: str) -> None:
     cells = moments.n_sources * moments.n_classes**2
     raise OptionError(
         "`method` must be 'agreement', with `class_balance` as numbers or None: confusion tables of "
-        f"{moments.n_sources:,} sources and {moments.n_classes:,} classes have {cells:,} cells, which do "
-        "not fit into memory."
+        f"{format_count(moments.n_sources, 'source')} and {moments.n_classes:,} classes have {cells:,} "
+        "cells, which do not fit into memory."
     )
 
 

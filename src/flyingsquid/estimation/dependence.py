@@ -54,7 +54,7 @@ class Dependence:
         Size of the first factor of the agreement beyond those of the classes, relative to the largest.
     contradiction : float in [0, 1]
         How clearly a second factor explains the agreement of most sources about as well as the first, so that
-        votes cannot tell which of the two is the truth.
+        votes do not determine which of the two is the truth.
     """
 
     shared: Array | None
@@ -132,7 +132,7 @@ def _copies(groups: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 
 def discounts(shared: Array) -> Array:
-    """Return how much each source counts, shape (m,).
+    """Return the factor for the votes of each source, shape (m,).
 
     Together, g sources that share r count as g / (1 + (g - 1) r) votes.
     """
@@ -224,7 +224,7 @@ def _second_factor(correlation: Array, precision: Array, n_classes: int) -> floa
 
 
 def _contradiction(second_factor: float, is_dependent: NDArray[np.bool_], moments: Moments) -> float:
-    """Return how clearly another factor competes with those of the classes, in [0, 1]."""
+    """Return a score in [0, 1] for how clearly another factor competes with those of the classes."""
     breadth = is_dependent.any(axis=1).mean() / _DEPENDENT_SOURCES
     votes = np.asarray(moments.vote_counts, np.float64).sum(axis=0)
     unusual = 1 - votes.max() / votes.sum()

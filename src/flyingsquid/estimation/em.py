@@ -23,7 +23,7 @@ PASSES = 10
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """Result of the passes.
+    """Result of the EM passes.
 
     Attributes
     ----------

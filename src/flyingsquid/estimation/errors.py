@@ -241,8 +241,8 @@ class _Effect:
 def group_errors(refit: Callable[[NDArray[np.intp]], Array], n_items: int) -> Array:
     """Return standard errors of the result of ``refit(rows)`` by leaving out one group of items at a time.
 
-    They are scaled so that 1.96 of them reach as far as Student's t with as few groups would. Rows are
-    assigned to groups with a fixed seed, because items may be sorted.
+    They are scaled such that ± 1.96 standard errors match the interval of Student's t distribution for this
+    number of groups. Rows are assigned to groups with a fixed seed, because items may be sorted.
     """
     groups = min(GROUPS, n_items)
     dealt = np.random.default_rng(0).permutation(n_items) % groups

@@ -175,11 +175,11 @@ class ManyGold:
         return renamed if gain > chance else itself
 
     def balance(self, prior: Array, worth: float) -> Array:
-        """Return P(Y = k) from gold labels and a balance that counts as ``worth`` of them, shape (K,)."""
+        """Return P(Y = k) from gold labels and a balance that counts as ``worth`` gold labels, (K,)."""
         return np.asarray((self.classes + worth * prior) / (self.classes.sum() + worth))
 
     def balance_with_uniform(self) -> Array:
-        """Return P(Y = k) from gold labels and a uniform balance that counts as 20 of them, shape (K,).
+        """Return P(Y = k) from gold labels and a uniform balance that counts as 20 gold labels, shape (K,).
 
         It is shrunk by the deviation that chance alone would cause (James and Stein), so that a few labels do
         not make a class look rare.

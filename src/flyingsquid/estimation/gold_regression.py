@@ -1,9 +1,9 @@
 """Correct label-free posteriors by gold labels: multinomial logistic regression with leave-one-out weights.
 
 The label-free posterior is the prior: a ridge penalty pulls its coefficient to 1 and everything else to 0.
-Candidates differ in how far votes of single sources may move the log odds; one of them changes nothing. Their
-coefficients are averaged with weights by the likelihood of each gold label under a fit without it, so few
-labels change little and none of the candidates has to be chosen.
+Candidates differ in how much votes of single sources may change the log odds; one of them changes nothing.
+Their coefficients are averaged, weighted by the likelihood of each gold label under a fit without it. So a
+few labels change little, and no candidate has to be selected.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _locate(
     balance: TaskBalance,
     gold: GoldCounts | None,
 ) -> _Place:
-    """Return the sources that estimate a task, and how they are related given its truth."""
+    """Return the sources that are used to estimate a task, and their relations given its truth."""
     method, around = options.method, moments.sources_around(task)
     voting = np.asarray(moments.vote_counts.sum(axis=1) > 0)
     own = graph.sources_of(task)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 from flyingsquid.estimation.agreement import PRIOR_VOTES, prior_table
-from flyingsquid.estimation.task_pairs import SAYS_NOTHING, fit_margins
+from flyingsquid.estimation.task_pairs import LARGEST_ERROR, fit_margins
 from flyingsquid.estimation.units import UnitTable, reconcile_units
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
@@ -299,7 +299,7 @@ def _solve(system: Array, pull: Array, n_items: float) -> tuple[Array, int]:
     sizes, directions = np.linalg.eigh(system)
     # Votes are scaled to noise of variance 1, so a correlation has variance 1/(n size). With a larger
     # standard error it is undetermined.
-    known = n_items * sizes * SAYS_NOTHING**2 > 1
+    known = n_items * sizes * LARGEST_ERROR**2 > 1
     weights = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=known)
     found = directions @ (weights * (directions.T @ pull.ravel()))
     return found.reshape(pull.shape), int(known.sum())

@@ -110,7 +110,7 @@ def fit_task(
     *,
     method: str,
 ) -> TaskViews:
-    """Fit three views of the sources of a task; if these do not suffice, also those of its neighbors.
+    """Fit three views of the sources of a task, and of its neighbors if its own do not suffice.
 
     If these do not distinguish the classes either, ``method`` "decomposition" raises an error, "em" uses
     agreement and EM passes, and "em_if_dense" makes passes only if there are enough votes. ``voting`` of

@@ -125,9 +125,9 @@ class Residuals:
 
         Notes
         -----
-        Sources that seldom meet have counts like Poisson's, whose tails are longer than those of the normal
-        law. By Bennett's inequality a score z is no rarer than that of the size √(2s²h(z/s)), with
-        h(u) = (1+u)log(1+u) - u and s² the variance of the count; for large s that is z itself.
+        Counts of sources that rarely vote on the same items have a Poisson distribution, whose tails are
+        heavier than those of a normal distribution. By Bennett's inequality, a score z is replaced by
+        √(2s²h(z/s)), with h(u) = (1+u)log(1+u) - u and s² the variance of the count; for large s that is z.
         """
         precision = _inverse(self.noise, self.used)
         b = self.strength
@@ -149,7 +149,7 @@ class Residuals:
         return _with_long_tails(z, np.sqrt(self.centered.n_items * self.noise))
 
     def statistic(self) -> FitTest:
-        """Return the loss as a test, with the degrees of freedom that the pairs leave."""
+        """Return the test of the loss, with the remaining degrees of freedom."""
         linked = int(self.used.any(axis=1).sum())
         degrees = max(int(self.used.sum() // 2) - linked, 0)
         return FitTest(self.loss, degrees, float(chdtrc(degrees, self.loss)) if degrees else 1.0)
@@ -159,8 +159,8 @@ def _pair_noise(centered: CenteredMoments, weights: Array, strength: Array) -> A
     """Return E[Var(λᵢ|Y) Var(λⱼ|Y)], shape (m, m).
 
     Var(λᵢ|Y) = vᵢ + hᵢỹ with vᵢ = Var(λᵢ) - bᵢ² and hᵢ = Cov(λᵢ², ỹ) - 2E[λᵢ]bᵢ - κbᵢ², so the product is
-    vᵢvⱼ + hᵢhⱼ on average: sources that vote mostly on one class are noisy together there. κ, the skewness of
-    the truth, is not in pairs of votes; it is taken so that sources are as alike on both classes as can be.
+    vᵢvⱼ + hᵢhⱼ on average: sources that vote mostly on one class have more noise there. Pairs of votes do not
+    determine κ, the skewness of the truth; it is chosen so that sources differ least between the classes.
     """
     squares, variance = strength**2, centered.variance
     left = np.maximum(variance - squares, RESIDUAL_FLOOR * variance)
@@ -200,7 +200,7 @@ def independence_of(moments: Moments, flags: SourceFlags, separation: Separation
 
 
 def independence_p_value(fit: ConditionalFit) -> float | None:
-    """Return how well independent sources of two classes fit; None if there are too few."""
+    """Return the p value of independence for sources of two classes; None if there are too few."""
     test = independence_test(fit)
     return None if test is None else test.p_value
 

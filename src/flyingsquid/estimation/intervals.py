@@ -4,7 +4,7 @@ Sampling is the smaller part of the error of an accuracy. Sources share errors, 
 are wrong more often than the votes show, and every source that agrees with these labels looks better than it
 is. If a share e of the labels is wrong, an accuracy a moves towards chance c = 1/K by e K / (K - 1) (a - c).
 No statistic of the votes determines e. It is bounded by a multiple of the doubt, the mean probability that a
-label is wrong. All of it vanishes as far as confusion tables explain how often pairs of sources agree.
+label is wrong, and decreases with the extent to which confusion tables explain how often sources agree.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ class Widening:
     Attributes
     ----------
     shared : float
-        Labels may be wrong this many times as often as the doubt says.
+        Upper bound of the share of wrong labels, as a multiple of the doubt.
     suspect_shared : float
-        The same, in addition, for suspect sources.
+        Additional multiple for suspicious sources.
     least : float
-        Reach to both sides that does not depend on the doubt.
+        Constant part of the reach to both sides.
     away, suspect_away : float
-        Reach to both sides as a multiple of the doubt: that of all sources, and of suspect ones in addition.
+        Reach to both sides as a multiple of the doubt, for all sources, and in addition for suspicious ones.
     power : float
-        Power of the trust in the tables: halfway trusted tables are wrong more than half of the time.
+        Exponent of the trust in the tables. It is above 1, because tables with a trust of one half are wrong
+        more than half of the time.
     contradiction : float
         If two groups of sources contradict each other, accuracies may be on the other side of chance by this
         multiple less 1.
@@ -78,7 +79,7 @@ class AccuracyEvidence:
     trust : array of shape (m,)
         Share of the accuracy that rests on tables; see :func:`usable_trust`.
     suspect : array of shape (m,)
-        How far a source is suspect, in [0, 1]; see :func:`suspicion`.
+        Score in [0, 1] for how suspicious a source is; see :func:`suspicion`.
     n_classes : int
     contradiction : float
         How clearly two groups of sources contradict each other, in [0, 1].
@@ -98,7 +99,7 @@ class AccuracyEvidence:
 
 
 def accuracy_reach(evidence: AccuracyEvidence, widening: Widening = DEFAULT) -> Array:
-    """Return how far accuracies may be below and above the estimates because the model is wrong, (m, 2).
+    """Return how much accuracies may differ from the estimates if the model is wrong, shape (m, 2).
 
     NaN if there are fewer than :data:`FEWEST_SOURCES` sources. Three sources determine their accuracies and
     leave nothing to test, so intervals reach down to chance.
@@ -135,7 +136,7 @@ def intervals_around(estimates: Array, errors: Array, reach: Array | None = None
     estimates, errors : arrays of any shape
         Estimates with their standard errors from sampling.
     reach : array with one more axis of size 2, optional
-        How far the truth may be below and above the estimates for other reasons.
+        Largest distance of the truth below and above the estimates for other reasons than sampling.
 
     Examples
     --------
@@ -148,10 +149,10 @@ def intervals_around(estimates: Array, errors: Array, reach: Array | None = None
 
 
 def usable_trust(share: float, n_tested: int, n_dependent: int, n_groups: int) -> float:
-    """Return how far intervals may rest on tables, in [0, 1].
+    """Return the weight of the confusion tables in intervals, in [0, 1].
 
-    Less than the trust in the tables if few pairs were tested next to the dependent ones, and 0 for three
-    sources, whose agreement tables explain whatever it is.
+    It is less than the trust in the tables if few pairs were tested compared with the number of dependent
+    ones. It is 0 for three sources, because tables explain any agreement of three sources.
     """
     if n_groups <= FEWEST_SOURCES:
         return 0.0
@@ -161,10 +162,11 @@ def usable_trust(share: float, n_tested: int, n_dependent: int, n_groups: int) -
 
 
 def suspicion(one_sided: NDArray[np.bool_], n_dependent: int, n_sources: int) -> Array:
-    """Return how far each source is suspect, in [0, 1], shape (m,).
+    """Return a score in [0, 1] for how suspicious each source is, shape (m,).
 
-    One-sided sources are: how accurate they are depends on the class balance, which their votes do not show.
-    So are all if many pairs depend on each other, because more of them will than were found.
+    One-sided sources are suspicious, because their accuracy depends on the class balance, which their votes
+    do not determine. All sources are suspicious if many pairs depend on each other, because further
+    dependent pairs are probably not detected.
 
     Parameters
     ----------

@@ -261,7 +261,7 @@ def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:
 
 
 def _share_of_several(moments: Moments, weights: VoteWeights) -> float:
-    """Return the share of votes from sources of several classes."""
+    """Return the share of votes from sources that vote for several classes."""
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     return float(cast[~weights.one_sided].sum() / max(cast.sum(), 1.0))
 
@@ -274,7 +274,7 @@ def _without_votes(
     trust: Trust,
     weights: VoteWeights,
 ) -> Array:
-    """Return P(Y = k) for items without votes: the class balance as far as it is known."""
+    """Return P(Y = k) for items without votes: the class balance if it is known."""
     several = _share_of_several(moments, weights)
     otherwise = _shares_of_votes(moments, weights, several) if balance is None else balance
     if term is None or pairs is None or np.count_nonzero(moments.vote_counts.sum(axis=0)) < 2:

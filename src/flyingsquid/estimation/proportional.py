@@ -34,7 +34,7 @@ class TaskTables:
         P(Y_C): positive, summing to 1, in agreement with each other on separators.
     mismatch : float
         The largest absolute difference between a cell of P(Y_a, Y_b) as given and as in ``tables``. It is
-        above 1e-4 only if no distribution, or none but with cells next to 0, has all pairs as given.
+        above 1e-4 only if no distribution with cells clearly above 0 matches all pairs.
     """
 
     tables: tuple[Array, ...]
@@ -55,7 +55,7 @@ def tables_from_edges(tree: JunctionTree, edges: Edges, edge_tables: Array, bala
 
     Notes
     -----
-    Parts of the tree that share one task or none are independent given it, and are fitted apart. A part
+    Parts of the tree that share one task or none are independent given it, and are fitted separately. A part
     that is one edge is its table, without iteration. Elsewhere each sweep walks once around the cliques,
     rescales each to its edges and propagates the changes (Jiroušek and Přeučil 1995): time O(sum of K^|C|)
     per sweep.
@@ -265,7 +265,7 @@ def _sweep(tables: list[Array], tour: Sequence[_Fit | _Pass]) -> float:
 
 
 def _calibrate(tables: list[Array], tree: JunctionTree) -> None:
-    """Give every clique its parent's table of the separator, parents first."""
+    """Set the separator table of every clique to that of its parent, parents first."""
     for number, (parent, separator) in enumerate(zip(tree.parents, tree.separators, strict=True)):
         if parent >= 0:
             _message(tree, parent, number, separator, tables[number].shape[0]).apply(tables)

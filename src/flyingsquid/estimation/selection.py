@@ -26,7 +26,7 @@ _LEAST_INFORMATION = 0.02
 
 
 class Choice(NamedTuple):
-    """Chosen patterns in order, and what each adds, relative to the first; shapes (n,)."""
+    """Chosen patterns in order, and the value of each relative to the first; shapes (n,)."""
 
     patterns: NDArray[np.intp]
     gains: Array
@@ -94,14 +94,14 @@ def _log_odds(labels: Array, cast: OneHot) -> tuple[Array, Array]:
 
 
 def _observe(covariance: Array, at: NDArray[np.intp], information: Array) -> None:
-    """Update the covariance, in place, for labels of the patterns ``at`` with so much information each."""
+    """Update the covariance, in place, for labels of the patterns ``at`` with the given information."""
     shared = covariance[at]
     own = shared[:, at] + np.diag(1 / information[at])
     covariance -= shared.T @ np.linalg.solve(own, shared)
 
 
 def _values(covariance: Array, odds: Array, counts: Array, information: Array) -> Array:
-    """Return what a gold label of each pattern is worth, shape (u,).
+    """Return the expected value of a gold label of each pattern, shape (u,).
 
     A label is wrong if the log odds, of mean z and variance v, have the other sign. The expected size of log
     odds of the wrong sign changes with v by phi(z / sqrt v) / (2 sqrt v).

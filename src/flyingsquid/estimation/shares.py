@@ -45,7 +45,7 @@ def estimate_shares(
     probabilities : array of shape (..., n, K)
         P(Y = k | votes) of the same items.
     mean, variance : arrays of shape (K,)
-        Of the probabilities of all ``n_items`` items.
+        Mean and variance of the probabilities of all ``n_items`` items.
     n_items : int
     z : float
         Quantile of the normal distribution, 1.96 for 95% intervals.
@@ -179,7 +179,7 @@ def looks_random(sample: Array, mean: Array, variance: Array, n_items: int) -> b
     sample : array of shape (n, v)
         Values of the items in the sample.
     mean, variance : arrays of shape (v,)
-        Of the values of all items.
+        Mean and variance of the values of all items.
     n_items : int
         Number of all items.
 

@@ -221,8 +221,8 @@ def _orient_by_anchors(
     if _CONTRADICTION < share < 1 - _CONTRADICTION:
         shown = ", ".join(f"{names[i]!r}: {anchors[i]:+d}" for i in anchored)
         raise NotIdentifiableError(
-            f"`signs` must be consistent with the votes; got {{{shown}}}, but these sources do not agree and "
-            "disagree in this way. Pass only the signs that are certain."
+            f"`signs` must be consistent with the votes; got {{{shown}}}, but the agreement of these "
+            "sources contradicts them. Pass only the signs that are certain."
         )
     return 1.0 if share > 0.5 else -1.0
 

@@ -83,7 +83,7 @@ class SourceErrors:
     accuracies : array of shape (m,)
         Standard errors of the accuracies from sampling.
     reach : array of shape (m, 2)
-        How far the accuracies may be below and above because the model is wrong.
+        Largest distance of the true accuracies below and above the estimates if the model is wrong.
     balance : array of shape (K, 2) or None
         95% intervals of the class balance; None if it was given.
     evidence : AccuracyEvidence or None
@@ -282,13 +282,13 @@ def _confusion_of(moments: Moments, rows: Rows, labels: Array) -> ConfusionTable
 
 
 def _mean_label(labels: Array, rows: Rows) -> Array:
-    """Return the mean of labels (u, K) of items with votes, next to one item of each class."""
+    """Return the mean of labels (u, K) of items with votes and one added item of each class."""
     mass = rows.voted @ labels + 1
     return np.asarray(mass / mass.sum())
 
 
 def best_class(labels: Array) -> Array:
-    """Return labels with everything on the most probable class, shared if several are; shape (u, K)."""
+    """Return hard labels, divided equally between tied classes, shape (u, K)."""
     best = (labels >= row_tops(labels) - 1e-9).astype(np.float64)
     return np.asarray(best / row_sums(best))
 
@@ -369,7 +369,7 @@ def _table_errors(rows: Rows, labels: Array, tables: Tables) -> tuple[Array, Arr
 
 
 def _sampled(rows: Rows, labels: Array, m: int) -> tuple[OneHot, Array, Array]:
-    """Return votes, labels and counts of rows; of evenly spaced ones, scaled up, if there are very many."""
+    """Return votes, labels and counts of rows; if there are very many, of a scaled sample."""
     at = np.flatnonzero(rows.counts)
     kept = max(2_000, _MOST_SCORE_CELLS // (m * labels.shape[1]))
     if kept < len(at):
@@ -384,7 +384,7 @@ def _sampled(rows: Rows, labels: Array, m: int) -> tuple[OneHot, Array, Array]:
 def _estimate_from_counts(
     moments: Moments, mixture: Mixture, tables: Tables | None, trust: Trust
 ) -> SourceEstimates:
-    """Estimate sources by weighted votes on typical items, and by tables as far as they are trusted."""
+    """Estimate sources by weighted votes on typical items, and by tables in proportion to their trust."""
     cast = np.asarray(moments.vote_counts, np.float64)
     typical = _typical_items(moments, mixture)
     right = (_per_vote(typical.agreement, cast) + _per_vote(typical.wins, cast)) / 2

@@ -114,7 +114,7 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
 
 
 def _misfit(fit: Residuals, n_classes: int) -> float:
-    """Return by how much the scores of fitted pairs exceed noise; two classes fit exactly."""
+    """Return the ratio of the scores of fitted pairs to noise; it is 1 for two classes."""
     scores = np.abs(fit.scores[np.triu(fit.used, 1)])
     scores = scores[scores > 0]
     if n_classes == 2 or not len(scores):
@@ -135,7 +135,7 @@ class _Reading:
     candidates : mask of shape (m, m)
         Pairs of sources that both vary.
     fitted : mask of shape (m, m)
-        Those that b may be fitted to: identical columns agree regardless of their accuracy.
+        Pairs that b may be fitted to: identical columns agree regardless of their accuracy.
     """
 
     centered: CenteredMoments
@@ -153,7 +153,7 @@ class _Reading:
 
 
 def _readings(moments: Moments) -> Iterator[_Reading]:
-    """Yield one reading for two classes; for more, one for each class against all others."""
+    """Yield the counts of two classes, or of each class against all others if there are more."""
     if moments.n_classes == 2 and moments.graph is None:
         yield _Reading.of(moments)
         return
@@ -200,8 +200,8 @@ def _starts(reading: _Reading, threshold: float) -> Iterator[tuple[Array, Mask]]
     The first uses the median over triplets, which resists a few dependent pairs, and frees every pair that is
     far from it; the second uses equal sources and frees none. Both are tried with signs by the agreement of
     pairs, and with all sources better than random. The last ones use equal sources and free the pairs inside
-    the clusters that agree most, because several near-copies look more like a truth than the truth itself,
-    and the other starts do not get away from them.
+    the clusters that agree most, because a fit may mistake a cluster of near-copies for the truth, and the
+    search does not recover from that.
     """
     centered = reading.centered
     spread = np.sqrt(centered.variance)
@@ -298,7 +298,7 @@ def select_edges(scores: Mapping[Edge, float], sources: Mask) -> tuple[tuple[Edg
     ----------
     scores : mapping from edges to their strength, of either sign
     sources : mask of shape (m,)
-        Those that others are compared with.
+        Sources that other sources are compared with.
 
     Examples
     --------

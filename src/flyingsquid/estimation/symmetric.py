@@ -47,7 +47,7 @@ def accuracies_from_balance(
     reference = int(np.argmax(np.abs(mean) / np.maximum(noise, 1e-150)))
     if abs(expected) < _NEEDED_ERRORS * noise[reference] or expected == 0:
         raise NotIdentifiableError(
-            f'method="marginal" divides by E[Y] = {expected:.3g}, which is too close to 0 at {n:,.0f} items. '
+            f'method="marginal" divides by E[Y] = {expected:.3g}, too close to 0 for {n:,.0f} items. '
             'Pass the true `class_balance` if it is imbalanced, or use method="triplet", which needs three '
             "sources and no balance."
         )
@@ -91,7 +91,7 @@ class SymmetricFit:
     Attributes
     ----------
     accuracies : array of shape (m,)
-        aᵢ = E[λᵢY], with sign; Y is the truth of the task also for sources of its neighbors.
+        aᵢ = E[λᵢY], with sign; Y is the truth of the task, even for sources of its neighbors.
     unidentified : mask of shape (m,)
         Voting sources that could not be estimated; they have the average accuracy of the others.
     triplets_used, triplets_skipped : integer arrays of shape (m,)
@@ -116,7 +116,7 @@ def fit_symmetric(
     separation: Separation,
     preference: Callable[[Array], float] | None = None,
 ) -> SymmetricFit:
-    """Estimate E[λᵢY] by one of :data:`SYMMETRIC`."""
+    """Estimate E[λᵢY] with one of the methods in :data:`SYMMETRIC`."""
     names = moments.source_names
     none = np.zeros(len(names), np.int64)
     if method == "marginal":
@@ -228,7 +228,7 @@ def _solve_triplets(
 
 
 def _complete(values: Array, coverage: Array, own: NDArray[np.bool_]) -> Array:
-    """Clip |aᵢ| to the vote rate; the average accuracy for sources without a triplet.
+    """Clip |aᵢ| to the vote rate, and use the average accuracy for sources without a triplet.
 
     A source that could not be compared gets the average accuracy of the others, and is reported as
     unidentified.

@@ -36,8 +36,8 @@ def fit_margins(table: Array, rows: Array, columns: Array) -> Array:
     return table
 
 
-# A correlation with a larger standard error is undetermined: two errors reach from -1 to 1.
-SAYS_NOTHING = 0.5
+# Correlations with a larger standard error are not used: two standard errors reach from -1 to 1.
+LARGEST_ERROR = 0.5
 # Lower bound of the noise of a pair, as a share of its variances.
 _NOISE_FLOOR = 1e-3
 
@@ -106,7 +106,7 @@ def pair_of_tasks(
         )
         error = float(np.sqrt((moved + left @ pull**2 @ right) / moments.n_items))
         # A correlation with a larger error is undetermined.
-        known = estimate if error <= SAYS_NOTHING * np.sqrt(spread[0] * spread[1]) else 0.0
+        known = estimate if error <= LARGEST_ERROR * np.sqrt(spread[0] * spread[1]) else 0.0
     table = joint_table(known, *balance, float(moments.n_items))
     excess = np.zeros(0)
     if same_detectors:

@@ -119,7 +119,7 @@ class Tables(NamedTuple):
         return np.concatenate(parts if self.coverage is None else [*parts, self.coverage.ravel()])
 
     def term(self, weights: VoteWeights, abstention: float = 0.0) -> TableTerm:
-        """Return the tables as part of a mixture; ``abstention`` in [0, 1] is how far abstentions count."""
+        """Return the tables as part of a mixture; ``abstention`` in [0, 1] is the weight of abstentions."""
         counts = np.where(weights.one_sided, 0.0, weights.discounts)[:, None]
         logs = counts[:, :, None] * np.log(self.tables)
         if self.coverage is None or not abstention:
@@ -158,7 +158,7 @@ class Expected(NamedTuple):
     votes : array of shape (m, K, K)
         Number of votes, axes source, truth, vote.
     voted, items : arrays of shape (K,)
-        Number of items of each class, with votes and in all.
+        Number of items of each class that have votes, and of all items of each class.
     """
 
     votes: Array

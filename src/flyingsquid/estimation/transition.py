@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.sources import CenteredMoments, SourceFindings, VoteRates
-from flyingsquid.estimation.task_pairs import SAYS_NOTHING, fit_margins, joint_table
+from flyingsquid.estimation.task_pairs import LARGEST_ERROR, fit_margins, joint_table
 from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import SequenceMoments
 
@@ -40,8 +40,8 @@ class Transition:
     joint : array of shape (K, K)
         P(now = k, next = l); both margins are the class balance, all cells are above 0.
     correlation : float
-        Of neighboring truths, as estimated; 0 without evidence. ``joint`` contains as much of it as is
-        possible, or independent rows if it is undetermined.
+        Correlation of neighboring truths, as estimated; 0 without evidence. ``joint`` contains as much of it
+        as is possible, or independent rows if it is undetermined.
     error : float
         Its standard error; infinite without evidence.
     pairs : int
@@ -107,7 +107,7 @@ def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFin
     """Estimate the chain of truths from votes in neighboring rows, given the sources.
 
     Rows are assumed to be independent if no two different sources vote in neighboring rows, if there are no
-    neighboring rows, or if the correlation has an error above :data:`SAYS_NOTHING`.
+    neighboring rows, or if the correlation has an error above :data:`LARGEST_ERROR`.
     """
     expected = float(balance[1] - balance[0])
     spread = 1 - expected**2
@@ -125,7 +125,7 @@ def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFin
         pull, pairs = pull / together, int((pull != 0).sum())
         correlation = float((pull * lagged.covariance).sum())
         error = _standard_error(pull, slopes, rows.variance, spread, correlation, moments.n_pairs)
-    known = correlation if error <= SAYS_NOTHING else 0.0
+    known = correlation if error <= LARGEST_ERROR else 0.0
     joint = joint_table(known * spread, balance, balance, float(moments.n_pairs))
     kept = float(joint[1, 1] + joint[0, 0] - joint[0, 1] - joint[1, 0]) - expected**2
     left = rows.variance - slopes**2 * spread
@@ -177,9 +177,9 @@ def transition_by_agreement(
 ) -> Transition:
     """Estimate the chain of two truths by the agreement of different sources in neighboring rows.
 
-    The correlation is how far sources agree beyond chance in neighboring rows, relative to the same row, over
-    the votes of all usable pairs, weighted by how much better than random both are. It is shrunk by its
-    standard error. ``excess_correlation`` is left at 0.
+    The correlation is the agreement of sources beyond chance in neighboring rows, divided by that in the same
+    row, over the votes of all usable pairs, weighted by how much better than random both are. It is shrunk by
+    its standard error. ``excess_correlation`` is left at 0.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def transition_by_agreement(
     noise = weights**2 * by_chance * (1 - by_chance) / np.maximum(next_row, 1.0)
     error = float(np.sqrt(noise.sum())) / together
     known = 0.0
-    if error <= SAYS_NOTHING and abs(correlation) > error:
+    if error <= LARGEST_ERROR and abs(correlation) > error:
         known = correlation * (1 - (error / correlation) ** 2)
     # In signs ±1, the variance of a truth is 4 P(Y = 0) P(Y = 1).
     joint = joint_table(4 * known * float(balance.prod()), balance, balance, float(moments.n_pairs))
@@ -261,8 +261,8 @@ def _standard_error(
     """Return the standard error of the ratio if Σ pullᵢⱼ Cov(λᵢ, λⱼ) = 1.
 
     Errors are independent between rows. With λ - E[λ] = βx + ε the ratio changes by Σ pullᵢⱼ(λᵢλⱼ' - ρλᵢλⱼ).
-    Of x alone comes Bartlett's 1 - ρ²; of xε, x(t-1) + x(t+1) - 2ρx(t), whose variance is 2(1 - ρ²) times
-    that of x; of εε, both sums.
+    The term in x gives Bartlett's 1 - ρ²; xε gives x(t-1) + x(t+1) - 2ρx(t), whose variance is 2(1 - ρ²)
+    times that of x; of εε, both sums.
     """
     rho = float(np.clip(correlation, -1, 1))
     errors = np.maximum(variance - slopes**2 * spread, 0)

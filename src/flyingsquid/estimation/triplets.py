@@ -38,7 +38,7 @@ class Magnitudes:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The pairs that triplets are made of.
+    """Pairs that triplets may use.
 
     Attributes
     ----------

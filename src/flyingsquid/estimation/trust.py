@@ -98,7 +98,7 @@ def trust_from_pairs(
     dependence: Dependence,
     abstained: float | None,
 ) -> Trust:
-    """Return the trust in tables of counts of pairs."""
+    """Return the trust in tables that were estimated from counts of pairs."""
     overlap = pairs.overlap
     rates = np.einsum("iyv,jyv->yij", tables.tables, tables.tables)
     share = tables.balance[:, None, None]  # P(Y = y | both vote), shape (y, i, j)

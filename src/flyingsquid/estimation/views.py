@@ -71,7 +71,7 @@ def three_views(
     Raises
     ------
     NotIdentifiableError
-        If there are no three views that each tell all classes apart.
+        If there are no three views that each distinguish all classes.
     """
     try:
         everyone = np.ones(votes.n_sources, np.bool_)

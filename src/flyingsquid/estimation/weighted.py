@@ -34,7 +34,7 @@ class VoteWeights:
     one_sided : mask of shape (m,)
         Sources that vote for one class only although they vote often.
     discounts : array of shape (m,)
-        How much a source counts next to the sources that it depends on; 1 if it is independent.
+        Factor for the votes of a source, because of the sources that it depends on; 1 if it is independent.
     """
 
     weights: Array
@@ -79,7 +79,7 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
 
 
 def is_one_sided(cast: Array) -> NDArray[np.bool_]:
-    """Return which sources vote for one class only although they vote often; ``cast`` is (m, K)."""
+    """Return a mask of sources that vote often, but for one class only; ``cast`` is (m, K)."""
     share = (cast.sum(axis=0) + 0.5) / (cast.sum() + 0.5 * cast.shape[1])
     voted, only = cast.sum(axis=1), cast.argmax(axis=1)
     return np.asarray((cast.max(axis=1) == voted) & (voted * np.log(share[only]) < np.log(_BY_CHANCE)))
@@ -110,7 +110,7 @@ def _by_agreement(cast: Array, sides: Array, met: Array, one_sided: NDArray[np.b
 
 
 def _against_frequent_classes(cast: Array, one_sided: NDArray[np.bool_]) -> Array:
-    """Return a factor for each class, shape (K,), as far as votes come from one-sided sources."""
+    """Return a factor for each class, shape (K,), to the extent that votes come from one-sided sources."""
     total = cast.sum()
     if not total > 0:
         return np.ones(cast.shape[1])

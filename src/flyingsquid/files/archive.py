@@ -1,4 +1,4 @@
-"""Layout of model files: a zip archive without a free byte, and its header.
+"""Layout of model files: a zip archive with fixed contents, and its header.
 
 All bytes of an archive are determined by the names, sizes and checksums of its entries. A reader therefore
 does not parse an archive, but compares its bytes. So damage is always detected, and none of the ways in which
@@ -152,7 +152,7 @@ def check_name(name: object, what: str) -> None:
 
 
 def check_meta(meta: object) -> None:
-    """Raise ModelFileError if JSON would not give back the same types and values."""
+    """Raise ModelFileError if JSON would not preserve the types and values."""
     if type(meta) is not dict:
         raise ModelFileError(f"`meta` must be a dict of JSON values; got {type(meta).__name__}.")
     problem = _problem(meta, MAX_DEPTH)
@@ -161,7 +161,7 @@ def check_meta(meta: object) -> None:
 
 
 def _problem(value: object, levels: int) -> str:
-    """Describe what is wrong and where, as ``['key'][3]` must ...``; empty if it is valid."""
+    """Describe an invalid value and its position, as ``['key'][3]` must ...``; empty if all are valid."""
     if type(value) is not dict and type(value) is not list:
         return _scalar_problem(value)
     if not levels:
@@ -262,7 +262,7 @@ def decode_header(data: bytes) -> Header:
         raise ModelFileError("The header is damaged: its arrays are repeated or out of order.")
     # There is one way to write a header, so repeated keys, stray spaces and other spellings are damage.
     if _dump(fields) != data:
-        raise ModelFileError("The header is damaged: FlyingSquid would write it differently.")
+        raise ModelFileError("The header is damaged: it is not in the form that FlyingSquid writes.")
     return Header(fields["kind"], fields["meta"], arrays)
 
 
@@ -344,5 +344,5 @@ def _refuse_constant(name: str) -> None:
 def _parse_int(digits: str) -> int:
     # Parsing an integer takes time quadratic in its digits, so the length is checked first.
     if len(digits) > MAX_INT_BITS:
-        raise ModelFileError(f"The header is damaged: it contains a number of {len(digits):,} digits.")
+        raise ModelFileError(f"The header is damaged: it contains a number with {len(digits):,} digits.")
     return int(digits)

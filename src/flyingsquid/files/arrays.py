@@ -69,7 +69,7 @@ class MatrixVotes:
             distinct.require_distinct(lambda: (ids for _, ids, _ in rows(1 << 16)))
 
     def survey(self, exact: bool = False) -> Survey:
-        """Return the values that occur; of integers the smallest and the largest, unless ``exact``."""
+        """Return the values that occur; for integers, only the extremes unless ``exact``."""
         if self._labels is not None:
             return Survey(self._labels, classes=self._labels)
         found: dict[Any, None] = {}
@@ -91,7 +91,7 @@ class MatrixVotes:
         return Survey([min(values), max(values)] if extremes and values else values, extremes_only=extremes)
 
     def find(self, value: Any) -> str | None:
-        """Describe the first place of a value among the votes; None if it does not occur."""
+        """Describe the first position of a value among the votes; None if it does not occur."""
         row = 0
         for votes, _, _ in self._rows(1 << 16):
             hits = np.argwhere(votes == value)
@@ -264,7 +264,7 @@ class SparseVotes:
         return Survey(self._labels, classes=self._labels)
 
     def find(self, value: Any) -> str | None:  # noqa: ARG002  # entries are no labels
-        """Return None: places of entries are not searched."""
+        """Return None: positions of entries are not searched."""
         return None
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[Any, Any, NDArray[Any] | None]]:
@@ -434,7 +434,7 @@ def _picked(names: list[str], spec: ColumnSpec) -> list[int] | None:
     if unknown:
         raise VoteFileError(
             f"No source is named {format_value(unknown[0])}; the sources are "
-            f"{format_list(names) or 'without names'}."
+            f"{format_list(names) or 'unnamed'}."
         )
     chosen = spec.sources if spec.sources is not None else [n for n in names if n not in spec.ignore]
     return [names.index(name) for name in chosen]

@@ -29,7 +29,7 @@ _PAIRS = (("no", "yes"), ("n", "y"))
 _LOOKUP_RANGE = 1 << 16
 _DECLARE_CLASSES = Hint("classes", "to declare the classes")
 Find = Callable[[Any], str]
-"""Describe where in the file a value occurs, for a message."""
+"""Describe the position of a value in the file, for a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ParseOptions:
 
     @property
     def is_standard(self) -> bool:
-        """Return whether the user declared neither the classes nor what means "no vote"."""
+        """Return whether the user declared neither the classes nor values for "no vote"."""
         return self.classes is None and not self.abstain and not self.signed
 
     @classmethod
@@ -113,7 +113,7 @@ class Survey:
     Attributes
     ----------
     values : sequence of distinct raw values
-        Of integers perhaps only the smallest and the largest.
+        For integers, possibly only the smallest and the largest.
     plain_text : bool
         Whether the format has no types, so that a string may represent a number.
     extremes_only : bool
@@ -288,7 +288,7 @@ def read_labels(values: Any) -> tuple[Label, ...]:
 
 
 def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Coding, list[Note]]:
-    """Decide on the classes and the codes of the values of a file, with notes on what was assumed.
+    """Determine the classes and the codes of the values of a file, with notes on the assumptions.
 
     Raises
     ------
@@ -422,7 +422,7 @@ def _integer_classes(votes: list[Any], survey: Survey, find: Find, notes: list[N
         note = f"The classes are the integers that occur: {format_list(found)}."
         notes.append(Note(note, (_DECLARE_CLASSES,)))
     elif classes[0] == 1:
-        notes.append(Note(f"The classes are 1 to {highest}, because no vote is 0.", (_DECLARE_CLASSES,)))
+        notes.append(Note(f"The classes are 1 to {highest}, because 0 does not occur.", (_DECLARE_CLASSES,)))
     return tuple(classes)
 
 

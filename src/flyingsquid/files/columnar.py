@@ -1,4 +1,4 @@
-"""Read parquet and arrow with pyarrow: record batches to codes at the speed of memory."""
+"""Read parquet and arrow files with pyarrow, in record batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint, VoteFileError
 from flyingsquid.files.coding import Coding, Survey, first_unknown, read_labels, unknown_vote_error
 from flyingsquid.files.columns import (
@@ -209,7 +209,7 @@ class ColumnarVotes:
     # ------------------------------------------------------------------ what occurs
 
     def survey(self, exact: bool = False) -> Survey:
-        """Return the values that occur; of integers the smallest and the largest, unless ``exact``."""
+        """Return the values that occur; for integers, only the extremes unless ``exact``."""
         if exact not in self._surveys:
             columns = [*self.source_names, *([self._roles.gold] if self._roles.gold else [])]
             for name in columns:
@@ -289,7 +289,7 @@ class ColumnarVotes:
         return list(every)
 
     def find(self, value: Any) -> str | None:
-        """Describe the first place of a value among the votes; None if it does not occur."""
+        """Describe the first position of a value among the votes; None if it does not occur."""
         row = 0
         for batch in self._file.batches(self.source_names, 1 << 16):
             for name in self.source_names:
@@ -334,7 +334,9 @@ def _rows_of_groups(metadata: Any) -> int:
 
 def _require_rows(declared: int, found: int) -> None:
     if declared != found or declared < 0:
-        raise VoteFileError(f"The file is damaged: it declares {declared:,} rows and contains {found:,}.")
+        raise VoteFileError(
+            f"The file is damaged: it declares {format_count(declared, 'row')} and contains {found:,}."
+        )
 
 
 def _position(column: Any, value: Any) -> int:
@@ -353,7 +355,7 @@ def _plain_ids(ids: Any) -> Any:
 
 
 def _first_values(batch: Any, name: str) -> list[Any]:
-    """Return the values of one column, to tell identifiers from votes."""
+    """Return the values of one column, to distinguish identifiers from votes."""
     kind = str(batch.column(name).type)
     if kind.startswith(("list", "large_list", "struct", "map", "fixed_size_list", "binary", "large_binary")):
         return [None]
@@ -380,7 +382,7 @@ def _lengths(column: Any) -> tuple[int, int]:
 
 
 def _require_short(column: Any, name: str, limit: int) -> None:
-    """Refuse strings that no identifier or class has, before they are copied."""
+    """Raise an error for strings that are too long for identifiers and classes, before they are copied."""
     longest, total = _lengths(column)
     if longest > _LONGEST_TEXT:
         raise VoteFileError(
@@ -393,7 +395,7 @@ def _require_short(column: Any, name: str, limit: int) -> None:
 
 
 def _spec_of(meta: dict[str, Any], spec: ColumnSpec, names: list[str]) -> ColumnSpec:
-    """Complete the options of the user by the metadata that ``write_votes`` left in the file."""
+    """Complete the options of the user with the metadata that ``write_votes`` stored in the file."""
     item = spec.item
     if item is None:
         item = meta.get("item") if meta.get("item") in names else False
@@ -405,7 +407,7 @@ def _spec_of(meta: dict[str, Any], spec: ColumnSpec, names: list[str]) -> Column
 
 
 def _meta(schema: Any) -> dict[str, Any]:
-    """Return the metadata that ``write_votes`` left in the file."""
+    """Return the metadata that ``write_votes`` stored in the file."""
     try:
         found = json.loads((schema.metadata or {}).get(META, b"{}"))
     except (ValueError, RecursionError):
@@ -499,8 +501,8 @@ class ArrowCoder:
 def prefetch(parts: Iterator[T]) -> Iterator[T]:
     """Yield the same parts, each prepared on a thread while the previous one is used.
 
-    pyarrow decodes without the interpreter lock, so this gains a core. With one thread, everything happens in
-    turn.
+    pyarrow decodes without the interpreter lock, so this uses a second core. With one thread, parts are
+    decoded when they are needed.
 
     >>> list(prefetch(iter("abc")))
     ['a', 'b', 'c']

@@ -30,7 +30,7 @@ _NO_ITEM = Hint("item", "if no column identifies the items", False)
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """Columns as the user names them; None if the user leaves the choice open.
+    """Columns that the user names; None for those to infer.
 
     Attributes
     ----------
@@ -240,7 +240,7 @@ def missing_id_error(row: int) -> VoteFileError:
 
 
 class DistinctIds:
-    """Collect identifiers, then require that they differ.
+    """Collector of identifiers that requires them to be unique.
 
     Increasing integers take no memory. For others a hash of 8 bytes is kept, in a temporary file if they are
     many; identifiers with equal hashes are compared.

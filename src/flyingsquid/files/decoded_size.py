@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint, VoteFileError
 
 MOST_BYTES = 1 << 28
@@ -24,7 +24,7 @@ DELTA_BYTE_ARRAY = 7
 
 
 def too_large_error(what: str, size: int, limit: int) -> VoteFileError:
-    """Return the error for something that takes more memory than the limit."""
+    """Return the error for data that needs more memory than the limit."""
     return VoteFileError(
         f"{what} {size:,} bytes in memory; the limit is {limit:,}.",
         hints=[Hint("max_decoded_bytes", "to raise the limit if you trust the file")],
@@ -32,11 +32,11 @@ def too_large_error(what: str, size: int, limit: int) -> VoteFileError:
 
 
 def require_possible_rows(n_rows: int, n_bytes: int, limit: int) -> None:
-    """Refuse files that declare rows out of all proportion to their size."""
+    """Raise an error for files that declare implausibly many rows for their size."""
     most = limit + _ROWS_PER_BYTE * n_bytes
     if n_rows > most:
         raise VoteFileError(
-            f"The file declares {n_rows:,} rows in {n_bytes:,} bytes; the limit is {most:,} rows.",
+            f"The file declares {format_count(n_rows, 'row')} in {n_bytes:,} bytes; the limit is {most:,}.",
             hints=[Hint("max_decoded_bytes", "to raise the limit if you trust the file")],
         )
 
@@ -45,7 +45,9 @@ def require_possible_rows(n_rows: int, n_bytes: int, limit: int) -> None:
 
 
 def check_pages(path: Path, metadata: Any, limit: int) -> bool:
-    """Refuse a parquet file whose pages take too much memory; one page of each column is decoded at a time.
+    """Raise an error if the pages of a parquet file take too much memory.
+
+    One page of each column is decoded at a time.
 
     Returns
     -------
@@ -146,7 +148,7 @@ def _thrift_value(data: Any, at: int, kind: int, depth: int) -> tuple[Any, int]:
 
 
 def check_batches(pyarrow: Any, source: Any, limit: int) -> None:
-    """Refuse a stream of arrow messages if the compressed buffers of a batch take too much memory."""
+    """Raise an error if the compressed buffers of a batch of arrow messages take too much memory."""
     reader = pyarrow.ipc.MessageReader.open_stream(source)
     while True:
         try:

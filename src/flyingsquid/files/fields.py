@@ -1,4 +1,4 @@
-"""Declared fields of states: the values of a file are checked before anything is made from them.
+"""Declared fields of states: the values of a file are checked before they are used.
 
 Files are untrusted input. Each reader declares what it expects, and :func:`check_fields` compares:
 
@@ -72,7 +72,7 @@ def optional(field: Field) -> Field:
 
 
 def list_of(field: Field, least: int = 0, most: int = _LARGEST) -> Field:
-    """Return a field of lists whose entries are all alike."""
+    """Return a field of lists whose entries all satisfy one field."""
 
     def test(value: Any) -> bool:
         return type(value) is list and least <= len(value) <= most and all(map(field.test, value))
@@ -92,9 +92,9 @@ def sequence_of(*fields: Field) -> Field:
 
 
 def check_fields(meta: Any, declared: Mapping[str, Field], what: str = "") -> None:
-    """Raise ModelFileError unless ``meta`` has all declared fields, and each is what it must be.
+    """Raise ModelFileError unless ``meta`` has all declared fields with valid values.
 
-    Fields that are not declared are not looked at; ``what`` precedes the names in messages.
+    Fields that are not declared are ignored; ``what`` precedes the names in messages.
     """
     if type(meta) is not dict:
         name = what.rstrip(".") or "meta"

@@ -167,7 +167,7 @@ def detect_format(source: Input, declared: str | None = None) -> str:
         )
     if source.compression:
         raise VoteFileError(
-            f"{binary} files compressed with {source.compression} are not supported; decompress it."
+            f"{binary} files compressed with {source.compression} are not supported; decompress the file."
         )
     return binary
 
@@ -221,7 +221,7 @@ def format_of_name(name: StrPath) -> str | None:
 
 
 def compression_of_name(name: StrPath) -> str | None:
-    """Return "gzip", "zstd" or None, as the end of a file name implies."""
+    """Return "gzip", "zstd" or None, as implied by the suffix of a file name."""
     return _COMPRESSED.get(os.path.splitext(os.fspath(name))[1].lower())
 
 

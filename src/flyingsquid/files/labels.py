@@ -175,14 +175,14 @@ class _Sink:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining items."""
 
     def drop(self) -> None:
         """Stop writing: the file is about to be removed."""
 
 
 class _Delimited(_Sink):
-    """csv and tsv."""
+    """Sink for csv and tsv files."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
         self._csv = csv_writer(file, out.format, escape_formulas=out.escape_formulas)
@@ -198,7 +198,7 @@ class _Delimited(_Sink):
 
 
 class _JsonLines(_Sink):
-    """JSON lines."""
+    """Sink for JSON lines."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
         self._file = text_file(file)
@@ -273,8 +273,8 @@ class _Columnar(_Sink):
     def _encodings(self, types: list[Any]) -> dict[str, Any]:
         """Choose encodings that are five times as fast as pyarrow's default, and no larger.
 
-        Integers are stored as differences: row numbers then take no space, and few labels a bit or two.
-        Dictionaries pay only for labels that are strings. Probabilities do not get smaller by compression.
+        Integers are stored as differences, which makes row numbers and labels small. Dictionary encoding
+        helps only for labels that are strings. Compression does not make probabilities smaller.
         """
         name, label, *shares, _, tied = self._out.columns
         integers = [

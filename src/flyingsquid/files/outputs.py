@@ -136,7 +136,7 @@ def _zstd(file: BinaryIO) -> Iterator[Any]:
 
 
 def arrow_sink(file: BinaryIO) -> Any:
-    """Wrap a file for pyarrow, which closes what it is given and must not close this one."""
+    """Wrap a file for pyarrow, which closes its files and must not close this one."""
     return need_pyarrow("Writing").PythonFile(_Unclosed(file), "w")
 
 
@@ -190,14 +190,14 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
         found = "csv"
     if found is None:
         raise VoteFileError(
-            f"The file name implies no format; the formats are {', '.join(supported)}.",
+            f"The format cannot be inferred from the file name; the formats are {', '.join(supported)}.",
             path=shown,
             hints=[Hint("format", "to choose a format")],
         )
     if found not in supported:
         raise VoteFileError(f"The format must be one of {', '.join(supported)}; got {found}.", path=shown)
     if found in BINARY and compression_of_name(shown):
-        raise VoteFileError(f"{found} files are not compressed again; remove the last ending.", path=shown)
+        raise VoteFileError(f"{found} files are already compressed; remove the last suffix.", path=shown)
     return found
 
 
@@ -259,10 +259,10 @@ def text_array(values: list[Any], what: str) -> NDArray[Any]:
     texts = [str(value) for value in values]
     longest = max(map(len, texts), default=0)
     if any(text.endswith("\0") for text in texts):
-        raise VoteFileError(f"npz cannot store a name that ends with a NUL character (of an {what}).")
+        raise VoteFileError(f"npz cannot store the name of an {what} that ends with a NUL character.")
     if longest * len(texts) > 1 << 28:
         raise VoteFileError(
-            f"npz cannot store a name of {longest:,} characters (of an {what}); write parquet."
+            f"npz cannot store the name of an {what} with {longest:,} characters; write parquet."
         )
     return np.array(texts, f"U{max(1, longest)}")
 

@@ -78,7 +78,7 @@ def write_state(path: StrPath, state: State) -> None:
     Raises
     ------
     ModelFileError
-        If a file could not give the state back exactly.
+        If a file could not restore the state exactly.
     OSError
         If the file cannot be written.
     """
@@ -149,7 +149,7 @@ def _unpack(file: BinaryIO, size: int) -> State:
             )
         check_bits(spec.name, array)
     if file.read() != directory(entries):
-        raise ModelFileError("The file is damaged: its directory of entries does not match.")
+        raise ModelFileError("The file is damaged: its directory does not match its entries.")
     return State(header.kind, header.meta, arrays)
 
 
@@ -226,7 +226,7 @@ def _require_regular(path: StrPath) -> None:
 
 
 def check_state(state: State) -> None:
-    """Raise ModelFileError if a file could not give this state back exactly."""
+    """Raise ModelFileError if a file could not restore this state exactly."""
     check_name(state.kind, "`kind`")
     check_meta(state.meta)
     if type(state.arrays) is not dict:
@@ -264,9 +264,9 @@ def _check_array(name: str, array: object) -> None:
 
 
 def encode_labels(labels: tuple[Any, ...]) -> list[Scalar]:
-    """Return class labels as a list that JSON gives back with the same types.
+    """Return class labels as a list whose types JSON preserves.
 
-    JSON keeps ``true``, ``1``, ``1.0`` and ``"1"`` apart. NumPy scalars become the equal Python values.
+    JSON distinguishes ``true``, ``1``, ``1.0`` and ``"1"``. NumPy scalars become equal Python values.
 
     Examples
     --------

@@ -127,7 +127,7 @@ def _add_wide(votes: Spool, block: Block, roles: Roles, spec: ColumnSpec, *, nes
     except TypeError as error:
         raise VoteFileError(
             f"Votes must be strings, integers or booleans; rows {votes.n_items} to {votes.n_items + n} "
-            "contain others."
+            "contain other values."
         ) from error
     return roles
 
@@ -254,7 +254,7 @@ class Spool:
         return Survey(list(self._numbers), self.plain_text)
 
     def find(self, value: Any) -> str | None:
-        """Describe the first place of a value among the votes; None if it does not occur."""
+        """Describe the first position of a value among the votes; None if it does not occur."""
         row = 0
         number = self._numbers[value]
         for matrix, ids in self._blocks():
@@ -363,7 +363,7 @@ class LongVotes:
         return Survey(list({**self._values, **dict.fromkeys(self._gold.values(), 0)}), self._plain_text)
 
     def find(self, value: Any) -> str | None:
-        """Describe the first place of a value among the votes; None if it does not occur."""
+        """Describe the first position of a value among the votes; None if it does not occur."""
         rows, columns, values = self._parts[0]
         hits = np.flatnonzero(values == self._values.get(value, -1))
         if not len(hits):
@@ -408,7 +408,7 @@ class LongVotes:
             raise VoteFileError(
                 f"A source must vote at most once per item; {format_value(self.source_names[column])} votes "
                 f"more than once on item {format_value(list(self._items)[row])} ({len(repeated):,} repeated "
-                "votes in all).",
+                "votes in total).",
                 hints=[Hint("duplicates", "to keep the 'first', 'last' or 'majority' vote")],
             )
 

@@ -59,7 +59,7 @@ class DelimitedTable:
     has_names : bool
         Whether the first line holds the names; otherwise they are positions.
     notes : list of Note
-        What was assumed.
+        Assumptions about the file.
     """
 
     plain_text = True
@@ -117,7 +117,7 @@ class DelimitedTable:
                     yield Block(columns, columns)
         except csv.Error as error:
             raise VoteFileError(
-                f"This is not {self._format}, or a quote is not closed: {one_line(error)}.",
+                f"The text is not valid {self._format}, or a quote is not closed: {one_line(error)}.",
                 line=reader.line_num,
             ) from error
 
@@ -142,8 +142,8 @@ def _without_blank_rows(rows: list[list[str]], width: int, line: int) -> list[li
     for i, row in enumerate(rows):
         if row and len(row) != width:
             raise VoteFileError(
-                f"The row has {len(row)} cells, but the first row has {width}; it is truncated, or a "
-                "delimiter is not quoted.",
+                f"The row has {format_count(len(row), 'cell')}, but the first row has {width}; it is "
+                "truncated, or a delimiter is not quoted.",
                 line=line + _count_lines(rows[:i]),
             )
     return [row for row in rows if row]
@@ -275,7 +275,7 @@ def _require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _parse_constant(name: str) -> None:
     if name != "NaN":
-        raise _ContentError(f"{name} is not a number in JSON.")
+        raise _ContentError(f"{name} is not a valid number in JSON.")
 
 
 def _parse_float(digits: str) -> float:
@@ -291,7 +291,7 @@ _decode: Callable[[str], Any] = json.JSONDecoder(
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON by the one rule of this package.
+    """Parse JSON strictly.
 
     NaN is null. Repeated keys, infinite numbers and lone surrogates are refused, because they have no
     meaning or cannot be written again.
@@ -307,14 +307,14 @@ def parse_json(text: str) -> Any:
     except _ContentError as error:
         raise VoteFileError(str(error)) from error
     except ValueError as error:
-        raise VoteFileError(f"The text is not JSON, or truncated: {one_line(error)}.") from error
+        raise VoteFileError(f"The text is not valid JSON or is truncated: {one_line(error)}.") from error
     if "\\ud" in text or "\\uD" in text:
         _require_no_lone_surrogate(text)
     return found
 
 
 def _require_no_lone_surrogate(text: str) -> None:
-    """Refuse half of a pair of escapes such as ``\\ud83d\\ude00``; no encoding can store it."""
+    """Raise an error for half of a pair of escapes such as ``\\ud83d\\ude00``; no encoding can store it."""
     for escape in _ESCAPE.finditer(text):
         if escape["half"]:
             column = escape.start() - text.rfind("\n", 0, escape.start())

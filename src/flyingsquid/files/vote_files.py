@@ -1,4 +1,4 @@
-"""Open a file of votes: detect its format, report what was understood, read it in chunks."""
+"""Open a file of votes: detect its format, describe it, and read it in chunks."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class VoteFile:
     notes : tuple of Note
         Assumptions, and the parameters that change them.
     doubts : tuple of Note
-        Those of the notes that give reasons to believe that the votes were misread.
+        Notes on evidence that the votes were misread; they are also in ``notes``.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class VoteFile:
         return chunks[0] if len(chunks) == 1 else join_chunks(chunks)
 
     def describe(self) -> str:
-        """Describe in one line how the file was understood.
+        """Return a one-line description of the file.
 
         >>> import tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "votes.csv"
@@ -337,7 +337,7 @@ def _survey(source: Source, options: ParseOptions) -> Survey:
 
 
 def _doubts(source: Source, coding: Coding) -> tuple[Note, ...]:
-    """Return notes if the first votes favor another convention than the one they are read by."""
+    """Return notes if the first votes fit another convention better than the one they are read by."""
     codes = next((codes for codes, _, _ in source.chunks(coding, _DOUBT_ROWS)), None)
     found = [] if codes is None else find_doubts(codes, coding.classes)
     return tuple(Note(d.summary, () if d.hint is None else (d.hint,)) for d in found)
@@ -349,7 +349,7 @@ def _short(label: Any) -> str:
 
 
 def read_path(votes: Any, classes: Iterable[Label] | None = None) -> Any:
-    """Return the votes of a file if ``votes`` is its path; anything else as it is.
+    """Return the votes of a file if ``votes`` is its path; other values unchanged.
 
     Item identifiers of the file are those of the votes.
     """
@@ -421,4 +421,4 @@ def _records(source: Input) -> Iterable[dict[str, Any]]:
                 )
             yield record
     else:
-        raise VoteFileError(f"Items must be csv, tsv, jsonl, json, parquet, arrow or txt; got {found}.")
+        raise VoteFileError(f"The items must be csv, tsv, jsonl, json, parquet, arrow or txt; got {found}.")

@@ -105,7 +105,7 @@ def _require_class(value: Any, where: str) -> None:
         )
     if type(value) is not int or not _UNKNOWN <= value < MOST_CLASSES:
         raise VoteFileError(
-            f"Labels must be integers >= 0, or -1 for none; got {format_value(value)} ({where})."
+            f"Labels must be integers >= 0, or -1 for no vote; got {format_value(value)} ({where})."
         )
 
 
@@ -149,7 +149,7 @@ def read_wrench(
 ) -> tuple[Roles, MatrixVotes]:
     """Read all items of a document; ``classes`` are the names of 0, 1, ..."""
     if spec.form == "long" or spec.long is not None or spec.sources is not None or spec.ignore:
-        raise VoteFileError("WRENCH files have no names of sources, and no long form.")
+        raise VoteFileError("WRENCH files have no source names and no long form.")
     if spec.gold not in (None, GOLD):
         raise VoteFileError(
             f"WRENCH files have no field {format_value(spec.gold)}.",

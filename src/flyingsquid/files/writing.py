@@ -133,7 +133,7 @@ def _chunks(votes: Any, ids: ArrayLike | None, gold: ArrayLike | None) -> Iterat
         for name, value in (("ids", ids), ("gold", gold)):
             if value is not None:
                 raise OptionError(
-                    f"`{name}` is only supported with Votes; chunks have their own.", parameter=name
+                    f"`{name}` is supported only with Votes; chunks contain their own.", parameter=name
                 )
         yield from votes
         return
@@ -274,7 +274,7 @@ class _JsonWriter(_Writer):
 
 
 class _WrenchWriter(_Writer):
-    """WRENCH in one file."""
+    """Writer for WRENCH data in one file."""
 
     def __init__(self, file: BinaryIO, layout: _Layout | None = None) -> None:
         super().__init__(file, layout or _Layout("json", None, (), True, True, False))

@@ -46,7 +46,7 @@ class PosteriorParameters:
     emissions : Emissions
         log P(votes | truth) of each task, up to what is common to all classes.
     tree : JunctionTree
-        Of the D tasks.
+        Junction tree of the D tasks.
     clique_tables : tuple of arrays
         P(Y_C) of each clique of the tree, shape (K,) * len(clique).
     temper : float
@@ -72,7 +72,7 @@ class ItemScores:
     Attributes
     ----------
     adds : array of shape (m, 3, r)
-        What each vote, no vote last, adds to r sums.
+        Contribution of each vote, no vote last, to r sums.
     finish : callable
         Turns the r sums into the two probabilities.
     """
@@ -89,7 +89,7 @@ class RowEvidence(NamedTuple):
     alone : array
         log P(Y(t) = k | votes on the row itself).
     shared : array
-        log P(votes on the row | Y(t) = k): what the row tells its neighbors.
+        log P(votes on the row | Y(t) = k): the evidence that the row provides for its neighbors.
     """
 
     alone: Array
@@ -98,7 +98,7 @@ class RowEvidence(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Standard errors and diagnostics of a fit, as far as they do not follow from its parameters.
+    """Standard errors and diagnostics of a fit that do not follow from its parameters.
 
     Solvers subclass this to compute them on demand.
 
@@ -107,8 +107,8 @@ class Assessment:
     errors : array of shape (m,), optional
         Standard errors of the accuracies from sampling; unknown by default.
     reach : array of shape (m, 2), optional
-        How far the accuracies may be below and above the estimates because the model is wrong; NaN if the
-        votes do not determine them.
+        Largest distance of the true accuracies below and above the estimates if the model is wrong; NaN if
+        the votes do not determine them.
     balance : array of shape (D, K, 2), optional
         95% intervals of the class balance; unknown by default.
     gain : Gain, optional
@@ -299,7 +299,7 @@ class Fit(ABC):
         return fit_transition_many(moments, np.asarray(self.confusion), balance)
 
     def neighbor_share(self, moments: Moments) -> float:
-        """Return how far neighboring rows count, in [0, 1]; 1 for methods that take their model as given."""
+        """Return the weight of neighboring rows, in [0, 1]; 1 for methods that do not test their model."""
         return 1.0
 
     # ------------------------------------------------------------------ assessment
@@ -358,7 +358,7 @@ class Fit(ABC):
 
     @abstractmethod
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what this kind of fit adds to the state."""
+        """Return the additional state of this kind of fit."""
 
     @classmethod
     @abstractmethod

@@ -93,7 +93,7 @@ def _most_votes_below_chance(fit: Fit, moments: Moments) -> tuple[str, ...]:
 
 
 def _hinge_on_balance(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[str, ...]:
-    """Return a sentence if many labels rest on equal classes, which an estimate would never be exactly."""
+    """Return a sentence if many labels depend on the class balance being exactly uniform."""
     balance = fit.class_balance[0]
     if votes is None or np.ptp(balance) > 0:
         return ()

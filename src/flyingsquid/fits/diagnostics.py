@@ -63,7 +63,7 @@ class Verdict:
         "no better": majority vote is as good. "unproven": a gain is estimated, but rests on an assumption
         that could not be tested or did not hold. "no signal": chance could explain how often the
         sources agree.
-        "contradictory": two groups of sources disagree, and the votes cannot tell which is right.
+        "contradictory": two groups of sources disagree, and the votes do not show which is right.
     words : str
     gain : float
         Estimated accuracy of the model minus that of majority vote, which depends on the assumptions of the
@@ -92,7 +92,7 @@ class Verdict:
 
     @classmethod
     def from_meta(cls, meta: Any) -> Verdict:
-        """Read what :meth:`to_meta` returned."""
+        """Build from the result of :meth:`to_meta`."""
         check_fields({"verdict": meta}, {"verdict": VERDICT})
         kind, words, gain, interval = meta
         ends = None if interval is None else (float(interval[0]), float(interval[1]))
@@ -134,7 +134,7 @@ class Diagnostics:
         Sources whose accuracy the votes do not determine: all of them if there are one or two, and those that
         no triplet could estimate, which got the average accuracy.
     useless : tuple of str
-        Sources that cannot be told from random votes.
+        Sources that are not distinguishable from random votes.
     adversarial : tuple of str
         Sources that are worse than random votes.
     clipped : tuple of str
@@ -146,7 +146,7 @@ class Diagnostics:
     verdict : Verdict
         Recommendation for or against the model.
     gold : GoldEffect or None
-        What gold labels changed, for ``method="auto"``: cross-validated accuracy and log loss with and
+        Effect of gold labels, for ``method="auto"``: cross-validated accuracy and log loss with and
         without them, each with a 95% interval, and whether they were enough. None without gold labels.
     """
 
@@ -200,7 +200,7 @@ class Diagnostics:
         triplets_skipped: NDArray[np.int64],
         source_names: tuple[str, ...],
     ) -> Diagnostics:
-        """Read what :meth:`to_meta` returned; raise ModelFileError for unknown sources."""
+        """Build from the result of :meth:`to_meta`; raise ModelFileError for unknown sources."""
         check_fields(meta, _FIELDS, "diagnostics.")
         mentioned = [name for field in _SOURCE_FIELDS for name in meta[field]]
         mentioned += [name for group in meta["identical"] for name in group]
@@ -360,7 +360,8 @@ def recommend_mixture(
     is_tested : bool
         Whether it could be tested that the sources are independent.
     second_factor : float
-        How much of the agreement of the sources has another reason than the classes, relative to these.
+        Share of the agreement of the sources that the classes do not explain, relative to the explained
+        share.
     is_contradictory : bool
         Whether two groups of sources disagree.
     by_chance : bool
@@ -374,7 +375,7 @@ def recommend_mixture(
         return Verdict("no signal", words, gain, interval)
     if is_contradictory:
         words = (
-            "Contradictory: two groups of sources disagree, and the votes cannot tell which group is right. "
+            "Contradictory: two groups of sources disagree, and the votes do not show which group is right. "
             "Labels follow the majority vote; only gold labels can decide."
         )
         return Verdict("contradictory", words, gain, interval)
@@ -435,7 +436,7 @@ def _claim(gain: float, interval: tuple[float, float] | None = None) -> str:
 
 
 def persistent_errors_doubt(persistence: float, steps: str) -> str:
-    """Return the doubt that errors persist from one task or row to the next."""
+    """Return a sentence about errors that persist from one task or row to the next."""
     return (
         f"errors persist from {steps} (excess correlation {persistence:.2f} on average), so probabilities "
         "are too extreme unless `temper` is below 1"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
+from flyingsquid._values import format_count
 from flyingsquid.inference import Emissions, vote_shares
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Label
@@ -33,7 +34,8 @@ class Contribution:
     vote : class label, or None for no vote
     reason : why there is no vote, such as ``"refused"``; empty for a vote
     adds : float
-        To the log odds of the predicted class, or, in a majority vote, to the share of the class voted.
+        Contribution to the log odds of the predicted class, or, in a majority vote, to the share of its
+        class.
     """
 
     source: str
@@ -50,7 +52,7 @@ class Contribution:
 
 
 class _Explained(Tabular):
-    """Base of both kinds of explanation, which are shown as a table."""
+    """Base class of both kinds of explanation, which are shown as a table."""
 
     __slots__ = ()
     classes: tuple[Label, ...]
@@ -76,7 +78,7 @@ class _Explained(Tabular):
     def _abstained(self) -> str:
         if not self.n_missing:
             return ""
-        return f"; {self.n_missing} of {self.n_sources} sources did not vote"
+        return f"; {self.n_missing} of {format_count(self.n_sources, 'source')} did not vote"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -176,9 +178,10 @@ class VoteCount(_Explained):
     def sentence(self) -> str:
         """Return the explanation in one sentence."""
         if not self.contributions:
-            return f"{self.claim()}: nobody votes, so every class is as probable"
+            return f"{self.claim()}: no source votes, so all classes are equally probable"
         votes = sum(c.vote == self.predicted for c in self.contributions)
-        return f"{self.claim()}: {votes} of {len(self.contributions)} votes{self._abstained()}"
+        total = format_count(len(self.contributions), "vote")
+        return f"{self.claim()}: {votes} of {total}{self._abstained()}"
 
 
 def explain_independent(
@@ -199,7 +202,7 @@ def explain_independent(
     names : sequence of m str
     prior, posterior : arrays of shape (K,)
     scores : array of shape (m, K)
-        What the vote of each source, or its absence, adds to the log score of each class.
+        Contribution of the vote of each source, or of its absence, to the log score of each class.
 
     Examples
     --------
@@ -242,7 +245,7 @@ def explain_on_graph(
     prior, posterior : arrays of shape (K,)
         P(Y_d = k), and P(Y_d = k | votes).
     emissions : Emissions
-        What the votes say on every task.
+        Evidence of the votes on every task.
     """
     n_classes = len(classes)
     second, best = next_best_and_best(posterior)

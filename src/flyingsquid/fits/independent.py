@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid.estimation.tables import vote_weights
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files.fields import BOOLEAN, check_fields
@@ -109,8 +110,8 @@ class IndependentFit(Fit):
         scores = self.vote_scores.values
         if scores is None:
             raise OptionError(
-                f"Confusion tables of {len(self.source_names):,} sources and {len(self.classes):,} classes "
-                "are stored sparsely; use predict_proba."
+                f"Confusion tables of {format_count(len(self.source_names), 'source')} and "
+                f"{len(self.classes):,} classes are stored sparsely; use predict_proba."
             )
         everyone = (tuple(range(len(self.source_names))),)
         return PosteriorParameters(Emissions(everyone, scores), SINGLE_TASK, (self._prior,), 1.0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table
-from flyingsquid.estimation.task_pairs import SAYS_NOTHING
+from flyingsquid.estimation.task_pairs import LARGEST_ERROR
 from flyingsquid.estimation.transition import Transition, persistence_of_errors
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.diagnostics import (
@@ -37,8 +37,8 @@ class SequenceDiagnostics(Diagnostics):
     transition : str
         Origin of the transition, for messages.
     correlation, correlation_error : float
-        Of neighboring truths, as estimated from the votes, and its standard error; 0 and infinite without
-        evidence.
+        Correlation of neighboring truths, estimated from the votes, and its standard error; 0 and infinite
+        without evidence.
     persistent : tuple of str
         Sources whose errors persist from row to row beyond what the truths explain.
     temper : float
@@ -136,7 +136,7 @@ def _describe_chain(transition: Transition) -> str:
             "rows are assumed to be independent, because the votes of neighboring rows contradict the "
             "class balance (pass `class_balance` if another one is known)"
         )
-    if error > SAYS_NOTHING:
+    if error > LARGEST_ERROR:
         return (
             "rows are assumed to be independent, because the votes do not determine the correlation of "
             f"neighboring truths ({size:.2g} ± {error:.2g})"

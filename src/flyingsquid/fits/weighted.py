@@ -73,13 +73,14 @@ class WeightedFit(Fit):
     Attributes
     ----------
     mixture : Mixture
-        How votes become probabilities.
+        Parameters that turn votes into probabilities.
     groups : integer array of shape (m,)
         Near-copies have equal numbers.
     is_tested : bool
         Whether it could be tested that the sources are independent.
     second_factor : float
-        How much of the agreement of the sources has another reason than the classes, relative to these.
+        Share of the agreement of the sources that the classes do not explain, relative to the explained
+        share.
 
     Examples
     --------
@@ -125,8 +126,8 @@ class WeightedFit(Fit):
     def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
         """Explain one item by the share of each vote in the log odds of the best class.
 
-        Votes share what they say, so a vote has no value by itself. Its share is what it adds while all votes
-        grow together from nothing to what they are (Aumann and Shapley 1974); shares add up.
+        The effect of a vote depends on the other votes, so each vote gets its Aumann-Shapley value (1974):
+        its contribution while the weights of all votes increase together from 0 to 1. The values add up.
         """
         posterior = self.posterior(codes_row[None, :])[0, 0]
         second, best = next_best_and_best(posterior)
@@ -145,7 +146,7 @@ class WeightedFit(Fit):
         return self.mixture.without_votes
 
     def vote_parts(self, codes_row: NDArray[Any], voting: NDArray[np.intp], best: int, second: int) -> Array:
-        """Return what the votes of the sources ``voting`` add to the log odds of two classes."""
+        """Return the contributions of the sources ``voting`` to the log odds of two classes."""
         codes, mixture = codes_row[voting], self.mixture.of_sources(voting)
         labels = mixture_posterior(codes[None, :], mixture)[0, 0]
         log_odds = np.log(labels) - np.log(mixture.without_votes)
@@ -209,7 +210,7 @@ class WeightedFit(Fit):
         )
 
     def _unidentified(self, moments: Moments) -> NDArray[np.bool_]:
-        """Return which voting sources have an accuracy that the votes do not determine, shape (m,)."""
+        """Return a mask of voting sources whose accuracy the votes do not determine, shape (m,)."""
         voting = np.asarray(moments.vote_counts).sum(axis=1) > 0
         reach = self.assessment.accuracy_reach()
         return voting & (False if reach is None else np.isnan(reach).any(axis=1))
@@ -217,10 +218,10 @@ class WeightedFit(Fit):
     # ------------------------------------------------------------------ rows of sequences
 
     def mean_label(self, codes: Codes | None) -> Array:
-        """Return the mean label of rows with votes, next to one row of each class, shape (K,).
+        """Return the mean label of rows with votes and one added row of each class, shape (K,).
 
-        Only relative to it, the evidence of a row is that of a likelihood: its mean over all rows is 1 for
-        every class. Relative to any other balance, neighbors would repeat what is typical of all rows.
+        Relative to the mean label, the evidence of a row is a likelihood: its mean over all rows is 1 for
+        every class. Relative to another balance, neighbors would add evidence that is typical of all rows.
         """
         if codes is None:
             codes = draw_items(self.confusion, self.class_balance[0])[0]
@@ -314,7 +315,7 @@ def _read_term(state: State, name: str, m: int, n_classes: int) -> TableTerm | N
 
 
 def _item_scores(mixture: Mixture, ratio: float) -> ItemScores:
-    """Return what each vote adds to the sums that the posterior of one item of two classes needs.
+    """Return the contribution of each vote to the sums behind the posterior of one item of two classes.
 
     ``ratio`` multiplies the posterior odds, for items with a class balance of their own.
     """
@@ -371,7 +372,7 @@ def _logistic(log_odds: float) -> float:
 def balanced_accuracies(
     tables: Array | ConfusionTables, balance: Array, n_items: float
 ) -> tuple[Array, Array]:
-    """Return the mean over the classes of how often a source is right there, and its standard error.
+    """Return the balanced accuracy of each source, and its standard error.
 
     Random votes reach 1/K, however many of them are for which class. The class balance does not matter, so a
     wrong one does not make a source look good or bad. A source of one class reaches 1/K too.

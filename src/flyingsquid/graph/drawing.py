@@ -88,7 +88,7 @@ def _task_edges(graph: DependencyGraph, layout: Layout, turns: dict[tuple[int, i
 
 
 def _turns(graph: DependencyGraph, layout: Layout) -> dict[tuple[int, int], float]:
-    """Return how far to the side an edge reaches to pass the last sources if a long chain turns back."""
+    """Return the sideways distance by which an edge passes the last sources if a long chain turns back."""
     if len(graph.task_edges) != graph.n_tasks - 1 or any(b != a + 1 for a, b in graph.task_edges):
         return {}
     reaches = {}
@@ -203,7 +203,7 @@ def lay_out(graph: DependencyGraph) -> Layout:
 
 
 def _columns(graph: DependencyGraph) -> int | None:
-    """Return how many tasks stand side by side, or None if the tasks form no rows."""
+    """Return the number of tasks in a row of the drawing, or None if the tasks form no rows."""
     if not graph.task_edges and graph.n_tasks > LONGEST_LINE:
         return ceil(sqrt(graph.n_tasks))
     if _is_line(graph) or not graph.task_edges:

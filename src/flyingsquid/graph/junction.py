@@ -33,8 +33,8 @@ class JunctionTree:
     parents : tuple of int
         The number of each clique's parent; -1 for a root.
     separators : tuple of tuples of int
-        What each clique shares with its parent, ascending; empty for a root. The cliques that hold a
-        variable form a connected part of the tree (running intersection).
+        Variables that each clique shares with its parent, ascending; empty for a root. The cliques that hold
+        a variable form a connected part of the tree (running intersection).
     """
 
     cliques: tuple[tuple[int, ...], ...]
@@ -257,7 +257,7 @@ class _Remaining:
                 return v
 
     def remove(self, v: int) -> tuple[int, ...]:
-        """Join the neighbors of v to each other, then take v out; returns them, ascending."""
+        """Join the neighbors of v to each other, remove v, and return the neighbors, ascending."""
         neighbors = sorted(self.near[v])
         touched = set(neighbors)
         if self.lacking[v]:

@@ -60,7 +60,7 @@ class Correction:
         return np.asarray(odds / odds.sum())
 
     def parts(self, codes: NDArray[Any], base: Array, best: int, second: int) -> Array:
-        """Return what each of s votes adds to the log odds of two classes, shape (s,).
+        """Return the contribution of each of s votes to the log odds of two classes, shape (s,).
 
         ``codes`` are the classes voted for, and ``base`` of shape (s,) what each vote adds without the
         correction. The vote share is a sum over votes of one class, which share it equally.

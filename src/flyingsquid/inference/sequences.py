@@ -140,7 +140,7 @@ def viterbi(
 ) -> Index:
     """Return the most probable path of each sequence, classes of shape (T,).
 
-    Arguments as in :func:`forward_backward`. Ties are broken from the last row on
+    The arguments are those of :func:`forward_backward`. Ties are broken from the last row on
     towards the lowest class; the result is always one path that attains the maximum.
 
     Examples
@@ -338,7 +338,7 @@ def _join_best(blocks: Blocks, matrix: Array, steps: Array, arriving: Array) -> 
 def _best_forward(
     stored: Array, blocks: Blocks, arriving: Array, steps: Array
 ) -> tuple[NDArray[np.int8], Array]:
-    """Return where the best path to each class comes from, shape (K, T), and its value at the end of a block.
+    """Return the previous class on the best path to each class, (K, T), and its value at the end of a block.
 
     The maximum is subtracted from values, so that long sequences do not lose digits.
     """

@@ -173,7 +173,7 @@ def table_posterior(cast: OneHot | PatternGrid, term: TableTerm, one_sided: NDAr
 
 
 def weighted_shares(cast: OneHot | PatternGrid, weights: Array, prior: Array | None = None) -> Array:
-    """Return the share of each class in the weights of an item's votes and one vote by the prior, (n, K)."""
+    """Return the share of each class in the weighted votes and one vote that the prior splits, (n, K)."""
     return _shares(cast.class_sums(weights), prior)
 
 

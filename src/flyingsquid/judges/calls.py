@@ -274,7 +274,8 @@ class Calls:
         if error is not None and self._on_error == "raise":
             name = self.judges[call.judge].name
             error.add_note(
-                f"judge {name!r}, item {call.item}, attempt {call.attempt}; pass on_error='abstain' to go on"
+                f"judge {name!r}, item {call.item}, attempt {call.attempt}; pass on_error='abstain' to "
+                "continue"
             )
             raise error
 

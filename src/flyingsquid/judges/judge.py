@@ -1,4 +1,4 @@
-"""A judge: how it is asked, how its answers are read, and when it is asked again."""
+"""Judges: calls, parsing of answers, and retries."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Judge:
         Everything that answers depend on besides the item: prompt, model, temperature. Cached answers of
         other versions are ignored. The parser is not part of it, because cached answers are parsed again.
     retries : int, default=2
-        How often to ask again after an error.
+        Number of further attempts after an error.
     backoff : float, default=1.0
         Seconds before the first retry. They double with each retry, and are multiplied by a random factor
         between 1/2 and 1. An error with ``retry_after`` or a ``Retry-After`` header in seconds takes
@@ -69,7 +69,7 @@ class Judge:
         The longest wait in seconds. If an error requests a longer one, the item fails at once.
     timeout : float, optional
         Seconds for one attempt. A coroutine is then cancelled. A plain function cannot be stopped: its
-        thread goes on and its result is ignored, so set a slightly shorter timeout in your client.
+        thread continues and its result is ignored, so set a slightly shorter timeout in your client.
     concurrency : int, optional
         How many calls of this judge may run at once. Default: as many as the run allows.
     refuses : callable from str to bool, or None
@@ -139,7 +139,7 @@ class Judge:
         return self._read_class(parse(answer))
 
     def _read_class(self, value: Any) -> Any:
-        """Return the class for what a parser returned."""
+        """Return the class for the result of a parser."""
         value = value.item() if isinstance(value, np.generic) else value
         classes = tuple(self.classes or ())
         if isinstance(value, Missing):
@@ -168,14 +168,14 @@ class Answer:
     Attributes
     ----------
     raw : JSON data or Missing
-        What the judge returned; ``FAILED`` if the last attempt raised.
+        Raw answer of the judge; ``FAILED`` if the last attempt raised an error.
     error : str or None
-        What the last attempt raised.
+        Error of the last attempt.
     attempts : int
     outcome : label, Missing or None
         The class, or the reason that there is none; None before the answer is parsed.
     parse_error : Exception or None
-        What the parser raised; the answer is then unparseable.
+        Error of the parser; the answer is then unparseable.
     """
 
     raw: Any
@@ -207,7 +207,7 @@ def with_classes(
             raise OptionError(
                 f"`classes` of judge {format_value(judge.name)} must be {format_list(labels or ())}, as for "
                 f"other judges; got {format_list(judge.classes)}. Pass `classes` to ask_judges if some "
-                "judges use only a few."
+                "judges use only some of them."
             )
     if labels is None:
         raise OptionError("`classes` must be a sequence of labels, because no judge declares any; got None.")

@@ -40,7 +40,7 @@ class JudgeRun:
     votes : Votes of shape (n, m)
         Missing votes have a reason: abstained, refused, unparseable or failed.
     answers : object array of shape (n, m)
-        What each judge returned, before parsing; None if there is no answer.
+        Raw answer of each judge, before parsing; None if there is no answer.
     counts : dict from str to int array of shape (m,)
         ``answered`` and the four reasons add up to n. ``asked``: items asked about in this run. ``kept``:
         items whose answer was in the cache. ``retries`` and ``timeouts``: attempts of this run.
@@ -213,7 +213,7 @@ def _read_options(concurrency: Any, on_error: Any, ask_again: Any) -> frozenset[
     reasons = frozenset([ask_again] if isinstance(ask_again, str) else ask_again)
     if not reasons <= set(REASONS):
         raise OptionError(
-            f"`ask_again` must be among {', '.join(REASONS)}; got {format_value(sorted(reasons))}."
+            f"`ask_again` must contain only {', '.join(REASONS)}; got {format_value(sorted(reasons))}."
         )
     return reasons
 

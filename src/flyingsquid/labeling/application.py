@@ -218,7 +218,7 @@ def apply_chunks(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """Options that concern every chunk."""
+    """Options that apply to every chunk."""
 
     n_jobs: int
     chunk: int

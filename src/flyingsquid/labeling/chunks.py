@@ -247,7 +247,7 @@ def _call_each(function: LabelingFunction, items: list[Any], failures: FailureRe
             if len(returned) == len(items):
                 break
             # The map ended early, which is how it shows a StopIteration.
-            raise RuntimeError("the function raised StopIteration; give next() a default")
+            raise RuntimeError("the function raised StopIteration; pass a default to next()")
         except Exception as error:
             failures.call_failed(len(returned), error)
             returned.append(FAILED_CALL)

@@ -86,7 +86,7 @@ class FailureRecorder:
         self._record(item, summary, lambda: _format_traceback(error), count)
 
     def vote_invalid(self, at: int, problem: str) -> None:
-        """Record that the function returned something else than a vote on item ``at`` of the chunk."""
+        """Record that the function returned an invalid vote on item ``at`` of the chunk."""
         item = self.first_item + at
         message = f"item {item}, function {format_value(self.name)} {problem}"
         if self.raises:
@@ -173,7 +173,7 @@ _VOTE_TYPES = {int, bool, str, type(None), _FailedCall}
 
 
 def encode_votes(returned: list[Any], failures: FailureRecorder) -> Column:
-    """Encode what calls on single items returned; :data:`FAILED_CALL` marks a call that failed."""
+    """Encode the return values for single items; :data:`FAILED_CALL` marks a call that failed."""
     if not set(map(type, returned)) <= _VOTE_TYPES:
         returned = [_read_vote(value, at, failures) for at, value in enumerate(returned)]
     return _encode_values(returned, failures)
@@ -216,7 +216,7 @@ def _read_column(returned: Any, n_items: int) -> NDArray[Any]:
 
 
 def _read_vote(value: Any, at: int, failures: FailureRecorder) -> Any:
-    """Return a vote as int, bool, str or None, also if it is an enumeration or a NumPy scalar."""
+    """Return a vote as int, bool, str or None, even if it is an enumeration or a NumPy scalar."""
     if value is None or value is FAILED_CALL:
         return value
     if isinstance(value, (bool, np.bool_)):
@@ -232,7 +232,7 @@ def _read_vote(value: Any, at: int, failures: FailureRecorder) -> Any:
 
 
 def _read_cell(value: Any, at: int, failures: FailureRecorder) -> Any:
-    """Return a vote in a column, where NaN is an abstention and may have made floats of integers."""
+    """Return a vote in a column, where NaN is an abstention and may have turned integers into floats."""
     if is_null(value):
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -273,7 +273,7 @@ def _mixed(value: Any, first: Any) -> str:
 
 
 def _encode_integers(array: NDArray[Any]) -> Column:
-    """Encode a column of integers or booleans without making Python objects of them."""
+    """Encode a column of integers or booleans without converting them to Python objects."""
     if not len(array):
         return Column(np.empty(0, np.int32), ())
     numbers = array.view(np.uint8) if array.dtype == np.bool_ else array

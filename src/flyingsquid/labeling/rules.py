@@ -496,7 +496,7 @@ class _ClassifierRule:
         classes = np.asarray(self.model.classes_)
         if proba.shape != (len(data), len(classes)):
             expected = (len(data), len(classes))
-            raise LabelingError(f"predict_proba must return the shape {expected}; got {proba.shape}.")
+            raise LabelingError(f"predict_proba must return an array of shape {expected}; got {proba.shape}.")
         best = proba.argmax(axis=1)
         confident = proba[np.arange(len(best)), best] >= self.min_confidence
         votes = np.full(len(best), None, object)

@@ -110,7 +110,7 @@ def read_votes(L: Any, graph: DependencyGraph, *, allow_abstentions: bool, what:
     if not allow_abstentions and (missing := votes.to_dense().codes < 0).any():
         row, source = np.argwhere(missing)[0].tolist()
         raise VotesError(
-            f"`{what}` must not contain abstains with allow_abstentions=False; got 0 in row {row}, source "
+            f"`{what}` must not contain abstentions with allow_abstentions=False; got 0 in row {row}, source "
             f"{source}."
         )
     return votes

@@ -192,7 +192,7 @@ class LabelModel:
         return np.ascontiguousarray(self.model_.predict_proba(votes)[..., 1]).ravel()
 
     def estimated_accuracies(self) -> list[float]:
-        """Return P(vote is right) of every source; an abstain is not right."""
+        """Return P(vote is right) of every source; an abstention does not count as right."""
         self._require_fitted()
         return [float(right) for right in self.model_.coverage_ * self.model_.accuracies_]
 

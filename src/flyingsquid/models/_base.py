@@ -75,7 +75,7 @@ class VoteSchema:
 
 
 class VoteReader(Estimator):
-    """Base of all estimators: read votes by the fitted sources and classes, save models."""
+    """Base class of all estimators: read votes by the fitted sources and classes, save models."""
 
     @property
     @abstractmethod
@@ -98,7 +98,7 @@ class VoteReader(Estimator):
         return len(self.vote_schema_.source_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, completely or not at all; ``flyingsquid.load`` reads it.
+        """Write the fitted model to a file atomically; ``flyingsquid.load`` reads it.
 
         Files hold arrays and JSON, no pickle. Predictions after a round trip are identical to the last bit.
         """
@@ -115,7 +115,7 @@ class VoteReader(Estimator):
 
     @property
     def _lock(self) -> threading.RLock:
-        """Lock for methods that replace or extend what was learned, so that threads take turns."""
+        """Lock for methods that change the learned state, so that threads take turns."""
         # Created on first use, because __init__ sets only parameters; setdefault is atomic.
         lock: threading.RLock = self.__dict__.setdefault("_learning", threading.RLock())
         return lock
@@ -136,8 +136,8 @@ class VoteReader(Estimator):
         ----------
         votes : as in :meth:`predict_proba`
         unknown_sources : {"error", "ignore"}, default="error"
-            What to do with named sources that the model was not fitted with, such as new workers: refuse
-            them, or leave their votes out. Fitted sources may be missing from votes in long form.
+            What to do with named sources that the model was not fitted with, such as new workers: raise
+            an error, or ignore their votes. Fitted sources may be missing from votes in long form.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class VoteReader(Estimator):
         known = [j for j, name in enumerate(read.names) if name in schema.names]
         if not known:
             raise IncompatibleError(
-                f"None of the sources is one that the model was fitted with: {format_list(read.names)}."
+                f"The model was fitted without any of these sources: {format_list(read.names)}."
             )
         return schema.read(read.of_sources(known).with_all_sources(schema.names))
 
@@ -209,7 +209,7 @@ MomentsT = TypeVar("MomentsT")
 
 
 class FitState(NamedTuple, Generic[FittedT, MomentsT]):
-    """The last fit, and what came since: counts that do not determine the accuracies, and gold labels."""
+    """The last fit, and later counts that do not determine the accuracies, with gold labels."""
 
     fitted: FittedT | None
     pending: MomentsT | None
@@ -259,14 +259,14 @@ class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
 
 
 class VoteEstimator(VoteReader):
-    """Base of the estimators of single items. Subclasses implement :meth:`_posterior`."""
+    """Base class of the estimators of single items. Subclasses implement :meth:`_posterior`."""
 
     def for_labeling(self) -> Self:
         """Return a model that labels the same way, to be sent to workers; smaller if possible."""
         _ = self.vote_schema_  # fitted
         return self
 
-    # What comes back depends on what is passed; these lines tell type checkers what is known.
+    # The type of the result depends on the type of the votes; the overloads declare it.
     @overload
     def predict_proba(
         self, votes: InMemory, *, dtype: Any = ..., out: NDArray[Any] | None = ...
@@ -290,20 +290,20 @@ class VoteEstimator(VoteReader):
         Parameters
         ----------
         votes : Votes, array-like or dataframe of shape (n, m)
-            Shape (n, m). Named sources are matched by name, others by position. A source may
-            abstain here that never did in training. Of ``VoteChunks`` the answer is an iterator, one array
-            a chunk. Votes on a cluster are labeled there: ``docs/guides/clusters.md`` says what comes back.
-        dtype : float64 or float32
-            The type of the answer. Single precision takes half the memory and time; every probability is the
-            double one rounded.
+            Named sources are matched by name, others by position. A source may abstain even if it never
+            did in the votes that were fitted. For ``VoteChunks``, returns an iterator with one array per
+            chunk. Votes on a cluster are labeled there; see ``docs/guides/clusters.md`` for the type of the
+            result.
+        dtype : {float64, float32}, default=float64
+            Type of the probabilities. Single precision takes half the memory and time; each probability is
+            rounded from double precision.
         out : array of shape (n, K), optional
-            Where to write the answer, a memory-mapped file for one; it is returned, and its type is the
-            answer's.
-
+            Array that the probabilities are written to, for example a memory-mapped file. It is returned,
+            and its type replaces ``dtype``.
         output : {"numpy", "pandas", "polars"}, default="numpy"
             Type of the result. ``"pandas"`` is a DataFrame with one column per class, indexed by the item
-            identifiers of the votes; ``"polars"`` has them in the column ``id``. Not for VoteChunks and
-            votes on a cluster.
+            identifiers of the votes; ``"polars"`` has them in the column ``id``. Not supported for
+            VoteChunks and votes on a cluster.
 
         Examples
         --------
@@ -387,7 +387,7 @@ class VoteEstimator(VoteReader):
             Label of an item whose most probable classes are equally probable: the first of them; no label
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
         random_state : int, numpy.random.Generator or None, default=None
-            Seed or generator for ``tie_break="random"``. None draws differently every time.
+            Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
         output : {"numpy", "pandas", "polars"}, default="numpy"
             Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
 
@@ -434,8 +434,8 @@ class VoteEstimator(VoteReader):
         ----------
         votes : as in :meth:`predict_proba`
         y : array of shape (n,), pandas Series, or array (n, D) for D > 1 tasks
-            True classes; None, NaN and masked are unknown, and -1 unless it is a class. A Series is joined
-            by item identifier if the votes have some.
+            True classes; None, NaN and masked values are unknown, and so is -1 unless it is a class. A Series
+            is joined by item identifier if the votes have some.
         sample_weight : array of shape (n,), optional
 
         Examples
@@ -466,7 +466,7 @@ class VoteEstimator(VoteReader):
 
 
 class BatchEstimator(VoteEstimator):
-    """Base of the estimators that are fitted on all votes at once."""
+    """Base class of the estimators that are fitted on all votes at once."""
 
     @abstractmethod
     def fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
@@ -565,16 +565,17 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def written(parts: Iterator[NDArray[Any]], out: NDArray[Any]) -> NDArray[Any]:
-    """Write the parts to ``out``, one below the other; it must have as many rows as they have together."""
+    """Write the parts to ``out`` in order; it must have exactly as many rows as all parts together."""
     start = 0
     for part in parts:
         stop = start + len(part)
         if part.shape[1:] != out.shape[1:] or stop > len(out):
             raise VotesError(
-                f"`out` must have at least {stop:,} rows of shape {part.shape[1:]}; got shape {out.shape}."
+                f"`out` must have at least {format_count(stop, 'row')} of shape {part.shape[1:]}; got shape "
+                f"{out.shape}."
             )
         out[start:stop] = part
         start = stop
     if start != len(out):
-        raise VotesError(f"`out` must have {start:,} rows; got {len(out):,}.")
+        raise VotesError(f"`out` must have {format_count(start, 'row')}; got {len(out):,}.")
     return out

@@ -1,4 +1,4 @@
-"""Reading of votes and gold labels of many labels."""
+"""Read votes and gold labels for multi-label models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import Votes, as_votes, frames
 from flyingsquid.votes.arguments import read_gold, read_task_gold
@@ -22,7 +22,7 @@ NO_YES = (0, 1)
 
 
 def naming(label: Label) -> AbstractContextManager[None]:
-    """Add the label to the messages of errors."""
+    """Add the label to error messages."""
     return located(f"label {format_value(label)}")
 
 
@@ -114,5 +114,7 @@ def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> ND
     table = Votes.from_frame(y, classes=NO_YES)
     require_same(f"labels of {what}", set(table.source_names), set(map(str, labels)))
     if len(table) != n_items:
-        raise VotesError(f"`{what}` must have one row for each of {n_items} items; got {len(table)}.")
+        raise VotesError(
+            f"`{what}` must have one row for each of {format_count(n_items, 'item')}; got {len(table):,}."
+        )
     return np.asarray(table.matched_to(NO_YES, tuple(map(str, labels))).codes)

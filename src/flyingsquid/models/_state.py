@@ -68,7 +68,7 @@ def _balance_to_meta(balance: Any) -> Any:
 
 
 def options_from_meta(meta: Mapping[str, Any], estimator: type[Estimator]) -> dict[str, Any]:
-    """Return the parameters that :func:`options_to_meta` described. Graphs are kept apart."""
+    """Return the parameters that :func:`options_to_meta` described. Graphs are stored separately."""
     expected = set(estimator._get_param_names()) - {"graph"}
     if set(meta) != expected:
         raise ModelFileError(f"The options in the file must be {format_list(sorted(expected))}.")

@@ -1,4 +1,4 @@
-"""Votes of a stream: matched to the known sources and classes, labeled one by one, or before a fit."""
+"""Votes of a stream: matching to known sources and classes, single items, and labels before a fit."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ class StreamGold:
         return StreamGold(self.known[first:], self.at[first:])
 
     def items(self, n_seen: int, decay: float | None) -> GoldItems | None:
-        """Return the items to fit with, weighted by age if they fade; None if there are none."""
+        """Return the items to fit with, weighted by age if weights decay; None if there are none."""
         known = self.known
         if decay is not None:
             weights = np.asarray(float(decay) ** (n_seen - 1 - self.at), np.float64)
@@ -322,7 +322,7 @@ def shares_before_a_fit(codes: Any, graph: DependencyGraph | None, priors: list[
 def priors_of_tasks(
     class_balance: Any, balance_now: Array | None, classes: tuple[Label, ...], n_tasks: int
 ) -> list[Array]:
-    """Return P(Y = k) of each task: as it came with the votes, as given, or uniform."""
+    """Return P(Y = k) of each task: passed with the votes, given as an option, or uniform."""
     n_classes = len(classes)
     if balance_now is not None:
         return list(balance_now.reshape(-1, n_classes))
@@ -331,7 +331,7 @@ def priors_of_tasks(
 
 
 def fitted_posterior(fit: Fit, codes: Any, balance_now: Array | None) -> Array:
-    """Return P(Y = k | votes), shape (n, D, K), for one task with the balance that came with the votes."""
+    """Return P(Y = k | votes), shape (n, D, K), for one task with the balance passed with the votes."""
     posterior = fit.posterior(codes)
     if balance_now is None or posterior.shape[1] > 1:
         return posterior
@@ -342,7 +342,7 @@ def fitted_posterior(fit: Fit, codes: Any, balance_now: Array | None) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemLookup:
-    """Single items read and labeled by lookups, in a few microseconds each. Rebuilt at every refresh.
+    """Lookup tables that read and label single items in a few microseconds. Rebuilt at every refresh.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Accuracies over time: what was noted of a stream, and when sources changed."""
+"""Accuracies over time: recorded estimates of a stream, and change points of sources."""
 
 from __future__ import annotations
 
@@ -88,10 +88,11 @@ class DriftHistory:
         return f"DriftHistory({records} of {sources}{span})"
 
     def changes(self) -> tuple[ChangePoint, ...]:
-        """Return the change points of the sources, in the order of time.
+        """Return the change points of the sources in chronological order.
 
-        A stretch is cut in two where the means of its sides differ most, if they differ by more than their
-        errors explain, and so are the sides. A drift that goes on for long shows as several steps.
+        The records of a source are split at the position where the means of both sides differ most, if the
+        difference is significant. Each side is then split in the same way. A long gradual change is reported
+        as several steps.
         """
         found = []
         for source, name in enumerate(self.source_names):
@@ -187,7 +188,7 @@ def _cuts(series: _Series, low: int, high: int, threshold: float) -> list[int]:
 
 
 def _level(series: _Series, part: slice, cut: float) -> float:
-    """Return the mean of a stretch, without the records whose windows reach across the cut."""
+    """Return the mean of a segment, without the records whose windows contain the cut."""
     positions, inside = series.positions[part], series.values[part]
     clear = (positions <= cut) | (positions - series.windows[part] >= cut)
     return float(inside[clear].mean() if clear.any() else inside.mean())

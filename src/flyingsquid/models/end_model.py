@@ -21,8 +21,8 @@ from flyingsquid.models.training_set import TrainingSet, to_training_set
 class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """Classifier that labels items by votes and trains any scikit-learn classifier on these labels.
 
-    Votes are needed for training only. The trained classifier predicts from features, also for items without
-    votes.
+    Votes are needed only for training. The trained classifier needs only features, so it can label items
+    without votes.
 
     Parameters
     ----------

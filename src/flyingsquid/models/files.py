@@ -1,7 +1,7 @@
 """Fitted models as files: arrays and JSON, no pickle.
 
-An estimator describes itself by ``_to_state`` and is rebuilt by ``_from_state``; this module knows the kinds
-of files and how options are written.
+An estimator describes itself by ``_to_state`` and is rebuilt by ``_from_state``; this module maps the
+kind of a file to the class of the estimator.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _READERS: dict[str, Callable[[State], Saved]] = {
 
 
 def save(model: VoteReader | MultiLabelModel, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model, completely or not at all."""
+    """Write a fitted model to a file atomically."""
     write_state(path, model._to_state())
 
 
 def load(path: str | os.PathLike[str]) -> Saved:
-    """Read what ``save`` wrote: a model, or counts. For a checkpoint of ``flyingsquid stream``, its model.
+    """Load a model or counts that ``save`` wrote, or the model in a checkpoint of ``flyingsquid stream``.
 
     Nothing in the file is executed. A file that is damaged, of another program or of an unknown version
     raises :class:`~flyingsquid.exceptions.ModelFileError`.

@@ -73,15 +73,15 @@ Method: TypeAlias = (
 class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     """Label model that combines noisy votes into probabilistic labels without gold labels.
 
-    For one task or several, with any number of classes, whose sources may abstain.
+    It supports one or several tasks, any number of classes, and sources that abstain.
 
     Parameters
     ----------
     graph : DependencyGraph, "learn" or None, default=None
-        Which sources depend on each other beyond the truth, and which tasks depend on each other: the frames
-        of a clip, the pixels of an image. ``"learn"`` finds dependent sources of one task by
-        :func:`~flyingsquid.learn_structure`, in ``fit`` only; prefer ``method="covariance"`` with it. None is
-        one task.
+        Sources that depend on each other given the truth, and tasks that depend on each other, such as the
+        frames of a clip or the pixels of an image. ``"learn"`` finds dependent sources of one task with
+        :func:`~flyingsquid.learn_structure`, in ``fit`` only; use it with ``method="covariance"``. None is
+        one task with independent sources.
     method : str or Solver, default="auto"
         How parameters are estimated: the name of a solver, or a solver with its own options from
         ``flyingsquid.solvers``.
@@ -101,32 +101,33 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         ``one_vs_rest``   as its binary solver            counts            following the paper
         ================= =============================== ================= ============================
 
-        "Independent" is given the truth; "equal errors" are equally frequent on both classes. ``auto`` mixes
-        confusion tables, as far as they explain how often sources agree, with weighted votes; dependent
-        sources count less, and gold labels correct the log odds. With a graph, ``signs`` or an estimated
-        balance, it uses ``triplet``, or ``em`` and ``agreement`` for more than two classes. ``method_`` and
+        "Independent" means independent given the truth; "equal errors" means that errors are equally
+        frequent on both classes. ``auto`` mixes confusion tables with weighted votes. The share of the
+        tables depends on how well they explain the agreement of sources. Dependent sources get less weight,
+        and gold labels correct the log odds. With a graph, ``signs`` or ``class_balance="estimate"``,
+        ``auto`` uses ``triplet``, or ``em`` and ``agreement`` for more than two classes. ``method_`` and
         ``reason_`` report what was used.
     class_balance : None, "uniform", "estimate", mapping or array, default=None
         P(Y = k) in the order of ``classes_``, shape (K,), or a mapping from classes; it is shared by all D
         tasks. An array (D, K) has one row per task. The joint table of all tasks, shape (K,) * D or flat in C
         order, also sets how they depend on each other, which is otherwise learned from votes. ``"estimate"``
         estimates the balance from triples of votes (for more than two classes, by EM passes), and keeps a
-        uniform one if those leave it open (a standard error of P above 0.075). None is the method's own
-        choice: estimated by ``auto``; uniform for ``triplet``, ``agreement`` and ``weighted``; for
-        ``covariance`` and ``quadratic`` estimated by ``fit`` and uniform in ``fit_moments`` and
-        ``partial_fit``, which see no triples.
+        uniform balance if its standard error is above 0.075. None uses the default of the method: ``auto``
+        estimates the balance; ``triplet``, ``agreement`` and ``weighted`` use a uniform one; ``covariance``
+        and ``quadratic`` estimate it in ``fit``, and use a uniform one in ``fit_moments`` and
+        ``partial_fit``, where triples of votes are not available.
     classes : sequence of labels, optional
-        Class labels in order, including those that nobody votes for. Default: those that occur.
+        Class labels in order, including classes without votes. Default: the classes that occur.
     n_classes : int, optional
         Short for ``classes=range(n_classes)``.
     signs : "average" or mapping {source: +1 or -1}, default="average"
         ``"average"`` assumes that the sources are better than random on average. A mapping names sources, by
         name or position, that are known to be better (+1) or worse (-1) than random.
     temper : None, "auto" or float in (0, 1], default=None
-        The power that the evidence of other tasks is taken to: near 0 every task stands alone. Errors that
-        persist from frame to frame make a chain of tasks too certain; ``"auto"`` estimates their correlation
-        r from the votes and uses (1 - r)/(1 + r). None is 1. In ``predict(joint=True)`` it applies to all
-        evidence.
+        Factor for the log evidence of other tasks. With a factor near 0, every task is labeled separately.
+        Errors that persist from frame to frame make a chain of tasks overconfident; ``"auto"`` estimates
+        their correlation r from the votes and uses (1 - r)/(1 + r). None is a factor of 1. In
+        ``predict(joint=True)`` the factor applies to all evidence.
 
     Attributes
     ----------
@@ -135,7 +136,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     method_ : str
         The method that was used.
     reason_ : str
-        What ``"auto"`` did, and what gold labels changed; otherwise empty.
+        Description of what ``"auto"`` and gold labels did; empty for other methods.
     class_balance_ : array of shape (K,), or (D, K) for D > 1 tasks
     class_balance_interval_ : array of shape (K, 2), or (D, K, 2) for D > 1 tasks
         95% intervals of ``class_balance_``; NaN if it was given, or unknown.
@@ -146,20 +147,20 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     coverage_ : array of shape (m,)
         P(source votes).
     confusion_ : array of shape (m, K, K + 1)
-        P(vote = v | Y = k), no vote last. With more than 2^24 cells by ``"agreement"`` it is stored sparsely:
-        ``confusion_[i]`` still is the table of source i, and ``len`` and iteration go by source.
+        P(vote = v | Y = k), no vote last. ``"agreement"`` stores more than 2^24 cells sparsely; then
+        ``confusion_[i]`` is the table of source i, and ``len`` and iteration go by source.
     graph_ : DependencyGraph
-        The learned one, with scores, for ``graph="learn"``.
+        The graph; for ``graph="learn"``, the learned graph with the scores of its edges.
     task_tables_ : array of shape (E, K, K)
         P(Y_a, Y_b) for each of the E edges in ``graph_.task_edges``.
     excess_correlation_ : array of shape (m,)
-        For each source how much its errors on neighboring tasks agree beyond what the truths explain; NaN
+        Correlation of the errors of each source on neighboring tasks that the truths do not explain; NaN
         unless all tasks have the same sources in the same order.
     temper_ : float
     rows_used_ : {"all", "distinct", "none"}
-        Which votes the solver could read besides the counts.
+        Rows of votes that the solver could read in addition to the counts.
     n_gold_ : int
-        Number of gold labels that ``fit`` was given.
+        Number of gold labels that were passed to ``fit``.
     moments_ : Moments
         The counts that were fitted.
     fit_ : Fit
@@ -210,7 +211,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         ----------
         fit : Fit
         moments : Moments
-            The counts that it was made of.
+            The counts that the fit was made from.
         **params : parameters of the model
         """
         model = cls(moments.graph, **params)
@@ -234,21 +235,24 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         Parameters
         ----------
         votes : Votes, array-like or dataframe of shape (n, m)
-            Or an array (n, D, s) for a graph whose D tasks have s sources each. Keep items that nobody votes
-            on: dropping them biases every rate. Or ``VoteChunks``, which are read once: a method that needs
-            the votes themselves then reads their distinct rows, or only counts if these are too many. Or
-            votes on a cluster: a Dask array or dataframe, a list of ``dask.delayed`` chunks, a Spark
-            dataframe; only counts and distinct rows leave the cluster. Or the path of a file that
-            ``flyingsquid.files.open_votes`` reads without options.
+            Keep items without votes, because dropping them biases the estimates. Other supported types are
+
+            - an array of shape (n, D, s), for a graph whose D tasks have s sources each;
+            - ``VoteChunks``, which are read once. Methods that need the votes themselves use their distinct
+              rows, or only the counts if there are too many distinct rows;
+            - votes on a cluster: a Dask array or dataframe, a list of ``dask.delayed`` chunks, or a Spark
+              dataframe. Only counts and distinct rows leave the cluster;
+            - the path of a file that ``flyingsquid.files.open_votes`` reads without options.
         y : ignored
             Not used, present for scikit-learn's cross-validation. Gold labels are passed as ``gold``.
         gold : sequence of n labels, mapping {item: label}, pandas Series, or array (n, D), optional
-            Gold labels of some items; None, NaN and masked if unknown, and -1 unless it is a class. They
-            should be a random sample of the items. A mapping and a Series are joined by item identifier,
-            everything else is by position. ``method="auto"`` fits the votes without them, then corrects the
-            log odds as far as cross-validation supports it; fewer than five labels are not used.
-            ``diagnostics_.gold`` reports what they changed. A closed form uses them for signs, the class
-            balance unless it was given, and the accuracies; ``em`` holds them through the passes.
+            Gold labels of some items; None, NaN and masked values are unknown, and so is -1 unless it is a
+            class. They should be a random sample of the items. A mapping or a Series is joined by item
+            identifier; other values are matched by position. ``method="auto"`` first fits the votes without
+            gold labels, then corrects the log odds to the extent that cross-validation supports it; fewer
+            than five labels are not used. ``diagnostics_.gold`` reports the effect. Closed forms use gold
+            labels for signs, for the class balance unless it was given, and for accuracies; ``em`` keeps them
+            fixed during its passes.
         sample_weight : array of shape (n,) or float, optional
             How often each item counts.
 
@@ -266,9 +270,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         return self._warn(stacklevel=4)  # its decorator is a call, too
 
     def fit_moments(self, moments: Moments) -> Self:
-        """Estimate the parameters from counts alone, wherever they were gathered.
+        """Estimate the parameters from counts, for example from several machines.
 
-        With a graph the counts must have been made for it, by ``Moments.of(votes, graph)``.
+        With a graph, count the votes with ``Moments.of(votes, graph)``.
 
         Examples
         --------
@@ -289,7 +293,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         """Add the votes to the counts of earlier calls, then estimate the parameters again.
 
         The counts are kept even if they do not determine the accuracies yet and
-        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can go on.
+        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can continue.
 
         Parameters
         ----------
@@ -439,7 +443,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             Label of an item whose most probable classes are equally probable: the first of them; no label
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
         random_state : int, numpy.random.Generator or None, default=None
-            Seed or generator for ``tie_break="random"``. None draws differently every time.
+            Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
         joint : bool, default=False
             For several tasks. False: the most probable class of each task by itself, which is wrong least
             often. True: the most probable classes of all tasks together, which is possible as a whole.
@@ -612,13 +616,15 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
-        ``"auto"`` and ``"weighted"`` estimate sources by their own labels; the interval is wider than chance
-        alone, as far as confusion tables do not explain how often sources agree.
+        ``"auto"`` and ``"weighted"`` estimate sources from their own labels. Their intervals also include
+        errors that sources share, to the extent that confusion tables do not explain the agreement of the
+        sources.
 
-        For more than two classes the intervals cover what the method finds on infinitely many items of the
-        same kind, which is not the truth if the method is biased, as ``"agreement"`` is. They take another
-        pass through the votes of ``fit`` (``"agreement"``) or ten fits (others), with the balance fixed
-        unless the method learned it; NaN after ``fit_moments`` and ``partial_fit``, which see counts alone.
+        For more than two classes, the intervals of other methods cover the estimate that the method would
+        give for infinitely many items of the same kind, which differs from the truth if the method is
+        biased, as ``"agreement"`` is. They need another pass over the votes of ``fit`` (``"agreement"``) or
+        ten fits (other methods), with a fixed class balance unless the method estimates it. They are NaN
+        after ``fit_moments`` and ``partial_fit``, where only counts are available.
         """
         return self._fitted.interval
 
@@ -630,7 +636,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
 @dataclass(frozen=True, eq=False)
 class Fitted(FittedParameters):
-    """A fit, the counts it was made of, and what follows from both.
+    """A fit, the counts that it was made from, and derived values.
 
     Attributes
     ----------

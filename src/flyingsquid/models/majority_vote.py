@@ -80,7 +80,7 @@ class MajorityVote(BatchEstimator):
             counts = _count(part, None)
             total, names = counts if total is None else total + counts, part.names
         if total is None:
-            raise VotesError("The chunks have no items; at least one is needed.")
+            raise VotesError("`votes` must have at least one item; all chunks are empty.")
         return self._keep(total, names)
 
     def fit_moments(self, moments: Moments) -> Self:

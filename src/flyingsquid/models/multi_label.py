@@ -1,4 +1,4 @@
-"""Many labels an item, each one its own yes or no."""
+"""Label model for items with any number of labels, each a separate yes-or-no question."""
 
 from __future__ import annotations
 
@@ -60,35 +60,36 @@ _OPTION_FIELDS = {"labels": optional(LABELS), "on_failure": one_of("raise", "maj
 
 
 class MultiLabelModel(Estimator):
-    """Items that carry any number of labels: one label model for each, fitted by itself.
+    """Label model for items with any number of labels: one separate model per label.
 
-    Every source says of every label whether it applies (1), does not (0), or nothing (-1). Labels share
-    nothing: a source may be good at one and bad at another, and what is known of one label says nothing
-    about the next. Labels that depend on each other are tasks of a graph, which ``LabelModel(graph)`` fits.
+    For every label, a source votes that the label applies (1) or does not apply (0), or abstains (-1). The
+    models of different labels are independent: a source may be accurate on one label and inaccurate on
+    another. For labels that depend on each other, use ``LabelModel(graph)`` with one task per label.
 
     Parameters
     ----------
     label_model : estimator, or mapping {label: estimator}, optional
-        Cloned for each label. ``LabelModel()`` by default; anything with its methods that takes ``Votes``.
-        Labels are often rare, and the default of ``LabelModel`` is an even balance: give
-        ``class_balance="estimate"``, ``method="covariance"``, or a model with its own balance for each label.
+        Estimator that is cloned for each label; any estimator with the methods of ``LabelModel`` is
+        supported. Default: ``LabelModel()``. If labels are rare, pass ``class_balance="estimate"``,
+        ``method="covariance"``, or a separate model with its own class balance for each label.
     labels : sequence of C labels, optional
-        Their names, for votes that come as an array; their order, for votes by label. Default 0..C-1, or
-        the order of the mapping.
-    on_failure : "raise" or "majority"
-        What to do where the votes on a label do not determine its model, as for a label that nobody ever
-        gives: an error that names it, or a :class:`MajorityVote` for this label, noted in ``failures_``.
+        Names of the labels if votes are passed as an array, or their order if votes are passed as a
+        mapping. Default: 0 to C - 1, or the order of the mapping.
+    on_failure : {"raise", "majority"}, default="raise"
+        What to do if the votes on a label do not determine its model, for example because no source votes
+        for the label: raise an error that names the label, or use :class:`MajorityVote` for this label and
+        record it in ``failures_``.
 
     Attributes
     ----------
     labels_ : tuple of C labels
     classes_ : list of C arrays, each 0 and 1
-        As scikit-learn has it for estimators of several outputs.
+        In the format of multi-output estimators in scikit-learn.
     models_ : dict {label: fitted estimator}
-        With the classes 0 and 1; all that is known of one label is there: ``models_[label].summary()``,
-        ``.explain(row)``, ``.accuracies_``, ``.diagnostics_``.
+        The model of each label, with the classes 0 and 1. For example, ``models_[label].summary()`` and
+        ``models_[label].accuracies_`` describe the sources of one label.
     failures_ : dict {label: str}
-        Why a label has a majority vote instead.
+        The reason for each label that uses majority vote because its model could not be fitted.
 
     Examples
     --------
@@ -128,15 +129,14 @@ class MultiLabelModel(Estimator):
         Parameters
         ----------
         votes : array of shape (n, m, C), or mapping {label: votes}
-            -1 for no vote, 0 and 1; ``votes[i, j, c]`` is what source j says of item i and label c. In a
-            mapping the votes on each label are what ``LabelModel.fit`` takes, shape (n, m), on the same n
-            items in the same order; sources may differ from label to label. Signed votes come as
-            ``Votes.from_signed``.
+            ``votes[i, j, c]`` is the vote of source j on label c of item i: 0, 1, or -1 for no vote. The
+            values of a mapping are votes of shape (n, m) as in ``LabelModel.fit``, on the same n items in
+            the same order; labels may have different sources. Pass signed votes as ``Votes.from_signed``.
         y : ignored
-            Accepted because scikit-learn's cross-validation passes it. Gold labels that should take part in
-            the fit are passed as ``gold``.
-        gold : array or table of shape (n, C), or mapping {label: n known values}, optional
-            0 and 1; None, NaN, masked and -1 if unknown. A mapping may leave labels out.
+            Not used, present for scikit-learn's cross-validation. Pass gold labels as ``gold``.
+        gold : array or table of shape (n, C), or mapping {label: n values}, optional
+            Gold labels 0 and 1; None, NaN, masked and -1 are unknown. A mapping may contain only some of
+            the labels.
         sample_weight : array of shape (n,), optional
             How often each item counts.
         """
@@ -171,7 +171,7 @@ class MultiLabelModel(Estimator):
     def predict_proba(self, votes: Any) -> NDArray[np.float64]:
         """Return P(label applies | votes), shape (n, C), columns in the order of ``labels_``.
 
-        ``votes`` as in :meth:`fit`, with the same labels.
+        ``votes`` must have the format and the labels of the votes that were passed to :meth:`fit`.
         """
         read = self._read(votes)
         return np.stack([_applies(self.models_[label], read[label], label) for label in self.labels_], axis=1)
@@ -187,7 +187,7 @@ class MultiLabelModel(Estimator):
         tie_break : {"first", "abstain", "random"}, default="first"
             Value of a label whose probability is 0.5: 0, -1, or one of 0 and 1 at random.
         random_state : int, numpy.random.Generator or None, default=None
-            Seed or generator for ``tie_break="random"``. None draws differently every time.
+            Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
         """
         rng = read_tie_generator(tie_break, random_state)
         applies = self.predict_proba(votes)
@@ -206,7 +206,7 @@ class MultiLabelModel(Estimator):
     ) -> NDArray[np.int8]:
         """Fit one model for each label and return labels: ``fit(votes).predict(votes)``.
 
-        Parameters as in :meth:`fit` and :meth:`predict`.
+        The parameters are those of :meth:`fit` and :meth:`predict`.
         """
         return self.fit(votes, gold=gold, sample_weight=sample_weight).predict(votes, tie_break, random_state)
 
@@ -215,16 +215,16 @@ class MultiLabelModel(Estimator):
     ) -> NDArray[np.float64]:
         """Fit one model for each label and return probabilities: ``fit(votes).predict_proba(votes)``.
 
-        Parameters as in :meth:`fit`.
+        The parameters are those of :meth:`fit`.
         """
         return self.fit(votes, gold=gold, sample_weight=sample_weight).predict_proba(votes)
 
     def score(self, votes: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of gold labels in ``y`` that are labeled correctly.
 
-        A probability of 0.5 is a tie and counts half.
+        A probability of 0.5 is a tie and counts as half correct.
 
-        scikit-learn's own score for many labels counts an item as right only if all of its labels are; that
+        The subset accuracy of scikit-learn, which counts an item as correct only if all of its labels are,
         is ``accuracy_score(y, model.predict(votes))``.
 
         Parameters
@@ -249,8 +249,8 @@ class MultiLabelModel(Estimator):
     def summary(self) -> Table:
         """Return one row per label: its model, sources, votes, how often it applies, and a verdict.
 
-        ``applies`` is the class balance that the model was given or estimated. ``accuracy`` is how often a
-        vote on this label is right, over all sources.
+        ``applies`` is the share of items with the label, as given to the model or estimated. ``accuracy`` is
+        the share of correct votes on the label, over all sources.
         """
         self._require_fitted()
         columns = ("label", "model", "sources", "votes", "applies", "accuracy", "verdict")
@@ -266,9 +266,9 @@ class MultiLabelModel(Estimator):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, whole or not at all; ``flyingsquid.load`` reads it.
+        """Write the fitted model to a file atomically; ``flyingsquid.load`` reads it.
 
-        For label models that are ``LabelModel`` or ``MajorityVote``. Predictions after a round trip are
+        Supports ``LabelModel`` and ``MajorityVote`` as label models. Predictions after a round trip are
         identical to the last bit.
         """
         write_state(path, self._to_state())

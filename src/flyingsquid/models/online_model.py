@@ -1,4 +1,4 @@
-"""The label model of streams: every item seen once, labeled now, by parameters of a recent window."""
+"""Label model for streams: every item is read once and labeled with parameters of a recent window."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._table import Table
+from flyingsquid._values import format_count
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.files.fields import (
@@ -129,59 +130,60 @@ class _StreamState:
 
 
 class OnlineLabelModel(VoteEstimator):
-    """Label a stream of votes as it comes, under drift, without gold labels.
+    """Label model for streams of votes from sources that may drift, without gold labels.
 
-    Every item is counted into a window, and the parameters are those that :class:`LabelModel` finds in the
-    counts of the window, in closed form. No item is passed over twice.
+    The model counts the votes on recent items, and estimates the parameters from these counts at regular
+    intervals, as :meth:`LabelModel.fit_moments` does. Every item is read once.
 
     Parameters
     ----------
-    window : int or "auto"
-        The last ``window`` items count, exactly. ``"auto"``: as many as agree with the newest ones, by a test
-        on counts at dyadic ages; then no rows are kept, and memory grows with the logarithm of the stream.
+    window : int or "auto", default=10_000
+        Number of latest items that the parameters are estimated from. ``"auto"`` chooses the number with a
+        test for changes. It keeps counts instead of votes, so memory grows with the logarithm of the length
+        of the stream.
     decay : float in (0, 1), optional
-        Instead of a window: an item of age t weighs ``decay ** t``, so about 1 / (1 - decay) items count.
+        Use all items instead of a window, with the weight ``decay ** t`` for an item of age t. This
+        corresponds to about 1 / (1 - decay) items.
     graph : DependencyGraph, optional
-        As in :class:`LabelModel`; the items of a chain come as arrays (b, D, s).
+        As in :class:`LabelModel`; pass the items of a chain as arrays of shape (b, D, s).
     method : str or Solver, default="auto"
-        As in :class:`LabelModel`, for methods that need counts only. ``"auto"`` is ``"weighted"``, which
-        takes any votes and costs little, unless a graph or another option needs a closed form; it does not
-        change in mid-stream. If sources are independent given the truth, ``"triplet"`` and ``"covariance"``
-        follow their accuracies more closely.
+        As in :class:`LabelModel`, for methods that need only counts. ``"auto"`` works as in
+        :meth:`LabelModel.fit_moments`. If sources are independent given the truth, ``"triplet"`` and
+        ``"covariance"`` follow changes of their accuracies more closely.
     signs, temper : as in :class:`LabelModel`
-    class_balance : None, "uniform" or array
-        As in :class:`LabelModel`. A balance that varies comes with the votes, see :meth:`update`.
+    class_balance : None, "uniform" or array, default=None
+        As in :class:`LabelModel`. Pass a class balance that changes to :meth:`update`.
     refresh : int, optional
-        Parameters are recomputed after this many items, and earlier while few have been seen. Default: a
-        quarter of the window; 1,000 where there is none.
-    warm_up : int
-        Items before the first parameters. Until then, and while the votes do not determine them, labels are
-        vote shares smoothed by the class balance; ``status_`` says so.
+        Number of items after which the parameters are estimated again. It is smaller at the beginning of a
+        stream. Default: a quarter of the window, or 1,000 if there is no fixed window.
+    warm_up : int, default=100
+        Number of items before the first fit. Until then, and while the votes do not determine the
+        parameters, labels are vote shares smoothed by the class balance; see ``status_``.
     n_classes : int, optional
-        Classes are 0 to ``n_classes`` - 1. Default: those in the first votes.
+        Number of classes, 0 to ``n_classes`` - 1. Default: the classes in the first votes.
     classes : sequence of labels, optional
-        All classes, where they are no such numbers, or in another order.
-    new_sources : "error" or "add"
-        What to do with a named source that was not there before. ``"add"`` takes it to have abstained so far,
-        and a known source that is missing from the votes to abstain.
-    new_classes : "error" or "add"
-        What to do with a vote for a class that is not known. ``"add"`` appends it to ``classes_``.
+        All classes in order, if they are not 0 to K - 1.
+    new_sources : {"error", "add"}, default="error"
+        What to do with a named source that did not occur before. ``"add"`` adds it as a source that has
+        abstained so far, and treats sources that are missing from the votes as abstaining.
+    new_classes : {"error", "add"}, default="error"
+        What to do with a vote for a new class. ``"add"`` appends the class to ``classes_``.
 
     Attributes
     ----------
     n_seen_ : int
-        Items learned so far: where to go on after :func:`flyingsquid.load`.
+        Number of items learned so far. A model from :func:`flyingsquid.load` continues after them.
     window_ : float
-        How many items count now.
+        Number of items that the counts correspond to.
     status_ : str
-        Whether labels are by fitted parameters, of when, and if not, why.
+        Description of how items are labeled: with fitted parameters, or with vote shares and the reason.
     model_ : LabelModel
-        The last fit; its ``accuracies_``, ``accuracies_interval_``, ``coverage_``, ``confusion_``,
-        ``class_balance_``, ``class_balance_interval_`` and ``diagnostics_`` are also here.
+        The last fit. Its ``accuracies_``, ``accuracies_interval_``, ``coverage_``, ``confusion_``,
+        ``class_balance_``, ``class_balance_interval_`` and ``diagnostics_`` are attributes of this model too.
     moments_ : Moments
         The counts of the window, up to the last item.
     history_ : DriftHistory
-        Accuracies with intervals, and the window, at recorded positions; at most 512, the past coarser.
+        Accuracies with intervals, and the window, at up to 512 positions; older records are thinned out.
     classes_, source_names_ : as in :class:`LabelModel`
 
     Examples
@@ -236,7 +238,7 @@ class OnlineLabelModel(VoteEstimator):
     # ------------------------------------------------------------------ chunks
 
     def update(self, votes: Any, class_balance: ArrayLike | None = None, *, gold: Any = None) -> Array:
-        """Learn a chunk, then label it: P(Y = k | votes), shape (b, K); (b, D, K) for D > 1 tasks.
+        """Learn from a chunk, then label it: P(Y = k | votes), shape (b, K); (b, D, K) for D > 1 tasks.
 
         Parameters
         ----------
@@ -244,11 +246,11 @@ class OnlineLabelModel(VoteEstimator):
             Or an array (b, D, s) for a graph whose D tasks have s sources each. Named sources are matched by
             name, others by position.
         class_balance : array of shape (K,), or (D, K), optional
-            P(Y = k) at the time of this chunk, which holds until another one is given. Parameters are those
-            for the mean balance of the window, labels those for this one.
+            P(Y = k) for this chunk and later ones, until another one is passed. Parameters are estimated
+            with the mean balance of the window, and labels use the current balance.
         gold : gold labels of some items of the chunk, as in :meth:`LabelModel.fit`, optional
-            A label counts as long as its item is in the window; with ``decay`` it fades with the item. The
-            votes on the newest 10,000 items with gold labels are kept.
+            A label is used as long as its item is in the window; with ``decay``, its weight decreases like
+            that of the item. The votes on the newest 10,000 items with gold labels are kept.
 
         Examples
         --------
@@ -268,7 +270,7 @@ class OnlineLabelModel(VoteEstimator):
     def partial_fit(
         self, votes: Any, y: object = None, *, class_balance: ArrayLike | None = None, gold: Any = None
     ) -> Self:
-        """Learn a chunk; as :meth:`update`, without labels. ``y`` is ignored."""
+        """Learn from a chunk, as :meth:`update` does, without labeling it. ``y`` is ignored."""
         with self._lock:
             self._learn(votes, class_balance, gold)
         return self
@@ -276,7 +278,7 @@ class OnlineLabelModel(VoteEstimator):
     # ------------------------------------------------------------------ single items
 
     def learn_one(self, row: Any) -> Self:
-        """Learn one item: an array or sequence of m votes, or a mapping from names to votes.
+        """Learn from one item: an array or sequence of m votes, or a mapping from names to votes.
 
         Examples
         --------
@@ -307,7 +309,7 @@ class OnlineLabelModel(VoteEstimator):
     def predict_proba_one(self, row: Any) -> Any:
         """Return P(Y = k | votes) of one item as a mapping from classes; a list of them for D > 1 tasks.
 
-        ``row`` as in :meth:`learn_one`.
+        ``row`` is an item in the format of :meth:`learn_one`.
         """
         stream = self.__dict__.get("_stream")
         lookup = None if stream is None else stream.lookup
@@ -363,9 +365,10 @@ class OnlineLabelModel(VoteEstimator):
         stream = self._stream
         if stream.fitted is None:
             if self.n_seen_ < self.warm_up:
-                return f"vote shares: {self.n_seen_:,} of {self.warm_up:,} items to warm up"
+                return f"vote shares: {self.n_seen_:,} of {format_count(self.warm_up, 'item')} to warm up"
             return f"vote shares: {stream.reason}"
-        words = f"parameters of item {stream.fitted_at:,}, from {stream.fitted_on:,.0f} items"
+        window = format_count(round(stream.fitted_on), "item")
+        words = f"parameters of item {stream.fitted_at:,}, from {window}"
         return f"{words}; since then: {stream.reason}" if stream.reason else words
 
     @property
@@ -440,7 +443,7 @@ class OnlineLabelModel(VoteEstimator):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, votes: Any, class_balance: ArrayLike | None, gold: Any = None) -> NDArray[Any]:
-        """Learn a chunk completely or not at all, whatever is raised on the way; return its codes."""
+        """Learn from a chunk atomically, and return its codes."""
         draft, codes = self._take(votes)
         if gold is not None:
             draft.gold = self._with_gold(draft, gold, votes, codes)
@@ -490,7 +493,7 @@ class OnlineLabelModel(VoteEstimator):
         return validation.read_classes(self.classes, self.n_classes)
 
     def _take(self, data: Any) -> tuple[_StreamState, NDArray[Any]]:
-        """Return a copy of the state that knows the sources and classes of a chunk, and the chunk's codes."""
+        """Return a copy of the state with the sources and classes of a chunk, and the codes of the chunk."""
         if not hasattr(self, "_stream"):
             return self._begin(data)
         draft, schema, add = replace(self._stream), self._stream.schema, self.new_classes == "add"
@@ -514,7 +517,7 @@ class OnlineLabelModel(VoteEstimator):
         return draft, np.asarray(votes.codes)
 
     def check_options(self) -> None:
-        """Raise an error if an option is invalid; otherwise the first votes would."""
+        """Raise an error if an option is invalid, instead of at the first votes."""
         self._validate()
         self._declared_classes()
 
@@ -615,7 +618,7 @@ class OnlineLabelModel(VoteEstimator):
         stream.update_lookup()
 
     def _mean_balance(self, window: Window) -> Any:
-        """Return the balance to solve with: the mean of those that came with the window, or the one given."""
+        """Return the class balance for the fit: the mean over the window, or the given one."""
         mean = window.balance()
         if mean is None:
             return self.class_balance
@@ -660,7 +663,7 @@ class OnlineLabelModel(VoteEstimator):
     # ------------------------------------------------------------------ files
 
     def _to_state(self) -> State:
-        """Return arrays and JSON values that hold everything, so that a restored model goes on unchanged."""
+        """Return arrays and JSON values that hold everything, so that a restored model continues exactly."""
         with self._lock:
             return self._current_state()
 

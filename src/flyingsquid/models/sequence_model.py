@@ -1,4 +1,4 @@
-"""The label model of sequences: video frames, tokens, readings of a sensor."""
+"""Label model for sequences: video frames, tokens, sensor readings."""
 
 from __future__ import annotations
 
@@ -62,29 +62,31 @@ _FIELDS = {
 
 
 class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
-    """Combine noisy votes on the rows of sequences, without gold labels.
+    """Label model for sequences of items, such as video frames or tokens, without gold labels.
 
-    Every row (a video frame, a token) has one truth, of two or more classes. Within a sequence truths follow
-    a stationary Markov chain; sources err independently of each other given the truth, and are the same
-    throughout. So a row that nobody votes on learns from its neighbors. How truths follow each other is
-    estimated from the votes of *different* sources in neighboring rows. By default, neighbors count as far as
-    the votes fit these assumptions; otherwise labels are those of :class:`LabelModel`.
+    Every row (a video frame, a token) has one true class. The model assumes that the true classes of a
+    sequence follow a stationary Markov chain, and that sources err independently of each other given the
+    true class. A row without votes is labeled from its neighbors. The transition between classes is
+    estimated from the votes of *different* sources in neighboring rows. By default, the weight of the
+    neighbors depends on how well the votes fit these assumptions. If they do not fit, labels are those of
+    :class:`LabelModel`.
 
     Parameters
     ----------
     method : str or Solver, default="auto"
-        How the sources are estimated, from all rows, as in :class:`LabelModel`; it must estimate confusion
-        tables. With ``"auto"``, a row by itself is labeled as by ``LabelModel()``, and neighbors count as far
-        as the votes fit a model of independent sources. Other methods take their model as given.
+        How the sources are estimated, from all rows, as in :class:`LabelModel`. The method must estimate
+        confusion tables. With ``"auto"``, each row is labeled as by ``LabelModel()``, and the evidence of
+        its neighbors is added with a weight that depends on how well the votes fit a model of independent
+        sources. Other methods do not test their model.
     class_balance : None, "uniform", "estimate" or array, default=None
     signs : "average" or mapping, default="average"
         As in :class:`LabelModel`.
     temper : "auto", None or float in (0, 1], default="auto"
-        Errors of real sources persist from row to row. Rows that repeat an error are less evidence than
-        independent ones. A number multiplies the evidence of all other rows: near 0 every row stands alone.
-        ``"auto"`` is (1 - r)/(1 + r), with r the mean of the excess correlations above 0, weighted by
-        coverage. None, as 1, counts errors of neighboring rows as independent. On the paths of
-        :meth:`predict` it multiplies all evidence of methods other than ``"auto"``.
+        Factor for the evidence of all other rows, because errors of real sources often persist from row to
+        row. With a factor near 0, every row is labeled separately. ``"auto"`` uses (1 - r)/(1 + r), where r
+        is the mean of the positive excess correlations, weighted by coverage. None is a factor of 1, for
+        errors that are independent between rows. On the paths of :meth:`predict`, the factor multiplies all
+        evidence of methods other than ``"auto"``.
 
     Attributes
     ----------
@@ -99,21 +101,21 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     accuracies_ : array of shape (m,)
         P(vote is right | source votes).
     accuracies_interval_ : array of shape (m, 2)
-        95% intervals, widened for errors that persist. Computed when asked.
+        95% intervals, widened for errors that persist. Computed on demand.
     coverage_ : array of shape (m,)
     confusion_ : array of shape (m, K, K + 1)
         P(vote = v | Y = k), no vote last.
     excess_correlation_ : array of shape (m,)
-        How much more a source agrees with itself in the next row than the truths explain: 0 under the
-        model, 1 for errors that never end.
+        Autocorrelation of each source that the true classes do not explain: 0 under the model, 1 for errors
+        that never end.
     temper_ : float
-        What the evidence of other rows is multiplied with.
+        Factor for the evidence of other rows.
     neighbor_share_ : float
-        How far the message of all other rows counts: 1 in full, 0 if every row is labeled by itself. Below 1
-        only for ``method="auto"``.
+        Weight of the evidence of all other rows, in [0, 1]. If it is 0, every row is labeled separately. It
+        is below 1 only for ``method="auto"``.
     moments_ : SequenceMoments
     diagnostics_ : SequenceDiagnostics
-        Computed when asked.
+        Computed on demand.
 
     Examples
     --------
@@ -128,7 +130,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     >>> round(model.score(video.votes, video.y), 2), round(alone.score(video.votes, video.y), 2)
     (0.96, 0.81)
 
-    The middle row has no votes; its neighbors have:
+    The middle row has no votes and is labeled from its neighbors:
 
     >>> model.predict_proba([[1, 1, -1, -1], [-1, -1, -1, -1], [1, -1, 1, -1]]).round(2)[1]
     array([0.01, 0.99])
@@ -148,7 +150,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         self.temper = temper
 
     def fit(self, votes: Any, lengths: Any = None, *, gold: Any = None) -> Self:
-        """Count rows and neighbors, then solve.
+        """Count rows and pairs of neighbors, then estimate the parameters.
 
         Parameters
         ----------
@@ -157,7 +159,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         lengths : list of integers that add up to T, optional
             Rows of each sequence; None is one sequence.
         gold : gold labels of some rows, as in :meth:`LabelModel.fit`, optional
-            They correct what the votes on a row tell; how rows follow each other is estimated from the votes.
+            They correct the evidence of the votes on a row. The transition is estimated from the votes only.
         """
         with self._lock:
             self._fit(votes, lengths, gold)
@@ -178,7 +180,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         self._publish(fit, SequenceMoments.of_rows(counts, read, sequences), read)
 
     def fit_moments(self, moments: SequenceMoments) -> Self:
-        """Solve from counts alone, wherever they were gathered."""
+        """Estimate the parameters from counts, for example from several machines."""
         solver = self._validate()
         if not isinstance(moments, SequenceMoments):
             raise OptionError(
@@ -191,7 +193,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         return self._warn()
 
     def partial_fit(self, votes: Any, lengths: Any = None) -> Self:
-        """Add further sequences to the counts of earlier calls, then solve again.
+        """Add further sequences to the counts of earlier calls, then estimate the parameters again.
 
         Sequences end with the call. To go on with one that was cut, add
         ``SequenceMoments.of(votes, previous=last_row)`` to ``moments_`` and call :meth:`fit_moments`. Counts
@@ -221,7 +223,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """Return P(Y(t) = k | all rows of its sequence), shape (T, K), columns in the order of ``classes_``.
 
-        ``votes`` and ``lengths`` as in :meth:`fit`; named sources are matched by name, others by position.
+        The parameters are those of :meth:`fit`. Named sources are matched by name, others by position.
         """
         read, sequences = self._read_sequences(votes, lengths)
         return self._fitted.posterior(read, sequences)
@@ -248,7 +250,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
             Paths take the first.
         random_state : int, numpy.random.Generator or None, default=None
-            Seed or generator for ``tie_break="random"``. None draws differently every time.
+            Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
 
         Examples
         --------
@@ -271,7 +273,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def fit_predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
         """Fit the model and return a class for each row: ``fit(votes).predict(votes)``.
 
-        Parameters as in :meth:`fit` and :meth:`predict`.
+        The parameters are those of :meth:`fit` and :meth:`predict`.
 
         Examples
         --------
@@ -285,14 +287,14 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def fit_predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """Fit the model and return the probabilities of each row: ``fit(votes).predict_proba(votes)``.
 
-        Parameters as in :meth:`fit`.
+        The parameters are those of :meth:`fit`.
         """
         return self.fit(votes, lengths).predict_proba(votes, lengths)
 
     def log_likelihood(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """Return log P(votes of a sequence), in nats, shape (sequences,); ``temper`` does not apply.
 
-        To compare sequences, or models of the same votes. A vote that its source never gave in training
+        Use it to compare sequences, or models of the same votes. A vote that its source never cast in the fit
         counts as one in a billion.
         """
         read, sequences = self._read_sequences(votes, lengths)
@@ -310,7 +312,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         ----------
         votes, lengths : as in :meth:`predict`
         y : array of shape (T,)
-            Gold labels; None, NaN and masked are unknown, and -1 unless it is a class.
+            Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
         """
         read, sequences = self._read_sequences(votes, lengths)
         truth = read_gold(y, self.vote_schema_.classes, read.n_items, "y")
@@ -377,10 +379,10 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def accuracies_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
 
-        Those of a model of single rows, which hold if errors are independent from row to row, whatever the
-        truths do, as long as the class balance is given: the error of an estimated balance assumes
-        independent rows, and is too small if scenes are long. With errors that persist, n rows count as n(1 -
-        r)/(1 + r), r as in ``temper``.
+        They are the intervals of a model of single rows, which are valid if errors are independent from row
+        to row. For errors that persist, n rows count as n (1 - r)/(1 + r) rows, with r as in ``temper``. If
+        the class balance is estimated and scenes are long, the intervals are too narrow, because its
+        standard error assumes independent rows.
         """
         return self._fitted.interval
 
@@ -509,7 +511,7 @@ class FittedSequences(FittedParameters):
     def paths(self, votes: Votes, lengths: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the most probable path of each sequence, shape (T,).
 
-        How neighboring classes go together counts to the power ``neighbor_share``.
+        The transition between neighboring classes has the exponent ``neighbor_share``.
         """
         if self.neighbor_share == 0:
             return winners(self.posterior(votes, lengths))

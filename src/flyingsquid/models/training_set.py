@@ -74,7 +74,7 @@ def to_training_set(
     votes: Any = None,
     classes: ArrayLike | None = None,
 ) -> TrainingSet:
-    """Select the rows to train on, for any trainer.
+    """Select the rows to train an end model on.
 
     Parameters
     ----------

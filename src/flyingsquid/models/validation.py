@@ -68,7 +68,7 @@ def check_options(method: Any, graph: Any, temper: Any) -> Solver:
         return solver
     check_temper(temper)
     if not isinstance(graph, DependencyGraph) or not graph.task_edges:
-        raise OptionError("`temper` weakens the evidence that tasks give each other; it needs task edges.")
+        raise OptionError("`temper` must be None for a graph without task edges.")
     if isinstance(temper, str) and graph.stacked_shape is None:
         raise OptionError(
             'temper="auto" compares each source with itself on the next task, so every task needs the same '
@@ -135,8 +135,6 @@ def read_task(task: Any, n_tasks: int) -> int:
 def require_moments(moments: Any) -> None:
     """Raise an error unless this is Moments with at least one item."""
     if not isinstance(moments, Moments):
-        raise OptionError(
-            f"`moments` must be Moments; got {type(moments).__name__}. Votes are passed to fit."
-        )
+        raise OptionError(f"`moments` must be Moments; got {type(moments).__name__}. Pass votes to fit.")
     if not moments.n_items > 0:
         raise NotIdentifiableError("`moments` must have at least one item; got empty counts.")

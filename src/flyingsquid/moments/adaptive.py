@@ -18,7 +18,7 @@ FALSE_ALARMS = 0.05
 def agreeing_parts(
     sizes: NDArray[np.float64], hits: NDArray[np.float64], *, dispersion: float = 1.0, tests: float = 1.0
 ) -> int:
-    """Return how many of the newest parts look like one population.
+    """Return the number of newest parts that are consistent with one population.
 
     The largest number k such that, for every split of the newest k parts in two, no statistic differs between
     the newer and the older side by more than chance allows. Chance is bounded by Bernstein's inequality, as
@@ -62,7 +62,7 @@ def _is_one(sizes: NDArray[np.float64], hits: NDArray[np.float64], dispersion: f
 
 
 def dispersion_of(newer: NDArray[np.float64], older: NDArray[np.float64], size: float, other: float) -> float:
-    """Return how different two neighboring parts are: 1 on average for independent rows.
+    """Return the dispersion of two neighboring parts: 1 on average for independent rows.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class DyadicCounts(BlockWindow):
     # ------------------------------------------------------------------ the best window
 
     def _reaches(self) -> list[int]:
-        """Return how many of the newest parts each window of the grid has; the last one has all."""
+        """Return the number of newest parts in each window of the grid; the last window has all parts."""
         reaches, total, wanted = list[int](), 0, 2 * self.block
         for reach, size in enumerate(reversed(self.sizes), start=1):
             total += size

@@ -167,7 +167,7 @@ class VotesByClass:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, name: str, n_sources: int, n_classes: int) -> VotesByClass:
-        """Read what :meth:`to_arrays` returned.
+        """Build from the result of :meth:`to_arrays`.
 
         Raises
         ------
@@ -187,5 +187,5 @@ class VotesByClass:
             and bool(np.isfinite(data).all() and (data >= 0).all())
         )
         if not fits:
-            raise ModelFileError(f"The sparse counts '{name}' in the file do not fit its other numbers.")
+            raise ModelFileError(f"The sparse counts '{name}' in the file do not match its other counts.")
         return cls(csr_array((data, indices, starts), shape=shape))

@@ -126,7 +126,7 @@ class ConfusionTables(ABC):
 
     @staticmethod
     def from_arrays(arrays: Arrays, n_classes: int, coverage: Array) -> ConfusionTables:
-        """Read what :meth:`to_arrays` returned.
+        """Build from the result of :meth:`to_arrays`.
 
         Parameters
         ----------
@@ -143,12 +143,12 @@ class ConfusionTables(ABC):
             shared, beyond = arrays["shared"], VotesByClass.from_arrays(arrays, "beyond", m, k)
             if shared.shape == (m, k) and shared.dtype == np.float64 and bool((shared > 0).all()):
                 return SparseTables.from_counts(shared, beyond, coverage)
-            raise ModelFileError("The confusion tables in the file do not fit its counts.")
+            raise ModelFileError("The confusion tables in the file do not match its counts.")
         tables = arrays["confusion"]
         fits = tables.shape == (m, k, k + 1) and str(tables.dtype) == "float64"
         if not (fits and (tables >= 0).all() and np.abs(tables.sum(axis=2) - 1).max() < 1e-6):
             raise ModelFileError(
-                "The confusion tables in the file are not probabilities, or do not fit its counts."
+                "The confusion tables in the file are not probabilities, or do not match its counts."
             )
         return DenseTables(tables)
 
@@ -214,8 +214,8 @@ class DenseTables(ConfusionTables):
 class SparseTables(ConfusionTables):
     """Confusion tables as a part that all classes share, and a sparse part from the counts.
 
-    The expected counts behind a table equal the prior wherever no two votes ever met. So a table is the same
-    for every class of items, plus a sparse rest:
+    The expected counts behind a table equal the prior in cells without observed pairs of votes. So a table is
+    a part that all classes share, plus a sparse part:
 
         P(source i votes v | Y = k, it votes) = (shared[i, v] + beyond[i, v, k]) / totals[i, k].
 
@@ -334,7 +334,7 @@ class VoteLogs(ABC):
 
     @abstractmethod
     def of_votes(self, codes_row: NDArray[Any]) -> Array:
-        """Return what each source adds on one item, shape (m, K), for dense codes of shape (m,)."""
+        """Return the contribution of each source on one item, (m, K), for dense codes of shape (m,)."""
 
     @property
     @abstractmethod
@@ -372,15 +372,15 @@ class SparseLogs(VoteLogs):
     Attributes
     ----------
     by_vote : array of shape (K m,)
-        What the vote v of source i adds for every class, at ``v * m + i``.
+        Contribution of the vote v of source i to every class, at ``v * m + i``.
     by_source : array of shape (m, K)
-        What any vote of a source adds for each class.
+        Contribution of any vote of a source to each class.
     beyond : VotesByClass
-        What a vote adds beyond that.
+        Further contribution of a vote.
     by_voting : array of shape (m,)
-        What voting adds for every class, compared with no vote.
+        Contribution of voting to every class, compared with no vote.
     silence : array of shape (m,)
-        What no vote adds for every class.
+        Contribution of a missing vote to every class.
     """
 
     by_vote: Array

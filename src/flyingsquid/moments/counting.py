@@ -49,7 +49,7 @@ def count_pairs(
     Returns
     -------
     pairs : PairCounts
-        Integers, unless the weights are floats; so are the units.
+        Integers, unless the weights are floats; the same holds for the units.
     units : list of arrays of shape ((K+1)^s, 1 + K m), for units of s sources
         Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in
         that state, column 1 + v m + j those of them in which source j votes v.

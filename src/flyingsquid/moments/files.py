@@ -107,7 +107,7 @@ def fields_of(state: State) -> dict[str, Any]:
 
 
 def graph_from_meta(data: Any, most_sources: int) -> DependencyGraph:
-    """Return the graph in a file; refuse one that declares more sources than the file has."""
+    """Return the graph in a file; raise an error if it declares more sources than the file has."""
     limited = {name: integer(1, most_sources) for name in ("n_sources", "n_tasks")}
     check_fields(data, limited, "graph.")
     try:

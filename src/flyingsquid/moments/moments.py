@@ -231,7 +231,7 @@ class Moments:
         return np.asarray(self._all_pairs.counts(a, b) / self.n_items, np.float64)
 
     def table(self, i: int, j: int) -> NDArray[Any]:
-        """Return how often source i votes a and source j votes b, shape (K, K).
+        """Return the number of items on which source i votes a and source j votes b, shape (K, K).
 
         >>> Moments.of([[0, 1], [1, 1], [1, 0]]).table(0, 1).tolist()
         [[0, 1], [1, 1]]
@@ -249,15 +249,15 @@ class Moments:
         return self._pairs[number].between(*at)
 
     def by_own_vote(self, k: int) -> NDArray[Any]:
-        """Return on how many items source i votes k and source j votes at all, shape (m, m)."""
+        """Return the number of items on which source i votes k and source j votes, shape (m, m)."""
         return self._all_pairs.by_own_vote(k)
 
     def overlap(self) -> NDArray[Any]:
-        """Return on how many items both sources vote, shape (m, m)."""
+        """Return the number of items on which both sources vote, shape (m, m)."""
         return self._all_pairs.overlap()
 
     def agreement(self) -> NDArray[Any]:
-        """Return on how many items both sources vote alike, shape (m, m).
+        """Return the number of items on which both sources cast the same vote, shape (m, m).
 
         >>> Moments.of([[0, 1], [1, 1], [1, -1]]).agreement().tolist()
         [[3, 1], [1, 2]]
@@ -265,11 +265,11 @@ class Moments:
         return self._all_pairs.agreement()
 
     def compare_pairs(self) -> PairAgreement:
-        """Return overlap and agreement of all pairs, next to what chance alone would do."""
+        """Return overlap and agreement of all pairs, and the agreement expected by chance."""
         return self._all_pairs.compare()
 
     def others_votes(self) -> Array:
-        """Return how the other votes spread where a source votes, shape (m, K, K).
+        """Count the votes of other sources on the items of each vote, shape (m, K, K).
 
         ``[i, v, k]`` counts votes of other sources for class k on items that source i votes v on.
         """
@@ -351,7 +351,7 @@ class Moments:
         """Return the counts in a state; raise an error for impossible ones."""
         moments = cls(**files.fields_of(state))
         if moments._lowest_count() < (0 if moments.is_exact else -_ROUNDING * moments.n_items):
-            raise ModelFileError("The counts in the file contradict each other: no votes can have them.")
+            raise ModelFileError("The counts in the file are inconsistent: no votes have these counts.")
         return moments
 
     # ------------------------------------------------------------------ algebra
@@ -389,7 +389,8 @@ class Moments:
         lowest = rest._lowest_count()
         if lowest < (0 if rest.is_exact else -_ROUNDING * self.n_items):
             raise IncompatibleError(
-                f"Cannot subtract: a count would be {lowest:g}. The right side must be part of the left."
+                f"Cannot subtract: a count would be {lowest:g}. The right operand must be part of the left "
+                "one."
             )
         return replace(
             rest,
@@ -505,7 +506,7 @@ def _sum_of(chunks: VoteChunks, graph: DependencyGraph | None, sample_weight: Ar
         part = Moments.of(chunk, graph)
         total = part if total is None else total + part
     if total is None:
-        raise VotesError("The chunks have no items; at least one is needed.")
+        raise VotesError("`votes` must have at least one item; all chunks are empty.")
     return total
 
 

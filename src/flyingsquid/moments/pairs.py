@@ -28,7 +28,7 @@ class PairAgreement(NamedTuple):
     Attributes
     ----------
     overlap : items that both vote on
-    agreement : items that both vote on alike
+    agreement : items on which both cast the same vote
     chance : share of ``overlap`` on which they would agree by chance; 1 if they share no item
     unusual : votes of the first source on shared items that are not for the class it votes for most there
     spread : probability that two votes of the first source on shared items differ; 0 if they share no item
@@ -73,7 +73,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def votes(self) -> NDArray[Any]:
-        """Return how often each source votes for each class, shape (m, K)."""
+        """Return the number of votes of each source for each class, shape (m, K)."""
 
     @abstractmethod
     def counts(self, a: int, b: int) -> NDArray[Any]:
@@ -97,7 +97,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def agreement(self) -> NDArray[Any]:
-        """Return the items on which both sources vote alike, shape (m, m)."""
+        """Return the items on which both sources cast the same vote, shape (m, m)."""
 
     @abstractmethod
     def compare(self) -> PairAgreement:
@@ -105,7 +105,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def others_votes(self) -> Array:
-        """Return how the other votes spread where a source votes, shape (m, K, K).
+        """Count the votes of other sources on the items of each vote, shape (m, K, K).
 
         ``[i, v, k]`` counts votes of other sources for class k on items that source i votes v on.
         """
@@ -442,7 +442,7 @@ def _comparison(
 
 
 def _without_own(total: Array, votes: NDArray[Any]) -> Array:
-    """Take the votes of a source itself off the votes on its items."""
+    """Subtract the own votes of a source from the votes on its items."""
     at = np.arange(votes.shape[1])
     total[:, at, at] -= votes
     return np.maximum(total, 0.0)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._limits import LIMITS
+from flyingsquid._values import format_count
 from flyingsquid.exceptions import GraphError, IncompatibleError, VotesError
 from flyingsquid.graph import DependencyGraph
 
@@ -174,8 +175,9 @@ def check_sequence_size(n_sources: int, n_classes: int) -> None:
     size = (n_sources * n_classes) ** 2 * 8
     if size > LIMITS.get().pair_bytes:
         raise VotesError(
-            f"Counts of neighboring items for {n_sources:,} sources and {n_classes:,} classes would need "
-            f"{size / 1e9:,.0f} GB. Declare fewer classes, drop sources that rarely vote, or use LabelModel."
+            f"Counts of neighboring items for {format_count(n_sources, 'source')} and {n_classes:,} classes "
+            f"would need {size / 1e9:,.0f} GB. Declare fewer classes, drop sources that rarely vote, or use "
+            "LabelModel."
         )
 
 
@@ -184,6 +186,6 @@ def check_frequencies(weights: NDArray[Any]) -> None:
     total = float(weights.sum())
     if weights.dtype.kind == "f" and len(weights) > 1 and total < 1 + 1e-6:
         raise VotesError(
-            f"`sample_weight` must sum to the number of items; got a sum of {total:g} for {len(weights)} "
-            "items. Multiply probabilities by the number of items."
+            f"`sample_weight` must sum to the number of items; got a sum of {total:g} for "
+            f"{format_count(len(weights), 'item')}. Multiply probabilities by the number of items."
         )

@@ -159,8 +159,8 @@ class SequenceMoments:
     lagged : array of shape (K, K, m, m), read-only
         ``lagged[a, b, i, j]`` times source i voted a and source j voted b in the next row.
     first, second : arrays of shape (m, K), read-only
-        How often each source voted for each class in the first and in the second row of a pair. They differ
-        from the counts of all rows because the ends of a sequence are in one pair only.
+        Number of votes of each source for each class in the first and in the second row of a pair. They
+        differ from the counts of all rows because the ends of a sequence are in one pair only.
 
     Examples
     --------
@@ -277,7 +277,7 @@ class SequenceMoments:
             raise ModelFileError("The counts of neighbors in the file do not agree with its rows.")
         moments = cls(rows, n_pairs, lagged, first, second)
         if not moments._lowest_count() >= moments._tolerance():
-            raise ModelFileError("The counts in the file contradict each other: no sequences can have them.")
+            raise ModelFileError("The counts in the file are inconsistent: no sequences have these counts.")
         return moments
 
     # ------------------------------------------------------------------ algebra
@@ -330,7 +330,7 @@ class SequenceMoments:
         return float(min(self.n_pairs, *(part.min() for part in parts)))
 
     def _tolerance(self) -> float:
-        """Return how far below zero a count may fall by rounding."""
+        """Return the largest negative rounding error of a count."""
         return 0.0 if self.is_exact else -_ROUNDING * self.n_pairs
 
     def __eq__(self, other: object) -> bool:
@@ -353,8 +353,9 @@ class SequenceMoments:
     def __repr__(self) -> str:
         kind = "integer" if self.is_exact else "float"
         return (
-            f"SequenceMoments({format_count(self.rows.n_items, 'row')}, {self.n_pairs:,} pairs x "
-            f"{format_count(self.rows.n_sources, 'source')}, classes {format_list(self.rows.classes)}, "
+            f"SequenceMoments({format_count(self.rows.n_items, 'row')}, "
+            f"{format_count(self.n_pairs, 'pair')} x {format_count(self.rows.n_sources, 'source')}, "
+            f"classes {format_list(self.rows.classes)}, "
             f"{kind} counts)"
         )
 
@@ -385,7 +386,7 @@ def _read_previous(previous: Any, votes: Votes) -> Votes:
 
 
 def _stacked(before: Votes, codes: Any) -> Any:
-    """Return the codes with the row before on top, in the same storage."""
+    """Return the codes below those of the previous row, in the same storage."""
     dense: Any = before.to_dense().codes
     if not isinstance(codes, csr_array):
         return np.concatenate([dense, codes])

@@ -1,4 +1,4 @@
-"""Counts of single sources: all that a summary needs to know about votes."""
+"""Counts of single sources, which are sufficient for summaries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SourceTally:
     n_items : int or float
         Number of items, or the sum of their weights.
     votes : array of shape (m, K)
-        How often each source voted each class.
+        Number of votes of each source for each class.
     missing : array of shape (m, 3)
         Votes that were refused, unparseable and failed.
     classes : tuple of K labels

@@ -154,7 +154,7 @@ class Layout:
 
     @cached_property
     def statistics(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Positions of the statistics that a change would move: votes for a class, agreements of two sources.
+        """Positions of the statistics that reveal a change: votes for a class, agreements of two sources.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class Layout:
         return np.concatenate(votes).astype(np.intp), agree
 
     def rates_of(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how often each of :attr:`statistics` occurred, shape (s, r + p), for vectors (s, size)."""
+        """Return the counts of :attr:`statistics`, shape (s, r + p), for vectors of shape (s, size)."""
         votes, agree = self.statistics
         agreements = vectors[:, agree].sum(axis=1)
         return np.concatenate([vectors[:, votes], agreements], axis=1)
@@ -203,7 +203,7 @@ class RowRing:
             self.balances = np.full((rows, layout.n_balance), np.nan)
 
     def reserve(self, rows: int) -> None:
-        """Make room for rows up to this position, so that memory follows the rows and not the capacity."""
+        """Allocate memory for rows up to this position, instead of for the whole capacity."""
         if rows > len(self.codes):
             more = min(self.capacity, max(rows, 2 * len(self.codes))) - len(self.codes)
             codes = np.full((more, self.codes.shape[1]), -1, self.codes.dtype)

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.moments.moments import Moments
 from flyingsquid.moments.window_layout import Layout, RowRing, Vector
@@ -76,7 +76,7 @@ class Window(ABC):
 
     @abstractmethod
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore what :meth:`state` returned."""
+        """Restore a window from the result of :meth:`state`."""
 
     def draft(self, n_rows: int | None = None) -> Self:  # noqa: ARG002
         """Return a window that can take ``n_rows`` more, or any number (None), without changing this one."""
@@ -118,8 +118,8 @@ class RollingCounts(Window):
         if needed > _MOST_BYTES:
             raise OptionError(
                 f"`window` must keep at most {_MOST_BYTES >> 30} GB of votes; got {format_value(size, 30)} "
-                f'with {layout.n_sources:,} sources. A shorter window, window="auto" or `decay` need less '
-                "memory."
+                f'with {format_count(layout.n_sources, "source")}. A shorter window, window="auto" or '
+                "`decay` need less memory."
             )
         self.ring = RowRing(size + self._slack, layout)
         self._counted = 0
@@ -266,7 +266,7 @@ class BlockWindow(Window):
         return arrays
 
     def restore_rows(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore what :meth:`state_of_rows` returned."""
+        """Restore the rows from the result of :meth:`state_of_rows`."""
         rows, balances = checked_rows(arrays["rows"], self.layout), arrays.get("balances")
         require(len(rows) == self.waiting)
         require_balances(balances, len(rows), self.layout)

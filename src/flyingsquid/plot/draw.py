@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid.charts.build import seriate
 from flyingsquid.charts.kinds import (
     BarChart,
@@ -206,7 +207,7 @@ def draw_circle(values: Array, names: Sequence[str], axis: Any, *, least: float,
         curve = _bend(angle[int(first[at])], angle[int(second[at])])
         axis.plot(*curve, color=BLUE if size[at] > 0 else ORANGE, **style)
     _draw_names(axis, names, angle)
-    count = f"{len(strong)} pairs"
+    count = format_count(len(strong), "pair")
     if len(strong) > len(drawn):
         count = f"{len(drawn)} strongest of {count}"
     axis.set_title(f"{count} with a correlation of at least {least:g} given the truth", fontsize=9)

@@ -62,7 +62,7 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
 
 
 def plot_coverage(summary: Table, axis: Any = None) -> Any:
-    """Plot on how many items each source votes, votes with others, and votes against others.
+    """Plot the coverage of each source, with the share of overlaps and conflicts.
 
     The whole bar is the share of items that the source votes on. In the middle shade, other sources vote too;
     in the dark shade, at least one of them disagrees.
@@ -87,7 +87,7 @@ def plot_coverage(summary: Table, axis: Any = None) -> Any:
 
 
 def plot_leave_one_out(found: LeaveOneOut, axis: Any = None, *, most: int = 30) -> Any:
-    """Plot how much the labels depend on each source.
+    """Plot the influence of each source on the labels.
 
     The bar is the share of labels that change when the model is fitted without the source. With gold labels
     the number is the change of accuracy in points: blue sources help, orange ones hurt, gray ones do neither.
@@ -117,7 +117,7 @@ def plot_leave_one_out(found: LeaveOneOut, axis: Any = None, *, most: int = 30) 
 
 
 def plot_explanation(why: Explanation | VoteCount, axis: Any = None, *, most: int = 20) -> Any:
-    """Plot what each source contributes to the log odds of one label.
+    """Plot the contribution of each source to the log odds of one label.
 
     Blue bars support the label, orange ones oppose it, and the gray bar is the class balance. Together they
     are the log odds in the title: 0 is even, 2.2 is 9 to 1, 4.6 is 99 to 1.
@@ -146,7 +146,7 @@ def plot_explanation(why: Explanation | VoteCount, axis: Any = None, *, most: in
 
 
 def plot_agreement(found: Agreement, axis: Any = None, *, beyond_chance: bool = True) -> Any:
-    """Plot how much each pair of sources agrees, as a heat map.
+    """Plot the agreement of each pair of sources as a heat map.
 
     Bright pairs agree often, dark ones as often as by chance. Sources that agree are next to each other, so a
     bright block is a group of similar sources. White cells are pairs without common items.
@@ -181,7 +181,7 @@ def plot_dependence(
     least: float = 0.1,
     most: int = 30,
 ) -> Any:
-    """Plot which sources make the same errors, as a graph.
+    """Plot sources that make the same errors as a graph.
 
     Sources are on a circle, dependent ones near each other. A blue line is a pair that agrees more often than
     the truth explains, an orange line one that agrees less often; thicker lines are stronger.
@@ -218,7 +218,7 @@ def plot_dependence(
 def plot_posteriors(
     probabilities: ArrayLike, axis: Any = None, *, event: str | None = None, bins: int = 40
 ) -> Any:
-    """Plot how certain the labels are, as a histogram.
+    """Plot the certainty of the labels as a histogram.
 
     Labels at the ends are certain, those in the middle are undecided. Many items in the middle have no votes,
     or votes that cancel.
@@ -283,7 +283,7 @@ def plot_calibration(found: Calibration, axes: Any = None) -> Any:
 
 
 def plot_learning_curve(curve: LearningCurve, axis: Any = None) -> Any:
-    """Plot how labels settle as the model is fitted on more items.
+    """Plot how labels change as the model is fitted on more items.
 
     The blue line is the share of labels that are the same as with all items; the gray one, with gold labels,
     is the accuracy. Bands show the range over repeats. Where lines are flat, more items of the same kind

@@ -61,8 +61,8 @@ def report(
     ----------
     votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked are unknown, and -1 unless it is a class. They are used for scores
-        and not for the fit.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. They are used
+        for scores and not for the fit.
     model : fitted LabelModel, OnlineLabelModel or MajorityVote, optional
         By default ``LabelModel()`` is fitted. If the fit fails, the page gives the reason and continues with
         the votes alone.
@@ -73,11 +73,11 @@ def report(
         File to write. An existing file is replaced atomically.
     title : str, default="Votes and labels"
     ordered : bool, default=False
-        Whether the items are in order of time; the page then shows how sources change.
+        Whether the items are in chronological order; the page then shows how sources change.
     task : int, optional
         Task to report on, for a model of several tasks.
     X : array, sparse matrix, table or list of n rows, optional
-        Features of the items. With ``y``, the page tells how many gold labels a supervised model on these
+        Features of the items. With ``y``, the page shows how many gold labels a supervised model on these
         features needs to match a weakly supervised one, as :func:`~flyingsquid.labels_saved` estimates.
 
     Returns

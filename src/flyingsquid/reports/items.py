@@ -23,7 +23,7 @@ _LABEL_WIDTH = 170.0
 
 
 def items_section(study: Study) -> Section:
-    """Return two lists: uncertain items, and items where the model overrules the majority."""
+    """Return the section with two lists: uncertain items, and items whose label differs from the majority."""
     model = study.model or MajorityVote().fit(study.all_votes)
     found = contested_items(model, study.all_votes, study.y, n=_MOST_ITEMS, task=study.task)
     text = "Many sources vote, and the label is uncertain. Gold labels for these items are the most useful."

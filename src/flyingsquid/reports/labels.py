@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.calibration import calibration
 from flyingsquid.analysis.comparison import Comparison
@@ -49,7 +50,7 @@ _MOST_BARS, _REPEATS = 30, 3
 
 
 def comparison_section(study: Study) -> Section:
-    """Return which labels are more accurate, and how much the votes on items differ."""
+    """Return the section that compares the model with majority vote."""
     buckets = disagreement_buckets(study.all_votes, study.y, model=study.model, task=study.task)
     headings = [(_HEADINGS.get(name, name.capitalize()), name != "bucket") for name in buckets.columns]
     rows = [
@@ -60,8 +61,8 @@ def comparison_section(study: Study) -> Section:
         for row in buckets.rows
     ]
     caption = (
-        "How to read it: items by how much their votes differ, and how often the label differs from majority "
-        "vote. Unanimous items need no model; a model helps where votes are split."
+        "How to read it: items are grouped by how much their votes differ. A model can improve only the "
+        "labels of items on which votes differ."
     )
     disagreement = figure("Where do the sources disagree?", table(headings, rows), caption, wide=True)
     heading = "Comparison with majority vote"
@@ -93,7 +94,8 @@ def _scores(study: Study, found: Comparison) -> str:
     if precision[best] >= 0:
         count = int(votes[best])
         rows.append(_accuracy_row("best source", float(precision[best]), count, "other"))
-        single = f" The best source is {study.names[best][:80]}, with {count:,} votes on these items."
+        cast = format_count(count, "vote")
+        single = f" The best source is {study.names[best][:80]}, with {cast} on these items."
     chart = IntervalChart(
         title="Which labels are more accurate?",
         description="; ".join(f"{row.name}: {row.value:.1%}" for row in rows),
@@ -101,7 +103,8 @@ def _scores(study: Study, found: Comparison) -> str:
         x_label="accuracy",
     )
     caption = (
-        f"How to read it: accuracy on {found.n_gold:,} items with gold labels, with 95% intervals."
+        f"How to read it: accuracy on {format_count(found.n_gold, 'item')} with gold labels, with 95% "
+        "intervals."
         f"{escape_text(single)} F1: {found.model.f1:.3f} of the model, {found.majority.f1:.3f} of majority "
         f"vote; log loss: {found.model.log_loss:.3f} and {found.majority.log_loss:.3f} (lower is better)."
     )
@@ -114,7 +117,7 @@ def _accuracy_row(name: str, share: float, count: int, tone: Tone = "main") -> I
 
 
 def labels_saved_section(study: Study, X: Any) -> Section:
-    """Return how many gold labels a supervised model on features ``X`` needs; empty without gold labels."""
+    """Return the section about :func:`~flyingsquid.labels_saved`; empty without gold labels."""
     heading = "Labels saved"
     if study.items.gold is None or study.model is None:
         return Section("saved", heading, "")
@@ -134,7 +137,7 @@ def labels_saved_section(study: Study, X: Any) -> Section:
 
 
 def labels_section(study: Study) -> Section:
-    """Return how certain the labels are, whether they are calibrated, and how often each class occurs."""
+    """Return the section about the certainty, calibration and class frequencies of the labels."""
     return Section("labels", "Labels", grid([_certainty(study), _calibration(study), _class_shares(study)]))
 
 
@@ -161,9 +164,10 @@ def _calibration(study: Study) -> str:
         else "the probability of the label"
     )
     caption = (
-        f"How to read it: {int(found.counts.sum()):,} items with votes and gold labels, grouped by {event}; "
-        "larger points are more items. Points on the dashed line are calibrated; above one half, points "
-        f"below the line are overconfident. Bars are 95% intervals. The mean difference is {found.error:.1%}."
+        f"How to read it: {format_count(int(found.counts.sum()), 'item')} with votes and gold labels, "
+        f"grouped by {event}; larger points stand for more items. Points on the dashed line are calibrated; "
+        "above one half, points below the line are overconfident. Bars are 95% intervals. The mean "
+        f"difference is {found.error:.1%}."
     )
     return chart_figure(calibration_charts(found)[0], caption)
 
@@ -223,7 +227,9 @@ def influence_section(study: Study) -> Section:
         return Section("influence", heading, f'<p class="note">Not shown: {escape_text(error, 600)}</p>')
     text = ""
     if votes.n_items < study.votes.n_items:
-        text = f'<p class="note">Based on a model of {votes.n_items:,} items, drawn at random.</p>'
+        text = (
+            f'<p class="note">Based on a model of {format_count(votes.n_items, "item")}, drawn at random.</p>'
+        )
     figures = []
     if np.isfinite(without.changed).any():
         caption = "How to read it: share of labels that change when the model is fitted without the source."
@@ -239,8 +245,8 @@ def influence_section(study: Study) -> Section:
     if len(lines.lines[0].x) > 1:
         caption = (
             f"How to read it: the model is fitted on samples of the items, {_REPEATS} of each size. Points "
-            "are means, bars the range. Where a line is flat, more items of the same kind would change "
-            "little."
+            "are means, and bars show the range. If a line becomes flat, more items of the same kind would "
+            "change little."
         )
         figures.append(chart_figure(lines, caption))
     return Section("influence", heading, text + grid(figures))

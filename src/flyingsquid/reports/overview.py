@@ -1,4 +1,4 @@
-"""Sections about the whole: the summary at the top, and the method at the end."""
+"""First and last section of the report: the summary, and the method."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _describe_gold(study: Study) -> str:
     gold = study.items.gold
     if gold is None:
         return "none"
-    known = f"{int((gold >= 0).sum()):,} of {len(gold):,} items"
+    known = f"{int((gold >= 0).sum()):,} of {format_count(len(gold), 'item')}"
     if isinstance(study.model, MajorityVote) or study.model is None or fit_of(study.model).gold is None:
         return f"{known}, used for scores and not for the fit"
     return f"{known}, used for scores. The model was fitted with gold labels, so scores on these are too high"

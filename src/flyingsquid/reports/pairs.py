@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from flyingsquid._values import format_count
 from flyingsquid.analysis.agreement import agreement
 from flyingsquid.analysis.sentences import DependentPair, describe_dependence
 from flyingsquid.charts.build import agreement_chart
@@ -34,9 +35,9 @@ def agreement_section(study: Study) -> Section:
     chart = agreement_chart(found, sort=False)
     caption = (
         "How to read it: each cell is a pair of sources, by row and column number, best sources first. "
-        "Stronger colors are more agreement beyond chance (Cohen's kappa). Good sources agree because both "
-        "are correct; a strong color far from the upper corner is a pair with common errors. Hover over a "
-        f"cell for the share of equal votes. {left_out}"
+        "Stronger colors show more agreement beyond chance (Cohen's kappa). Accurate sources agree because "
+        "both are correct. A strong color far from the upper corner indicates a pair with common errors. "
+        f"Hover over a cell to see the share of equal votes. {left_out}"
     )
     return Section("agreement", "Agreement", chart_figure(chart, caption, wide=True))
 
@@ -60,7 +61,7 @@ def _describe_graph(study: Study) -> str:
     if graph is None or not graph.source_edges:
         return ""
     how = "learned from the votes" if getattr(graph, "correlations", None) else "given"
-    pairs = "1 pair" if len(graph.source_edges) == 1 else f"{len(graph.source_edges):,} pairs"
+    pairs = format_count(len(graph.source_edges), "pair")
     return f" The model allows for dependencies of {pairs} of sources, which were {how}."
 
 
@@ -79,8 +80,8 @@ def _graph(pairs: Sequence[DependentPair]) -> str:
     # The page has its own colors, which follow its theme, and its policy allows no other style.
     drawing = to_svg(graph, labels=labels, names=names).replace(f"<style>{STYLE}</style>", "")
     caption = (
-        "How to read it: Y is the truth, circles are the sources of the table with their numbers; hover for "
-        "names. Gray: the source votes on Y. Curved: the pairs of the table."
+        "How to read it: Y is the truth, and circles are the sources of the table with their numbers. Hover "
+        "over a circle to see its name. Curved lines are the pairs of the table."
     )
     return figure("Which sources depend on each other?", drawing, caption)
 
@@ -95,8 +96,8 @@ def _strongest(pairs: Sequence[DependentPair], total: int) -> str:
         rows.append([f"{one}<br>{other}", f"{pair.correlation:+.2f}"])
     which = f"The {len(rows)} strongest of {total:,} pairs." if len(rows) < total else ""
     caption = (
-        "How to read it: correlation of the votes of two sources given the truth. 0 is independent, 1 a "
-        f"copy; negative if they agree less often than the truth explains. {which}"
+        "How to read it: correlation of the votes of two sources given the truth. It is 0 for independent "
+        f"sources, 1 for copies, and negative if they agree less often than the truth explains. {which}"
     )
     cells = table([("Pair", False), ("Correlation", True)], rows)
     return figure("Which pairs are most dependent?", cells, caption)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from flyingsquid._values import format_count
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.charts.build import accuracy_chart, coverage_chart, drift_charts
 from flyingsquid.charts.kinds import Layer, LayeredBarChart, Tone
@@ -57,14 +58,14 @@ def sources_section(study: Study) -> Section:
             estimated_label=f"estimated {_basis(study)}, 95% interval",
         )
         caption = (
-            "How to read it: farther to the right is more accurate. Sources with overlapping intervals may "
-            "be equally good. The dashed mark is chance: how accurate random votes with the same class "
-            f"frequencies would be. {left_out}"
+            "How to read it: sources farther to the right are more accurate. Sources with overlapping "
+            "intervals may be equally accurate. The dashed mark is chance: the accuracy of random votes with "
+            f"the same class frequencies. {left_out}"
         )
         figures.append(chart_figure(chart, caption))
     caption = (
-        "How to read it: bars are shares of all items, each a part of the one around it. A source with many "
-        f"votes and few conflicts is either good, or votes alone on easy items. {left_out}"
+        "How to read it: bars are shares of all items. Each bar is a part of the one around it. A source "
+        f"with many votes and few conflicts is accurate, or votes on easy items. {left_out}"
     )
     figures.append(chart_figure(coverage_chart(study.summary, shown), caption))
     return Section("sources", "Sources", grid(figures) + _table(study))
@@ -95,7 +96,8 @@ def _table(study: Study) -> str:
         notes.append(f"Accuracy, estimated: share of correct votes {_basis(study)}, with its 95% interval.")
     if "precision" in columns:
         n_gold = study.findings.n_gold
-        notes.append(f"Accuracy on gold labels: share of correct votes on {n_gold:,} items with gold labels.")
+        items = format_count(n_gold, "item")
+        notes.append(f"Accuracy on gold labels: share of correct votes on {items} with gold labels.")
     if len(kept) < len(study.names):
         left_out = len(study.names) - len(kept)
         notes.append(

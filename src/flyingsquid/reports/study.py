@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.comparison import Comparison, compare_items
 from flyingsquid.analysis.findings import findings
@@ -57,7 +57,7 @@ class Study:
     task : int or None
     records : Records or None
     ordered : bool
-        Whether the items are in order of time.
+        Whether the items are in chronological order.
     """
 
     items: Items
@@ -114,8 +114,8 @@ class Study:
         known = [j for j in order if j in kept]
         half = MOST_SHOWN // 2
         return known[:half] + known[-half:], (
-            f"Shown are the {half} best and the {half} worst of the {len(known)} sources with the most "
-            f"votes, of {len(order):,} sources."
+            f"Shown are the {half} best and the {half} worst of the {format_count(len(known), 'source')} "
+            f"with the most votes, of {format_count(len(order), 'source')}."
         )
 
     def paired(self) -> tuple[list[int], str]:
@@ -124,7 +124,8 @@ class Study:
         if len(order) <= _MOST_PAIRED:
             return order, ""
         kept = self.most_active(_MOST_PAIRED)
-        left_out = f"Shown are the {_MOST_PAIRED} of {len(order):,} sources with the most votes."
+        total = format_count(len(order), "source")
+        left_out = f"Shown are the {_MOST_PAIRED} of {total} with the most votes."
         return [j for j in order if j in kept], left_out
 
     def most_active(self, most: int) -> set[int]:
@@ -168,7 +169,7 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
 
 
 def _fit(votes: Votes) -> tuple[Any, str]:
-    """Return a label model; or a majority vote, and why there is no label model."""
+    """Return a label model; or a majority vote, and the reason why there is no label model."""
     with capture_source_warnings():  # the page shows them
         try:
             return LabelModel().fit(votes), ""
@@ -202,7 +203,8 @@ class Records:
             raise VotesError(f"`data` must be a table or a list with one entry per item; got {kind}.")
         if length != votes.n_items:
             raise VotesError(
-                f"`data` must have one entry for each of {votes.n_items:,} items; got {length:,}."
+                f"`data` must have one entry for each of {format_count(votes.n_items, 'item')}; got "
+                f"{length:,}."
             )
         return cls(data)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from flyingsquid._table import text_width
+from flyingsquid._values import format_count
 from flyingsquid.charts.kinds import (
     BarChart,
     Chart,
@@ -234,7 +235,7 @@ def _draw_reliability(chart: LineChart) -> str:
     sizes = np.ones(len(places)) if line.sizes is None else line.sizes
     for px, probability, observed, size in zip(places, line.x, line.y, sizes, strict=True):
         radius = 2.2 + 3 * float(np.sqrt(size / sizes.max()))
-        hint = f"predicted {probability:.2f}, observed {observed:.2f} on {int(size):,} items"
+        hint = f"predicted {probability:.2f}, observed {observed:.2f} on {format_count(int(size), 'item')}"
         parts.append(_dot("point", px, y(float(observed)), radius, hint))
     parts += [_text("predicted", x.end, 258, "tick end"), _text("observed", 0, 10, "tick start")]
     return _svg(chart, 264, parts)

@@ -39,7 +39,7 @@ def read_fit_data(
 
     Parameters
     ----------
-    votes : Votes, or what ``as_votes`` reads; the path of a file; VoteChunks; or votes on a cluster
+    votes : Votes, array-like or dataframe; the path of a file; VoteChunks; or votes on a cluster
     graph : DependencyGraph, "learn" or None
     classes : tuple of labels or None
         Classes of votes that come as plain numbers.

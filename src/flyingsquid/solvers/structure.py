@@ -27,12 +27,12 @@ class LearnedGraph(DependencyGraph):
     """A dependency graph with the evidence for its edges. Made by :func:`learn_structure`.
 
     It is equal to any graph with the same edges; the evidence is not compared.
-    Pickles and copies keep it; ``to_dict``, ``to_json`` and model files keep the graph alone.
+    Pickles and copies keep the evidence; ``to_dict``, ``to_json`` and model files contain only the graph.
 
     Attributes
     ----------
     scores : mapping from edges (i, j), i < j, to float
-        How far the pair is from independence, in standard errors; negative if the two agree less often
+        Deviation of the pair from independence, in standard errors; negative if the two agree less often
         than the truth explains.
     correlations : mapping from edges to float
         Correlation of the two sources' votes given the truth.
@@ -164,7 +164,7 @@ def learn_structure(
     _check_options(significance, max_edges)
     if isinstance(votes, Moments):
         if sample_weight is not None:
-            raise OptionError("`sample_weight` is not supported with Moments, which are counts already.")
+            raise OptionError("`sample_weight` is not supported with Moments, which are already counts.")
         moments = votes
     else:
         moments = Moments.of(as_votes(votes), sample_weight=sample_weight)

@@ -79,7 +79,7 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
 
 
 def solve_corrected(data: FitData, name: str) -> WeightedFit:
-    """Fit votes without gold labels, then correct the log odds by these."""
+    """Fit votes without gold labels, then correct the log odds with the gold labels."""
     plain, votes, items = solve_mixture(data, name), data.votes, data.labeled
     if items is None or len(items) < FEWEST_LABELS:
         n_gold = 0 if items is None else len(items)
@@ -211,7 +211,7 @@ def _describe(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
         return "; ".join(parts), ()
     parts.insert(0, f"several explanations fit; {mixture.majority:.0%} plain majority vote")
     contradiction = (
-        "Two groups of sources contradict each other, and the votes cannot tell which group is right; labels "
+        "Two groups of sources contradict each other, and the votes do not show which group is right; labels "
         "follow the majority vote."
     )
     return "; ".join(parts), (contradiction,)

@@ -68,7 +68,7 @@ def model_distance(error: float, e_min: float, n_statistics: int, *, divergence:
 
 
 def end_model_drift_bound(n_items: float, drift: float, distance: float, vc_dimension: int) -> float:
-    """Return an upper bound on the excess error rate of an end model of the last s items (Theorem 5).
+    """Return an upper bound on the excess error rate of an end model trained on the last s items (Theorem 5).
 
     The bound is 6 Δ^μ s + 8 D^μ + 341 √(d / s).
 

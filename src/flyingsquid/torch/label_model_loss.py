@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import (
     GraphError,
     IncompatibleError,
@@ -58,8 +58,8 @@ class LabelModelLoss(nn.Module):
     class_balance : "uniform", array-like or None, default=None
         As in ``LabelModel``; "estimate" is not supported.
     method : str or Solver, default="auto"
-        As in ``LabelModel``, for methods that need counts only. ``"auto"`` is ``"weighted"`` unless a graph
-        or another option needs a closed form.
+        As in ``LabelModel``, for methods that need only counts. ``"auto"`` works as in
+        ``LabelModel.fit_moments``.
     signs, temper
         As in ``LabelModel``.
     weight : tensor of shape (K,) or None, default=None
@@ -195,8 +195,9 @@ class LabelModelLoss(nn.Module):
             self.next_row.zero_()
 
     def extra_repr(self) -> str:
-        """Return what the module prints."""
-        return f"{self.n_sources} sources, {self.n_classes} classes, window={self.window}"
+        """Return the options for the ``repr`` of the module."""
+        sources = format_count(self.n_sources, "source")
+        return f"{sources}, {self.n_classes} classes, window={self.window}"
 
     # ------------------------------------------------------------------ counts
 
@@ -278,7 +279,8 @@ class LabelModelLoss(nn.Module):
         if solved.reason and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"After {n_items:,} items the labels are still vote shares, because {solved.reason}",
+                f"After {format_count(n_items, 'item')} the labels are still vote shares, because "
+                f"{solved.reason}",
                 SourceWarning,
                 stacklevel=2,
             )
@@ -324,7 +326,9 @@ def _read_graph(graph: Any, n_sources: int) -> DependencyGraph:
             f"`graph` must be a DependencyGraph or None; got {format_value(graph)}.", parameter="graph"
         )
     if graph.n_sources != n_sources:
-        raise GraphError(f"`graph` must have n_sources={n_sources} sources; got {graph.n_sources}.")
+        raise GraphError(
+            f"`graph` must have {format_count(n_sources, 'source')} (`n_sources`); got {graph.n_sources}."
+        )
     return graph
 
 

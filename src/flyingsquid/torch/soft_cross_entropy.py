@@ -77,7 +77,7 @@ class SoftCrossEntropy(nn.Module):
         return losses.sum() / torch.where(total > 0, total, torch.ones_like(total))
 
     def extra_repr(self) -> str:
-        """Return what the module prints."""
+        """Return the options for the ``repr`` of the module."""
         return f"reduction={self.reduction!r}"
 
     def _losses(self, logits: Tensor, targets: Tensor) -> Tensor:

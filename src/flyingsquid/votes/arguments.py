@@ -73,8 +73,8 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     """Return one value per item, None for items without one.
 
     A mapping from identifiers to values and a pandas Series are joined by identifier; everything else is
-    returned as it is, by position. If the votes have no identifiers, a Series that is numbered from 0 and has
-    one value per item is by position, too.
+    matched by position. If the votes have no identifiers, a Series that is numbered from 0 and has one value
+    per item is matched by position, too.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     position = {key: at for at, key in enumerate(ids)}
     if len(position) < len(ids):
         raise VotesError(
-            f"`votes` must have different item identifiers to be joined with `{what}`; got "
+            f"`votes` must have unique item identifiers to be joined with `{what}`; got "
             f"{format_value(_repeated(ids))} more than once."
         )
     unknown = [key for key in by_id if key not in position]
@@ -119,9 +119,9 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
 
 
 def join_series(values: Any, ids: Sequence[Any] | None, n_items: int, what: str) -> Any:
-    """Return a pandas Series joined by item identifier if the votes have some; other values as they are.
+    """Return a pandas Series joined by item identifier if the votes have some; other values unchanged.
 
-    Without identifiers a Series is by position, as scikit-learn reads it.
+    Without identifiers a Series is matched by position, as in scikit-learn.
     """
     if ids is None or not nw.dependencies.is_pandas_series(values) or values.index.tolist() == list(ids):
         return values
@@ -134,7 +134,7 @@ def read_keys(values: Any, what: str) -> dict[Any, Any] | None:
         keys, cells = values.index.tolist(), values.tolist()
         if len(set(keys)) < len(keys):
             raise VotesError(
-                f"`{what}` must have different item identifiers; got {format_value(_repeated(keys))} more "
+                f"`{what}` must have unique item identifiers; got {format_value(_repeated(keys))} more "
                 "than once.",
                 parameter=what,
             )
@@ -187,7 +187,7 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
         total = float(weights.sum(dtype=np.float64))
     if not 0 < total < LARGEST_COUNT:
         raise VotesError(
-            f"`sample_weight` must have a sum above 0 and below 2**53, the number of items; got {total:g}."
+            f"`sample_weight` must have a sum > 0 and < 2**53, the number of items; got {total:g}."
         )
     return weights
 

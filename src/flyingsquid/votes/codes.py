@@ -130,7 +130,7 @@ def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
 
 
 def n_votes_in(codes: Codes) -> int:
-    """Count the cells that hold a vote, in parts, so that no mask of all cells is made."""
+    """Count the cells that hold a vote, in parts, so that no mask of all cells is created."""
     if isinstance(codes, csr_array):
         return int(np.count_nonzero(codes.data > 0))
     step = max(1, _CHUNK_CELLS // codes.shape[1])
@@ -171,9 +171,9 @@ def sparse_codes(
 
 
 def marked_cells(codes: Codes) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-    """Return item, source and code of every cell that is not a plain abstain.
+    """Return item, source and code of every cell with a vote or with a reason for a missing vote.
 
-    A vote has the code of its class, a vote that is missing for a reason the negative code of the reason.
+    The code of a vote is its class. The code of a reason is negative.
     """
     if isinstance(codes, csr_array):
         entries = codes.data.astype(np.int64)
@@ -391,7 +391,7 @@ class OneHot:
 
     @property
     def _voted(self) -> csr_array:
-        """Return which sources vote on each item, shape (n, m)."""
+        """Return a mask of the sources that vote on each item, shape (n, m)."""
         matrix, m = self.matrix, self.n_sources
         return csr_array((np.ones(matrix.nnz), matrix.indices % m, matrix.indptr), shape=(self.n_items, m))
 

@@ -1,4 +1,4 @@
-"""Conventions that users bring: names of columns, words for "no vote", numbers of classes.
+"""Conventions of user data: column names, strings that mean "no vote", and class numbers.
 
 The rules are written here once. ``Votes.from_classes``, ``Votes.from_frame`` and ``fit`` apply them to values
 in memory, :mod:`flyingsquid.files` and the command line to files.
@@ -66,7 +66,7 @@ def find_item_column(
     first: Sequence[Sequence[Any]] | None,
     sources: Collection[str] = (),
 ) -> tuple[str | None, Literal["name", "values"]]:
-    """Return the column of identifiers, or None, and what it was recognized by.
+    """Return the column of identifiers, or None, and how it was recognized.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def find_similar_labels(labels: Iterable[Any]) -> tuple[str, str] | None:
 
 
 def normalize_label(label: Any) -> Any:
-    """Return a string label without surrounding spaces and in lower case; other values as they are.
+    """Return a string label without surrounding spaces and in lower case; other values unchanged.
 
     >>> normalize_label(" Not  Spam "), normalize_label(3)
     ('not spam', 3)

@@ -1,4 +1,4 @@
-"""Doubts about how votes were read: the votes themselves favor another convention, or another orientation.
+"""Tests of whether votes were misread: another convention or orientation fits them better.
 
 Votes are read by a convention (-1 means no vote, classes are 0, 1, ...). Under the right one, votes on an
 item agree with each other, and "no vote" carries little information. Each test below compares how often two
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint
 from flyingsquid.votes.codes import ABSTAIN, Codes, Label, is_sparse
 from flyingsquid.votes.conventions import find_missing_number, find_similar_labels
@@ -41,16 +41,16 @@ _TRANSPOSED, _MIN_COLUMNS = 0.1, 20
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A reason to believe that votes were misread.
+    """Evidence that votes were misread.
 
     Attributes
     ----------
     summary : str
-        What was assumed, and what the votes suggest.
+        The assumption, and the convention that the votes fit better.
     call : str
-        The call that reads the votes as they suggest, as the end of the sentence "Use ...".
+        The call that reads the votes by that convention, as the end of the sentence "Use ...".
     hint : Hint or None
-        The option of a file that does so.
+        The option of a file reader that does the same.
     """
 
     summary: str
@@ -84,8 +84,8 @@ def find_doubts(codes: Codes, classes: tuple[Label, ...], *, standard: bool = Tr
         n, m = codes.shape
         doubts.append(
             Doubt(
-                f"The votes have {m:,} columns and {n:,} rows, and agree within columns rather than within "
-                "rows, so the columns are probably items.",
+                f"The votes have {format_count(m, 'column')} and {format_count(n, 'row')}, and agree within "
+                "columns rather than within rows, so the columns are probably items.",
                 "the transposed matrix, one row per item and one column per source",
             )
         )
@@ -218,7 +218,7 @@ def _is_transposed(codes: NDArray[np.integer]) -> bool:
 
 
 def _agreement(codes: NDArray[np.integer]) -> float:
-    """Return how often two votes of a row agree."""
+    """Return the share of pairs of votes in a row that agree."""
     agree = 0.0
     votes = np.count_nonzero(codes >= 0, axis=1).astype(np.float64)
     pairs = float((votes * (votes - 1)).sum())

@@ -129,7 +129,7 @@ def _read_classes(
     if len(labels) < 2:
         raise OptionError(f"`classes` must have at least two labels; got {format_value(list(labels))}.")
     if len(set(labels)) < len(labels):
-        raise OptionError(f"`classes` must be different labels; got {format_value(list(labels))}.")
+        raise OptionError(f"`classes` must be unique; got {format_value(list(labels))}.")
     for value in (abstain, *reasons):
         if value is not None and any(equal(value, label) for label in labels):
             raise OptionError(
@@ -215,9 +215,9 @@ def as_column(values: Any, what: str) -> NDArray[Any]:
     try:
         array = undo_text_coercion(values, np.asanyarray(values))
     except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`{what}` must be one flat sequence; reading it failed: {error}") from error
+        raise VotesError(f"`{what}` must be one-dimensional; reading it failed: {error}") from error
     if array.ndim != 1:
-        raise VotesError(f"`{what}` must be one flat sequence; got shape {array.shape}.")
+        raise VotesError(f"`{what}` must be one-dimensional; got shape {array.shape}.")
     return array
 
 
@@ -338,7 +338,7 @@ def _translate(
 def encode_values(
     values: list[Any], index: NDArray[np.integer], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
-    """Encode labels of which the cell (i, j) has the value ``values[index[i, j]]``."""
+    """Encode a matrix of labels whose cell (i, j) has the value ``values[index[i, j]]``."""
     if convention.normalize:
         values = [normalize_label(value) for value in values]
     missing = [convention.missing_code(v) for v in values]
@@ -464,7 +464,7 @@ def _infer_strings(labels: list[str], convention: Convention) -> list[Label]:
 
 
 def _refuse(value: Any, bad: NDArray[np.bool_], convention: Convention, locate: Locate) -> NoReturn:
-    """Refuse a value; ``bad`` are the cells with this value, or with others like it that come later."""
+    """Raise an error for a value; ``bad`` are the cells with this value, or with similar values later on."""
     row, column = (int(x) for x in np.argwhere(bad)[0])
     more = int(bad.sum()) - 1
     tail = f" (and in {format_count(more, 'other cell')})" if more else ""

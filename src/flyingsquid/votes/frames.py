@@ -72,7 +72,7 @@ def read(
     if any(numeric) and any(texts):
         one, other = names[numeric.index(True)], names[texts.index(True)]
         raise VotesError(
-            f"Column {format_value(one)} holds numbers and column {format_value(other)} strings. Pass "
+            f"Column {format_value(one)} contains numbers and column {format_value(other)} strings. Pass "
             "`columns` to select the sources, or convert them to one type."
         )
     # Categories, and Python objects such as pandas' booleans with None, may be mixed with either type.
@@ -90,7 +90,7 @@ def read(
 
 
 def _vote_columns(table: Any, item: str | bool | None) -> tuple[str | bool | None, list[int]]:
-    """Return the identifier column, if any, and the positions of the vote columns; refuse other columns."""
+    """Return the identifier column, if any, and the positions of the vote columns; raise for others."""
     names = [str(name) for name in table.columns]
     head = table.head(_FIRST_ROWS)
     long = None if item is False else find_long_columns(names, item if isinstance(item, str) else None)
@@ -127,7 +127,7 @@ def _vote_columns(table: Any, item: str | bool | None) -> tuple[str | bool | Non
 def columns_among(frame: Any, names: tuple[str, ...] | None) -> list[Any] | None:
     """Return the columns of a table to read for sources of an earlier fit; None if these have no names.
 
-    Columns that are not votes are left out. All others are read, so that unknown sources are refused.
+    Columns that are not votes are left out. All others are read, so that unknown sources raise an error.
     """
     if names is None:
         return None
@@ -175,14 +175,14 @@ def _identifiers(frame: Any, table: Any, item: str | bool | None) -> NDArray[Any
 
 
 def as_identifiers(values: list[Any], column: str | None) -> NDArray[Any]:
-    """Return item identifiers as an array; those of a column must be present and different."""
+    """Return item identifiers as an array; those of a column must be present and unique."""
     if column is not None:
         if any(is_null(value) for value in values):
-            raise VotesError(f"Column {format_value(column)} must identify every item; one is missing.")
+            raise VotesError(f"Column {format_value(column)} must identify every item; a value is missing.")
         if len(set(values)) < len(values):
             raise VotesError(
-                f"Column {format_value(column)} must identify the items, but values repeat. Pass item=False "
-                "if it does not, or use Votes.from_long for a table with one row per vote."
+                f"Column {format_value(column)} must identify the items; some values are repeated. Pass "
+                "item=False if it does not, or use Votes.from_long for a table with one row per vote."
             )
     if values and all(type(value) is int and abs(value) < 2**62 for value in values):
         return np.array(values, np.int64)
@@ -244,7 +244,7 @@ def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
 
 
 def open_table(frame: Any) -> Any:
-    """Return a table as narwhals reads it; refuse one that it cannot read, such as with repeated columns."""
+    """Return a table as narwhals reads it; raise an error if it cannot, for example for repeated columns."""
     try:
         return nw.from_native(frame, eager_only=True)
     except nw.exceptions.NarwhalsError as error:
@@ -263,7 +263,7 @@ def _table(frame: Any) -> Any:
     table = open_table(frame)
     present = list(table.columns)
     if len({str(name) for name in present}) < len(present):
-        raise VotesError(f"Column names must be different; the table has {', '.join(map(str, present))}.")
+        raise VotesError(f"Column names must be unique; the table has {', '.join(map(str, present))}.")
     return table
 
 

@@ -1,4 +1,4 @@
-"""Items with gold labels: their votes and classes, which is all of them that a fit needs to keep.
+"""Items with gold labels: the votes and classes that a fit keeps.
 
 Chunks, clusters and streams do not keep votes. Gold labels are few, so the votes on these items are kept.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold, read_keys
 from flyingsquid.votes.codes import ABSTAIN, Label
@@ -131,7 +131,7 @@ class GoldItems:
             and bool(np.isfinite(weights).all() and (weights > 0).all())
         )
         if not fits:
-            raise ValueError("the gold labels do not fit the sources and classes")
+            raise ValueError("the gold labels do not match the sources and classes")
         return cls(
             Votes(np.ascontiguousarray(codes), classes, names),
             labels.astype(np.intp),
@@ -179,7 +179,7 @@ class GoldCollector:
             twice = next((each for each in found.ids if each in self._seen), None)
             if twice is not None:
                 raise VotesError(
-                    f"`votes` must have different item identifiers to be joined with `gold`; got "
+                    f"`votes` must have unique item identifiers to be joined with `gold`; got "
                     f"{format_value(twice)} more than once."
                 )
             self._seen.update(found.ids)
@@ -207,7 +207,8 @@ class GoldCollector:
         """
         if self._by_id is None and len(self._column) != self._n_items:
             raise VotesError(
-                f"`gold` must have one label for each of {self._n_items} items; got {len(self._column)}.",
+                f"`gold` must have one label for each of {format_count(self._n_items, 'item')}; got "
+                f"{len(self._column):,}.",
                 parameter="gold",
             )
         if self._by_id is not None:
@@ -239,7 +240,7 @@ def labeled_rows(votes: Votes, ids: Sequence[Any] | None, by_id: Mapping[Any, An
 
 
 def require_all_found(by_id: Mapping[Any, Any], seen: set[Any]) -> None:
-    """Refuse gold labels of items that do not occur in the votes."""
+    """Raise an error for gold labels of items that do not occur in the votes."""
     unknown = [key for key in by_id if key not in seen]
     if unknown:
         raise VotesError(

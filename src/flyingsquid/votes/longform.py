@@ -127,7 +127,7 @@ def _identify(values: NDArray[Any], what: str) -> tuple[NDArray[Any], NDArray[np
         missing = missing | np.array([is_null(v) for v in values])
     if missing.any():
         at = int(np.flatnonzero(missing)[0])
-        raise VotesError(f"`{what}` must not be missing; entry {at} is.")
+        raise VotesError(f"`{what}` must not contain missing values; entry {at} is missing.")
     try:
         return np.unique(values, return_inverse=True)
     except Exception as error:  # mixed types, or user objects that raise

@@ -94,7 +94,7 @@ def _packed_columns(codes: NDArray[Any], radix: int) -> Iterator[tuple[slice, ND
 
 @lru_cache
 def _digits_that_fit(radix: int, dtype: np.dtype[Any]) -> int:
-    """Return how many digits from -1 to radix - 2 make a number that the type can hold; at least one."""
+    """Return the number of digits from -1 to radix - 2 that fit into the type; at least one."""
     most, digits, largest = min(int(np.iinfo(dtype).max), _EXACT_INT32 - 1), 1, max(1, radix - 2)
     while largest * radix + max(1, radix - 2) <= most:
         largest, digits = largest * radix + max(1, radix - 2), digits + 1

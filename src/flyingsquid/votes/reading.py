@@ -37,7 +37,7 @@ def as_votes(
     Parameters
     ----------
     classes : tuple of K labels, optional
-        Classes of an earlier fit: other values are refused. Votes keep their own classes.
+        Classes of an earlier fit: other values raise an error. Votes keep their own classes.
     tasks : tuple of two ints, optional
         (D, s), if an array of shape (n, D, s) means D tasks with s sources each, which become columns task by
         task.
@@ -142,10 +142,10 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
     try:
         array = np.asanyarray(data)
     except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"The votes on one item must be one flat row; reading it failed: {error}") from error
+        raise VotesError(f"The votes on one item must be a sequence; reading it failed: {error}") from error
     if array.ndim not in (1, 2):
         raise VotesError(
-            "The votes on one item must be one flat row with one vote per source; got "
+            "The votes on one item must be one-dimensional, with one vote per source; got "
             f"{format_value(data) if array.ndim == 0 else f'shape {array.shape}'}."
         )
     return undo_text_coercion(data, array)[None, :] if array.ndim == 1 else data
@@ -288,7 +288,7 @@ class VoteChunks:
         if not self.can_be_read_again:
             if self._is_read:
                 raise VotesError(
-                    "The chunks come from an iterator that has been read. Pass something that can be read "
+                    "The chunks come from an iterator that has been read. Pass an object that can be read "
                     "again: a list, a memory-mapped array, or a function that returns an iterator."
                 )
             self._is_read = True

@@ -23,7 +23,7 @@ _CHUNK_CELLS = 1 << 22
 
 
 def most_rows(n_sources: int) -> int:
-    """Return how many distinct rows are kept; by the number of sources alone, so that all parts agree.
+    """Return the largest number of distinct rows to keep. It depends only on the number of sources.
 
     >>> most_rows(10), most_rows(1_000)
     (262144, 33554)

@@ -85,10 +85,10 @@ def read_scores(
 def score_bins(
     scores: Any, n_bins: int, *, names: Iterable[str] | None = None
 ) -> dict[str, list[float]] | list[list[float]]:
-    """Return edges that divide the scores of each source into bins with equally many items.
+    """Return edges that divide the scores of each source into bins of equal size.
 
-    For ``Votes.from_scores(scores, bins=edges)``. They depend on the scores: compute them once, keep them
-    with the model, and use them for later scores. Edges are scores that occur, so any increasing
+    Pass the edges to ``Votes.from_scores(scores, bins=edges)``. They depend on the scores: compute them once,
+    keep them with the model, and use them for later scores. Edges are scores that occur, so any increasing
     change of scale changes edges and scores alike.
 
     Parameters
@@ -131,7 +131,7 @@ def _even_edges(scores: NDArray[Any], n_bins: int, source: str) -> list[float]:
     edges = known[np.arange(1, n_bins) * len(known) // n_bins].tolist()
     if any(a >= b for a, b in pairwise([known[0].item(), *edges])):
         raise VotesError(
-            f"{source} has too many equal scores for {n_bins} bins with equally many items: the lowest score "
+            f"{source} has too many equal scores for {n_bins} bins of equal size: the lowest score "
             f"is {known[0]:g}, and the edges would be {', '.join(format(e, 'g') for e in edges)}. Use fewer "
             "bins, or choose the edges yourself."
         )
@@ -149,7 +149,7 @@ def _read_columns(scores: Any, names: Iterable[str] | None) -> tuple[list[NDArra
         )
     if frames.is_frame(scores) or frames.is_lazy(scores):
         if names is not None:
-            raise OptionError("`names` is for arrays; the names of a table are its columns.")
+            raise OptionError("`names` must be None for a table, whose columns are the names.")
         columns, found = frames.read_scores(scores)
         return [_as_floats(c, j, in_column(found)) for j, c in enumerate(columns)], found
     matrix = as_matrix(scores, "scores")
@@ -243,7 +243,7 @@ def _read_bins(bins: Any, names: Names, n_sources: int) -> list[Cut]:
     for j, cut in enumerate(cuts):
         if len(cut.edges) != len(cuts[0].edges):
             raise OptionError(
-                "`bins` must have equally many edges for all sources, which vote on the same classes; got "
+                "`bins` must have the same number of edges for all sources; got "
                 f"{len(cut.edges)} for {_source(names, j)} and {len(cuts[0].edges)} for {_source(names, 0)}."
             )
     return cuts

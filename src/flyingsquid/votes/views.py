@@ -32,7 +32,7 @@ def to_numpy(votes: Votes) -> NDArray[Any]:
 
 
 def where_equal(votes: Votes, other: Any) -> NDArray[np.bool_]:
-    """Return where votes are for the class ``other``, or equal to other votes, shape (n, m)."""
+    """Return a mask of the votes for the class ``other``, or of those equal to other votes, shape (n, m)."""
     codes = np.asarray(votes.to_dense().codes)
     if isinstance(other, type(votes)):
         if other.shape != votes.shape:

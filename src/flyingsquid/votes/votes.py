@@ -52,7 +52,7 @@ class Votes:
     names : tuple of m str, or None
         Source names; None if the sources have only positions.
     items : array of shape (n,), or None
-        Item identifiers: of long form, of an identifier column, or of a pandas index.
+        Item identifiers, from the long form, an identifier column or a pandas index.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Votes:
         abstain : value or list of values, default=-1
             Other values that mean "no vote".
         classes : sequence of K labels, optional
-            Default: 0..max for integers, or 1..max if no vote is 0; the sorted labels for strings.
+            Default: 0..max for integers, or 1..max if 0 does not occur; the sorted labels for strings.
         names : sequence of m str, optional
             Names of the sources.
         reasons : mapping, optional
@@ -215,7 +215,7 @@ class Votes:
 
     @classmethod
     def from_signed(cls, labels: ArrayLike, names: Iterable[str] | None = None) -> Votes:
-        """Read votes of the paper's convention, shape (n, m): -1 against, 0 for no vote, +1 for.
+        """Read votes in the convention of the paper, shape (n, m): -1 against, 0 for no vote, +1 for.
 
         A table is read as by :meth:`from_frame`.
 
@@ -244,8 +244,8 @@ class Votes:
         ----------
         frame : pandas, polars or pyarrow table
         columns : sequence of str, optional
-            The columns of votes, in order. By default all columns but the identifiers are; columns that look
-            like gold labels or texts, and tables with one row per vote, are refused.
+            The columns of votes, in order. By default, all columns except for identifiers. Columns that look
+            like gold labels or free text, and tables with one row per vote, then raise an error.
         item : str or False, optional
             The column of item identifiers; False if there is none. By default the names and values of the
             columns decide, then the index of a pandas table unless it only counts rows.
@@ -484,7 +484,7 @@ class Votes:
         return np.asarray(self.to_numpy(), dtype)
 
     def __eq__(self, other: object) -> Any:
-        """Return where the votes are for a class, or equal to other votes: booleans of shape (n, m)."""
+        """Return a mask of the votes for a class, or of those equal to other votes, shape (n, m)."""
         return views.where_equal(self, other)
 
     def __ne__(self, other: object) -> Any:
@@ -518,7 +518,7 @@ class Votes:
     # ------------------------------------------------------------------ other views
 
     def __getitem__(self, rows: Any) -> Votes:
-        """Return the votes on some items, as Votes also for one item; slices of dense votes share memory.
+        """Return the votes on some items, as Votes even for one item; slices of dense votes share memory.
 
         ``votes[rows, sources]`` selects sources as well, by position or name.
         """
@@ -572,8 +572,8 @@ class Votes:
     ) -> Votes:
         """Return the votes with abstentions replaced by votes for one class, stored densely.
 
-        For sources whose silence means a class, such as rules that mark spans of tokens and leave all other
-        tokens blank. Votes that are missing for a reason, such as refusals, stay missing.
+        Use it for sources whose missing votes mean a class, such as rules that mark spans of tokens and leave
+        all other tokens blank. Votes that are missing for a reason, such as refusals, stay missing.
 
         Parameters
         ----------
