@@ -10,8 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sphinx.domains.python import PyObject
-
 import flyingsquid
 
 DOCS = Path(__file__).parent.resolve()
@@ -145,6 +143,8 @@ def unlink_words(app: object, doctree: Any) -> None:
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    from sphinx.domains.python._object import PyObject  # tests import this file without Sphinx
+
     for field in PyObject.doc_field_types:
         if field.name == "variable":
             field.label = "Attributes"  # as in the docstrings; Sphinx writes "Variables"
