@@ -14,7 +14,7 @@ from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.graph_moments import ignore_silence
 from flyingsquid.estimation.graph_tables import require_few_cells
-from flyingsquid.estimation.independence import FitTest, agreement_misfit
+from flyingsquid.estimation.independence import FitTest
 from flyingsquid.estimation.proportional import tables_from_joint
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, near_copies
 from flyingsquid.estimation.structure import _weakest, _worst
@@ -156,19 +156,6 @@ def test_a_joint_table_that_was_rounded_sums_to_1_afterwards():
     assert balance.joint is not None
     assert balance.joint.sum() == pytest.approx(1, abs=1e-12)
     np.testing.assert_allclose(np.asarray(balance.tasks), [[0.5, 0.5], [0.6, 0.4]], atol=1e-12)
-
-
-def test_the_misfit_of_independent_sources_is_1():
-    """Sources that seldom agree by chance, so that agreeing and not agreeing are not alike."""
-    rng, found = np.random.default_rng(6), []
-    table = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
-    for _ in range(40):
-        y = rng.integers(0, 3, 800)
-        votes = np.where(
-            rng.random((800, 5)) < 0.9, y[:, None], (y[:, None] + rng.integers(1, 3, (800, 5))) % 3
-        )
-        found.append(agreement_misfit(Moments.of(votes), np.tile(table, (5, 1, 1)), np.full(3, 1 / 3)))
-    assert np.mean(found) == pytest.approx(1, abs=0.2)
 
 
 def test_one_vote_for_a_second_class_is_enough_to_use_several():

@@ -199,12 +199,6 @@ def independence_of(moments: Moments, flags: SourceFlags, separation: Separation
     return None if fit is None else independence_test(fit)
 
 
-def independence_p_value(fit: ConditionalFit) -> float | None:
-    """Return the p value of independence for sources of two classes; None if there are too few."""
-    test = independence_test(fit)
-    return None if test is None else test.p_value
-
-
 def rank_one_fit(moments: Moments, flags: SourceFlags, separation: Separation) -> ConditionalFit | None:
     """Fit all pairs of sources at once, up to a common sign; None if the counts do not suffice."""
     try:
@@ -221,45 +215,3 @@ def independence_test(fit: ConditionalFit) -> FitTest | None:
     if used.sum() // 2 <= m or m > centered.n_items / 4:
         return None
     return Residuals.of(centered, used, fit.strength).statistic()
-
-
-# Pairs that share fewer items are left out.
-_SHARED = 50.0
-
-
-def agreement_misfit(moments: Moments, tables: Array, balance: Array) -> float:
-    """Return the mean squared standardized residual of the agreement of pairs, about 1 if independent.
-
-    Parameters
-    ----------
-    moments : Moments of K classes, all pairs counted
-    tables : array of shape (m, K, K), axes source, truth, vote
-        P(source i votes v, Y = k | Y = k), up to how often it votes.
-    balance : array of shape (K,)
-
-    Returns
-    -------
-    float
-        Infinite if no pair shares enough items.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(0, 3, 5_000)
-    >>> right = rng.random((5_000, 4)) < 0.7
-    >>> votes = np.where(right, y[:, None], (y[:, None] + rng.integers(1, 3, (5_000, 4))) % 3)
-    >>> table = np.full((3, 3), 0.15) + 0.55 * np.eye(3)
-    >>> agreement_misfit(Moments.of(votes), np.tile(table, (4, 1, 1)), np.full(3, 1 / 3)) < 2
-    True
-    """
-    overlap, agreement = (
-        np.asarray(counts, np.float64) for counts in (moments.overlap(), moments.agreement())
-    )
-    votes = tables / np.maximum(tables.sum(axis=2, keepdims=True), 1e-12)
-    expected = np.einsum("k,ikv,jkv->ij", balance, votes, votes, optimize=True)
-    expected = np.clip(expected, 1e-9, 1 - 1e-9)
-    compared = np.triu(overlap >= _SHARED, 1)
-    if not compared.any():
-        return float("inf")
-    residual = agreement[compared] - overlap[compared] * expected[compared]
-    return float(np.mean(residual**2 / (overlap * expected * (1 - expected))[compared]))

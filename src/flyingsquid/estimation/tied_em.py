@@ -39,7 +39,7 @@ UNIFORM_ITEMS = 20.0
 _MOST_CYCLES, _TOLERANCE, _LONGEST_STEP, _LEAST_LOG = 60, 1e-5, 16.0, -12.0
 # EM reads at most this many votes; beyond, evenly spaced items represent all.
 _MOST_VOTES = 1 << 23
-# EM on counts of pairs takes m^2 K^3 operations and memory.
+# EM on counts of pairs takes m^2 K^3 operations.
 _MOST_PAIR_CELLS = 1 << 24
 # Number of pseudo-items that shrink the coverage in a class toward the coverage in all classes (plateau: 60
 # to 150).
@@ -278,20 +278,20 @@ def tables_from_pairs(
     met = counts.sum(axis=(1, 3)).T  # of each source, votes of each kind on items with another source's vote
     scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0)
 
+    n_votes = len(counts)
+    of_pairs = counts.transpose(0, 2, 1, 3).reshape(n_votes * m, n_votes * m)
+
     def step(now: Tables) -> Tables:
         likelihood = now.tables
         if abstention and now.coverage is not None:
             voting = now.coverage[:, :, None] ** abstention
             silent = (1 - now.coverage[:, :, None]) ** abstention
             likelihood = np.concatenate([now.tables * voting, silent], axis=2)
-        joint = np.stack(
-            [
-                now.balance[y] * np.einsum("iu,jv->uvij", likelihood[:, y], likelihood[:, y])
-                for y in range(n_classes)
-            ]
-        )
-        expected = counts * joint / np.maximum(joint.sum(axis=0), 1e-300)
-        answers = expected.sum(axis=(2, 4)).transpose(2, 0, 1) * scale[:, None, :]
+        by_vote = likelihood.transpose(1, 2, 0).reshape(n_classes, n_votes * m)  # P(vote | Y = y)
+        joint = now.balance[:, None] * by_vote
+        ratio = of_pairs / np.maximum(joint.T @ by_vote, 1e-300)
+        answers = (joint * (by_vote @ ratio.T)).reshape(n_classes, n_votes, m).transpose(2, 0, 1)
+        answers = answers * scale[:, None, :]
         mass = answers.sum(axis=(0, 2))
         votes, items = answers[:, :, :n_classes], cast.sum() / m
         return Tables(

@@ -117,8 +117,8 @@ class VoteReader(Estimator):
     def _lock(self) -> threading.RLock:
         """Lock for methods that change the learned state, so that threads take turns."""
         # Created on first use, because __init__ sets only parameters; setdefault is atomic.
-        lock: threading.RLock = self.__dict__.setdefault("_learning", threading.RLock())
-        return lock
+        lock: threading.RLock | None = self.__dict__.get("_learning")
+        return self.__dict__.setdefault("_learning", threading.RLock()) if lock is None else lock
 
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self)
