@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from flyingsquid.votes.codes import OneHot
-from flyingsquid.votes.grid import counted_grid, pattern_grid
+from flyingsquid.votes.grid import CountedRows, pattern_grid
 from flyingsquid.votes.patterns import all_patterns
 
 
@@ -25,7 +25,7 @@ def test_sums_are_those_of_the_rows(m, n_classes):
     np.testing.assert_allclose(grid.class_sums(by_class), rows.class_sums(by_class), atol=1e-12)
     np.testing.assert_allclose(grid.vote_sums(one), rows.vote_sums(one), atol=1e-12)
     np.testing.assert_allclose(grid.vote_sums(several), rows.vote_sums(several), atol=1e-12)
-    np.testing.assert_allclose(grid.co_votes(one), rows.co_votes(one), atol=1e-12)
+    np.testing.assert_allclose([*grid.co_votes(several)], [*rows.co_votes(several)], atol=1e-12)
     np.testing.assert_array_equal(grid[1:].matrix.toarray(), rows.matrix[1:].toarray())
 
 
@@ -34,7 +34,10 @@ def test_every_item_is_counted_once(weighted):
     rng = np.random.default_rng(0)
     codes = rng.integers(-2, 2, (400, 3)).astype(np.int8)  # -2 is a reason for a missing vote
     weights = rng.integers(0, 5, 400) if weighted else None
-    grid, counts = counted_grid(codes, 2, weights)
+    counted = CountedRows.of(codes, 2, weights)
+    grid, counts = counted.grid, counted.counts
+    assert counted.are_of(codes, weights)
+    assert not counted.are_of(codes.copy(), weights)
     times = np.ones(400) if weights is None else weights
     assert counts.sum() == times.sum()
     np.testing.assert_array_equal(
@@ -45,8 +48,8 @@ def test_every_item_is_counted_once(weighted):
 def test_a_grid_that_would_not_be_faster_is_left_out():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (1_000, 6)).astype(np.int8)
-    assert counted_grid(codes, 2, None) is None  # all sources vote, so few of the rows occur
-    assert counted_grid(codes[:100], 2, None) is None
-    assert counted_grid(np.tile(codes, (1, 20)), 2, None) is None
-    assert counted_grid(csr_array(codes + 1), 2, None) is None
-    assert counted_grid(np.arange(2_000)[:, None], 2_000, None) is None  # too many classes
+    assert not CountedRows.of(codes, 2, None).are_dense  # all sources vote, so few of the rows occur
+    assert CountedRows.of(codes[:100], 2, None) is None
+    assert CountedRows.of(np.tile(codes, (1, 20)), 2, None) is None
+    assert CountedRows.of(csr_array(codes + 1), 2, None) is None
+    assert CountedRows.of(np.arange(2_000)[:, None], 2_000, None) is None  # too many classes

@@ -20,7 +20,7 @@ from flyingsquid.inference.weighted import LEAST_PRIOR, TableTerm, table_posteri
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import OneHot, n_votes_in
-from flyingsquid.votes.grid import PatternGrid, counted_grid
+from flyingsquid.votes.grid import CountedRows, PatternGrid
 from flyingsquid.votes.patterns import compressed
 
 Array = NDArray[np.float64]
@@ -74,13 +74,17 @@ class Rows:
         return self.cast.vote_sums(self.counts).T
 
 
-def rows_of(votes: Votes, weights: NDArray[Any] | None) -> Rows:
+def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | None = None) -> Rows:
     """Return all possible or all distinct rows if they are few, otherwise all items.
 
-    If there are very many votes, evenly spaced items represent all.
+    If there are very many votes, evenly spaced items represent all. ``counted`` is how often each row occurs,
+    if it has been counted already.
     """
-    found = counted_grid(votes.codes, votes.n_classes, weights) or _distinct_rows(votes, weights)
-    return Rows(*found)
+    if counted is None or not counted.are_of(votes.codes, weights):
+        counted = CountedRows.of(votes.codes, votes.n_classes, weights)
+    if counted is not None and counted.are_dense:
+        return Rows(counted.grid, counted.counts)
+    return Rows(*_distinct_rows(votes, weights))
 
 
 def _distinct_rows(votes: Votes, weights: NDArray[Any] | None) -> tuple[OneHot, Array]:

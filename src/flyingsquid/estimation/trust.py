@@ -82,8 +82,7 @@ def trust_from_rows(
     """
     m = moments.n_sources
     predicted, variance = np.zeros((m, m)), np.zeros((m, m))
-    for y in range(moments.n_classes):
-        items = rows.cast.co_votes(rows.counts * labels[:, y])
+    for y, items in enumerate(rows.cast.co_votes(rows.counts[:, None] * labels)):
         rate = tables.tables[:, y] @ tables.tables[:, y].T
         predicted += items * rate
         variance += items * rate * (1 - rate)

@@ -15,13 +15,9 @@ from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
 from flyingsquid.moments.plan import CountPlan, are_pairs_sparse
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Codes, OneHot, dense_codes, rows_of_entries
-from flyingsquid.votes.grid import one_hot_patterns, pattern_grid
-from flyingsquid.votes.patterns import all_patterns, n_patterns, packed_chunks, pattern_counts
+from flyingsquid.votes.grid import CountedRows, one_hot_patterns
+from flyingsquid.votes.patterns import all_patterns, n_patterns, packed_chunks
 
-# Above this many patterns a histogram no longer stays in the cache.
-_HISTOGRAM_PATTERNS = 1 << 17
-# Rows per pattern from which a histogram beats the matrix product.
-_ROWS_PER_PATTERN = 0.25
 # With a smaller share of votes than this, counting vote by vote beats the matrix product.
 _FEW_VOTES = 0.05
 _SAMPLE_CELLS = 1 << 20
@@ -36,6 +32,7 @@ def count_pairs(
     n_classes: int,
     weights: NDArray[Any] | None = None,
     units: Sequence[tuple[int, ...]] = (),
+    rows: CountedRows | None = None,
 ) -> tuple[PairCounts, list[NDArray[Any]]]:
     """Count pairs of votes, and the joint votes of ``units`` of sources.
 
@@ -45,6 +42,8 @@ def count_pairs(
     weights : array of shape (n,), optional
         How often each item counts.
     units : sequence of tuples of columns
+    rows : CountedRows, optional
+        How often each row occurs, if it has been counted already.
 
     Returns
     -------
@@ -54,19 +53,17 @@ def count_pairs(
         Row r is the state whose votes are row r of ``all_patterns(s, K)``. Column 0 counts the items in
         that state, column 1 + v m + j those of them in which source j votes v.
     """
-    n, m = codes.shape
+    m = codes.shape[1]
     is_exact = weights is None or weights.dtype.kind == "i"
-    size = n_patterns(m, n_classes)
     counts: Any
     if are_pairs_sparse(m, n_classes):
         counts = _sparse_pairs(codes, n_classes, weights)
         joint = _count_units(codes, n_classes, weights, units)
         if is_exact:
             counts.data = np.rint(counts.data).astype(np.int64)
-    elif not isinstance(codes, csr_array) and size <= _HISTOGRAM_PATTERNS and n >= size * _ROWS_PER_PATTERN:
-        histogram = pattern_counts(codes, n_classes, weights).astype(np.float64)
-        counts = pattern_grid(m, n_classes).pair_counts(histogram)
-        joint = [_unit_of_histogram(histogram, m, n_classes, unit) for unit in units]
+    elif (found := rows or CountedRows.of(codes, n_classes, weights)) is not None:
+        counts = found.grid.pair_counts(found.counts)
+        joint = [_unit_of_histogram(found.counts, m, n_classes, unit) for unit in units]
     else:
         by_product = isinstance(codes, csr_array) or _are_few(codes)
         counts = (_by_sparse_product if by_product else _by_bits)(codes, n_classes, weights)
@@ -205,9 +202,16 @@ def _count_units(
 
 
 def count_tables(
-    codes: Codes, n_classes: int, plan: CountPlan, weights: NDArray[Any] | None = None
+    codes: Codes,
+    n_classes: int,
+    plan: CountPlan,
+    weights: NDArray[Any] | None = None,
+    rows: CountedRows | None = None,
 ) -> tuple[list[PairCounts], list[NDArray[Any]]]:
-    """Count the pair sets and units of a plan; integers unless the weights are floats."""
+    """Count the pair sets and units of a plan; integers unless the weights are floats.
+
+    ``rows`` is how often each row of ``codes`` occurs, if it has been counted already.
+    """
     table: Any = codes
     inside: list[list[int]] = [[] for _ in plan.pair_sets]
     for unit, number in enumerate(plan.unit_sets):
@@ -217,7 +221,8 @@ def count_tables(
     for number, (sources, members) in enumerate(zip(plan.pair_sets, inside, strict=True)):
         whole = len(sources) == table.shape[1]
         columns = [plan.positions(number, plan.units[unit]) for unit in members]
-        counts, joint = count_pairs(table if whole else table[:, list(sources)], n_classes, weights, columns)
+        part = table if whole else table[:, list(sources)]
+        counts, joint = count_pairs(part, n_classes, weights, columns, rows if whole else None)
         pairs.append(counts)
         for unit, states in zip(members, joint, strict=True):
             units[unit] = states

@@ -25,6 +25,7 @@ from flyingsquid.moments.plan import CountPlan, check_frequencies, check_plan_si
 from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import LARGEST_COUNT, read_weights
 from flyingsquid.votes.codes import Label, require_same, shown_name, shown_names
+from flyingsquid.votes.grid import CountedRows
 from flyingsquid.votes.patterns import all_patterns
 from flyingsquid.votes.reading import refuse_options
 
@@ -127,6 +128,18 @@ class Moments:
             if chunks is not None:
                 return _sum_of(chunks, graph, sample_weight)
         read = as_votes(votes, tasks=None if graph is None else graph.stacked_shape)
+        weights = None if sample_weight is None else read_weights(sample_weight, len(read))
+        return cls._count(read, graph, weights)
+
+    @classmethod
+    def _count(
+        cls,
+        read: Votes,
+        graph: DependencyGraph | None,
+        weights: NDArray[Any] | None,
+        rows: CountedRows | None = None,
+    ) -> Moments:
+        """Count votes; ``rows`` is how often each row occurs, if it has been counted already."""
         n_items, n_sources = read.codes.shape
         plan = CountPlan.all_pairs(n_sources) if graph is None else CountPlan.of(graph)
         if plan.n_sources != n_sources:
@@ -135,10 +148,9 @@ class Moments:
                 f"{format_count(plan.n_sources, 'source')} for {format_count(n_sources, 'column')}."
             )
         check_plan_size(plan, len(read.classes))
-        weights = None if sample_weight is None else read_weights(sample_weight, n_items)
         if weights is not None:
             check_frequencies(weights)
-        pairs, units = count_tables(read.codes, len(read.classes), plan, weights)
+        pairs, units = count_tables(read.codes, len(read.classes), plan, weights, rows)
         missing = count_missing(read.codes, weights)
         total = n_items if weights is None else weights.sum().item()
         return cls(total, missing, read.classes, read.names, plan, tuple(pairs), tuple(units))

@@ -21,6 +21,7 @@ from flyingsquid.moments import Moments
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes
 from flyingsquid.votes.gold_items import GoldItems
+from flyingsquid.votes.grid import CountedRows
 
 Use = Literal["labels", "stream", "tables", "sequences"]
 Rows = Literal["all", "distinct", "none"]
@@ -76,6 +77,8 @@ class FitData:
         All items, or the distinct ones; None if only counts are available.
     weights : array of shape (n,) or None
         How often each item of ``votes`` counts.
+    counted : CountedRows or None
+        How often each possible row occurs in ``votes``, if it was counted.
     rows : {"all", "distinct", "none"}
         Which items ``votes`` holds.
     note : str
@@ -108,6 +111,7 @@ class FitData:
     moments: Moments
     votes: Votes | None = None
     weights: NDArray[Any] | None = None
+    counted: CountedRows | None = None
     rows: Rows = "none"
     note: str = ""
     gold: NDArray[Any] | None = None

@@ -19,6 +19,7 @@ from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.gold_items import GoldCollector, GoldItems
+from flyingsquid.votes.grid import CountedRows
 from flyingsquid.votes.patterns import counted_codes
 from flyingsquid.votes.reading import refuse_options
 
@@ -64,10 +65,13 @@ def read_fit_data(
     stacked = graph.stacked_shape if isinstance(graph, DependencyGraph) else None
     read = as_votes(votes, classes, stacked)
     weights = None if sample_weight is None else read_weights(sample_weight, len(read))
+    given = graph if isinstance(graph, DependencyGraph) else None
+    counted = CountedRows.of(read.codes, len(read.classes), weights) if given is None else None
     data = FitData(
-        moments=Moments.of(read, None if isinstance(graph, str) else graph, sample_weight=weights),
+        moments=Moments._count(read, given, weights, counted),
         votes=read,
         weights=weights,
+        counted=counted,
         rows="all",
         **options,
     )

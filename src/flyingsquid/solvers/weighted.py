@@ -59,7 +59,7 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
             f"{format_count(moments.n_items, 'item')}."
         )
     balance = _given_balance(data)
-    rows = None if data.votes is None else rows_of(data.votes, data.weights)
+    rows = None if data.votes is None else rows_of(data.votes, data.weights, data.counted)
     found = (fit_mixture if with_tables else fit_weights)(moments, rows, balance)
     groups = found.dependence.groups
     reason, concerns = _describe(found) if with_tables else ("", ())
@@ -90,7 +90,7 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
     cast = OneHot.of(codes, data.n_classes)
     own = plain.posterior(codes)[:, 0]
     by_gold = fit_correction(own, cast, truth, items.weights)
-    rows = None if votes is None else rows_of(votes, data.weights)
+    rows = None if votes is None else rows_of(votes, data.weights, data.counted)
     before = None if rows is None else hot_posterior(rows.cast, plain.mixture)
     if rows is not None and before is not None and not _is_representative(own, before, rows.counts):
         by_gold = replace(by_gold, effect=replace(by_gold.effect, is_representative=False))

@@ -395,16 +395,17 @@ class OneHot:
         matrix, m = self.matrix, self.n_sources
         return csr_array((np.ones(matrix.nnz), matrix.indices % m, matrix.indptr), shape=(self.n_items, m))
 
-    def co_votes(self, weights: Array) -> Array:
-        """Sum ``weights`` of shape (n,) over the items that both of two sources vote on, shape (m, m)."""
+    def co_votes(self, weights: Array) -> Iterator[Array]:
+        """Yield, for each column of ``weights`` (n, r), its sums over items that two sources vote on, (m, m)."""
         matrix, voted = self.matrix, self._voted
         if self.n_items * self.n_sources <= _DENSE_SHARE * matrix.nnz:
             votes = voted.toarray()
-            return np.asarray((votes * weights[:, None]).T @ votes)
-        weighted = csr_array(
-            (weights[rows_of_entries(matrix)], voted.indices, voted.indptr), shape=voted.shape
-        )
-        return np.asarray((voted.T @ weighted).todense())
+            yield from ((votes * each[:, None]).T @ votes for each in weights.T)
+            return
+        rows = rows_of_entries(matrix)
+        for each in weights.T:
+            weighted = csr_array((each[rows], voted.indices, voted.indptr), shape=voted.shape)
+            yield np.asarray((voted.T @ weighted).todense())
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:
         """Return the votes of some sources as features."""

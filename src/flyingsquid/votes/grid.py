@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -89,9 +91,9 @@ class PatternGrid:
             sums[:, at] = of_half.reshape(self.n_classes, size, *values.shape[1:])
         return sums
 
-    def co_votes(self, weights: Array) -> Array:
-        """Sum ``weights`` of shape (n,) over the rows that both of two sources vote on, shape (m, m)."""
-        return self._products(self._voted, weights)[0, :, 0]
+    def co_votes(self, weights: Array) -> Iterator[Array]:
+        """Yield, for each column of ``weights`` (n, r), its sums over rows that two sources vote on, (m, m)."""
+        return (self._products(self._voted, each)[0, :, 0] for each in weights.T)
 
     def pair_counts(self, counts: Array) -> Array:
         """Return how often source i votes a and source j votes b, shape (K, K, m, m), axes a, b, i, j.
@@ -132,22 +134,49 @@ def one_hot_patterns(n_sources: int, n_classes: int) -> Array:
     return hot.reshape(len(patterns), n_classes * n_sources).astype(np.float64)
 
 
-def counted_grid(
-    codes: Codes, n_classes: int, weights: NDArray[Any] | None
-) -> tuple[PatternGrid, Array] | None:
-    """Return the grid of the sources of ``codes`` (n, m) and how often each row occurs; None if it is slower.
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedRows:
+    """How often each possible row occurs in votes.
 
-    ``weights`` of shape (n,) are weights of items.
+    Attributes
+    ----------
+    codes : integer array of shape (n, m)
+        The votes that were counted.
+    weights : array of shape (n,) or None
+        Weights of items.
+    n_classes : int
+    counts : array of shape (n_patterns,)
     """
-    n, m = codes.shape
-    if isinstance(codes, csr_array) or m > _MOST_ROWS.bit_length():
-        return None
-    size, half = n_patterns(m, n_classes), m - m // 2
-    if size > _MOST_ROWS or n < _ITEMS_PER_ROW * size:
-        return None
-    if n_patterns(half, n_classes) * n_classes * half > _MOST_CELLS:
-        return None
-    counts = pattern_counts(codes, n_classes, weights)
-    if np.count_nonzero(counts) < _ROWS_THAT_OCCUR * size:
-        return None
-    return pattern_grid(m, n_classes), counts.astype(np.float64, copy=False)
+
+    codes: Codes
+    weights: NDArray[Any] | None
+    n_classes: int
+    counts: Array
+
+    @classmethod
+    def of(cls, codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> CountedRows | None:
+        """Count rows; None if there are too many possible ones for their number to be useful."""
+        n, m = codes.shape
+        if isinstance(codes, csr_array) or m > _MOST_ROWS.bit_length():
+            return None
+        size, half = n_patterns(m, n_classes), m - m // 2
+        if size > _MOST_ROWS or n < _ITEMS_PER_ROW * size:
+            return None
+        if n_patterns(half, n_classes) * n_classes * half > _MOST_CELLS:
+            return None
+        counts = pattern_counts(codes, n_classes, weights).astype(np.float64, copy=False)
+        return cls(codes, weights, n_classes, counts)
+
+    def are_of(self, codes: Codes, weights: NDArray[Any] | None) -> bool:
+        """Return whether these rows were counted."""
+        return self.codes is codes and self.weights is weights
+
+    @property
+    def grid(self) -> PatternGrid:
+        """All possible rows."""
+        return pattern_grid(self.codes.shape[1], self.n_classes)
+
+    @property
+    def are_dense(self) -> bool:
+        """True if so many of the possible rows occur that sums over all of them are faster."""
+        return bool(np.count_nonzero(self.counts) >= _ROWS_THAT_OCCUR * len(self.counts))
