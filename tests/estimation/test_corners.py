@@ -11,12 +11,13 @@ from flyingsquid._limits import use_limits
 from flyingsquid.estimation import confusion, mixture
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
+from flyingsquid.estimation.dependence import near_copies
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.graph_moments import ignore_silence
 from flyingsquid.estimation.graph_tables import require_few_cells
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.estimation.proportional import tables_from_joint
-from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, near_copies
+from flyingsquid.estimation.sources import CenteredMoments, SignedMoments
 from flyingsquid.estimation.structure import _weakest, _worst
 from flyingsquid.estimation.symmetric import accuracies_from_balance
 from flyingsquid.estimation.task_pairs import pair_of_tasks

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import flyingsquid as fs
-from flyingsquid.estimation.dependence import find_dependence
-from flyingsquid.estimation.sources import near_copies
+from flyingsquid.estimation.dependence import find_dependence, near_copies
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError, SourceWarning

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._table import Table
 from flyingsquid.analysis.items import read_votes, require_gold
-from flyingsquid.estimation.sources import MOST_SOURCES, near_copies
+from flyingsquid.estimation.dependence import MOST_SOURCES, near_copies
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.diagnostics import names_in_groups
 from flyingsquid.moments import Moments

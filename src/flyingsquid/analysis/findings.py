@@ -21,8 +21,8 @@ from flyingsquid.analysis.sentences import (
     verdict_on,
 )
 from flyingsquid.analysis.summarize import GoldTally, chance_accuracies
+from flyingsquid.estimation.dependence import near_copies
 from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation.sources import near_copies
 from flyingsquid.fits import WeightedFit
 from flyingsquid.fits.diagnostics import names_in, names_in_groups
 from flyingsquid.fits.summary import without_unidentified

@@ -109,7 +109,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
     from flyingsquid.analysis import agreement, findings, summarize
     from flyingsquid.analysis.sentences import describe_balance
     from flyingsquid.cli.labeling import clip_length
-    from flyingsquid.estimation.sources import MOST_SOURCES
+    from flyingsquid.estimation.dependence import MOST_SOURCES
 
     if clip_length(model) != 1:
         raise OptionError("--with-model must be a model of single rows; leave it out to analyze the votes.")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.dependence import Dependence, find_copies, find_dependence
+from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence, find_copies, find_dependence
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.source_estimates import (
     RowLabels,
@@ -25,7 +25,6 @@ from flyingsquid.estimation.source_estimates import (
     best_class,
     estimate_sources,
 )
-from flyingsquid.estimation.sources import MOST_SOURCES
 from flyingsquid.estimation.tied_em import (
     MOST_CELLS,
     Rows,

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from flyingsquid.estimation.agreement import sparse_agreement_tables
 from flyingsquid.estimation.confusion import with_coverage
-from flyingsquid.estimation.dependence import Dependence
+from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence
 from flyingsquid.estimation.intervals import (
     AccuracyEvidence,
     accuracy_reach,
@@ -23,7 +23,6 @@ from flyingsquid.estimation.intervals import (
     suspicion,
     usable_trust,
 )
-from flyingsquid.estimation.sources import MOST_SOURCES
 from flyingsquid.estimation.tied_em import (
     MOST_CELLS,
     ROW_VOTES,

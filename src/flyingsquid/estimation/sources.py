@@ -1,4 +1,4 @@
-"""Rates and moments of the sources, copies, and pairs that may be compared."""
+"""Rates and moments of the sources, and pairs that may be compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from flyingsquid.moments import Moments, PairAgreement
+from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -242,85 +242,3 @@ def comparable_pairs(signed: SignedMoments, flags: SourceFlags) -> Mask:
     if flags.one_sided.any() and (~flags.silent & ~flags.one_sided).sum() >= 3:
         comparable &= ~np.outer(flags.one_sided, flags.one_sided)
     return comparable
-
-
-# A pair is compared if it shares this many items, with this many votes outside its most frequent class.
-_SHARED, _UNUSUAL = 30.0, 10.0
-# Share of the agreement beyond the truth from which two sources are copies.
-_UNEXPLAINED = 0.9
-# One-sided sources always agree if both vote. They are copies if they vote on the same items.
-_SAME_ITEMS, _ALWAYS = 0.95, 0.95
-# Copies are not searched among more sources than this, because all pairs would not fit into memory.
-MOST_SOURCES = 2_000
-# Upper bound of the agreement of a source with the truth beyond chance.
-_BEST = 0.97
-
-
-def near_copies(moments: Moments, pairs: PairAgreement | None = None) -> NDArray[np.intp]:
-    """Return the number of each source's group, shape (m,); sources of one group are near-copies.
-
-    For more than 2,000 sources, each is a group of its own. ``pairs`` is ``moments.compare_pairs()``, if it
-    has been computed already.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(0, 2, 2_000)
-    >>> right = rng.random((2_000, 5)) < [0.9, 0.8, 0.8, 0.7, 0.7]
-    >>> votes = np.where(right, y[:, None], 1 - y[:, None])
-    >>> near_copies(Moments.of(votes[:, [0, 1, 2, 3, 4, 4]])).tolist()
-    [0, 1, 2, 3, 4, 4]
-    """
-    if moments.n_sources > MOST_SOURCES:
-        return np.arange(moments.n_sources)
-    pairs = moments.compare_pairs() if pairs is None else pairs
-    cast = np.asarray(moments.vote_counts, np.float64)
-    alike = _kappa_unexplained(pairs) >= _UNEXPLAINED
-    alike |= _same_items(pairs.overlap, cast, moments.n_items)
-    np.fill_diagonal(alike, False)
-    if not alike.any():
-        return np.arange(moments.n_sources)
-    return np.asarray(connected_components(alike, directed=False)[1], np.intp)
-
-
-def _kappa_unexplained(pairs: PairAgreement) -> Array:
-    """Return the share of possible agreement beyond the truth that two sources reach, (m, m); 0 if unknown.
-
-    Kappa, the agreement beyond chance, of independent sources is κᵢⱼ = cᵢcⱼ; c is the median over the others,
-    which resists a few copies.
-    """
-    overlap, agreement, by_chance, unusual, _ = pairs
-    compared = (overlap >= _SHARED) & (np.minimum(unusual, unusual.T) >= _UNUSUAL) & (by_chance < 1)
-    np.fill_diagonal(compared, False)
-    if not compared.any():
-        return np.zeros_like(overlap)
-    beyond = np.divide(agreement, overlap, out=np.zeros_like(overlap), where=compared) - by_chance
-    kappa = np.divide(beyond, 1 - by_chance, out=np.full_like(overlap, np.inf), where=compared)
-    middle, overall = row_quantiles(kappa, 0.5), float(np.median(kappa[compared]))
-    strength = np.clip(middle / np.sqrt(max(overall, 0.01)), 0.0, _BEST)
-    explained = np.outer(strength, strength)
-    return np.where(compared, (np.where(compared, kappa, 0.0) - explained) / (1 - explained), 0.0)
-
-
-def row_quantiles(values: Array, quantile: float) -> Array:
-    """Return the quantile of the finite values of each row, 0 without any; ``np.nanquantile`` is slower."""
-    ordered = np.sort(values, axis=1)
-    last = np.isfinite(ordered).sum(axis=1) - 1
-    at = quantile * np.maximum(last, 0)
-    low = np.floor(at).astype(np.intp)
-    rows = np.arange(len(values))
-    below, above = ordered[rows, low], ordered[rows, np.minimum(low + 1, np.maximum(last, 0))]
-    below, above = (np.where(last >= 0, each, 0.0) for each in (below, above))
-    return np.asarray(below + (at - low) * (above - below))
-
-
-def _same_items(overlap: Array, cast: Array, n_items: float) -> NDArray[np.bool_]:
-    """Return pairs that vote for the same one class on the same items, shape (m, m)."""
-    voted, best = cast.sum(axis=1), cast.argmax(axis=1)
-    one_sided = (cast.max(axis=1) == voted) & (voted >= _SHARED) & (voted < _ALWAYS * n_items)
-    either = voted[:, None] + voted - overlap
-    return np.asarray(
-        np.outer(one_sided, one_sided)
-        & (best[:, None] == best)
-        & (overlap >= _SAME_ITEMS * np.maximum(either, 1.0))
-    )

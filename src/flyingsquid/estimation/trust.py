@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, log_ndtr, ndtr
 
-from flyingsquid.estimation.dependence import Dependence
-from flyingsquid.estimation.sources import MOST_SOURCES
+from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence
 from flyingsquid.estimation.tied_em import Rows, Tables
 from flyingsquid.estimation.weighted import VoteWeights, votes_per_item
 from flyingsquid.moments import Moments, PairAgreement

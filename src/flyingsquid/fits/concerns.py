@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_value
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.fits.base import Array, Fit
-from flyingsquid.fits.diagnostics import FEWEST_SOURCES
+from flyingsquid.fits.diagnostics import FEWEST_SOURCES, format_names, names_in
 from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -42,6 +42,15 @@ def concerns_about(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[str
         *_most_votes_below_chance(fit, moments),
         *_hinge_on_balance(fit, moments, votes),
     )
+
+
+def silent_sources_concern(moments: Moments) -> tuple[str, ...]:
+    """Return a sentence about sources that always abstain, in a tuple; empty if there are none."""
+    silent = moments.vote_counts.sum(axis=1) == 0
+    if not silent.any():
+        return ()
+    names = format_names(names_in(moments.source_names, silent))
+    return (f"These sources always abstain and are ignored: {names}.",)
 
 
 def _few_sources(fit: Fit, moments: Moments) -> tuple[str, ...]:

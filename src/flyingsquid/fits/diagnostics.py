@@ -278,14 +278,6 @@ def format_names(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
 
 
-def silent_sources_concern(moments: Moments) -> tuple[str, ...]:
-    """Return a sentence about sources that always abstain, in a tuple; empty if there are none."""
-    silent = names_in(moments.source_names, np.asarray(moments.vote_counts).sum(axis=1) == 0)
-    if not silent:
-        return ()
-    return (f"These sources always abstain and are ignored: {format_names(silent)}.",)
-
-
 # ---------------------------------------------------------------------- recommendation
 
 

@@ -557,7 +557,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         return model
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return self.fit_.posterior(votes.codes, dtype)
+        return self._fitted.fit.posterior(votes.codes, dtype)
 
     # ------------------------------------------------------------------ fitted attributes
 

@@ -11,7 +11,7 @@ from flyingsquid.estimation.graph_moments import expected_tables, expected_units
 from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
 from flyingsquid.estimation.transition import effective_row, persistence_of_errors
 from flyingsquid.exceptions import OptionError
-from flyingsquid.fits.diagnostics import silent_sources_concern
+from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.graph import GraphFit, emissions_from_tables, excess_by_source
 from flyingsquid.inference import sum_product, with_own_evidence
 from flyingsquid.moments import ConfusionTables

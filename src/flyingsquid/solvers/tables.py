@@ -15,7 +15,7 @@ from flyingsquid.estimation.em import Passes
 from flyingsquid.estimation.errors import agreement_errors, count_gold, group_errors, select_items
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
-from flyingsquid.fits.diagnostics import silent_sources_concern
+from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver

@@ -17,8 +17,8 @@ from flyingsquid.estimation.source_estimates import SourceErrors, SourceEstimate
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Array, Assessment, Fit
+from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.corrected import CorrectedFit
-from flyingsquid.fits.diagnostics import silent_sources_concern
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.inference.weighted import hot_posterior
 from flyingsquid.solvers.base import FitData, Requires, Solver

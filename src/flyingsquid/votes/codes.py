@@ -396,7 +396,7 @@ class OneHot:
         return csr_array((np.ones(matrix.nnz), matrix.indices % m, matrix.indptr), shape=(self.n_items, m))
 
     def co_votes(self, weights: Array) -> Iterator[Array]:
-        """Yield, for each column of ``weights`` (n, r), its sums over items that two sources vote on, (m, m)."""
+        """Yield the sums of each column of ``weights`` (n, r) over items that two sources vote on, (m, m)."""
         matrix, voted = self.matrix, self._voted
         if self.n_items * self.n_sources <= _DENSE_SHARE * matrix.nnz:
             votes = voted.toarray()

@@ -92,7 +92,7 @@ class PatternGrid:
         return sums
 
     def co_votes(self, weights: Array) -> Iterator[Array]:
-        """Yield, for each column of ``weights`` (n, r), its sums over rows that two sources vote on, (m, m)."""
+        """Yield the sums of each column of ``weights`` (n, r) over rows that two sources vote on, (m, m)."""
         return (self._products(self._voted, each)[0, :, 0] for each in weights.T)
 
     def pair_counts(self, counts: Array) -> Array:
