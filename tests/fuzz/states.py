@@ -172,6 +172,11 @@ def use(path: Path, votes: dict[int, Any]) -> None:
     if isinstance(model, fs.MultiLabelModel):
         model.predict_proba(dict.fromkeys(model.labels_, votes[5]))
         return
+    if isinstance(model, fs.ScoreModel):
+        scores = votes[model.n_features_in_].astype(float)
+        _ = model.predict_interval(scores), model.predict_proba(scores, [0, 1]), model.best_of(scores[None])
+        model.partial_fit(scores)
+        return
     schema = model.vote_schema_
     rows = fs.Votes(votes[len(schema.source_names)], schema.classes, schema.names)
     if isinstance(model, fs.OnlineLabelModel):

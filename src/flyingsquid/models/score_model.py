@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -19,8 +19,8 @@ from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.scores import ScoreParameters, TruthScale, fit_scores
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionError, VotesError
 from flyingsquid.files.fields import OBJECT, TEXT, Field, check_fields, finite, list_of, one_of, optional
+from flyingsquid.files.score_files import read_score_file
 from flyingsquid.files.state import State, write_state
-from flyingsquid.files.vote_files import read_records
 from flyingsquid.inference.scores import level_evidence, normalized, posterior, probability_best
 from flyingsquid.models._base import _NotFittedError
 from flyingsquid.models.best_of import BestOf, group_rows
@@ -453,9 +453,9 @@ class ScoreModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         >>> ScoreModel().fit(scores, names=["large", "small", "tiny"]).summary()
         3 sources, 400 items
         source  reliability  low  high   bias  scale  noise  weight  scored
-        large           95%  90%  100%  0.125   0.99  0.465    0.47  100.0%
-        small           78%  73%   84%  0.573   0.99   1.06    0.29  100.0%
-        tiny            55%  48%   63%  -1.17   1.03   1.86    0.23  100.0%
+        large           95%  90%  100%  0.138   0.99  0.465    0.46  100.0%
+        small           78%  73%   84%  0.585   0.99   1.06    0.30  100.0%
+        tiny            55%  48%   63%  -1.16   1.03   1.86    0.25  100.0%
         """
         counted = self._fitted
         columns: dict[str, Any] = {
@@ -533,11 +533,7 @@ class ScoreModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
 
 def _read(scores: Any, names: Iterable[str] | None, fitted: Sequence[str] | None = None) -> Scores:
     if isinstance(scores, (str, os.PathLike)):
-        records = read_records(scores)
-        if not records or not isinstance(records[0], Mapping):
-            raise VotesError(f"{os.fspath(scores)}: the file must have at least one row with named columns.")
-        columns = dict.fromkeys(name for record in records for name in record)
-        scores = {name: [record.get(name) for record in records] for name in columns}
+        return read_score_file(scores, fitted=fitted)
     return read_score_table(scores, names, fitted)
 
 

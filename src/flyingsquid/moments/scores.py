@@ -15,6 +15,8 @@ from flyingsquid.files.state import State
 
 Array = NDArray[np.float64]
 KIND = "ScoreMoments"
+# Sums of products of the largest scores stay below this.
+_LARGEST = 1e250
 _FIELDS = {"n_items": integer()}
 
 
@@ -162,9 +164,10 @@ class ScoreMoments:
             array = state.arrays[name]
             dtype = np.int64 if name in ("pairs", "repeat_freedom") else np.float64
             shape = (m, m) if name in ("pairs", "sums", "products") else (m,)
-            if array.dtype != dtype or array.shape != shape or not np.isfinite(array).all():
+            if array.dtype != dtype or array.shape != shape or not (np.abs(array) <= _LARGEST).all():
                 raise ModelFileError(
-                    f"`{name}` in the file must be finite {np.dtype(dtype)} of shape {shape}."
+                    f"`{name}` in the file must be {np.dtype(dtype)} of shape {shape}, finite and "
+                    f"at most {_LARGEST:g} in size."
                 )
             arrays[name] = array
         counted = [arrays["pairs"], arrays["repeat_freedom"], arrays["repeat_squares"]]
@@ -172,8 +175,9 @@ class ScoreMoments:
             raise ModelFileError(
                 "The sums in the file must be of at least one source, and counts must be >= 0."
             )
-        if (arrays["pairs"] != arrays["pairs"].T).any() or (arrays["pairs"] > state.meta["n_items"]).any():
-            raise ModelFileError("`pairs` in the file must be symmetric and at most `n_items`.")
+        pairs, counts = arrays["pairs"], np.diagonal(arrays["pairs"])
+        if (pairs != pairs.T).any() or (pairs > counts).any() or (counts > state.meta["n_items"]).any():
+            raise ModelFileError("`pairs` in the file must be symmetric and at most the items of a source.")
         return cls(state.meta["n_items"], **arrays)
 
 

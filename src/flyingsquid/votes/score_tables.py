@@ -40,11 +40,14 @@ class Scores:
         Up to r repeated scores of each source, NaN for missing ones.
     names : tuple of m str, or None
     items : array of n identifiers, or None
+    item_name : str or None
+        Column of the identifiers.
     """
 
     values: NDArray[np.float64]
     names: tuple[str, ...] | None = None
     items: NDArray[Any] | None = None
+    item_name: str | None = None
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -70,7 +73,7 @@ class Scores:
         position = {name: at for at, name in enumerate(names)}
         values = np.full((len(self.values), n_sources, self.values.shape[2]), np.nan)
         values[:, [position[name] for name in self.names]] = self.values
-        return Scores(values, names, self.items)
+        return Scores(values, names, self.items, self.item_name)
 
 
 def read_score_table(
@@ -176,7 +179,7 @@ def _read_columns(
         raise VotesError("`scores` must have at least one item and one source.", parameter="scores")
     values = np.stack([_parse(columns[name], name) for name in chosen], axis=1)
     items = index if item is None else frames.as_identifiers(list(columns[item]), item)
-    return Scores(values[:, :, None], tuple(chosen), items)
+    return Scores(values[:, :, None], tuple(chosen), items, item)
 
 
 def _parse(cells: Any, name: str) -> NDArray[np.float64]:
@@ -230,7 +233,7 @@ def _read_long(columns: dict[str, Any], item: str, source: str, score: str, repe
         earlier.append(keys[k])
     table = np.full((len(items), len(sources), int(order.max()) + 1), np.nan)
     table[rows, at, order] = values
-    return Scores(table, tuple(sources), frames.as_identifiers(items, item))
+    return Scores(table, tuple(sources), frames.as_identifiers(items, item), item)
 
 
 def _numbered(cells: list[Any], name: str) -> tuple[list[Any], list[int]]:
