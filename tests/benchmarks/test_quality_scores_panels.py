@@ -50,7 +50,7 @@ def test_breaking_ties_takes_their_advantage(panels):
 def test_the_page_shows_what_was_measured(panels):
     found = {
         "draws": 2,
-        "ratings": panels.measure_ratings(*small_ratings(), draws=2),
+        "ratings": panels.measure_ratings(*small_ratings(), np.arange(80) // 2, draws=2),
         "best": {"3": panels.measure_best(*small_answers(), 3, 2)},
         "levels": panels.measure_levels(100, 2),
         "coverage": {"100": panels.measure_coverage(100, 5)},
@@ -78,8 +78,10 @@ def small_answers():
 def test_ratings_are_at_or_above_mean_and_median(panels):
     """Tau-b rewards ties, so methods are compared at the resolution of the median, and without ties."""
     asset = real("asset_scores")
-    found = panels.measure_ratings(asset["scores"].astype(float), asset["gold"].astype(float), 2)["methods"]
+    scores, gold = asset["scores"].astype(float), asset["gold"].astype(float)
+    found = panels.measure_ratings(scores, gold, asset["example"], 2)["methods"]
     simple = [found[name] for name in ("mean", "median", "mean of z-scores")]
+    assert found["`predict`"]["tens"] > max(each["tens"] for each in simple[:2])
     assert found["`predict_class`, steps of 10"]["tau"] > max(each["tau"] for each in simple)
     assert found["`predict`"]["without ties"] > max(each["without ties"] for each in simple) + 0.01
 

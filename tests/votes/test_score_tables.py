@@ -46,6 +46,8 @@ def test_identifiers_come_from_a_column_or_an_index():
     assert read_score_table(pd.DataFrame(WIDE, index=list("xyz"))).items.tolist() == ["x", "y", "z"]
     assert read_score_table(pd.DataFrame({"item_id": [5, 6, 7], **WIDE})).items.tolist() == [5, 6, 7]
     assert read_score_table(pd.DataFrame(WIDE)).items is None
+    assert read_score_table({"comment_id": [5, 6, 7], **WIDE}).item_name == "comment_id"
+    assert read_score_table({"question": ["x", "y", "z"], **WIDE}).names == ("a", "b")
 
 
 def test_rows_of_one_item_and_judge_are_repeats():
@@ -96,6 +98,7 @@ def test_unknown_and_missing_sources_are_refused():
         ({"id": [1, 2]}, "at least one"),
         ({"a": [1, 2], "gold": [1, 2]}, "gold"),
         ({"a": ["good", "1"]}, "row 0, column 'a'"),
+        ({"question": ["x", "x"], "a": [1, 2]}, "row 0, column 'question'"),
         ({"id": ["x", "x"], "a": [1, 2]}, "repeat"),
         ({"item": ["x", None], "judge": ["a", "a"], "score": [1, 2]}, "row 1"),
         ({"item": [["x"]], "judge": ["a"], "score": [1]}, "strings or numbers"),

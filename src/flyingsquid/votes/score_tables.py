@@ -165,7 +165,7 @@ def _read_columns(
     long = _find_long(list(columns))
     if long is not None and not set(columns) <= set(fitted or ()):
         return _read_long(columns, *long)
-    item = next((name for name in columns if is_item_name(name) and name not in (fitted or ())), None)
+    item = _find_item(columns, fitted or ())
     chosen = [name for name in columns if name != item]
     if fitted is not None and set(fitted) & set(chosen):
         chosen = [name for name in chosen if name in fitted]
@@ -180,6 +180,22 @@ def _read_columns(
     values = np.stack([_parse(columns[name], name) for name in chosen], axis=1)
     items = index if item is None else frames.as_identifiers(list(columns[item]), item)
     return Scores(values[:, :, None], tuple(chosen), items, item)
+
+
+def _find_item(columns: dict[str, Any], fitted: Sequence[str]) -> str | None:
+    """Return the column of identifiers: by its name, or the first one if it holds distinct strings."""
+    others = [name for name in columns if name not in fitted]
+    named = next((name for name in others if is_item_name(name)), None)
+    if named is not None or not others:
+        return named
+    cells = columns[others[0]]
+    is_id = others[0].strip().lower().endswith("_id")
+    is_text = all(isinstance(cell, str) and isinstance(_parsed(cell), str) for cell in cells)
+    try:
+        distinct = len(set(cells)) == len(cells)
+    except TypeError:
+        return None
+    return others[0] if distinct and len(columns) > 1 and (is_id or is_text) else None
 
 
 def _parse(cells: Any, name: str) -> NDArray[np.float64]:
