@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator
 
 from flyingsquid._table import Table
 from flyingsquid._values import format_count, format_value, is_number, is_one_of
@@ -22,7 +21,7 @@ from flyingsquid.files.fields import OBJECT, TEXT, Field, check_fields, finite, 
 from flyingsquid.files.score_files import read_score_file
 from flyingsquid.files.state import State, write_state
 from flyingsquid.inference.scores import level_evidence, normalized, posterior, probability_best
-from flyingsquid.models._base import _NotFittedError
+from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.best_of import BestOf, group_rows
 from flyingsquid.moments.scores import KIND as SUMS
 from flyingsquid.moments.scores import ScoreMoments, mean_over_repeats
@@ -48,7 +47,7 @@ class _Counted(NamedTuple):
     scale: TruthScale
 
 
-class ScoreModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class ScoreModel(Estimator):
     """Model of scores: estimates bias, scale and noise of every judge, and the true score of every item.
 
     A judge j gives item i the score ``center_ + bias_j + scale_j * (truth_i - center_) + noise``. All
@@ -105,6 +104,8 @@ class ScoreModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
     >>> model.predict(scores[:2]).round(1), truth[:2].round(1)
     (array([6.1, 6.2]), array([6.2, 5.8]))
     """
+
+    _estimator_type = "regressor"
 
     def __init__(self, *, shrinkage: Literal["auto"] | float = "auto") -> None:
         self.shrinkage = shrinkage
@@ -358,7 +359,7 @@ class ScoreModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
     @property
     def _fitted(self) -> _Counted:
         if not hasattr(self, "_counted"):
-            raise _NotFittedError(
+            raise not_fitted(
                 f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first."
             )
         counted: _Counted = self._counted
@@ -507,14 +508,18 @@ class ScoreModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_counted")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "regressor", None
+        return tags
+
     @property
     def _lock(self) -> threading.RLock:
         lock: threading.RLock = self.__dict__.setdefault("_learning", threading.RLock())
         return lock
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_learning"}
+        return {name: value for name, value in vars(self).items() if name != "_learning"}
 
     def _read_shrinkage(self) -> float | None:
         """Return the share of equal weights; None if it is chosen by the fit."""
