@@ -36,6 +36,7 @@ def example_states() -> dict[str, State]:
     """One valid state of each kind, by name."""
     votes = fittable_votes(0)
     texts = fs.Votes(votes, ("ham", "spam"), ("a", "b", "c", "d", "e"))
+    rng = np.random.default_rng(0)
     three = np.random.default_rng(0).integers(-1, 3, (300, 4)).astype(np.int8)
     graph = fs.DependencyGraph(5, source_edges=[(0, 1)])
     gold = [int(v) if i < 60 and v >= 0 else None for i, v in enumerate(votes[:, 0])]
@@ -49,6 +50,7 @@ def example_states() -> dict[str, State]:
         "majority": fs.MajorityVote().fit(texts),
         "many labels": fs.MultiLabelModel(fs.LabelModel(method="triplet")).fit({"x": votes, "y": votes}),
         "sequence": fs.SequenceLabelModel().fit(votes, [100, 300]),
+        "scores": fs.ScoreModel().fit(votes + rng.normal(0, 1, votes.shape), names=list("abcde")),
         "online": fs.OnlineLabelModel(150, method="triplet", classes=(0, 1)),
         "online auto": fs.OnlineLabelModel("auto", method="triplet"),
         "online decay": fs.OnlineLabelModel(decay=0.99, new_classes="add"),
@@ -169,6 +171,11 @@ def use(path: Path, votes: dict[int, Any]) -> None:
     model.summary()
     if isinstance(model, fs.MultiLabelModel):
         model.predict_proba(dict.fromkeys(model.labels_, votes[5]))
+        return
+    if isinstance(model, fs.ScoreModel):
+        scores = votes[model.n_features_in_].astype(float)
+        _ = model.predict_interval(scores), model.predict_proba(scores, [0, 1]), model.best_of(scores[None])
+        model.partial_fit(scores)
         return
     schema = model.vote_schema_
     rows = fs.Votes(votes[len(schema.source_names)], schema.classes, schema.names)

@@ -252,6 +252,10 @@ OPTIONS = {
         "votes", "gold", "by", "compare", "confidence", "with_model", "method", "cross_fit", "as_json",
         *READING,
     ],
+    "score": [
+        "scores", "output", "output_format", "levels", "confidence", "ignore", "model_path", "with_model",
+        "escape_formulas", "force", "quiet", "as_json",
+    ],
     "suggest": [
         "votes", "number", "output", "gold", "with_model", "method", "seed", "force", "as_json", *READING,
     ],

@@ -82,6 +82,14 @@ def make_samples(folder: Path) -> Path:
         np.array([[v or None for v in row] for row in texts(codes)], object), names=NAMES
     )
     fs.LabelModel().fit(named).save(folder / "spam.fsq")
+    rng = np.random.default_rng(0)
+    quality = rng.normal(3, 1, (100, 1))
+    scores = quality + rng.normal(0, [0.4, 0.6, 1.0], (100, 3))
+    header, rows = ["id", "large", "small", "tiny"], scores.round(2).tolist()
+    write_csv(folder / "scores.csv", header, [[f"a{i}", *row] for i, row in enumerate(rows)])
+    stars = np.clip(np.rint(scores), 1, 5).astype(int).tolist()
+    write_csv(folder / "stars.csv", [*header, "text"], [[f"a{i}", *row, "x"] for i, row in enumerate(stars)])
+    fs.ScoreModel().fit(scores, names=header[1:]).save(folder / "judges.fsq")
     return folder
 
 

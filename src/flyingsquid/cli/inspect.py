@@ -75,12 +75,13 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     rows = getattr(counts, "rows", counts)
     classes = found.vote_schema_.classes if hasattr(found, "vote_schema_") else getattr(rows, "classes", ())
     names: tuple[str, ...] = tuple(getattr(found, "source_names_", ()) or getattr(rows, "source_names", ()))
-    n_items = getattr(rows, "n_items", None)
+    n_items = getattr(rows, "n_items", getattr(found, "n_items_", None))
     items = "" if n_items is None else f", from {format_count(n_items, 'item')}"
     shown = "/".join(map(str, classes[:6])) + ("/..." if len(classes) > 6 else "")
+    shown = f", classes {shown}" if classes else ""  # a ScoreModel has none
     with zipfile.ZipFile(path) as archive:  # it was read and checked above
         version = json.loads(archive.read("header.json"))["flyingsquid_version"]
-    console.echo(f"{path}: {kind}{items}, {format_count(len(names), 'source')}, classes {shown}")
+    console.echo(f"{path}: {kind}{items}, {format_count(len(names), 'source')}{shown}")
     console.echo(f"Written by FlyingSquid {version}")
     facts = {
         "kind": kind,

@@ -30,6 +30,7 @@ COMMANDS = {
     "label": "Turn a file of votes into a file of labels.",
     "rate": "Estimate the share of each class with a confidence interval, from few gold labels.",
     "report": "Write an HTML report about votes and labels.",
+    "score": "Combine scores of judges into one score per item, with an interval.",
     "stream": "Label a stream of votes whose sources may drift, without gold labels.",
     "suggest": "Suggest which items to label by hand next, to improve the labels of all items.",
 }

@@ -395,10 +395,11 @@ def read_records(path: StrPath) -> list[Any]:
     with located(source.shown):
         if source.shown.lower().endswith(_TEXT_ENDINGS):
             return [line for text in text_blocks(source) for line in text.splitlines()]
-        return list(_records(source))
+        return list(iterate_records(source))
 
 
-def _records(source: Input) -> Iterable[dict[str, Any]]:
+def iterate_records(source: Input) -> Iterable[dict[str, Any]]:
+    """Yield one mapping per row of a table."""
     found = detect_format(source)
     if found in ("parquet", "arrow"):
         batches = Batches(source.path, found)

@@ -1,18 +1,22 @@
 """Estimators."""
 
+from flyingsquid.models.best_of import BestOf
 from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.online_model import OnlineLabelModel
+from flyingsquid.models.score_model import ScoreModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 from flyingsquid.models.training_set import TrainingSet, to_training_set
 
 __all__ = [
+    "BestOf",
     "LabelModel",
     "MajorityVote",
     "MultiLabelModel",
     "OnlineLabelModel",
+    "ScoreModel",
     "SequenceLabelModel",
     "TrainingSet",
     "load",

@@ -19,6 +19,7 @@ from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.online_model import OnlineLabelModel
+from flyingsquid.models.score_model import ScoreModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.files import KIND as MOMENTS
@@ -29,6 +30,7 @@ Saved: TypeAlias = (
     | MajorityVote
     | MultiLabelModel
     | OnlineLabelModel
+    | ScoreModel
     | SequenceLabelModel
     | Moments
     | SequenceMoments
@@ -49,7 +51,14 @@ def _checkpoint(state: State) -> OnlineLabelModel:
 _READERS: dict[str, Callable[[State], Saved]] = {
     **{
         model.__name__: model._from_state
-        for model in (LabelModel, MajorityVote, MultiLabelModel, OnlineLabelModel, SequenceLabelModel)
+        for model in (
+            LabelModel,
+            MajorityVote,
+            MultiLabelModel,
+            OnlineLabelModel,
+            ScoreModel,
+            SequenceLabelModel,
+        )
     },
     CHECKPOINT: _checkpoint,
     MOMENTS: Moments.from_state,

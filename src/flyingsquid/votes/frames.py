@@ -243,6 +243,14 @@ def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
     return columns, names
 
 
+def score_columns(frame: Any) -> tuple[dict[str, Any], NDArray[Any] | None]:
+    """Return the columns of a table, arrays of floats or lists, and its identifiers as in :func:`read`."""
+    table = _table(frame)
+    series, names = _open(table, list(range(len(table.columns))), "scores")
+    cells = [s.to_numpy() if s.dtype.is_float() else s.to_list() for s in series]
+    return dict(zip(names, cells, strict=True)), _identifiers(frame, table, None)
+
+
 def open_table(frame: Any) -> Any:
     """Return a table as narwhals reads it; raise an error if it cannot, for example for repeated columns."""
     try:

@@ -168,7 +168,7 @@ def _as_floats(column: NDArray[Any], j: int, locate: Locate) -> NDArray[Any]:
     for row, value in enumerate(values):
         if is_null(value):
             continue
-        if not _is_number(value):
+        if not is_score(value):
             _refuse(value, locate(row, j))
         numbers[row] = as_float(value)
     return numbers
@@ -189,7 +189,8 @@ def _refuse_listed_booleans(scores: Any, locate: Locate) -> None:
                 _refuse(cell, locate(row, j))
 
 
-def _is_number(value: Any) -> bool:
+def is_score(value: Any) -> bool:
+    """Return whether a value is a number, also a Decimal or a fraction, but not a boolean."""
     return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
 
 
@@ -205,14 +206,14 @@ def as_float(value: Any) -> float:
 
 
 def _read_thresholds(thresholds: Any, names: Names, n_sources: int) -> list[Cut]:
-    if _is_number(thresholds) or isinstance(thresholds, tuple):
+    if is_score(thresholds) or isinstance(thresholds, tuple):
         return [_threshold(thresholds, "thresholds")] * n_sources
     each = _by_source(thresholds, names, n_sources, "thresholds")
     return [_threshold(t, f"thresholds of {_source(names, j)}") for j, t in enumerate(each)]
 
 
 def _threshold(value: Any, option: str) -> Cut:
-    if _is_number(value):
+    if is_score(value):
         return Cut(_increasing([value], option))
     pair = _as_list(value)
     if pair is None or len(pair) != 2:
@@ -225,13 +226,13 @@ def _threshold(value: Any, option: str) -> Cut:
 
 
 def _read_bins(bins: Any, names: Names, n_sources: int) -> list[Cut]:
-    if _is_number(bins):
+    if is_score(bins):
         raise OptionError(
             f"`bins` must be edges; got the number {format_value(bins)}. Pass fs.score_bins(scores, "
             f"{format_value(bins)}), or [{format_value(bins)}] for one edge."
         )
     entries = _as_list(bins) if frames.named_row(bins, names) is None else None
-    if entries is not None and all(_is_number(edge) for edge in entries):
+    if entries is not None and all(is_score(edge) for edge in entries):
         return [Cut(_increasing(entries, "bins"))] * n_sources
     cuts = []
     for j, edges in enumerate(_by_source(bins if entries is None else entries, names, n_sources, "bins")):
@@ -286,7 +287,7 @@ def _increasing(values: list[Any], option: str) -> NDArray[np.float64]:
     """Return strictly increasing numbers as an array; raise an error for others."""
     if not values:
         raise OptionError(f"{option} must have at least one edge; K classes have K - 1 edges.")
-    wrong = next((v for v in values if not _is_number(v) or is_null(v)), None)
+    wrong = next((v for v in values if not is_score(v) or is_null(v)), None)
     if wrong is not None or None in values:
         raise OptionError(f"{option} must be numbers; got {format_value(wrong)}.")
     edges = np.array([as_float(v) for v in values])

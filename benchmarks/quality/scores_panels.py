@@ -1,0 +1,449 @@
+"""Goal: ScoreModel ranks at least as well as the mean of z-scores and better than voting, and as the median.
+
+Run ``python -m benchmarks.quality.scores_panels``; ``--save`` writes the results file and the page. Reads the
+directory ``panels`` next to the one named by FLYINGSQUID_DATA: ``asset_scores`` (scores from 0 to 100 of 11
+judges, with human ratings) and ``rewardbench2_scores`` (scores of 22 judges for four answers to each prompt).
+Both are for design. Ordinal panels, intervals and preferences with ties are simulated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+
+import flyingsquid as fs
+from benchmarks.harness import save
+from benchmarks.quality.data_directory import data_directory, find
+
+PAGE = Path(__file__).parents[2] / "docs" / "quality" / "scores.md"
+NAME = "scores_panels"
+DRAWS, SIZES = 200, (3, 5, 11)
+CHOICES = ("voting", "mean of z-scores", "ScoreModel", "without shrinkage")
+TENS = range(0, 101, 10)
+LEVELS = np.arange(1, 6)
+Array = NDArray[np.float64]
+
+
+def load(name: str) -> Mapping[str, NDArray[Any]]:
+    """Return the arrays of a panel."""
+    return dict(np.load(find(data_directory().parent / "panels", name)))
+
+
+def standardized(scores: Array) -> Array:
+    """Return z-scores per judge."""
+    spread = np.nanstd(scores, axis=0)
+    return np.asarray((scores - np.nanmean(scores, axis=0)) / np.where(spread > 0, spread, 1))
+
+
+# ---------------------------------------------------------------------- ratings
+
+
+def tau(found: Array, gold: Array) -> float:
+    return float(kendalltau(found, gold).statistic)
+
+
+def tau_without_ties(found: Array, gold: Array, rng: np.random.Generator) -> float:
+    """Return Kendall's tau with ties of ``found`` broken at random, the mean of 50 draws."""
+    order = [np.lexsort((rng.random(len(found)), found)) for _ in range(50)]
+    return float(np.mean([tau(np.argsort(each), gold) for each in order]))
+
+
+RATINGS: dict[str, Callable[[Array], Array]] = {
+    "mean": lambda s: s.mean(axis=1),
+    "median": lambda s: np.median(s, axis=1),
+    "mean of z-scores": lambda s: standardized(s).mean(axis=1),
+    "`predict`": lambda s: fs.ScoreModel().fit(s).predict(s),
+    "`predict_class`, steps of 10": lambda s: fs.ScoreModel().fit(s).predict_class(s, TENS),
+}
+
+
+def bootstrap_error(one: Array, other: Array, gold: Array, texts: NDArray[Any]) -> float:
+    """Return the standard error of a difference between two methods, over draws of texts."""
+    rng, names = np.random.default_rng(0), np.unique(texts)
+    rows_of = {name: np.flatnonzero(texts == name) for name in names}
+    found = []
+    for _ in range(200):
+        at = np.concatenate([rows_of[name] for name in rng.choice(names, len(names))])
+        found.append(tau(one[at], gold[at]) - tau(other[at], gold[at]))
+    return float(np.std(found))
+
+
+def measure_ratings(scores: Array, gold: Array, texts: NDArray[Any], draws: int) -> dict[str, Any]:
+    """Return Kendall's tau with the gold ratings, of all judges and of random panels."""
+    rng = np.random.default_rng(0)
+    found: dict[str, Any] = {
+        name: {
+            "tau": tau(rate(scores), gold),
+            # z-scores have another unit.
+            "tens": None if "z-scores" in name else tau(np.round(rate(scores), -1), gold),
+            "without ties": tau_without_ties(rate(scores), gold, rng),
+            "distinct": len(np.unique(rate(scores))),
+        }
+        for name, rate in RATINGS.items()
+    }
+    for size in (5, 8):
+        panels = [rng.choice(scores.shape[1], size, replace=False) for _ in range(draws // 2)]
+        for name, rate in RATINGS.items():
+            found[name][f"panels of {size}"] = float(np.mean([tau(rate(scores[:, p]), gold) for p in panels]))
+    model = fs.ScoreModel().fit(scores)
+    low, high = model.predict_interval(scores).T
+    moved = model.center_ + model.spread_ * (gold - gold.mean()) / gold.std()
+    inside = float(np.mean((low <= moved) & (moved <= high)))
+    error = bootstrap_error(model.predict(scores), RATINGS["median"](scores), gold, texts)
+    return {"methods": found, "coverage": inside, "shrinkage": model.shrinkage_, "error": error}
+
+
+# ---------------------------------------------------------------------- best of four
+
+
+def accuracy_of_best(values: Array, gold: NDArray[Any]) -> float:
+    """Return how often the highest of each row is right; ties share."""
+    top = np.isclose(values, values.max(axis=1, keepdims=True), atol=1e-9)
+    return float(np.mean(top[np.arange(len(gold)), gold] / top.sum(axis=1)))
+
+
+def votes_for_best(grid: Array) -> Array:
+    """Return the number of judges whose highest score an answer has; ties share."""
+    filled = np.where(np.isnan(grid), -np.inf, grid)
+    top = (filled == filled.max(axis=1, keepdims=True)) & np.isfinite(filled)
+    return np.asarray((top / np.maximum(top.sum(axis=1, keepdims=True), 1)).sum(axis=2))
+
+
+def measure_best(scores: Array, gold: NDArray[Any], size: int, draws: int) -> dict[str, float]:
+    """Return accuracies of the best answer by random panels, one repeat per judge."""
+    rng = np.random.default_rng(size)
+    n, answers, judges, repeats = scores.shape
+    rows = []
+    for _ in range(draws):
+        panel, repeat = rng.choice(judges, size, replace=False), rng.integers(0, repeats, size)
+        grid = scores[:, :, panel, repeat]
+        flat = grid.reshape(n * answers, size)
+        z = np.nan_to_num(np.nanmean(standardized(flat), axis=1), nan=-9.0).reshape(n, answers)
+        model = fs.ScoreModel().fit(flat)
+        best = model.best_of(grid)
+        expected = np.nan_to_num(best.scores, nan=-1e9)
+        rows.append(
+            [
+                accuracy_of_best(votes_for_best(grid), gold),
+                accuracy_of_best(z, gold),
+                accuracy_of_best(expected, gold),
+                accuracy_of_best(
+                    fs.ScoreModel(shrinkage=0).fit(flat).predict(flat).reshape(n, answers), gold
+                ),
+                float(np.nanmean(best.probability)),
+                model.shrinkage_,
+            ]
+        )
+    voting, mean, found, plain, probability, shrinkage = np.array(rows).T
+    return {
+        "voting": float(voting.mean()),
+        "mean of z-scores": float(mean.mean()),
+        "ScoreModel": float(found.mean()),
+        "without shrinkage": float(plain.mean()),
+        "difference": float((found - mean).mean()),
+        "error": float((found - mean).std() / np.sqrt(draws)),
+        "not below": float((found >= mean - 1e-12).mean()),
+        "above voting": float((found > voting).mean()),
+        "probability": float(probability.mean()),
+        "shrinkage": float(shrinkage.mean()),
+    }
+
+
+# ---------------------------------------------------------------------- simulations
+
+
+def gaussian(rng: np.random.Generator, truth: Array, low: float, high: float, bias: float) -> Array:
+    noise = rng.uniform(low, high, 5) * rng.normal(size=(len(truth), 5))
+    return np.clip(np.rint(truth[:, None] + bias * rng.normal(size=5) + noise), 1, 5)
+
+
+def adjacent(rng: np.random.Generator, truth: Array) -> Array:
+    wrong = rng.random((len(truth), 5)) > rng.uniform(0.5, 0.8, 5)
+    return np.clip(truth[:, None] + wrong * rng.choice([-1, 1], (len(truth), 5)), 1, 5)
+
+
+def compressed(rng: np.random.Generator, truth: Array) -> Array:
+    scale, noise = rng.uniform(0.5, 1.3, 5), rng.uniform(0.5, 1, 5)
+    return np.clip(np.rint(3 + scale * (truth[:, None] - 3) + noise * rng.normal(size=(len(truth), 5))), 1, 5)
+
+
+def careless(rng: np.random.Generator, truth: Array) -> Array:
+    scores = gaussian(rng, truth, 0.5, 1.0, 0.0)
+    scores[:, 0] = rng.integers(1, 6, len(truth))
+    scores[:, 1] = np.clip(np.rint(rng.normal(4, 0.5, len(truth))), 1, 5)
+    return scores
+
+
+def guessing(rng: np.random.Generator, truth: Array) -> Array:
+    knows = rng.random((len(truth), 5)) < rng.uniform(0.4, 0.8, 5)
+    return np.where(knows, truth[:, None], rng.integers(1, 6, (len(truth), 5))).astype(float)
+
+
+PANELS: dict[str, Callable[[np.random.Generator, Array], Array]] = {
+    "equal noise 0.8": lambda rng, y: gaussian(rng, y, 0.8, 0.8, 0.0),
+    "noise 0.5 to 1.2": lambda rng, y: gaussian(rng, y, 0.5, 1.2, 0.0),
+    "noise 0.5 to 1.2, bias 0.3": lambda rng, y: gaussian(rng, y, 0.5, 1.2, 0.3),
+    "noise 0.4 to 1.5, bias 0.5": lambda rng, y: gaussian(rng, y, 0.4, 1.5, 0.5),
+    "one level too high or too low": adjacent,
+    "compressed scales": compressed,
+    "two careless judges": careless,
+    "right, or any level at random": guessing,
+}
+
+
+def measure_levels(n_items: int, draws: int) -> dict[str, dict[str, float]]:
+    """Return accuracies on simulated panels of five judges and five levels, even and skewed."""
+    rng, found = np.random.default_rng(0), {}
+    for name, simulate in PANELS.items():
+        rows = []
+        for draw in range(draws):
+            shares = [0.2] * 5 if draw % 2 else [0.05, 0.1, 0.2, 0.35, 0.3]
+            truth = rng.choice(LEVELS, n_items, p=shares).astype(float)
+            scores = simulate(rng, truth)
+            votes = fs.Votes.from_classes(scores.astype(int), classes=LEVELS.tolist())
+            rows.append(
+                [
+                    np.mean(np.median(scores, axis=1) == truth),
+                    np.mean(np.rint(scores.mean(axis=1)) == truth),
+                    np.mean(fs.LabelModel().fit(votes).predict(votes) == truth),
+                    np.mean(fs.ScoreModel().fit(scores).predict_class(scores, LEVELS) == truth),
+                ]
+            )
+        names = ("median", "rounded mean", "LabelModel", "ScoreModel")
+        found[name] = dict(zip(names, np.mean(rows, axis=0).tolist(), strict=True))
+    return found
+
+
+def measure_coverage(n_items: int, draws: int) -> dict[str, float]:
+    """Return how often 95% intervals hold the simulated truth and the parameters of judges."""
+    rng, held = np.random.default_rng(0), {"items": [], "reliability": [], "noise": []}
+    scale, noise = np.array([1, 1.2, 0.8, 1, 1]), np.array([0.5, 0.8, 1, 1.5, 2])
+    for _ in range(draws):
+        truth = rng.normal(size=n_items)
+        scores = scale * truth[:, None] + noise * rng.normal(size=(n_items, 5))
+        scores[rng.random(scores.shape) < 0.2] = np.nan
+        model = fs.ScoreModel().fit(scores)
+        low, high = model.predict_interval(scores).T
+        moved = model.center_ + model.spread_ * truth
+        held["items"].append(np.mean((low <= moved) & (moved <= high)))
+        for name, value in (("reliability", scale**2 / (scale**2 + noise**2)), ("noise", noise)):
+            ends = getattr(model, f"{name}_interval_")
+            held[name].append(np.mean((ends[:, 0] <= value) & (value <= ends[:, 1])))
+    return {name: float(np.mean(each)) for name, each in held.items()}
+
+
+def measure_ties(draws: int) -> dict[str, float]:
+    """Return accuracies on simulated pairs, whose integer scores often tie."""
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(draws):
+        quality = rng.normal(5, 1.5, (1_500, 2))
+        scores = np.rint(quality[:, :, None] + rng.normal(0, rng.uniform(0.8, 1.5, 6), (1_500, 2, 6)))
+        second = quality[:, 1] > quality[:, 0]
+        lead = np.sign(scores[:, 1] - scores[:, 0]).astype(int)
+        missing = fs.Votes.from_signed(lead)
+        named = fs.Votes.from_classes(np.where(lead == 0, "tie", np.where(lead > 0, "second", "first")))
+        found = fs.ScoreModel().fit(scores.reshape(-1, 6)).best_of(scores)
+        rows.append(
+            [
+                np.mean(lead == 0),
+                np.mean(fs.LabelModel().fit(named).predict(named) == np.where(second, "second", "first")),
+                np.mean(fs.LabelModel().fit(missing).predict(missing) == np.where(second, 1, -1)),
+                np.mean(found.chosen == second),
+            ]
+        )
+    names = ("ties", "ties as a class", "ties as missing votes", "ScoreModel.best_of")
+    return dict(zip(names, np.mean(rows, axis=0).tolist(), strict=True))
+
+
+# ---------------------------------------------------------------------- page
+
+
+def measure(draws: int) -> dict[str, Any]:
+    """Return everything that the page shows."""
+    asset, answers = load("asset_scores"), load("rewardbench2_scores")
+    scores, gold = answers["scores"].astype(float), answers["gold"].astype(int)
+    return {
+        "draws": draws,
+        "ratings": measure_ratings(
+            asset["scores"].astype(float), asset["gold"].astype(float), asset["example"], draws
+        ),
+        "best": {str(size): measure_best(scores, gold, size, draws) for size in SIZES},
+        "levels": measure_levels(1_000, 10),
+        "coverage": {str(n): measure_coverage(n, 100) for n in (100, 1_000)},
+        "ties": measure_ties(5),
+    }
+
+
+HEADER = """# Scores of judges
+
+Printed by `python -m benchmarks.quality.scores_panels`
+([script](../../benchmarks/quality/scores_panels.py)).
+
+[`fs.ScoreModel`](../guides/scores.md) compared with what people do with scores today. No method sees a gold
+label. Both panels are for design ([halves](halves.md)), so these are results on the data on which the
+shrinkage of weights was chosen.
+"""
+RATINGS_TEXT = """## Ratings: `asset_scores`
+
+300 text simplifications, 11 judges that score from 0 to 100, and 15 human raters whose mean is the gold
+rating. Kendall's tau-b with the gold rating.
+
+{table}
+
+The median has 17 different values on 300 items. Tau-b leaves out pairs that tie, and judges are most often
+wrong about close items, so it rates coarse estimates higher: rounding alone moves it more than the choice of
+the method. If ties are broken at random, the median is as good as the mean, and `predict` is {gain:.3f} above
+both. Rounded alike, `predict` is above the median, too. Without rounding, `predict` is below the median and
+`predict_class` in steps of 10 above it. The standard error of the difference between `predict` and the median
+is {error:.3f} (bootstrap over texts). Two halves of the human raters have a tau of .70 with each other.
+
+The 95% intervals of items hold the gold rating, moved to the mean and the spread of the estimated truth,
+for {coverage:.0%} of the items. They are intervals of what the judges measure together. That all judges
+together differ from people cannot be seen in scores.
+"""
+BEST_TEXT = """## Best of four: `rewardbench2_scores`
+
+1,763 prompts with four answers each, one of which is right. Random panels of judges, one of eight repeats
+of each judge; {draws} panels of each size, the same for all methods. Voting counts the judges whose highest
+score an answer has. z-scores are per judge over all answers. Ties share.
+
+{table}
+
+Not below: share of panels on which `ScoreModel` is not below the mean of z-scores. Variants of one model
+dominate these panels: a judge that agrees most with the others is not the best one, and the weights of the
+plain one-factor model (`shrinkage=0`) are worse than equal ones. Their expected gain is small, so that by
+default they are shrunk to nearly equal ones. The stated probability is the mean of those that `best_of`
+returns for the chosen answers.
+"""
+LEVELS_TEXT = """## Ordinal scales
+
+Simulated panels of five judges who give one to five stars to 1,000 items; half of the draws have even, half
+have skewed levels. Accuracy in percent.
+
+{table}
+
+`predict_class` is above the median wherever errors respect the order of levels. If a judge either knows the
+level or picks any level at random, the order is meaningless: treat the levels as classes and use
+`LabelModel`.
+"""
+COVERAGE_TEXT = """## Intervals
+
+Five simulated judges with different scale and noise, 20% of the scores missing: how often 95% intervals
+hold the truth.
+
+{table}
+"""
+TIES_TEXT = """## Preferences with ties
+
+Six simulated judges score two answers with integers, and {ties:.0%} of their preferences are ties. Accuracy
+in percent of the preferred answer:
+
+{table}
+"""
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _decimals(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def render(found: Mapping[str, Any]) -> str:
+    """Return the page."""
+    ratings, best = found["ratings"], found["best"]
+    methods = ratings["methods"]
+    columns = ("tau", "tens", "without ties", "panels of 5", "panels of 8")
+    rated = _table(
+        [
+            "",
+            "tau-b",
+            "rounded to tens",
+            "ties broken",
+            "random panels of 5",
+            "random panels of 8",
+            "distinct values",
+        ],
+        [
+            [name, *(_decimals(each[column]) for column in columns), f"{each['distinct']}"]
+            for name, each in methods.items()
+        ],
+    )
+    others = max(methods[name]["without ties"] for name in ("mean", "median"))
+    shown = [
+        [
+            f"{size} judges",
+            *(f"{100 * each[name]:.2f}" for name in CHOICES),
+            f"{100 * each['difference']:+.3f} ± {100 * each['error']:.3f}",
+            f"{each['not below']:.0%}",
+            f"{each['probability']:.3f}",
+        ]
+        for size, each in best.items()
+    ]
+    chosen = _table(
+        [
+            "",
+            "voting",
+            "mean of z-scores",
+            "`ScoreModel`",
+            "`shrinkage=0`",
+            "difference to the mean",
+            "not below",
+            "stated probability",
+        ],
+        shown,
+    )
+    names = list(next(iter(found["levels"].values())))
+    levels = _table(
+        ["judges", *names],
+        [[kind, *(f"{100 * each[name]:.1f}" for name in names)] for kind, each in found["levels"].items()],
+    )
+    coverage = _table(
+        ["items", "truth of items", "reliability of judges", "noise of judges"],
+        [
+            [f"{int(n):,}", *(f"{value:.1%}" for value in each.values())]
+            for n, each in found["coverage"].items()
+        ],
+    )
+    tied = {name: value for name, value in found["ties"].items() if name != "ties"}
+    ties = _table(list(tied), [[f"{100 * value:.1f}" for value in tied.values()]])
+    parts = [
+        HEADER,
+        RATINGS_TEXT.format(
+            table=rated,
+            gain=methods["`predict`"]["without ties"] - others,
+            coverage=ratings["coverage"],
+            error=ratings["error"],
+        ),
+        BEST_TEXT.format(table=chosen, draws=found["draws"]),
+        LEVELS_TEXT.format(table=levels),
+        COVERAGE_TEXT.format(table=coverage),
+        TIES_TEXT.format(table=ties, ties=found["ties"]["ties"]),
+    ]
+    return "\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--save", action="store_true", help="write the results file and the page")
+    parser.add_argument("--draws", type=int, default=DRAWS, help="random panels of each size")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    results = measure(options.draws)
+    print(render(results))
+    if options.save:
+        print(f"saved to {save(NAME, results).name} and {PAGE.name}")
+        PAGE.write_text(render(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

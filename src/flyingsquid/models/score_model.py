@@ -1,0 +1,565 @@
+"""Model of scores: the truth is a number, and sources are judges that score it with bias, scale and noise."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from flyingsquid._table import Table
+from flyingsquid._values import format_count, format_value, is_number, is_one_of
+from flyingsquid._warnings import warn_about_sources
+from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.scores import ScoreParameters, TruthScale, fit_scores
+from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionError, VotesError
+from flyingsquid.files.fields import OBJECT, TEXT, Field, check_fields, finite, list_of, one_of, optional
+from flyingsquid.files.score_files import read_score_file
+from flyingsquid.files.state import State, write_state
+from flyingsquid.inference.scores import level_evidence, normalized, posterior, probability_best
+from flyingsquid.models._estimator import Estimator, not_fitted
+from flyingsquid.models.best_of import BestOf, group_rows
+from flyingsquid.moments.scores import KIND as SUMS
+from flyingsquid.moments.scores import ScoreMoments, mean_over_repeats
+from flyingsquid.votes.score_tables import Scores, read_score_table
+from flyingsquid.votes.views import Output, to_output
+
+Array: TypeAlias = NDArray[np.float64]
+_AUTO = one_of("auto")
+_SHARE = finite(0, 1)
+_FIELDS = {
+    "names": optional(list_of(TEXT)),
+    "sums": OBJECT,
+    "shrinkage": Field(f"{_AUTO.must} or {_SHARE.must}", lambda v: _AUTO.test(v) or _SHARE.test(v)),
+}
+
+
+class _Counted(NamedTuple):
+    """Names and sums of everything fitted so far."""
+
+    names: tuple[str, ...] | None
+    moments: ScoreMoments
+    fit: ScoreParameters
+    scale: TruthScale
+
+
+class ScoreModel(Estimator):
+    """Model of scores: estimates bias, scale and noise of every judge, and the true score of every item.
+
+    A judge j gives item i the score ``center_ + bias_j + scale_j * (truth_i - center_) + noise``. All
+    parameters follow in closed form from the covariances of triplets of judges, without gold labels. The true
+    scores are on the common scale of the judges, weighted by how much the model relies on each of them.
+
+    Parameters
+    ----------
+    shrinkage : "auto" or float in [0, 1], default="auto"
+        Share of equal weights. With 1, items are ranked by the mean of standardized scores, with 0 by the
+        posterior of the Gaussian model. By default it is large if the model does not fit, or if better
+        weights would change little.
+
+    Attributes
+    ----------
+    reliability_, reliability_interval_ : arrays of shape (m,) and (m, 2)
+        Squared correlation of single scores with the truth, and its 95% interval; NaN if not determined.
+    bias_, bias_interval_ : arrays of shape (m,) and (m, 2)
+        How much higher a judge scores an item of average truth than the panel does.
+    scale_, scale_interval_ : arrays of shape (m,) and (m, 2)
+        Change of the score per change of the truth; negative for a judge that reverses the order.
+    noise_, noise_interval_ : arrays of shape (m,) and (m, 2)
+        Standard deviation of the noise of single scores.
+    retest_ : array of shape (m,)
+        Expected correlation of two scores of one judge on the same items; NaN without repeats.
+    weights_ : array of shape (m,)
+        Share of each standardized score in the estimated truth; the sizes sum to 1.
+    center_, spread_ : float
+        Mean and standard deviation of the truth.
+    shrinkage_ : float
+        Share of equal weights that was used.
+    misfit_ : float
+        Correlation between judges that the model does not explain (root mean square).
+    n_items_ : int
+    n_features_in_ : int
+    source_names_ : tuple of m str
+
+    Notes
+    -----
+    Scores that are missing for reasons unrelated to the truth do no harm. Intervals include sampling error
+    and errors that judges share visibly, but not a bias that all judges have in common: no method without
+    gold labels can tell it from the truth. See ``docs/guides/scores.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import flyingsquid as fs
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.normal(6, 1.5, 500)
+    >>> scores = truth[:, None] + [0, 1, -1, 0] + rng.normal(0, [0.5, 1, 1, 3], (500, 4))
+    >>> model = fs.ScoreModel().fit(scores)
+    >>> model.noise_.round(1)
+    array([0.5, 0.9, 1. , 3. ])
+    >>> model.predict(scores[:2]).round(1), truth[:2].round(1)
+    (array([6.1, 6.2]), array([6.2, 5.8]))
+    """
+
+    _estimator_type = "regressor"
+
+    def __init__(self, *, shrinkage: Literal["auto"] | float = "auto") -> None:
+        self.shrinkage = shrinkage
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, scores: Any, y: object = None, *, names: Iterable[str] | None = None) -> Self:
+        """Estimate bias, scale and noise of every judge.
+
+        Parameters
+        ----------
+        scores : array of shape (n, m) or (n, m, r), table, mapping or path
+            One row per item and one column per judge, NaN for missing scores; repeated scores of one judge
+            are a third dimension. A table of pandas, polars or pyarrow, a mapping of columns or a file has
+            one column per judge and possibly one of item identifiers, or it is in long form with columns such
+            as ``item``, ``judge``, ``score`` and optionally ``repeat``.
+        y : ignored
+        names : sequence of m str, optional
+            Names of the judges of an array.
+
+        Raises
+        ------
+        NotIdentifiableError
+            If fewer than two judges vary and agree.
+        """
+        share = self._read_shrinkage()
+        read = _read(scores, names)
+        return self._keep(read.names, ScoreMoments.of(read.values), share)
+
+    def partial_fit(self, scores: Any, y: object = None) -> Self:
+        """Add scores of further items, by the same judges, and estimate all parameters again."""
+        with self._lock:
+            if not hasattr(self, "_counted"):
+                return self.fit(scores)
+            share, (names, moments, *_) = self._read_shrinkage(), self._counted
+            read = self._read(scores)
+            return self._keep(names, moments + ScoreMoments.of(read.values), share)
+
+    def merge(self, other: ScoreModel) -> Self:
+        """Add the items of another fitted model of the same judges, and estimate all parameters again.
+
+        Up to rounding, the result is that of one fit to the items of both.
+        """
+        if not isinstance(other, ScoreModel):
+            raise OptionError(f"`other` must be a ScoreModel; got {type(other).__name__}.")
+        share, theirs = self._read_shrinkage(), other._fitted
+        with self._lock:
+            ours = self._fitted
+            if ours.names != theirs.names:
+                raise IncompatibleError(
+                    "`other` must be fitted to scores of the same judges, in the same order."
+                )
+            return self._keep(ours.names, ours.moments + theirs.moments, share)
+
+    def _keep(self, names: tuple[str, ...] | None, moments: ScoreMoments, share: float | None) -> Self:
+        fit = fit_scores(moments, share)
+        with self._lock:
+            self._counted = _Counted(names, moments, fit, TruthScale.of(fit, moments))
+        concerns = self._concerns()
+        if concerns:
+            warn_about_sources(" ".join(concerns), stacklevel=3)
+        return self
+
+    def _concerns(self) -> list[str]:
+        fit, shown = self._fitted.fit, np.array(self.source_names_, object)
+        low = self.reliability_interval_[:, 0]
+        constant = np.isnan(fit.spreads)
+        concerns = []
+        if constant.any():
+            concerns.append(
+                f"These sources give one score only, or fewer than three, and are ignored: "
+                f"{_joined(shown[constant])}."
+            )
+        if (apart := ~fit.usable & ~constant).any():
+            concerns.append(
+                f"These sources share too few items with others and are ignored: {_joined(shown[apart])}."
+            )
+        if (reversed_ := fit.usable & (fit.loadings < 0) & (low > 0)).any():
+            concerns.append(f"These sources rank items in reverse: {_joined(shown[reversed_])}.")
+        if fit.equal:
+            concerns.append(
+                "No triplet of sources determines their reliabilities, so all are assumed to be equal."
+            )
+        return concerns
+
+    # ------------------------------------------------------------------ prediction
+
+    def predict(self, scores: Any, *, output: Output = "numpy") -> Any:
+        """Return the expected true score of every item, shape (n,).
+
+        Parameters
+        ----------
+        scores : as in :meth:`fit`
+            Named judges are matched by name; an item without scores gets the mean of the truth.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            ``"pandas"`` is a Series indexed by item identifier.
+        """
+        read = self._read(scores)
+        mean, _ = self._posterior(read)
+        return to_output(mean, output, _ids(read), ["score"])
+
+    def predict_interval(self, scores: Any, *, confidence: float = 0.95, output: Output = "numpy") -> Any:
+        """Return an interval of the true score of every item, shape (n, 2).
+
+        Parameters
+        ----------
+        scores : as in :meth:`predict`
+        confidence : float in (0, 1), default=0.95
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+
+        Examples
+        --------
+        >>> model = ScoreModel().fit([[1, 2, 1], [2, 2, 3], [3, 3, 4], [5, 4, 5], [4, 5, 4]])
+        >>> low, high = model.predict_interval([[4, 4, 4]])[0]
+        >>> bool(low < 4 < high)
+        True
+        """
+        if not (is_number(confidence) and 0 < confidence < 1):
+            raise OptionError(f"`confidence` must be a float in (0, 1); got {format_value(confidence)}.")
+        read = self._read(scores)
+        mean, variance = self._posterior(read)
+        reach = float(ndtri((1 + confidence) / 2)) * np.sqrt(variance)
+        ends = np.stack([mean - reach, mean + reach], axis=1)
+        return to_output(ends, output, _ids(read), ["low", "high"])
+
+    def predict_proba(self, scores: Any, levels: Sequence[float], *, output: Output = "numpy") -> Any:
+        """Return the probability of each level of an ordinal scale, shape (n, K).
+
+        For judges who give stars or grades. A score is the nearest level of the truth plus bias and noise,
+        cut off at the ends of the scale. All levels have equal prior probabilities.
+
+        Parameters
+        ----------
+        scores : as in :meth:`predict`
+        levels : increasing sequence of K numbers
+            The grades on the scale of the judges, such as ``[1, 2, 3, 4, 5]``.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+        """
+        read, marks = self._read(scores), _read_levels(levels)
+        return to_output(self._level_shares(read, marks), output, _ids(read), marks.tolist())
+
+    def predict_class(self, scores: Any, levels: Sequence[float], *, output: Output = "numpy") -> Any:
+        """Return the most probable level of an ordinal scale for every item, shape (n,).
+
+        Parameters
+        ----------
+        scores : as in :meth:`predict`
+        levels : as in :meth:`predict_proba`
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> stars = rng.integers(1, 6, 500)
+        >>> noise = rng.normal([0.5, 0, 0], [0.5, 0.7, 1.2], (500, 3))
+        >>> scores = np.clip(np.rint(stars[:, None] + noise), 1, 5)
+        >>> model = ScoreModel().fit(scores)
+        >>> right = model.predict_class(scores, [1, 2, 3, 4, 5]) == stars
+        >>> bool(right.mean() > (np.median(scores, axis=1) == stars).mean())
+        True
+        """
+        read, marks = self._read(scores), _read_levels(levels)
+        best = np.asarray(levels)[self._level_shares(read, marks).argmax(axis=1)]
+        return to_output(best, output, _ids(read), ["class"])
+
+    def best_of(self, scores: Any, groups: Any = None) -> BestOf:
+        """Choose the best of several candidates, such as answers to one question.
+
+        Parameters
+        ----------
+        scores : array of shape (g, c, m) or (g, c, m, r), or as in :meth:`predict`
+            Scores of c candidates in each of g groups; NaN for candidates that a group does not have. With
+            ``groups``, one row per candidate.
+        groups : sequence of n labels, optional
+            The group of each row of ``scores``.
+
+        Returns
+        -------
+        BestOf
+            The chosen candidate of each group with its probability to be the best.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> quality = rng.normal(size=(200, 4))
+        >>> scores = quality[:, :, None] + rng.normal(0, [0.3, 0.5, 1.0], (200, 4, 3))
+        >>> model = ScoreModel().fit(scores.reshape(-1, 3))
+        >>> found = model.best_of(scores)
+        >>> bool((found.chosen == quality.argmax(axis=1)).mean() > 0.8)
+        True
+        >>> model.best_of(scores[0], groups=["q1"] * 4).probabilities.shape
+        (1, 4)
+        """
+        if groups is None:
+            read, keys, rows = self._candidates(scores)
+        else:
+            read = self._read(scores)
+            keys, rows = group_rows(groups, len(read.values))
+        mean, variance = self._posterior(read)
+        present = rows >= 0
+        # Only candidates without any score are left out of a grid; rows of `groups` all take part.
+        if groups is None:
+            present &= np.asarray(np.isfinite(read.values).any(axis=(1, 2)))[rows]
+        means = np.where(present, mean[rows], np.nan)
+        shares = np.full(means.shape, np.nan)
+        some = present.any(axis=1)
+        shares[some] = probability_best(means[some], np.where(present, variance[rows], np.nan)[some])
+        chosen = np.where(some, np.argmax(np.where(present, means, -np.inf), axis=1), -1)
+        return BestOf(keys, chosen, shares, means)
+
+    def _candidates(self, scores: Any) -> tuple[Scores, NDArray[Any], NDArray[np.intp]]:
+        array = np.asanyarray(scores) if isinstance(scores, (np.ndarray, list, tuple)) else None
+        if array is None or array.ndim not in (3, 4) or 0 in array.shape:
+            raise VotesError(
+                "`scores` must be an array of groups, candidates and judges, (g, c, m) or (g, c, m, r); for "
+                "one row per candidate, pass `groups`.",
+                parameter="groups",
+            )
+        n_groups, width = array.shape[:2]
+        read = self._read(array.reshape(n_groups * width, *array.shape[2:]))
+        return read, np.arange(n_groups), np.arange(n_groups * width).reshape(n_groups, width)
+
+    def _posterior(self, read: Scores) -> tuple[Array, Array]:
+        """Return mean and variance of the truth of each item, on the scale of the judges."""
+        _, _, fit, units = self._fitted
+        scores, repeats = mean_over_repeats(read.values)
+        usable = fit.usable
+        z = (scores[:, usable] - fit.means[usable]) / fit.spreads[usable]
+        repeats = repeats.astype(np.int64)
+        mean, variance = posterior(
+            z,
+            fit.loadings[usable],
+            fit.noise_of(repeats)[:, usable],
+            fit.weights_of(repeats)[:, usable],
+            fit.shared,
+        )
+        return units.center + units.spread * mean, units.spread**2 * variance
+
+    def _level_shares(self, read: Scores, levels: Array) -> Array:
+        _, _, fit, units = self._fitted
+        usable = fit.usable
+        scores = mean_over_repeats(read.values)[0][:, usable]
+        edges = (levels[1:] + levels[:-1]) / 2
+        cells = np.where(np.isnan(scores), -1, np.searchsorted(edges, scores, side="left"))
+        expected = units.center + units.bias + units.scale * (levels[:, None] - units.center)
+        noise = fit.spreads * np.sqrt(np.maximum(1 - fit.loadings**2, fit.noise))
+        return normalized(level_evidence(cells, expected[:, usable], noise[usable], edges))
+
+    # ------------------------------------------------------------------ fitted attributes
+
+    @property
+    def _fitted(self) -> _Counted:
+        if not hasattr(self, "_counted"):
+            raise not_fitted(
+                f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first."
+            )
+        counted: _Counted = self._counted
+        return counted
+
+    @property
+    def source_names_(self) -> tuple[str, ...]:
+        """Names of the m judges."""
+        counted = self._fitted
+        return counted.names or tuple(f"source {j}" for j in range(counted.moments.n_sources))
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of judges."""
+        return self._fitted.moments.n_sources
+
+    @property
+    def n_items_(self) -> int:
+        return self._fitted.moments.n_items
+
+    @property
+    def reliability_(self) -> Array:
+        fit = self._fitted.fit
+        return fit.loadings**2 / fit.single
+
+    @property
+    def reliability_interval_(self) -> Array:
+        fit = self._fitted.fit
+        reach = NORMAL_95 * fit.square_errors / fit.single
+        return np.clip(_around(self.reliability_, reach), 0.0, 1.0)
+
+    @property
+    def bias_(self) -> Array:
+        return self._fitted.scale.bias
+
+    @property
+    def bias_interval_(self) -> Array:
+        return _around(self.bias_, NORMAL_95 * self._fitted.scale.bias_errors)
+
+    @property
+    def scale_(self) -> Array:
+        return self._fitted.scale.scale
+
+    @property
+    def scale_interval_(self) -> Array:
+        return _around(self.scale_, NORMAL_95 * np.abs(self.scale_) * self._fitted.fit.scale_errors)
+
+    @property
+    def noise_(self) -> Array:
+        fit = self._fitted.fit
+        return fit.spreads * np.sqrt(fit.noise + fit.repeat_noise)
+
+    @property
+    def noise_interval_(self) -> Array:
+        fit = self._fitted.fit
+        variances = _around(fit.noise + fit.repeat_noise, NORMAL_95 * fit.noise_errors)
+        return fit.spreads[:, None] * np.sqrt(np.maximum(variances, 0.0))
+
+    @property
+    def retest_(self) -> Array:
+        fit, moments = self._fitted.fit, self._fitted.moments
+        return np.where(moments.repeat_freedom > 0, 1 - fit.repeat_noise / fit.single, np.nan)
+
+    @property
+    def weights_(self) -> Array:
+        weights = self._fitted.fit.weights_of(np.ones(self.n_features_in_, np.int64))
+        return np.asarray(weights / np.abs(weights).sum())
+
+    @property
+    def center_(self) -> float:
+        return self._fitted.scale.center
+
+    @property
+    def spread_(self) -> float:
+        return self._fitted.scale.spread
+
+    @property
+    def shrinkage_(self) -> float:
+        return self._fitted.fit.shrinkage
+
+    @property
+    def misfit_(self) -> float:
+        return self._fitted.fit.misfit
+
+    def summary(self) -> Table:
+        """Return one row per judge with reliability, bias, scale, noise and weight.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> scores = rng.normal(6, 2, (400, 1)) + rng.normal([0, 0.5, -1], [0.5, 1, 2], (400, 3))
+        >>> ScoreModel().fit(scores, names=["large", "small", "tiny"]).summary()
+        3 sources, 400 items
+        source  reliability  low  high   bias  scale  noise  weight  scored
+        large           95%  90%  100%  0.138   0.99  0.465    0.46  100.0%
+        small           78%  73%   84%  0.585   0.99   1.06    0.30  100.0%
+        tiny            55%  48%   63%  -1.16   1.03   1.86    0.25  100.0%
+        """
+        counted = self._fitted
+        columns: dict[str, Any] = {
+            "source": list(self.source_names_),
+            "reliability": self.reliability_,
+            "low": self.reliability_interval_[:, 0],
+            "high": self.reliability_interval_[:, 1],
+            "bias": self.bias_,
+            "scale": self.scale_,
+            "noise": self.noise_,
+            "retest": self.retest_,
+            "weight": self.weights_,
+            "scored": counted.moments.counts / max(1, counted.moments.n_items),
+        }
+        formats = ("", ".0%", ".0%", ".0%", ".3g", ".2f", ".3g", ".2f", ".2f", ".1%")
+        cells = [c if isinstance(c, list) else c.tolist() for c in columns.values()]
+        size = f"{format_count(self.n_features_in_, 'source')}, {format_count(self.n_items_, 'item')}"
+        return Table(tuple(columns), tuple(zip(*cells, strict=True)), size, formats=formats)
+
+    # ------------------------------------------------------------------ files and helpers
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, completely or not at all; ``flyingsquid.load`` reads it."""
+        write_state(path, self._to_state())
+
+    def _to_state(self) -> State:
+        names, moments, *_ = self._fitted
+        share = self._read_shrinkage()
+        meta = {
+            "names": None if names is None else list(names),
+            "shrinkage": "auto" if share is None else share,
+            "sums": moments.to_state().meta,
+        }
+        return State(type(self).__name__, meta, moments.to_state().arrays)
+
+    @classmethod
+    def _from_state(cls, state: State) -> Self:
+        check_fields(state.meta, _FIELDS)
+        moments = ScoreMoments.from_state(State(SUMS, state.meta["sums"], state.arrays))
+        names = state.meta["names"]
+        if names is not None and not len(names) == len(set(names)) == moments.n_sources:
+            raise ModelFileError("`names` in the file must be one different name per source.")
+        model = cls(shrinkage=state.meta["shrinkage"])
+        fit = fit_scores(moments, model._read_shrinkage())
+        names = None if names is None else tuple(names)
+        model._counted = _Counted(names, moments, fit, TruthScale.of(fit, moments))
+        return model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_counted")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "regressor", None
+        return tags
+
+    @property
+    def _lock(self) -> threading.RLock:
+        lock: threading.RLock = self.__dict__.setdefault("_learning", threading.RLock())
+        return lock
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_learning"}
+
+    def _read_shrinkage(self) -> float | None:
+        """Return the share of equal weights; None if it is chosen by the fit."""
+        share: Any = self.shrinkage
+        if is_one_of(share, ("auto",)):
+            return None
+        if is_number(share) and 0 <= share <= 1:
+            return float(share)
+        raise OptionError(f'`shrinkage` must be "auto" or a float in [0, 1]; got {format_value(share)}.')
+
+    def _read(self, scores: Any) -> Scores:
+        counted = self._fitted
+        read = _read(scores, None, counted.names)
+        return read.matched_to(counted.names, counted.moments.n_sources)
+
+
+def _read(scores: Any, names: Iterable[str] | None, fitted: Sequence[str] | None = None) -> Scores:
+    if isinstance(scores, (str, os.PathLike)):
+        return read_score_file(scores, fitted=fitted)
+    return read_score_table(scores, names, fitted)
+
+
+def _ids(read: Scores) -> list[Any] | None:
+    return None if read.items is None else list(read.items.tolist())
+
+
+def _read_levels(levels: Any) -> Array:
+    try:
+        marks = np.asarray(levels, dtype=np.float64)
+    except Exception as error:  # user objects may raise any exception
+        raise OptionError(f"`levels` must be increasing numbers; got {format_value(levels)}.") from error
+    if marks.ndim != 1 or len(marks) < 2 or not (np.isfinite(marks).all() and (np.diff(marks) > 0).all()):
+        raise OptionError(f"`levels` must be at least two increasing numbers; got {format_value(levels)}.")
+    return marks
+
+
+def _around(values: Array, reach: Array) -> Array:
+    return np.stack([values - reach, values + reach], axis=1)
+
+
+def _joined(names: Iterable[Any]) -> str:
+    found = list(names)
+    return ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")

@@ -1,0 +1,83 @@
+"""Posteriors of scores, compared with dense linear algebra and with sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flyingsquid.inference.scores import level_evidence, normalized, posterior, probability_best
+
+
+def dense_posterior(z, loadings, noise):
+    """Condition the joint Gaussian of truth and scores on the scores that are present."""
+    present = ~np.isnan(z)
+    if not present.any():
+        return 0.0, 1.0
+    cross = loadings[present]
+    covariance = np.outer(cross, cross) + np.diag(noise[present])
+    gain = np.linalg.solve(covariance, cross)
+    return gain @ z[present], 1 - gain @ cross
+
+
+@given(st.integers(0, 10_000))
+def test_optimal_weights_give_the_exact_posterior(seed):
+    rng = np.random.default_rng(seed)
+    m = rng.integers(1, 6)
+    loadings = rng.uniform(-0.95, 0.95, m)
+    noise = rng.uniform(0.05, 2, (8, m))
+    z = np.where(rng.random((8, m)) < 0.3, np.nan, rng.normal(size=(8, m)))
+    mean, variance = posterior(z, loadings, noise, loadings / noise, 0.0)
+    for i in range(8):
+        expected = dense_posterior(z[i], loadings, noise[i])
+        np.testing.assert_allclose((mean[i], variance[i]), expected, atol=1e-12)
+
+
+def test_other_weights_condition_on_the_weighted_sum():
+    """The regression of the truth on a sum of scores, by its covariances."""
+    loadings, noise, weights = np.array([0.9, 0.5]), np.array([0.19, 0.75]), np.array([1.0, 1.0])
+    z = np.array([[0.3, -1.2]])
+    mean, variance = posterior(z, loadings, noise[None], weights[None], 0.0)
+    total = (weights @ loadings) ** 2 + weights**2 @ noise
+    assert mean[0] == pytest.approx(z.sum() * (weights @ loadings) / total)
+    assert variance[0] == pytest.approx(1 - (weights @ loadings) ** 2 / total)
+
+
+def test_shared_noise_widens_the_posterior():
+    arguments = np.ones((1, 2)), np.array([0.8, 0.8]), np.full((1, 2), 0.36), np.ones((1, 2))
+    assert posterior(*arguments, 0.1)[1] > posterior(*arguments, 0.0)[1]
+
+
+def test_probabilities_of_the_best_agree_with_sampling():
+    rng = np.random.default_rng(0)
+    means, spread = np.array([0.0, 0.3, -0.5, 1.0]), np.array([1.0, 0.5, 2.0, 0.1])
+    drawn = (means + spread * rng.normal(size=(400_000, 4))).argmax(axis=1)
+    expected = np.bincount(drawn, minlength=4) / len(drawn)
+    found = probability_best(means[None], spread[None] ** 2)[0]
+    np.testing.assert_allclose(found, expected, atol=0.004)
+
+
+def test_probabilities_of_many_groups_are_those_of_each():
+    rng = np.random.default_rng(0)
+    means, variances = rng.normal(size=(3_000, 3)), rng.uniform(0.1, 1, (3_000, 3))
+    whole = probability_best(means, variances)
+    np.testing.assert_allclose(whole.sum(axis=1), 1)
+    np.testing.assert_allclose(whole[2_999], probability_best(means[2_999:], variances[2_999:])[0])
+
+
+def test_equal_candidates_are_equally_probable():
+    found = probability_best(np.zeros((1, 3)), np.zeros((1, 3)))
+    np.testing.assert_allclose(found, 1 / 3)
+
+
+def test_cells_of_a_scale_have_probability_one_together():
+    expected, noise, edges = np.array([[1.0], [2.0], [4.0]]), np.array([0.7]), np.array([1.5, 3.0])
+    cells = np.arange(3)[:, None]
+    evidence = level_evidence(cells, expected, noise, edges)
+    np.testing.assert_allclose(np.exp(evidence).sum(axis=0), 1)
+
+
+def test_missing_scores_are_no_evidence():
+    evidence = level_evidence(np.array([[-1, -1]]), np.ones((3, 2)), np.ones(2), np.array([0.0, 1.0]))
+    np.testing.assert_allclose(normalized(evidence), 1 / 3)
