@@ -66,6 +66,8 @@ def as_votes(
         )
     if (isinstance(data, Mapping) and not issparse(data)) or frames.is_lazy(data):
         fix = "pandas.DataFrame(votes)" if isinstance(data, Mapping) else "votes.collect()"
+        if frames.is_dataset(data):  # a DatasetDict, which maps splits to datasets
+            fix = f"one of its splits, such as votes[{format_value(next(iter(data), 'train'))}]"
         raise VotesError(f"`votes` must be a matrix or a table; got {type(data).__name__}. Pass {fix}.")
     if classes is not None and ABSTAIN in classes:
         raise VotesError(
@@ -73,7 +75,7 @@ def as_votes(
             "and 0 for no vote)."
         )
     # The check for a table takes longer than reading a small array.
-    if not isinstance(data, np.ndarray) and frames.is_frame(data):
+    if not isinstance(data, np.ndarray) and frames.is_table(data):
         columns = frames.columns_among(data, names)
         return Votes._from_table(data, columns, None, Convention.declared(classes), check=check)
     if issparse(data):
@@ -119,7 +121,7 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
     ``data`` may also be flat: a sequence of m votes in the order of the sources, or a mapping or pandas row
     from names to votes, which is put into the order of ``names``.
     """
-    if isinstance(data, Votes) or frames.is_frame(data) or issparse(data):
+    if isinstance(data, Votes) or frames.is_table(data) or issparse(data):
         return data
     by_name = dict(data) if isinstance(data, Mapping) else frames.named_row(data, names)
     if by_name is not None:
@@ -146,7 +148,7 @@ def labels_in(data: Any) -> set[Any]:
     >>> sorted(labels_in([["cat", None], ["dog", "cat"]]))
     ['cat', 'dog']
     """
-    if frames.is_frame(data):
+    if frames.is_table(data):
         values = [value for column in frames.columns_of(data) for value in column]
     else:
         try:
@@ -305,7 +307,7 @@ def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks
         data
     ):
         return None
-    if not hasattr(data, "__iter__") or hasattr(data, "__array__") or frames.is_frame(data):
+    if not hasattr(data, "__iter__") or hasattr(data, "__array__") or frames.is_table(data):
         return None
     return VoteChunks(data, classes=classes)
 
