@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import uuid
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +16,8 @@ import flyingsquid as fs
 from flyingsquid.exceptions import FlyingSquidError, OptionError, VoteFileError
 from flyingsquid.files import open_votes, write_votes
 
-VOTES = fs.Votes.from_classes(
-    [["spam", None, "ham"], [None, None, None], ["ham", "ham", "spam"]], names=["ann", "bob", "gpt"]
-)
+CELLS: Any = [["spam", None, "ham"], [None, None, None], ["ham", "ham", "spam"]]
+VOTES = fs.Votes.from_classes(CELLS, names=["ann", "bob", "gpt"])
 IDS = ["a", "b", "c"]
 DATA = [{"text": f"comment {i}"} for i in range(3)]
 

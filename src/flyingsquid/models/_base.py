@@ -74,7 +74,22 @@ class VoteSchema:
         return votes.matched_to(self.classes, self.names)
 
 
-class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class Lockable(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Estimator with a lock, which is not a part of its state."""
+
+    @property
+    def _lock(self) -> threading.RLock:
+        """Lock for methods that replace or extend what was learned, so that threads take turns."""
+        # Created on first use, because __init__ sets only parameters; setdefault is atomic.
+        lock: threading.RLock = self.__dict__.setdefault("_learning", threading.RLock())
+        return lock
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_learning"}
+
+
+class VoteReader(ClassifierMixin, Lockable):  # type: ignore[misc]  # scikit-learn is untyped
     """Base of all estimators: read votes by the fitted sources and classes, save models."""
 
     @property
@@ -108,17 +123,6 @@ class VoteReader(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "vote_schema_")
-
-    @property
-    def _lock(self) -> threading.RLock:
-        """Lock for methods that replace or extend what was learned, so that threads take turns."""
-        # Created on first use, because __init__ sets only parameters; setdefault is atomic.
-        lock: threading.RLock = self.__dict__.setdefault("_learning", threading.RLock())
-        return lock
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_learning"}
 
     def _not_fitted(self) -> NotFittedError:
         return _NotFittedError(
@@ -496,8 +500,9 @@ class BatchEstimator(VoteEstimator):
         >>> fs.LabelModel().fit_predict(votes).tolist()
         ['spam', 'ham', 'ham']
         """
-        model = self.fit(votes, sample_weight=sample_weight)
-        return model.predict(votes, tie_break, random_state, output=output)
+        with self._lock:  # otherwise another thread could fit the model in between
+            model = self.fit(votes, sample_weight=sample_weight)
+            return model.predict(votes, tie_break, random_state, output=output)
 
     def fit_predict_proba(
         self,
@@ -530,7 +535,9 @@ class BatchEstimator(VoteEstimator):
         array([[0.33, 0.67],
                [1.  , 0.  ]])
         """
-        return self.fit(votes, sample_weight=sample_weight).predict_proba(votes, dtype=dtype, output=output)
+        with self._lock:
+            model = self.fit(votes, sample_weight=sample_weight)
+            return model.predict_proba(votes, dtype=dtype, output=output)
 
 
 def label_columns(labels: NDArray[Any]) -> list[str]:
