@@ -99,3 +99,24 @@ def test_a_bucket_for_each_kind():
 def test_bad_inputs_are_named(model, sample):
     with pytest.raises(OptionError, match="`n`"):
         contested_items(model, sample.votes, n=-1)
+
+
+def test_items_are_grouped_by_gold_label_and_vote():
+    """As get_label_buckets of Snorkel does, with None for no label."""
+    votes = fs.Votes.from_classes([["spam", "ham"], [None, "ham"], ["ham", "ham"]], names=["a", "b"])
+    y = ["spam", "spam", None]
+    found = fs.analysis.label_buckets(y, votes[:, ["a"]])
+    expected = {("spam", "spam"): [0], ("spam", None): [1], (None, "ham"): [2]}
+    assert {key: rows.tolist() for key, rows in found.items()} == expected
+    signed = fs.analysis.label_buckets(np.array([-1, 1, -1]), np.array([1.0, np.nan, 1.0]))
+    assert {key: rows.tolist() for key, rows in signed.items()} == {(-1, 1): [0, 2], (1, None): [1]}
+    assert fs.analysis.label_buckets(np.ma.masked_equal([0, 1], 1)).keys() == {(0,), (None,)}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [(), ([0, 1], [0]), ([[0, 1]],), (fs.Votes.from_classes([[0, 1], [1, 1]]),)],
+)
+def test_labels_that_are_not_one_column_each_are_refused(labels):
+    with pytest.raises(fs.FlyingSquidError, match="`labels"):
+        fs.analysis.label_buckets(*labels)

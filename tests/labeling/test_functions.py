@@ -77,3 +77,96 @@ def test_a_rule_is_pickled_by_value():
 def test_invalid_labeling_functions_are_refused(call, parameter):
     with pytest.raises(OptionError, match=f"`{parameter}` must"):
         call()
+
+
+# ---------------------------------------------------------------------- preprocessors
+
+calls: list[str] = []
+
+
+def lower(x):
+    calls.append(x.text)
+    x.text = x.text.lower()
+    return x
+
+
+def count(x):
+    return {**x, "n": len(x.text.split())}
+
+
+@fs.labeling_function(pre=lower)
+def links(x):
+    return 1 if "http" in x.text else None
+
+
+@fs.labeling_function(pre=[lower, count])
+def short(x):
+    return 0 if x.n < 3 and x.text.islower() else None
+
+
+DATA = [{"text": "HTTP://A b c"}, {"text": "Great song"}]
+
+
+@pytest.mark.parametrize("data", [DATA, "frame"])
+def test_a_preprocessor_is_called_once_per_item(data):
+    """Although two functions share it; the items themselves stay as they are."""
+    data = pytest.importorskip("pandas").DataFrame(DATA) if data == "frame" else data
+    calls.clear()
+    votes = apply([links, short], data)
+    assert votes.codes.tolist() == [[1, -1], [-1, 0]]
+    assert calls == ["HTTP://A b c", "Great song"]
+    assert list(data["text"] if hasattr(data, "columns") else [x["text"] for x in data]) == calls
+
+
+def test_preprocessors_run_when_a_function_is_called_directly():
+    assert links({"text": "HTTP"}) == 1
+    assert short({"text": "a B"}) == 0
+    assert pickle.loads(pickle.dumps(fs.labeling.LabelingFunction(len, "n", pre=[str]))).pre == (str,)
+    assert fs.labeling.LabelingFunction(len, "n", pre=[str])(1234) == 4
+    with pytest.raises(AttributeError, match="pre"):
+        links.pre = ()
+
+
+def test_a_preprocessor_that_fails_fails_every_function_that_needs_it():
+    def broken(x):
+        if x == "b":
+            raise KeyError("nothing")
+        return x
+
+    needs = fs.labeling_function(name="needs", pre=broken)(lambda x: 1)
+    other = fs.labeling_function(name="other")(lambda x: 0)
+    with pytest.raises(fs.exceptions.LabelingError, match=r"item 1, function 'needs'.*nothing"):
+        apply([needs, other], ["a", "b"])
+    with pytest.warns(fs.exceptions.SourceWarning, match="needs"):
+        votes, log = apply([needs, other], ["a", "b"], on_error="abstain", return_log=True)
+    assert votes.codes.tolist() == [[1, 0], [-4, 0]]
+    assert log.failures["needs"].count == 1
+    forgot = fs.labeling_function(name="forgot", pre=lambda x: None)(lambda x: 1)
+    with pytest.raises(fs.exceptions.LabelingError, match="must return the item"):
+        apply([forgot], ["a"])
+
+
+@pytest.mark.parametrize("pre", [5, "lower", [lower, 3], None])
+def test_preprocessors_must_be_functions(pre):
+    with pytest.raises(OptionError, match="`pre`"):
+        decorate(pre=pre)
+    with pytest.raises(OptionError, match="`pre`"):
+        fs.labeling.LabelingFunction(len, vectorized=True, pre=lower)
+
+
+def test_a_changed_preprocessor_invalidates_the_cache(tmp_path):
+    def make(word):
+        return fs.labeling_function(name="f", pre=lambda x: x + word)(lambda x: len(x) % 2)
+
+    first, log = apply([make("a")], ["x", "yy"], cache=tmp_path, return_log=True)
+    again, cached = apply([make("a")], ["x", "yy"], cache=tmp_path, return_log=True)
+    changed, new = apply([make("bb")], ["x", "yy"], cache=tmp_path, return_log=True)
+    assert (log.cached, cached.cached, new.cached) == ((), ("f",), ())
+    assert first.codes.tolist() == again.codes.tolist() == [[0], [1]]
+    assert changed.codes.tolist() == [[1], [0]]
+
+
+@pytest.mark.slow
+def test_preprocessors_run_in_other_processes():
+    n_digits = fs.labeling.LabelingFunction(len, "n_digits", pre=[str])
+    assert apply([n_digits], [1234, 5], n_jobs=2).to_numpy().tolist() == [[4], [1]]

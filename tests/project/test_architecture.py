@@ -54,9 +54,9 @@ MAY_IMPORT = {
     "_table": {"numpy"},
     "kernels": {"numpy", "numba"},
     "votes": NUMERIC | {"narwhals"},
-    "graph": NUMERIC,
+    "graph": NUMERIC | {"matplotlib"},
     "theory": {"numpy"},
-    "files": NUMERIC | {"pyarrow"},
+    "files": NUMERIC | {"pyarrow", "inspect_ai"},
     "moments": NUMERIC,
     "estimation": NUMERIC,
     "fits": NUMERIC,
@@ -78,6 +78,7 @@ MAY_IMPORT = {
 }
 OPTIONAL = [
     "torch", "pandas", "polars", "pyarrow", "dask", "pyspark", "matplotlib", "numba", "networkx",
+    "inspect_ai",
 ]  # fmt: skip
 MODULES = sorted(path for path in SRC.rglob("*.py") if path.parent != SRC or path.stem in LAYERS)
 

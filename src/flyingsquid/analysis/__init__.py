@@ -4,7 +4,12 @@ from flyingsquid._table import Table
 from flyingsquid.analysis.agreement import Agreement, agreement, dependence_given_truth
 from flyingsquid.analysis.calibration import Calibration, calibration
 from flyingsquid.analysis.comparison import Comparison, compare_with_majority
-from flyingsquid.analysis.disagreement import ContestedItems, contested_items, disagreement_buckets
+from flyingsquid.analysis.disagreement import (
+    ContestedItems,
+    contested_items,
+    disagreement_buckets,
+    label_buckets,
+)
 from flyingsquid.analysis.findings import findings
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.analysis.labels_saved import LabelsSaved, labels_saved
@@ -43,6 +48,7 @@ __all__ = [
     "findings",
     "fleiss_kappa",
     "krippendorff_alpha",
+    "label_buckets",
     "labels_saved",
     "learning_curve",
     "leave_one_out",

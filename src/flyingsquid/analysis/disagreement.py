@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid._values import format_value, is_integer
+from flyingsquid._table import Scalar, Table, Tabular, as_scalar
+from flyingsquid._values import format_value, is_integer, is_null
 from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import Items, read_items
-from flyingsquid.exceptions import OptionError
+from flyingsquid.exceptions import IncompatibleError, OptionError
 from flyingsquid.inference import vote_shares
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import Label
@@ -66,8 +66,8 @@ class ContestedItem:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class ContestedItems:
+@dataclass(frozen=True, slots=True, repr=False)
+class ContestedItems(Tabular):
     """Items worth looking at.
 
     Attributes
@@ -108,9 +108,6 @@ class ContestedItems:
             None if found.gold is None else as_scalar(found.gold),
             found.score,
         )
-
-    def __str__(self) -> str:
-        return str(self.table())
 
 
 def contested_items(
@@ -219,6 +216,62 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
             columns["accuracy"] = ([_mean(right[part]) for part in known], ".1%")
     rows = tuple(zip(*(values for values, _ in columns.values()), strict=True))
     return Table(tuple(columns), rows, formats=tuple(spec for _, spec in columns.values()))
+
+
+def label_buckets(*labels: Any) -> dict[tuple[Label | None, ...], NDArray[np.intp]]:
+    """Group items by their combination of labels, such as gold label and vote of one source.
+
+    Parameters
+    ----------
+    *labels : arrays of shape (n,), Series, lists, or Votes of one source
+        Gold labels, predictions or votes, in the order of the items. None, NaN and masked mean no label.
+        Other values stay as they are, also -1.
+
+    Returns
+    -------
+    dict from tuples with one label per argument, None for no label, to integer arrays
+        Positions of the items, ascending.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.Votes.from_classes([[1, 0], [1, -1], [0, 0]], names=["links", "short"])
+    >>> buckets = label_buckets([1, 0, 0], votes[:, ["links"]])
+    >>> buckets[0, 1]  # gold label 0, vote 1: the errors of this source to look at
+    array([1])
+    >>> sorted(buckets)
+    [(0, 0), (0, 1), (1, 1)]
+    """
+    if not labels:
+        raise OptionError("`labels` must contain at least one array; got none.")
+    columns = [_plain_labels(values, at) for at, values in enumerate(labels)]
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        raise IncompatibleError(
+            f"`labels` must have the same length; got {', '.join(map(str, sorted(lengths)))}."
+        )
+    found: dict[tuple[Label | None, ...], list[int]] = {}
+    for row, key in enumerate(zip(*columns, strict=True)):
+        found.setdefault(key, []).append(row)
+    return {key: np.array(rows, np.intp) for key, rows in found.items()}
+
+
+def _plain_labels(values: Any, at: int) -> list[Any]:
+    """Return labels as Python values, None for no label."""
+    if isinstance(values, Votes):
+        if values.n_sources != 1:
+            raise OptionError(
+                f"`labels[{at}]` must be the votes of one source, as votes[:, [name]]; got "
+                f"{values.n_sources} sources."
+            )
+        dense = np.asarray(values.to_dense().codes)[:, 0]
+        names = np.empty(values.n_classes + 1, object)
+        names[:-1] = values.classes
+        return list(names[np.maximum(dense, -1)])
+    array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if array.ndim != 1:
+        raise OptionError(f"`labels[{at}]` must be one-dimensional; got shape {array.shape}.")
+    return [None if is_null(label) else label for label in array.tolist()]
 
 
 def _distinct_items(votes: Votes) -> tuple[NDArray[np.intp], NDArray[np.int64]]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._table import Scalar, Table
+from flyingsquid._table import Scalar, Table, Tabular
 from flyingsquid._values import format_value, is_integer
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
@@ -30,8 +30,8 @@ _MOST_LABELED, _FEWEST_ITEMS = 20_000, 50
 _MOST_SIZES, _MOST_REPEATS = 6, 10_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeaveOneOut:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LeaveOneOut(Tabular):
     """Effect of leaving out each of m sources.
 
     Attributes
@@ -71,9 +71,6 @@ class LeaveOneOut:
         ]
         formats = ("", *(spec for _, spec in columns.values()))
         return Table(("source", *columns), tuple(rows), footnotes=tuple(notes), formats=formats)
-
-    def __str__(self) -> str:
-        return str(self.table())
 
 
 def leave_one_out(
@@ -123,8 +120,8 @@ def leave_one_out(
     return LeaveOneOut(read.source_names, changed, shift, None if truth is None else right, accuracy)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LearningCurve:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LearningCurve(Tabular):
     """Effect of the number of items on the labels.
 
     Attributes
@@ -163,9 +160,6 @@ class LearningCurve:
         )
         formats = (",", *(spec for _, spec in columns.values()))
         return Table(("items", *columns), tuple(rows), footnotes=(note,), formats=formats)
-
-    def __str__(self) -> str:
-        return str(self.table())
 
 
 def learning_curve(

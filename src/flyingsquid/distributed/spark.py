@@ -43,19 +43,14 @@ class SparkParts:
         Accumulators would be wrong, because Spark may run a task twice.
         """
         self._require_votes(columns or ())
-        shared, names = self._broadcast(task), list(columns or ())
-
-        def results(batches: Iterator[Any]) -> Iterator[Any]:
-            import pyarrow as pa
-
-            local_task, total = _unpickle(shared.value), None
-            for where, table in _tables(batches, names):
-                total = merge(total, attempt(local_task, table, where))
-            if total is not None:
-                yield pa.record_batch({"part": pa.array([pickle.dumps(total)], pa.binary())})
-
+        results = _on_worker("sum_chunks", self._broadcast(task), list(columns or ()))
         parts = self._select(columns or ()).mapInArrow(results, "part binary").rdd
-        return parts.map(lambda row: pickle.loads(row.part)).treeAggregate(None, merge, merge)
+        add = _on_worker("add_parts")
+        try:
+            return parts.map(_on_worker("unpack_part")).treeAggregate(None, add, add)
+        except Exception:
+            self._require_library()
+            raise
 
     def label(self, labeling: Labeling) -> Any:
         """Return a Spark dataframe: the kept columns, then the labels."""
@@ -66,25 +61,35 @@ class SparkParts:
         """Return a Spark dataframe: the kept columns, then the new ones."""
         from pyspark.sql import types
 
-        shared, kept = self._broadcast(transform), list(transform.keep)
+        kept = list(transform.keep)
         used = self.columns or () if transform.columns is None else (*kept, *transform.columns)
         names = list(dict.fromkeys(used))
-
-        def transformed(batches: Iterator[Any]) -> Iterator[Any]:
-            import pyarrow as pa
-
-            local: Transform = _unpickle(shared.value)
-            for where, table in _tables(batches, names):
-                columns = {name: table[name] for name in kept}
-                with located(where):
-                    new = local.as_columns(table)
-                for name, values in new.items():
-                    columns[name] = pa.array(values, _TYPES[local.types[name]][0])
-                yield from pa.table(columns).to_batches()
-
+        transformed = _on_worker("transform_chunks", self._broadcast(transform), names)
         new = [types.StructField(n, getattr(types, _TYPES[k][1])()) for n, k in transform.types.items()]
         schema = types.StructType([*(self.frame.schema[name] for name in kept), *new])
         return self._select(names).mapInArrow(transformed, schema)
+
+    def _require_library(self) -> None:
+        """Raise an error if the Python of the workers cannot import this package."""
+
+        def check(batches: Iterator[Any]) -> Iterator[Any]:  # without names of this module, see _on_worker
+            import sys
+
+            import pyarrow
+
+            yield from ()
+            try:
+                import flyingsquid  # noqa: F401
+            except ImportError:
+                for _ in batches:
+                    yield pyarrow.record_batch({"python": pyarrow.array([sys.executable or "python"])})
+
+        found = self.frame.sparkSession.range(1).mapInArrow(check, "python string").collect()
+        if found:
+            raise OptionError(
+                f"The Python of the Spark workers, {found[0].python}, cannot import flyingsquid. Install it "
+                "there, or set PYSPARK_PYTHON to a Python that has it before the session starts."
+            )
 
     def _select(self, columns: Any) -> Any:
         """Select columns by position: Spark interprets dots in names, and ignores case."""
@@ -132,6 +137,66 @@ def parts_of(data: Any) -> SparkParts:
         twice = next(name for name in columns if columns.count(name) > 1)
         raise VotesError(f"Column names must be unique; got {format_value(twice)} twice.")
     return SparkParts(data, columns)
+
+
+# ---------------------------------------------------------------------- on the workers
+
+
+def _on_worker(name: str, *first: Any) -> Callable[..., Any]:
+    """Return a function for workers that calls the function ``name`` of this module.
+
+    It refers to no name of this module: workers would have to import the package to unpickle such a function,
+    and without the package they fail before they can report what is missing.
+    """
+
+    def call(*values: Any) -> Any:
+        try:
+            from flyingsquid.distributed import spark  # noqa: PLW0406  # on another machine
+        except ImportError as error:
+            import sys
+
+            raise ImportError(
+                f"The Python of the Spark workers, {sys.executable}, cannot import flyingsquid ({error}). "
+                "Install it there, or set PYSPARK_PYTHON to a Python that has it."
+            ) from error
+        return getattr(spark, name)(*first, *values)
+
+    return call
+
+
+def sum_chunks(shared: Any, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
+    """Apply a broadcast task to the chunks of one partition, and yield the sum in a record batch."""
+    import pyarrow as pa
+
+    task, total = _unpickle(shared.value), None
+    for where, table in _tables(batches, names):
+        total = merge(total, attempt(task, table, where))
+    if total is not None:
+        yield pa.record_batch({"part": pa.array([pickle.dumps(total)], pa.binary())})
+
+
+def unpack_part(row: Any) -> Any:
+    """Return the sum of one partition."""
+    return pickle.loads(row.part)
+
+
+def add_parts(a: Any, b: Any) -> Any:
+    """Return the sum of two partitions; None is nothing."""
+    return merge(a, b)
+
+
+def transform_chunks(shared: Any, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the kept and the new columns of one partition."""
+    import pyarrow as pa
+
+    local: Transform = _unpickle(shared.value)
+    for where, table in _tables(batches, names):
+        columns = {name: table[name] for name in local.keep}
+        with located(where):
+            new = local.as_columns(table)
+        for name, values in new.items():
+            columns[name] = pa.array(values, _TYPES[local.types[name]][0])
+        yield from pa.table(columns).to_batches()
 
 
 @lru_cache(maxsize=8)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ from flyingsquid.files.decoded_size import (
     require_possible_rows,
     too_large_error,
 )
+from flyingsquid.files.hugging_face import arrow_parts, find_split, name_classes, read_class_names
 from flyingsquid.files.inputs import located, need_pyarrow, parquet_parts
 from flyingsquid.files.outputs import META
 from flyingsquid.files.tables import LongVotes
@@ -52,8 +54,13 @@ def read_columnar(
     spec: ColumnSpec,
     duplicates: str,  # as in open_votes
     max_decoded_bytes: int = MOST_BYTES,
+    part: str | None = None,
 ) -> tuple[Roles, ColumnarVotes | LongVotes]:
-    """Read a parquet or arrow file, or a directory of parquet files, in wide or long form."""
+    """Read a parquet or arrow file, or a directory of such files, in wide or long form.
+
+    ``part`` is the split of a directory that Hugging Face's ``DatasetDict.save_to_disk`` wrote.
+    """
+    path, notes = find_split(path, part)
     file = Batches(path, format, max_decoded_bytes)
     meta = _meta(file.schema)
     if meta.get("form") == "wide" and spec.form is None and spec.long is None:
@@ -64,8 +71,9 @@ def read_columnar(
         raise VoteFileError("The file contains no rows.")
     head = [_first_values(first, name) for name in file.names]
     roles = assign_roles(file.names, spec, head)
+    roles = replace(roles, notes=(*notes, *roles.notes))
     if roles.form == "wide":
-        classes = read_labels(meta["classes"]) if "classes" in meta else None
+        classes = read_labels(meta["classes"]) if "classes" in meta else file.declared_classes(roles.sources)
         return roles, ColumnarVotes(file, roles, classes, picked=spec.sources is not None)
     votes = LongVotes(plain_text=False, has_gold=roles.gold is not None, duplicates=duplicates)
     for batch in file.batches(list(roles.columns), 1 << 16):
@@ -109,15 +117,24 @@ class Batches:
                 self.metadata.append(opened.metadata)
             self.n_items = sum(meta.num_rows for meta in self.metadata)
         else:
-            with self._ipc_source() as source:
-                check_batches(self._pyarrow, source, limit)
+            self._parts = arrow_parts(path) if path.is_dir() else [path]
+            for part in self._parts:
+                with located(str(part)), self._ipc_source(part) as source:
+                    check_batches(self._pyarrow, source, limit)
             batches = self._ipc()
             self.schema = next(batches)
             self.n_items = 0
+            size = sum(part.stat().st_size for part in self._parts)
             for batch in batches:
                 self.n_items += batch.num_rows
-                require_possible_rows(self.n_items, path.stat().st_size, limit)
+                require_possible_rows(self.n_items, size, limit)
         self.names = list(self.schema.names)
+        self._class_names = read_class_names(self.schema)
+
+    def declared_classes(self, columns: Sequence[str]) -> tuple[Label, ...] | None:
+        """Return the classes that all of these columns declare, as Hugging Face's ClassLabel does."""
+        declared = {self._class_names.get(name) for name in columns}
+        return next(iter(declared)) if len(declared) == 1 else None
 
     def _parquet(self, part: Path, texts: Sequence[str]) -> Any:
         from pyarrow.parquet import ParquetFile  # noqa: PLC0415  # an extra
@@ -125,20 +142,26 @@ class Batches:
         return ParquetFile(part, read_dictionary=list(texts), pre_buffer=False)
 
     @contextmanager
-    def _ipc_source(self) -> Iterator[Any]:
+    def _ipc_source(self, part: Path) -> Iterator[Any]:
         """Open the messages of an arrow file: the file format is a stream between a mark and an index."""
-        with self._pyarrow.memory_map(str(self._path)) as file:
+        with self._pyarrow.memory_map(str(part)) as file:
             file.seek(8 if bytes(file.read(6)) == b"ARROW1" else 0)
             yield file
 
     def _ipc(self) -> Iterator[Any]:
         """Yield the schema, then the batches, validated: offsets of a damaged file may point anywhere."""
-        with self._ipc_source() as file:
-            opened = self._pyarrow.ipc.open_stream(file)
-            yield opened.schema
-            for batch in opened:
-                batch.validate(full=True)
-                yield batch
+        schema: Any = None
+        for part in self._parts:
+            with located(str(part)), self._ipc_source(part) as file:
+                opened = self._pyarrow.ipc.open_stream(file)
+                if schema is None:
+                    schema = opened.schema
+                    yield schema
+                elif not opened.schema.equals(schema):
+                    raise VoteFileError("The files of a directory must have the same columns and types.")
+                for batch in opened:
+                    batch.validate(full=True)
+                    yield batch
 
     def batches(self, columns: Sequence[str], rows: int, *, any_length: bool = False) -> Iterator[Any]:
         """Yield batches of at most ``rows`` rows with these columns; parquet strings as dictionaries.
@@ -149,7 +172,7 @@ class Batches:
             if not any_length:
                 for name in columns:
                     _require_short(batch.column(name), name, self._limit)
-            yield batch
+            yield name_classes(self._pyarrow, batch, self._class_names) if self._class_names else batch
 
     def _all_batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         if self._format == "parquet":
@@ -215,7 +238,8 @@ class ColumnarVotes:
             for name in columns:
                 self._require_plain(name)
             types = self._file._pyarrow.types
-            integers = all(types.is_integer(self._file.schema.field(c).type) for c in columns)
+            named = self._file.declared_classes(columns) is not None
+            integers = not named and all(types.is_integer(self._file.schema.field(c).type) for c in columns)
             found = self._extremes(columns) if integers and not exact else None
             if found is None:
                 self._surveys[exact] = Survey(self._distinct(columns), classes=self._classes)

@@ -25,9 +25,12 @@ from flyingsquid.exceptions import Hint, OptionError, VoteFileError, VotesError
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
-FORMATS = ("csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench")
+FORMATS = (
+    "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench",
+    "label_studio", "argilla", "inspect",
+)  # fmt: skip
 """Names of formats. ``json``: a list of records, or WRENCH in one file. ``wrench``: a directory.
-``parquet``: a file, or a directory of files."""
+``parquet``: a file, or a directory of files. ``arrow``: a file, or a directory of Hugging Face datasets."""
 
 BLOCK = 1 << 20
 _ENDINGS = {
@@ -35,6 +38,7 @@ _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json",
     ".npy": "npy", ".npz": "npz",
     ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".eval": "inspect",
 }  # fmt: skip
 _MAGIC = {
     b"PAR1": "parquet",
@@ -44,6 +48,8 @@ _MAGIC = {
     b"PK\x03\x04": "npz",
     b"PK\x05\x06": "npz",
 }
+HUGGING_FACE = ("state.json", "dataset_dict.json")
+"""Files in the directories of ``Dataset.save_to_disk`` and ``DatasetDict.save_to_disk``."""
 _COMPRESSED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 # The marks of UTF-32 start with those of UTF-16, so they come first.
@@ -141,10 +147,12 @@ def detect_format(source: Input, declared: str | None = None) -> str:
     """Detect the format of a file. Name and content must agree, unless ``declared`` decides."""
     check_format(declared)
     if source.path.is_dir():
-        if declared not in (None, "wrench", "parquet"):
+        if declared not in (None, "wrench", "parquet", "arrow"):
             raise VoteFileError(f"A {declared} file was expected, but this is a directory.")
         if declared == "parquet" and not parquet_parts(source.path):
             raise VoteFileError("The directory contains no parquet files.")
+        if declared is None and any((source.path / name).exists() for name in HUGGING_FACE):
+            return "arrow"
         return declared or ("parquet" if parquet_parts(source.path) else "wrench")
     with source.open() as file:
         start = bytes(file.read(1 << 16))
@@ -153,6 +161,8 @@ def detect_format(source: Input, declared: str | None = None) -> str:
     binary = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
     named = format_of_name(source.shown)
     expected = declared or named
+    if binary == "npz" and expected == "inspect":  # both are zip archives
+        return expected
     if binary is None and expected in ("npy", "npz", "parquet", "arrow"):
         raise VoteFileError(
             f"The content is not {expected}; the file may be damaged.", hints=[_DECLARE_FORMAT]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
 from flyingsquid.files.columnar import Batches, read_columnar
 from flyingsquid.files.columns import ColumnSpec, Form, Roles
 from flyingsquid.files.decoded_size import MOST_BYTES
+from flyingsquid.files.exchange import TOOLS, read_eval, read_export, tool_of
 from flyingsquid.files.inputs import Input, StrPath, detect_format, located, open_input, text_blocks
 from flyingsquid.files.tables import read_table
 from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
@@ -205,10 +207,11 @@ def open_votes(
     Parameters
     ----------
     path : str or os.PathLike
-        "-" is standard input. A directory holds parquet files, or a dataset of WRENCH.
+        "-" is standard input. A directory holds parquet files, a dataset of WRENCH or a dataset that Hugging
+        Face's ``save_to_disk`` wrote.
     format : str, optional
-        One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow" or "wrench". By default the
-        name and the first bytes of the file decide; they must agree.
+        One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench", "label_studio",
+        "argilla" or "inspect". By default the name and the content of the file decide; they must agree.
     form : "wide" (one row per item) or "long" (one row per vote), optional
         By default the names of the columns decide.
     item : str or False, optional
@@ -224,7 +227,8 @@ def open_votes(
     header : bool, optional
         Whether the first line of a csv contains names. By default it does unless it contains only numbers.
     part : str, optional
-        The array of an npz file ("L_train" or "train"), or the split of a WRENCH directory.
+        The array of an npz file ("L_train" or "train"), the split of a directory, or the question of an
+        export of Label Studio or Argilla, or the name of a score in a log of inspect_ai.
     abstain : value or iterable of values, optional
         Values that mean "no vote", in addition to blank, NA, null, NaN, and -1 among numbers.
     reasons : mapping of value to str, optional
@@ -286,7 +290,7 @@ def open_votes(
     given = open_input(path)
     with located(given.shown):
         found = detect_format(given, format)
-        roles, source = _read(given, found, columns, duplicates, header, part, max_decoded_bytes)
+        found, roles, source = _read(given, found, columns, duplicates, header, part, max_decoded_bytes)
         if not source.n_items:
             raise VoteFileError("The file contains no items.")
         survey = _survey(source, values)
@@ -305,20 +309,36 @@ def _read(
     header: bool | None,
     part: str | None,
     max_decoded_bytes: int,
-) -> tuple[Roles, Source]:
+) -> tuple[str, Roles, Source]:
+    """Return the format, which the content of JSON decides, and the votes."""
     if format in ("csv", "tsv"):
-        return read_table(DelimitedTable(given, format, header), columns, duplicates)
+        return format, *read_table(DelimitedTable(given, format, header), columns, duplicates)
     if format in ("parquet", "arrow"):
-        return read_columnar(given.path, format, columns, duplicates, max_decoded_bytes)
+        return format, *read_columnar(given.path, format, columns, duplicates, max_decoded_bytes, part)
     if format in ("npy", "npz"):
-        return read_npz(given.path, columns, part) if format == "npz" else read_npy(given.path, columns)
+        read = read_npz(given.path, columns, part) if format == "npz" else read_npy(given.path, columns)
+        return format, *read
     if format == "wrench":
-        return read_directory(given.path, columns, part)
-    document: Any = read_json(given, max_decoded_bytes) if format == "json" else None
+        return format, *read_directory(given.path, columns, part)
+    return _read_json(given, format, columns, duplicates, part, max_decoded_bytes)
+
+
+def _read_json(
+    given: Input, format: str, columns: ColumnSpec, duplicates: str, part: str | None, max_decoded_bytes: int
+) -> tuple[str, Roles, Source]:
+    """Read JSON lines, or a document: records, WRENCH or the export of a tool."""
+    document: Any = None
+    if format == "inspect" and zipfile.is_zipfile(given.path):
+        document = read_eval(given.path, max_decoded_bytes)
+    elif format != "jsonl":
+        document = read_json(given, max_decoded_bytes)
+    tool = tool_of(document) if format == "json" else format
+    if tool in TOOLS:
+        return tool, *read_export(document, tool, columns, part, duplicates)
     if is_wrench(document):
-        return read_wrench(document, columns, None)
+        return format, *read_wrench(document, columns, None)
     records = document if document is None or isinstance(document, list) else [document]
-    return read_table(JsonTable(records, given), columns, duplicates)
+    return format, *read_table(JsonTable(records, given), columns, duplicates)
 
 
 def _survey(source: Source, options: ParseOptions) -> Survey:

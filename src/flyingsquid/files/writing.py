@@ -17,6 +17,7 @@ from flyingsquid._values import format_count, format_value, is_null
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import MARK
 from flyingsquid.files.columns import Form
+from flyingsquid.files.exchange import TOOLS, export_text
 from flyingsquid.files.inputs import FORMATS, StrPath, need_pyarrow
 from flyingsquid.files.outputs import (
     META,
@@ -33,7 +34,7 @@ from flyingsquid.files.outputs import (
     text_file,
 )
 from flyingsquid.files.state import encode_labels
-from flyingsquid.files.vote_files import VoteChunk, VoteFile
+from flyingsquid.files.vote_files import VoteChunk, VoteFile, join_chunks
 from flyingsquid.files.wrench import GOLD, WEAK
 from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import ABSTAIN, Label, is_sparse, marked_cells, stack_codes
@@ -50,6 +51,9 @@ def write_votes(
     form: Form | None = None,
     overwrite: bool = False,
     escape_formulas: bool = False,
+    data: Any = None,
+    probabilities: ArrayLike | None = None,
+    part: str | None = None,
 ) -> None:
     """Write votes to a file. The file appears only if everything succeeds.
 
@@ -64,8 +68,9 @@ def write_votes(
     gold : array of n gold labels, optional
         Only with ``Votes``; None if unknown.
     format : str, optional
-        One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow" or "wrench". By default the
-        ending of the name decides. "json" is WRENCH in one file, "wrench" a directory.
+        One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench", "label_studio",
+        "argilla" or "inspect". By default the ending of the name decides. "json" is WRENCH in one file,
+        "wrench" a directory.
     form : "wide" or "long", optional
         By default long for sparse votes, if the format supports it.
     overwrite : bool, default=False
@@ -73,6 +78,14 @@ def write_votes(
     escape_formulas : bool, default=False
         In csv and tsv, write an apostrophe before strings that start with ``=``, ``+``, ``-`` or ``@``, which
         a spreadsheet would run as formulas.
+    data : table, or sequence of n mappings or strings, optional
+        The items themselves, which become the fields of tasks, records or samples. This and the next two are
+        only for "label_studio", "argilla" and "inspect".
+    probabilities : array of shape (n, K), optional
+        Labels of a model, which are written as a prediction (Label Studio), a suggestion (Argilla) or a score
+        (inspect_ai) of ``flyingsquid``.
+    part : str, default="label"
+        The question that the votes answer.
 
     Raises
     ------
@@ -97,10 +110,31 @@ def write_votes(
     found = "wrench" if format is None and Path(path).is_dir() else output_format(path, format, FORMATS)
     if form not in (None, "wide", "long"):
         raise OptionError(f'`form` must be "wide" or "long"; got {format_value(form)}.', parameter="form")
-    if form == "long" and found in ("npy", "npz", "json", "wrench"):
+    if form == "long" and found in ("npy", "npz", "json", "wrench", *TOOLS):
         raise OptionError(f'`form` must be "wide" for {found} files; got "long".', parameter="form")
     long = form == "long" or (form is None and first.votes.is_sparse)
     every = chain([first], chunks)
+    if found in TOOLS:
+        parts = list(every)
+        all_items = parts[0] if len(parts) == 1 else join_chunks(parts)
+        text = export_text(
+            found,
+            all_items.votes,
+            all_items.ids,
+            gold=all_items.gold_codes,
+            data=data,
+            probabilities=probabilities,
+            part=part,
+        )
+        with output(path, overwrite=overwrite) as file:
+            text_file(file).write(text)
+        return
+    for option, value in (("data", data), ("probabilities", probabilities), ("part", part)):
+        if value is not None:
+            raise OptionError(
+                f"`{option}` is only supported for the formats {', '.join(TOOLS)}; got {found}.",
+                parameter=option,
+            )
     if found == "wrench":
         _write_directory(path, every, overwrite=overwrite)
         return

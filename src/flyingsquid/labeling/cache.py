@@ -291,6 +291,8 @@ def _write_labeling_function(hasher: _Hasher, function: LabelingFunction) -> Non
     hasher.add("labeling function", str(function.vectorized))
     hasher.write(function.function)
     hasher.write({name: function.resources[name] for name in sorted(function.resources)})
+    for preprocess in function.pre:
+        hasher.write(preprocess)
 
 
 def _write_function(hasher: _Hasher, function: Any) -> None:

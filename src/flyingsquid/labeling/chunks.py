@@ -7,8 +7,9 @@ Everything that applies labeling functions, in this process, in others or on a c
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from flyingsquid.labeling.columns import (
     encode_column,
     encode_votes,
 )
-from flyingsquid.labeling.functions import LabelingFunction
+from flyingsquid.labeling.functions import LabelingFunction, preprocess_item
 from flyingsquid.labeling.items import list_items
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
@@ -226,21 +227,59 @@ def label_chunk(
     array([ 0, -1,  0], dtype=int8)
     """
     check_on_error(on_error)
-    items = [] if all(function.vectorized for function in functions) else list_items(data)
+    items = _PreparedItems([] if all(function.vectorized for function in functions) else list_items(data))
     columns = {}
     for function in functions:
         failures = FailureRecorder(function.name, first_item, on_error == "raise")
         if function.vectorized:
             column = _call_once(function, data, failures)
         else:
-            column = _call_each(function, items, failures)
+            column = _call_each(function, items.after(function.pre), failures)
         columns[function.name] = replace(column, failure=failures.failure)
     return ChunkLabels(columns, first_item)
 
 
+class _FailedItem:
+    """Marks an item on which a preprocessor failed."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class _PreparedItems:
+    """Items of a chunk after preprocessors, each of which is called once per item."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._known: dict[tuple[int, ...], list[Any]] = {(): items}
+
+    def after(self, steps: Sequence[Callable[[Any], Any]]) -> list[Any]:
+        """Return the items after these steps; equal first steps are shared by all functions."""
+        key = tuple(map(id, steps))
+        if key not in self._known:
+            before = self.after(steps[:-1])
+            self._known[key] = [_prepare(steps[-1], item) for item in before]
+        return self._known[key]
+
+
+def _prepare(preprocess: Callable[[Any], Any], item: Any) -> Any:
+    if isinstance(item, _FailedItem):
+        return item
+    try:
+        return preprocess_item(preprocess, item)
+    except Exception as error:  # a vote of every function that needs the item fails with it
+        return _FailedItem(error)
+
+
+def _call_prepared(function: Callable[[Any], Any], item: Any) -> Any:
+    if isinstance(item, _FailedItem):
+        raise item.error
+    return function(item)
+
+
 def _call_each(function: LabelingFunction, items: list[Any], failures: FailureRecorder) -> Column:
     returned: list[Any] = []
-    results = map(function.bound, items)
+    call = partial(_call_prepared, function.bound) if function.pre else function.bound
+    results = map(call, items)
     while len(returned) < len(items):
         try:
             returned.extend(results)  # keeps what came before an error; the map continues after it

@@ -22,8 +22,8 @@ _RESERVED = {"get", "keys", "_position", "_columns", "_data"}
 class Row:
     """Item with named values, which are both attributes and keys: ``x.text`` is ``x["text"]``.
 
-    Rows are read-only. ``x.get(name, default)``, ``name in x`` and ``dict(x)`` work as for a dict. Columns
-    named ``get`` or ``keys`` can only be read by key.
+    Rows are read-only, except in preprocessors. ``x.get(name, default)``, ``name in x`` and ``dict(x)`` work
+    as for a dict. Columns named ``get`` or ``keys`` can only be read by key.
 
     Examples
     --------
@@ -96,6 +96,22 @@ class Record(Row):
 
     def keys(self) -> Collection[Any]:
         return self._data.keys()
+
+
+class Draft(Record):
+    """Row that can be changed: ``x.length = 3``, for preprocessors."""
+
+    __slots__ = ()
+    _data: dict[Any, Any]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_data":
+            object.__setattr__(self, name, value)
+        else:
+            self._data[name] = value
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        self._data[name] = value
 
 
 class _TableRow(Row):

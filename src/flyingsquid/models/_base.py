@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -112,17 +111,6 @@ class VoteReader(Estimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "vote_schema_")
-
-    @property
-    def _lock(self) -> threading.RLock:
-        """Lock for methods that change the learned state, so that threads take turns."""
-        # Created on first use, because __init__ sets only parameters; setdefault is atomic.
-        lock: threading.RLock | None = self.__dict__.get("_learning")
-        return self.__dict__.setdefault("_learning", threading.RLock()) if lock is None else lock
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = vars(self)
-        return {name: value for name, value in state.items() if name != "_learning"}
 
     def _not_fitted(self) -> NotFittedError:
         return not_fitted(
@@ -504,8 +492,9 @@ class BatchEstimator(VoteEstimator):
         >>> fs.LabelModel().fit_predict(votes).tolist()
         ['spam', 'ham', 'ham']
         """
-        model = self.fit(votes, sample_weight=sample_weight)
-        return model.predict(votes, tie_break, random_state, output=output)
+        with self._lock:  # otherwise another thread could fit the model in between
+            model = self.fit(votes, sample_weight=sample_weight)
+            return model.predict(votes, tie_break, random_state, output=output)
 
     def fit_predict_proba(
         self,
@@ -538,7 +527,9 @@ class BatchEstimator(VoteEstimator):
         array([[0.33, 0.67],
                [1.  , 0.  ]])
         """
-        return self.fit(votes, sample_weight=sample_weight).predict_proba(votes, dtype=dtype, output=output)
+        with self._lock:
+            model = self.fit(votes, sample_weight=sample_weight)
+            return model.predict_proba(votes, dtype=dtype, output=output)
 
 
 def label_columns(labels: NDArray[Any]) -> list[str]:

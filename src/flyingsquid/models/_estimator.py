@@ -9,6 +9,7 @@ scikit-learn's classes and is created when it is first needed.
 from __future__ import annotations
 
 import inspect
+import threading
 from collections import defaultdict
 from functools import lru_cache
 from typing import Any, Self
@@ -110,6 +111,16 @@ class Estimator:
         )
         changed = (f"{name}={value}" for name, value, default in shown if value != format_value(default))
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    @property
+    def _lock(self) -> threading.RLock:
+        """Lock for methods that change the learned state, so that threads take turns."""
+        # Created on first use, because __init__ sets only parameters; setdefault is atomic.
+        lock: threading.RLock | None = self.__dict__.get("_learning")
+        return self.__dict__.setdefault("_learning", threading.RLock()) if lock is None else lock
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_learning"}
 
     # ------------------------------------------------------------------ for scikit-learn
 

@@ -122,21 +122,21 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the class of each row with the end model, shape (n,)."""
-        self._require_fitted()
-        answers = np.asarray(self.end_model_.predict(X))
+        end_model, classes = self._trained()
+        answers = np.asarray(end_model.predict(X))
         # A model that was trained on probabilities may return probabilities.
-        return self.classes_[answers.argmax(axis=1)] if answers.ndim == 2 else answers
+        return classes[answers.argmax(axis=1)] if answers.ndim == 2 else answers
 
     @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return P(Y = k) by the end model, shape (n, K), columns in the order of ``classes_``."""
-        self._require_fitted()
-        found = np.asarray(self.end_model_.predict_proba(X))
-        known = getattr(self.end_model_, "classes_", self.classes_)
-        if self.labels == "proba" or np.array_equal(known, self.classes_):
+        end_model, classes = self._trained()
+        found = np.asarray(end_model.predict_proba(X))
+        known = getattr(end_model, "classes_", classes)
+        if self.labels == "proba" or np.array_equal(known, classes):
             return found
         # The end model does not know classes without any training label.
-        column = {label: k for k, label in enumerate(self.classes_.tolist())}
+        column = {label: k for k, label in enumerate(classes.tolist())}
         whole = np.zeros((len(found), len(column)))
         whole[:, [column[label] for label in np.asarray(known).tolist()]] = found
         return whole
@@ -144,8 +144,8 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the decision function of the end model."""
-        self._require_fitted()
-        return np.asarray(self.end_model_.decision_function(X))
+        end_model, _ = self._trained()
+        return np.asarray(end_model.decision_function(X))
 
     def _train(self, end_model: Any, chosen: TrainingSet, weight_name: str) -> None:
         if self.labels == "soft":
@@ -180,9 +180,12 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             )
         return LabelModel() if given is None else clone(given)
 
-    def _require_fitted(self) -> None:
-        if not hasattr(self, "end_model_"):
+    def _trained(self) -> tuple[Any, NDArray[Any]]:
+        """Return the end model and the classes of one fit, although another thread may fit meanwhile."""
+        fitted = self.__dict__.copy()  # in one step, as fit writes it
+        if "end_model_" not in fitted:
             raise not_fitted("This WeaklySupervisedClassifier is not fitted yet; call fit first.")
+        return fitted["end_model_"], fitted["classes_"]
 
 
 def _weight_name(end_model: Any) -> str:

@@ -144,6 +144,17 @@ class MultiLabelModel(Estimator):
             raise OptionError(
                 f'`on_failure` must be "raise" or "majority"; got {format_value(self.on_failure)}.'
             )
+        with self._lock:
+            remarks = self._fit(votes, gold, sample_weight)
+        noted = [label for label in remarks if remarks[label]]
+        if noted:
+            more = f" ({len(noted) - 1} more labels likewise: {format_list(noted[1:])})" if noted[1:] else ""
+            first = f"label {noted[0]!r}: {remarks[noted[0]]}"
+            warn_about_sources(f"{first}{more}", stacklevel=2)
+        return self
+
+    def _fit(self, votes: Any, gold: Any, sample_weight: ArrayLike | None) -> dict[Label, str]:
+        """Fit all models, and return concerns about the sources of each."""
         by_label = read_votes(votes, read_labels(self.labels))
         n_items = len(next(iter(by_label.values())))
         models = {label: self._unfitted(label, tuple(by_label)) for label in by_label}
@@ -161,20 +172,14 @@ class MultiLabelModel(Estimator):
                 models[label] = MajorityVote().fit(read, sample_weight=weights)
                 failures[label] = str(error.__cause__)
         self._keep(models, failures)
-        noted = [label for label in remarks if remarks[label]]
-        if noted:
-            more = f" ({len(noted) - 1} more labels likewise: {format_list(noted[1:])})" if noted[1:] else ""
-            first = f"label {noted[0]!r}: {remarks[noted[0]]}"
-            warn_about_sources(f"{first}{more}", stacklevel=2)
-        return self
+        return remarks
 
     def predict_proba(self, votes: Any) -> NDArray[np.float64]:
         """Return P(label applies | votes), shape (n, C), columns in the order of ``labels_``.
 
         ``votes`` must have the format and the labels of the votes that were passed to :meth:`fit`.
         """
-        read = self._read(votes)
-        return np.stack([_applies(self.models_[label], read[label], label) for label in self.labels_], axis=1)
+        return _probabilities(self.models_, votes)
 
     def predict(
         self, votes: Any, tie_break: TieBreak = "first", random_state: RandomState = None
@@ -208,7 +213,9 @@ class MultiLabelModel(Estimator):
 
         The parameters are those of :meth:`fit` and :meth:`predict`.
         """
-        return self.fit(votes, gold=gold, sample_weight=sample_weight).predict(votes, tie_break, random_state)
+        with self._lock:  # otherwise another thread could fit the model in between
+            model = self.fit(votes, gold=gold, sample_weight=sample_weight)
+            return model.predict(votes, tie_break, random_state)
 
     def fit_predict_proba(
         self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
@@ -217,7 +224,8 @@ class MultiLabelModel(Estimator):
 
         The parameters are those of :meth:`fit`.
         """
-        return self.fit(votes, gold=gold, sample_weight=sample_weight).predict_proba(votes)
+        with self._lock:
+            return self.fit(votes, gold=gold, sample_weight=sample_weight).predict_proba(votes)
 
     def score(self, votes: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of gold labels in ``y`` that are labeled correctly.
@@ -233,8 +241,9 @@ class MultiLabelModel(Estimator):
         y : as ``gold`` in :meth:`fit`
         sample_weight : array of shape (n,), optional
         """
-        applies = self.predict_proba(votes)
-        truth = read_truth(y, self.labels_, len(applies), "y")
+        models = self.models_  # once, because another thread may fit the model meanwhile
+        applies = _probabilities(models, votes)
+        truth = read_truth(y, tuple(models), len(applies), "y")
         known = truth >= 0
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
@@ -253,11 +262,12 @@ class MultiLabelModel(Estimator):
         the share of correct votes on the label, over all sources.
         """
         self._require_fitted()
+        models, failures = self._fitted
         columns = ("label", "model", "sources", "votes", "applies", "accuracy", "verdict")
         return Table(
             columns,
-            tuple(self._summary_row(label) for label in self.labels_),
-            title=format_count(len(self.labels_), "label"),
+            tuple(_summary_row(label, model, failures.get(label)) for label, model in models.items()),
+            title=format_count(len(models), "label"),
             footnotes=(
                 "applies: share of items, as given to the model or estimated",
                 "accuracy: how often a vote is right, over all sources of the label",
@@ -276,22 +286,21 @@ class MultiLabelModel(Estimator):
     def _to_state(self) -> State:
         """Return arrays and JSON values that hold everything; arrays of label c are ``label_c.<name>``."""
         self._require_fitted()
+        models, failures = self._fitted
+        labels = tuple(models)
         parts = [
-            nested(
-                _model_to_state(self.models_[label], f"the model of label {format_value(label)}"),
-                f"label_{c}",
-            )
-            for c, label in enumerate(self.labels_)
+            nested(_model_to_state(model, f"the model of label {format_value(label)}"), f"label_{c}")
+            for c, (label, model) in enumerate(models.items())
         ]
         declared = read_labels(self.labels)
         meta = {
-            "labels": encode_labels(self.labels_),
+            "labels": encode_labels(labels),
             "models": [meta for meta, _ in parts],
-            "failures": [[self.labels_.index(label), words] for label, words in self.failures_.items()],
+            "failures": [[labels.index(label), words] for label, words in failures.items()],
             "options": {
                 "labels": None if declared is None else encode_labels(declared),
                 "on_failure": str(self.on_failure),
-                "label_model": self._templates(),
+                "label_model": self._templates(labels),
             },
         }
         arrays = {name: array for _, part in parts for name, array in part.items()}
@@ -327,32 +336,12 @@ class MultiLabelModel(Estimator):
         model._keep(models, failures)
         return model
 
-    def _templates(self) -> dict[str, Any] | list[Any] | None:
+    def _templates(self, labels: tuple[Label, ...]) -> dict[str, Any] | list[Any] | None:
         """Return ``label_model`` as JSON values: one estimator, or a list in the order of labels."""
         given = self.label_model
         if isinstance(given, Mapping):
-            return [_template(given[label]) for label in self.labels_]
+            return [_template(given[label]) for label in labels]
         return _template(given)
-
-    def _summary_row(self, label: Label) -> tuple[Scalar, ...]:
-        model = self.models_[label]
-        sources = model.summary().to_dict()
-        votes, right = sources["votes"], sources.get("accuracy", [None] * len(sources["votes"]))
-        judged = [(v, a) for v, a in zip(votes, right, strict=True) if a is not None]
-        accuracy = sum(v * a for v, a in judged) / sum(v for v, _ in judged) if judged else None
-        balance = getattr(model, "class_balance_", None)
-        verdict = getattr(getattr(model, "diagnostics_", None), "verdict", "")
-        if label in self.failures_:
-            verdict = f"Majority vote. {self.failures_[label]}"
-        return (
-            as_scalar(label),
-            type(model).__name__,
-            len(votes),
-            sum(votes),
-            None if balance is None else float(balance[1]),
-            accuracy,
-            str(verdict),
-        )
 
     def _unfitted(self, label: Label, labels: tuple[Label, ...]) -> Any:
         """Return the unfitted estimator of one label."""
@@ -406,9 +395,25 @@ class MultiLabelModel(Estimator):
         if not hasattr(self, "_fitted"):
             raise not_fitted("This MultiLabelModel is not fitted yet; call fit first.")
 
-    def _read(self, votes: Any) -> dict[Label, Votes]:
-        self._require_fitted()
-        return read_votes(votes, self.labels_)
+
+def _summary_row(label: Label, model: Any, failure: str | None) -> tuple[Scalar, ...]:
+    sources = model.summary().to_dict()
+    votes, right = sources["votes"], sources.get("accuracy", [None] * len(sources["votes"]))
+    judged = [(v, a) for v, a in zip(votes, right, strict=True) if a is not None]
+    accuracy = sum(v * a for v, a in judged) / sum(v for v, _ in judged) if judged else None
+    balance = getattr(model, "class_balance_", None)
+    verdict = getattr(getattr(model, "diagnostics_", None), "verdict", "")
+    if failure is not None:
+        verdict = f"Majority vote. {failure}"
+    return (
+        as_scalar(label),
+        type(model).__name__,
+        len(votes),
+        sum(votes),
+        None if balance is None else float(balance[1]),
+        accuracy,
+        str(verdict),
+    )
 
 
 def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: NDArray[Any] | None) -> str:
@@ -424,6 +429,12 @@ def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: N
     with capture_source_warnings() as captured:
         model.fit(votes, **options)
     return " ".join(captured)
+
+
+def _probabilities(models: Mapping[Label, Any], votes: Any) -> NDArray[np.float64]:
+    """Return P(label applies | votes), shape (n, C)."""
+    read = read_votes(votes, tuple(models))
+    return np.stack([_applies(model, read[label], label) for label, model in models.items()], axis=1)
 
 
 def _applies(model: Any, votes: Votes, label: Label) -> NDArray[np.float64]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
@@ -359,9 +358,7 @@ class ScoreModel(Estimator):
     @property
     def _fitted(self) -> _Counted:
         if not hasattr(self, "_counted"):
-            raise not_fitted(
-                f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first."
-            )
+            raise not_fitted(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first.")
         counted: _Counted = self._counted
         return counted
 
@@ -512,14 +509,6 @@ class ScoreModel(Estimator):
         tags = super().__sklearn_tags__()
         tags.estimator_type, tags.classifier_tags = "regressor", None
         return tags
-
-    @property
-    def _lock(self) -> threading.RLock:
-        lock: threading.RLock = self.__dict__.setdefault("_learning", threading.RLock())
-        return lock
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_learning"}
 
     def _read_shrinkage(self) -> float | None:
         """Return the share of equal weights; None if it is chosen by the fit."""

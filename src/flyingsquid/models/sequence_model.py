@@ -282,14 +282,16 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         >>> fs.SequenceLabelModel().fit_predict(video.votes).shape
         (2000,)
         """
-        return self.fit(votes, lengths).predict(votes, lengths, joint=joint)
+        with self._lock:  # otherwise another thread could fit the model in between
+            return self.fit(votes, lengths).predict(votes, lengths, joint=joint)
 
     def fit_predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """Fit the model and return the probabilities of each row: ``fit(votes).predict_proba(votes)``.
 
         The parameters are those of :meth:`fit`.
         """
-        return self.fit(votes, lengths).predict_proba(votes, lengths)
+        with self._lock:
+            return self.fit(votes, lengths).predict_proba(votes, lengths)
 
     def log_likelihood(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """Return log P(votes of a sequence), in nats, shape (sequences,); ``temper`` does not apply.

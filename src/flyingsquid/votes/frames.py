@@ -1,8 +1,9 @@
-"""Tables of pandas, polars and pyarrow, read with narwhals: none of them is imported here."""
+"""Tables of pandas, polars, pyarrow and Hugging Face datasets, read with narwhals: none is imported here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -40,6 +41,16 @@ def is_frame(data: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(data))
 
 
+def is_dataset(data: Any) -> bool:
+    """Return whether ``data`` is a ``Dataset`` or ``DatasetDict`` of Hugging Face, not a stream."""
+    return type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "num_rows")
+
+
+def is_table(data: Any) -> bool:
+    """Return whether ``data`` is a table or a dataset that :func:`read` supports."""
+    return is_frame(data) or (is_dataset(data) and not isinstance(data, Mapping))
+
+
 def is_lazy(data: Any) -> bool:
     """Return whether ``data`` is a lazy table, whose rows are not computed yet."""
     return bool(nw.dependencies.is_polars_lazyframe(data))
@@ -66,6 +77,8 @@ def read(
     else:
         chosen = _pick(present, columns)
         item = item if item is not None else _item_by_name(present, chosen)
+    if convention.classes is None:
+        convention = replace(convention, classes=_declared_classes(frame, [present[j] for j in chosen]))
     series, names = _open(table, chosen, "votes")
     numeric = [s.dtype.is_numeric() or s.dtype == nw.Boolean for s in series]
     texts = [s.dtype == nw.String for s in series]
@@ -259,10 +272,37 @@ def open_table(frame: Any) -> Any:
         raise VotesError(f"Reading the table failed: {' '.join(str(error).split())}.") from error
 
 
+def _open_dataset(dataset: Any) -> Any:
+    """Return a dataset of Hugging Face as a table, with the names of classes instead of their numbers."""
+    table = open_table(dataset.with_format("arrow")[:])
+    names = _class_names(dataset)
+    return table.with_columns(
+        table[column].replace_strict([-1, *range(len(classes))], [None, *classes], return_dtype=nw.String)
+        for column, classes in names.items()
+    )
+
+
+def _class_names(dataset: Any) -> dict[str, tuple[str, ...]]:
+    """Return the names of classes by column, for columns of the type ClassLabel."""
+    features = dict(dataset.features)
+    return {name: tuple(f.names) for name, f in features.items() if getattr(f, "names", None)}
+
+
+def _declared_classes(frame: Any, columns: list[Any]) -> tuple[Label, ...] | None:
+    """Return the classes that all of these columns declare; None if they declare none or different ones."""
+    if not is_dataset(frame):
+        return None
+    names = _class_names(frame)
+    declared = {names.get(column) for column in columns}
+    return next(iter(declared)) if len(declared) == 1 else None
+
+
 def _table(frame: Any) -> Any:
     """Return a table as narwhals presents it."""
     if is_lazy(frame):
         raise VotesError("`frame` must not be lazy; pass frame.collect().")
+    if is_table(frame) and is_dataset(frame):
+        return _open_dataset(frame)
     if not is_frame(frame):
         raise VotesError(
             f"`frame` must be a pandas, polars or pyarrow table; got {type(frame).__name__}. Use "

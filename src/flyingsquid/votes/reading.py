@@ -66,7 +66,7 @@ def as_votes(
         )
     if not isinstance(data, np.ndarray):
         _refuse_other_types(data)
-        if frames.is_frame(data):
+        if frames.is_table(data):
             columns = frames.columns_among(data, names)
             return Votes._from_table(data, columns, None, Convention.declared(classes), check=check)
     convention = Convention(classes=classes, advice=_ADVICE)
@@ -90,6 +90,8 @@ def _refuse_other_types(data: Any) -> None:
         raise VotesError("`votes` must not be sparse; use Votes.from_sparse.")
     if isinstance(data, Mapping) or frames.is_lazy(data):
         fix = "pandas.DataFrame(votes)" if isinstance(data, Mapping) else "votes.collect()"
+        if frames.is_dataset(data):  # a DatasetDict, which maps splits to datasets
+            fix = f"one of its splits, such as votes[{format_value(next(iter(data), 'train'))}]"
         raise VotesError(f"`votes` must be a matrix or a table; got {type(data).__name__}. Pass {fix}.")
 
 
@@ -130,7 +132,7 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
     ``data`` may also be flat: a sequence of m votes in the order of the sources, or a mapping or pandas row
     from names to votes, which is put into the order of ``names``.
     """
-    if isinstance(data, Votes) or frames.is_frame(data) or issparse(data):
+    if isinstance(data, Votes) or frames.is_table(data) or issparse(data):
         return data
     by_name = dict(data) if isinstance(data, Mapping) else frames.named_row(data, names)
     if by_name is not None:
@@ -157,7 +159,7 @@ def labels_in(data: Any) -> set[Any]:
     >>> sorted(labels_in([["cat", None], ["dog", "cat"]]))
     ['cat', 'dog']
     """
-    if frames.is_frame(data):
+    if frames.is_table(data):
         values = [value for column in frames.columns_of(data) for value in column]
     else:
         try:
@@ -316,7 +318,7 @@ def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks
         data
     ):
         return None
-    if not hasattr(data, "__iter__") or hasattr(data, "__array__") or frames.is_frame(data):
+    if not hasattr(data, "__iter__") or hasattr(data, "__array__") or frames.is_table(data):
         return None
     return VoteChunks(data, classes=classes)
 

@@ -147,7 +147,7 @@ def _read_columns(scores: Any, names: Iterable[str] | None) -> tuple[list[NDArra
         raise VotesError(
             "`scores` must not be sparse, because missing scores and 0 look alike; pass scores.toarray()."
         )
-    if frames.is_frame(scores) or frames.is_lazy(scores):
+    if frames.is_table(scores) or frames.is_lazy(scores):
         if names is not None:
             raise OptionError("`names` must be None for a table, whose columns are the names.")
         columns, found = frames.read_scores(scores)

@@ -140,7 +140,7 @@ class Votes:
         if issparse(labels):
             raise VotesError("`labels` must not be sparse; use Votes.from_sparse.")
         convention = Convention.read(abstain, classes, reasons, normalize=normalize)
-        if not isinstance(labels, np.ndarray) and frames.is_frame(labels):
+        if not isinstance(labels, np.ndarray) and frames.is_table(labels):
             return cls._from_table(labels, None, None, convention, names, check=classes is None)
         return cls._from_matrix(labels, convention, names, check=classes is None)
 
@@ -319,7 +319,7 @@ class Votes:
         >>> Votes.from_long(crowd, item="tweet").shape
         (2, 2)
         """
-        if frames.is_frame(items):
+        if frames.is_table(items):
             if sources is not None or labels is not None:
                 raise VotesError(
                     "`sources` and `labels` must be None for a table; name its columns with `item`, `source` "

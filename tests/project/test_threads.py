@@ -1,0 +1,227 @@
+"""Eight threads on every public method of every estimator: results are right, or the call is refused."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import flyingsquid as fs
+from flyingsquid.exceptions import FlyingSquidError
+from tests.support.strategies import fittable_votes
+
+pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")]
+
+ROOT = Path(__file__).parents[2]
+MEMBERS = tomllib.loads((ROOT / "docs/reference/public_names.toml").read_text(encoding="utf-8"))["members"]
+# Two sets of votes that give different fits; 400 items of five sources.
+SETS = [fittable_votes(0), fittable_votes(3)]
+GOLD = [np.where(votes[:, 0] < 0, 0, votes[:, 0]) for votes in SETS]
+COUNTS = fs.Moments.of(SETS[0])
+X = np.random.default_rng(0).normal(size=(400, 3))
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator, how it is fitted, and what its methods are called with."""
+
+    make: Any
+    fit: Any
+    calls: dict[str, Any]
+
+
+def rows(k: int = 0) -> Any:
+    return SETS[k][:30]
+
+
+def on_rows(name: str, *more: Any) -> Any:
+    return lambda model: getattr(model, name)(rows(), *more)
+
+
+def fitting(name: str) -> Any:
+    return lambda model, k=0: getattr(model, name)(SETS[k])
+
+
+def described(value: Any) -> Any:
+    """A value that can be compared, exactly."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes() if value.dtype != object else value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [described(part) for part in value]
+    if isinstance(value, dict):
+        return {key: described(part) for key, part in value.items()}
+    if isinstance(value, fs.Votes):
+        return described(value.codes)
+    return str(value)
+
+
+def saved(model: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.fsq"
+        model.save(path)
+        loaded: Any = fs.load(path)
+        return described(loaded.predict_proba(LABELS[0] if hasattr(model, "labels_") else rows()))
+
+
+COMMON = {
+    "predict": on_rows("predict"), "predict_proba": on_rows("predict_proba"),
+    "score": lambda model: model.score(rows(), GOLD[0][:30]), "summary": lambda model: model.summary(),
+    "save": saved, "fit": fitting("fit"),
+    "fit_predict": fitting("fit_predict"), "fit_predict_proba": fitting("fit_predict_proba"),
+    "partial_fit": fitting("partial_fit"),
+}  # fmt: skip
+READ = {"read_votes": on_rows("read_votes"), "explain": lambda model: model.explain(SETS[0][0])}
+LABELS = [{"a": votes, "b": votes[:, ::-1]} for votes in SETS]
+CASES = {
+    "fs.LabelModel": Case(
+        fs.LabelModel,
+        fitting("fit"),
+        COMMON
+        | READ
+        | {
+            "log_likelihood": on_rows("log_likelihood"),
+            "fit_moments": lambda model, k=0: model.fit_moments(fs.Moments.of(SETS[k])),
+            "from_fit": lambda model: fs.LabelModel.from_fit(model.fit_, COUNTS).predict_proba(rows()),
+        },
+    ),
+    "fs.MajorityVote": Case(
+        fs.MajorityVote,
+        fitting("fit"),
+        COMMON | READ | {"fit_moments": lambda model, k=0: model.fit_moments(fs.Moments.of(SETS[k]))},
+    ),
+    "fs.SequenceLabelModel": Case(
+        fs.SequenceLabelModel,
+        fitting("fit"),
+        COMMON
+        | {
+            "log_likelihood": on_rows("log_likelihood"),
+            "fit_moments": lambda model, k=0: model.fit_moments(fs.SequenceMoments.of(SETS[k])),
+        },
+    ),
+    "fs.OnlineLabelModel": Case(
+        lambda: fs.OnlineLabelModel(300),
+        fitting("update"),
+        COMMON
+        | READ
+        | {
+            "update": fitting("update"),
+            "learn_one": lambda model, k=0: model.learn_one(SETS[k][0]),
+            "predict_proba_one": lambda model: model.predict_proba_one(SETS[0][0]),
+            "changes": lambda model: model.changes(),
+        },
+    ),
+    "fs.MultiLabelModel": Case(
+        lambda: fs.MultiLabelModel(fs.LabelModel(method="triplet")),
+        lambda model, k=0: model.fit(LABELS[k]),
+        COMMON
+        | {
+            name: lambda model, k=0, name=name: getattr(model, name)(LABELS[k])
+            for name in ("fit", "fit_predict", "fit_predict_proba", "predict", "predict_proba")
+        }
+        | {"score": lambda model: model.score(LABELS[0], {"a": GOLD[0], "b": GOLD[0]})},
+    ),
+    "fs.WeaklySupervisedClassifier": Case(
+        lambda: fs.WeaklySupervisedClassifier(LogisticRegression()),
+        lambda model, k=0: model.fit(X, SETS[k]),
+        {
+            "fit": lambda model, k=0: model.fit(X, SETS[k]),
+            "predict": lambda model: model.predict(X),
+            "predict_proba": lambda model: model.predict_proba(X),
+            "decision_function": lambda model: model.decision_function(X),
+        },
+    ),
+}
+CHANGING = {"fit", "fit_moments", "fit_predict", "fit_predict_proba", "partial_fit", "update", "learn_one"}
+
+
+def called(case: Case, model: Any, member: str) -> Any:
+    """What a member that changes nothing returns, or the error that it is refused with."""
+    try:
+        found = case.calls[member](model) if member in case.calls else getattr(model, member)
+    except FlyingSquidError as error:
+        return f"refused: {error}"
+    return described(found)
+
+
+@pytest.fixture(autouse=True)
+def frequent_switches():
+    """Threads that take turns after every few instructions, so that a race shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def readers(name: str) -> list[str]:
+    return [member for member in MEMBERS[name] if member not in CHANGING]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_public_method_is_called(name):
+    callables = [m for m in MEMBERS[name] if not m.endswith("_")]
+    assert set(callables) <= set(CASES[name].calls)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_methods_in_threads_return_what_they_return_alone(name):
+    """Also those that compute something when it is first asked for."""
+    case = CASES[name]
+    alone = case.make()
+    case.fit(alone)
+    expected = {member: called(case, alone, member) for member in readers(name)}
+    assert not any(str(value).startswith("refused") for value in expected.values())
+    shared = case.make()
+    case.fit(shared)
+
+    def work(number: int) -> list[str]:
+        order = np.random.default_rng(number).permutation(readers(name)).tolist()
+        return [member for member in order if called(case, shared, member) != expected[member]]
+
+    with ThreadPoolExecutor(8) as pool:
+        wrong = [member for found in pool.map(work, range(24)) for member in found]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "Online" not in name])
+def test_methods_during_fits_see_one_fit_or_the_other(name):
+    """Four threads fit the model to two sets of votes in turn; four others use it."""
+    case = CASES[name]
+    allowed: dict[str, list[Any]] = {member: [] for member in readers(name)}
+    fitted = {}
+    for k in (0, 1):
+        alone = case.make()
+        case.fit(alone, k)
+        for member, values in allowed.items():
+            values.append(called(case, alone, member))
+        for member in ("fit_predict", "fit_predict_proba"):
+            if member in MEMBERS[name]:
+                fitted[member, k] = described(case.calls[member](case.make(), k))
+    shared = case.make()
+    case.fit(shared)
+
+    def change(number: int) -> list[str]:
+        k, wrong = number // 2 % 2, []
+        for member in ("fit", "fit_predict", "fit_predict_proba"):
+            if member in MEMBERS[name]:
+                found = case.calls[member](shared, k)
+                if member != "fit" and described(found) != fitted[member, k]:
+                    wrong.append(f"{member} of {k}")
+        return wrong
+
+    def use(number: int) -> list[str]:
+        order = np.random.default_rng(number).permutation(readers(name)).tolist()
+        found = {member: called(case, shared, member) for member in order}
+        return [f"{m}: {found[m]}" for m in order if found[m] not in allowed[m]]
+
+    with ThreadPoolExecutor(8) as pool:
+        tasks = [pool.submit(change if number % 2 else use, number) for number in range(48)]
+        wrong = [member for task in tasks for member in task.result()]
+    assert wrong == []
