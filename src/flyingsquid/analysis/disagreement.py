@@ -36,7 +36,7 @@ _MOST_CELLS = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class ContestedItem:
-    """An item worth looking at.
+    """An item to review.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class ContestedItem:
 
 @dataclass(frozen=True, slots=True)
 class ContestedItems:
-    """Items worth looking at.
+    """Items to review.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class ContestedItems:
 def contested_items(
     model: Any, votes: Any, y: Any = None, *, n: int = 20, task: int | None = None
 ) -> ContestedItems:
-    """Find the items that are most worth looking at.
+    """Find the items to review first.
 
     Two lists of at most ``n`` items: those with an uncertain label although many sources vote, and those
     where the model overrules the majority. Items with the same votes are listed once.

@@ -69,7 +69,7 @@ class Findings:
     split : float
         Share of items with different votes.
     basis : "gold labels", "the model" or ""
-        Where accuracies and dependence come from; empty without gold labels and without a model.
+        Basis of accuracies and dependence; empty without gold labels and without a model.
     n_gold : int
         Number of gold labels.
     strongest, weakest : Ranking, or None

@@ -33,7 +33,7 @@ _UNCERTAIN, _FREQUENT = 0.75, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """An item that is worth a gold label.
+    """An item that is suggested for a gold label.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ def suggest_items(
 ) -> Suggestions:
     """Suggest items whose gold labels would improve the labels of the others most.
 
-    An item is worth a label if the model is uncertain about it, if plausible models disagree (majority vote,
+    An item is suggested if the model is uncertain about it, if plausible models disagree (majority vote,
     other weights of the sources, another class balance), and if many items have similar votes. Items are
     chosen one after the other, each given the ones before, so that labels are not spent on items with the
     same votes. Label them, fit the model with ``gold``, and ask again: batches of 10 to 50 items work well.

@@ -181,7 +181,7 @@ class ManyGold:
     def balance_with_uniform(self) -> Array:
         """Return P(Y = k) from gold labels and a uniform balance that counts as 20 gold labels, shape (K,).
 
-        It is shrunk by the deviation that chance alone would cause (James and Stein), so that a few labels do
+        It is shrunk by the deviation that is expected by chance (James and Stein), so that a few labels do
         not make a class look rare.
         """
         n, n_classes = float(self.classes.sum()), len(self.classes)

@@ -114,7 +114,7 @@ def fit_task(
 
     If these do not distinguish the classes either, ``method`` "decomposition" raises an error, "em" uses
     agreement and EM passes, and "em_if_dense" makes passes only if there are enough votes. ``voting`` of
-    shape (m,) are the sources that vote at all.
+    shape (m,) is a mask of the sources that vote.
     """
     own = graph.sources_of(task)
     failure: NotIdentifiableError | None = None

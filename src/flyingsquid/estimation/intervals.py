@@ -129,14 +129,14 @@ def accuracy_reach(evidence: AccuracyEvidence, widening: Widening = DEFAULT) -> 
 
 
 def intervals_around(estimates: Array, errors: Array, reach: Array | None = None) -> Array:
-    """Return 95% intervals within [0, 1], with one more axis of two ends.
+    """Return 95% intervals within [0, 1], with an additional axis for the two ends.
 
     Parameters
     ----------
     estimates, errors : arrays of any shape
         Estimates with their standard errors from sampling.
-    reach : array with one more axis of size 2, optional
-        Largest distance of the truth below and above the estimates for other reasons than sampling.
+    reach : array with an additional axis of size 2, optional
+        Largest distance of the truth below and above the estimates for reasons other than sampling.
 
     Examples
     --------

@@ -141,7 +141,7 @@ class MixtureFit:
 
 
 def fit_mixture(moments: Moments, rows: Rows | None, balance: Array | None) -> MixtureFit:
-    """Fit votes from distinct rows, or from counts of pairs alone.
+    """Fit the mixture to distinct rows, or to counts of pairs if rows are not available.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _without_negligible(share: float) -> float:
 
 
 def fit_weights(moments: Moments, rows: Rows | None, balance: Array | None) -> MixtureFit:
-    """Fit weighted votes alone, discounting only near-copies."""
+    """Fit weighted votes without confusion tables, discounting only near-copies."""
     dependence, trust = find_copies(moments), Trust(0.0)
     weights = vote_weights(moments, dependence.shared)
     mixture = Mixture(

@@ -189,7 +189,7 @@ class SourceFindings:
 
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
-    """Properties of sources that follow from the counts alone.
+    """Properties of sources that follow from counts.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Search for sources that depend on each other beyond the truth, from counts of pairs alone.
+"""Search for sources that depend on each other beyond the truth, in counts of pairs.
 
 If sources are independent given the truth, Cᵢⱼ = bᵢbⱼ. A dependent pair does not fit, and is *freed*: left
 out of the fit of b. The pairs to free are found by forward and backward steps from several starting points,

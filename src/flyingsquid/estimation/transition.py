@@ -1,4 +1,4 @@
-"""Transitions between the truths of neighboring rows, and persistence of errors, from votes alone.
+"""Transitions between the truths of neighboring rows, and persistence of errors, estimated from votes.
 
 For different sources i and j, P(i votes a, j votes b in the next row) = Σ A_i[a, k] J[k, l] A_j[b, l], with A
 the tables of the sources and J = P(now = k, next = l). That is linear in J: least squares over all pairs of

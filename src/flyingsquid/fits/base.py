@@ -175,7 +175,7 @@ class Fit(ABC):
     reason : str
         Why this method was chosen, and other remarks; empty if it was asked for by name.
     balance_note : str
-        Where the class balance comes from.
+        Origin of the class balance.
     class_balance : array of shape (D, K)
     accuracies : array of shape (m,)
         P(vote is right | source votes); one half for a source that always abstains.

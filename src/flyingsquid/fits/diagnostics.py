@@ -123,7 +123,7 @@ class Diagnostics:
     reason : str
         Why ``method="auto"`` chose it; otherwise empty.
     class_balance : str
-        Where the class balance comes from.
+        Origin of the class balance.
     silent : tuple of str
         Sources that always abstain; they are ignored.
     one_sided : tuple of str

@@ -44,7 +44,7 @@ class SequenceDiagnostics(Diagnostics):
     temper : float
         Factor of the evidence of other rows; 1 if it counts in full.
     neighbor_share : float
-        Weight of the message of all other rows; 0 if every row is labeled by itself.
+        Weight of the message of all other rows; 0 if every row is labeled separately.
     """
 
     transition: str

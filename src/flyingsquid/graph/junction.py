@@ -1,8 +1,8 @@
-"""Junction trees: connected parts of a graph, triangulation, and the cliques that it leaves.
+"""Junction trees: connected parts of a graph, triangulation, and the resulting cliques.
 
 Triangulation is an order in which variables are summed out that keeps tables small. Min-fill is optimal if no
-edge must be added. On grids it is not: a front that sweeps from a corner meets min(height, width) variables,
-and min-fill meets half as many again from 7 x 7 on.
+edge must be added. It is not optimal on grids: eliminating from a corner needs min(height, width) variables
+at a time, and min-fill needs 1.5 times as many from 7 x 7 on.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Elimination:
     Attributes
     ----------
     order : tuple of int
-        Every variable once; fewer if the search was given up.
+        Every variable once; fewer if the search was stopped.
     later : tuple of tuples of int
         ``later[v]``: the neighbors of v, filled edges included, that come after v in the order, ascending.
         With v itself they are a clique of the filled graph, and every maximal clique is one of these.
@@ -181,8 +181,8 @@ def eliminate(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None)
 
     Notes
     -----
-    Ties go to the smaller degree, then to the lower number, so the order is always the same one. A
-    chordal graph always has a variable that lacks no edge, hence gets none added. The missing edges are
+    Ties go to the smaller degree, then to the lower number, so the order is deterministic. A
+    chordal graph always has a variable that lacks no edge, so no edge is added. The missing edges are
     counted once and then kept up to date, so a step costs what it changes: trees of any shape take
     O(n log n).
 

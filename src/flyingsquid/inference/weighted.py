@@ -85,7 +85,7 @@ class Mixture:
 
     @property
     def is_weights_only(self) -> bool:
-        """True if weighted votes alone determine the posterior."""
+        """True if only weighted votes determine the posterior."""
         return self.tables is None and self.anchored is None and not self.majority
 
     def of_sources(self, sources: NDArray[np.intp]) -> Mixture:

@@ -185,7 +185,7 @@ class Calls:
         return max(self._paused_until[j], self._retries[j][0][0]) if self._retries[j] else np.inf
 
     def _wait(self) -> float:
-        """Return the seconds until something is due, unless an answer comes before."""
+        """Return the seconds until the next event that does not depend on an answer."""
         now = self._clock.now()
         while self._deadlines and self._deadlines[0][2].is_claimed:
             heapq.heappop(self._deadlines)

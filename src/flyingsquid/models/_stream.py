@@ -373,7 +373,7 @@ class ItemLookup:
     def of(cls, layout: Layout, fit: Fit | None, balance: Array | None) -> ItemLookup | None:
         """Return the lookups of a stream; None if a raw -1 could be a class.
 
-        ``balance`` is the current class balance, if it comes with the votes.
+        ``balance`` is the current class balance, if it was passed with the votes.
         """
         classes, width = layout.classes, layout.n_sources
         if ABSTAIN in classes:

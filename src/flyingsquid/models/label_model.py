@@ -90,7 +90,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         method            assumes                         needs             use when
         ================= =============================== ================= ============================
         ``auto``          better than random on average   counts or votes   in doubt
-        ``weighted``      better than random on average   counts            tables of errors are not wanted
+        ``weighted``      better than random on average   counts            many sources and classes
         ``triplet``       independent, equal errors       counts, 2 classes following the paper
         ``covariance``    independent                     counts, 2 classes sources are independent
         ``quadratic``     independent                     counts, 2 classes following the paper
@@ -445,7 +445,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
         joint : bool, default=False
-            For several tasks. False: the most probable class of each task by itself, which is wrong least
+            For several tasks. False: the most probable class of each task separately, which is wrong least
             often. True: the most probable classes of all tasks together, which is possible as a whole.
         output : {"numpy", "pandas", "polars"}, default="numpy"
             Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.

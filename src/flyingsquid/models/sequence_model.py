@@ -195,7 +195,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def partial_fit(self, votes: Any, lengths: Any = None) -> Self:
         """Add further sequences to the counts of earlier calls, then estimate the parameters again.
 
-        Sequences end with the call. To go on with one that was cut, add
+        Sequences end with the call. To continue a sequence that was cut, add
         ``SequenceMoments.of(votes, previous=last_row)`` to ``moments_`` and call :meth:`fit_moments`. Counts
         are kept even when they do not determine the accuracies yet.
         """

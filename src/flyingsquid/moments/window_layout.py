@@ -39,7 +39,7 @@ class Layout:
     classes : tuple of K labels
     names : tuple of m str, or None
     n_balance : int
-        Entries of a class balance; 0 if none comes with the rows.
+        Number of entries of a class balance; 0 if rows have none.
     """
 
     plan: CountPlan

@@ -285,10 +285,8 @@ def position_of(source: Any, names: tuple[str, ...], option: str) -> int:
             f"`{option}` must name sources among {', '.join(names[:8])}; got {format_value(source)}."
         )
     if isinstance(source, bool) or not hasattr(source, "__index__"):
-        raise OptionError(f"`{option}` must give sources by name or position; got {format_value(source)}.")
+        raise OptionError(f"`{option}` must be names or positions of sources; got {format_value(source)}.")
     at = int(source.__index__())
     if not 0 <= at < len(names):
-        raise OptionError(
-            f"`{option}` must give positions from 0 to {len(names) - 1}; got {format_value(at)}."
-        )
+        raise OptionError(f"`{option}` must be positions from 0 to {len(names) - 1}; got {format_value(at)}.")
     return at

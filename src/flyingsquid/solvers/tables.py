@@ -29,7 +29,7 @@ _BINARY_SOLVERS: dict[str, type[Solver]] = {
 
 @dataclass(frozen=True)
 class Agreement(Solver):
-    """Confusion tables from how often a source agrees with the other votes, from counts alone.
+    """Confusion tables from the agreement of each source with other votes. Needs only counts.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Arguments that come with votes: gold labels, values by item, sample weights and lengths of sequences."""
+"""Arguments that accompany votes: gold labels, values by item, sample weights and lengths of sequences."""
 
 from __future__ import annotations
 
