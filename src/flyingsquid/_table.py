@@ -41,7 +41,7 @@ class Table:
         Printed above; may be empty.
     footnotes : tuple of str, printed below
     formats : tuple of str, or empty
-        For each column how its numbers are printed, such as ``".0%"``; ``""`` for four digits.
+        Format of the numbers of each column, such as ``".0%"``; ``""`` for four digits.
 
     Examples
     --------

@@ -77,7 +77,7 @@ class ContestedItems:
         ``count`` (items with the same votes), ``votes`` and ``probabilities`` (by class), ``label``,
         ``majority``, ``gold`` and ``score``.
     overruled : tuple of ContestedItem, most overruled votes first
-        Items whose label is not the one most sources vote for.
+        Items whose label differs from the class with the most votes.
     n_overruled : int
         Number of items that the model labels against the majority.
     classes : tuple of K class labels
@@ -119,7 +119,7 @@ def contested_items(
     """Find the items to review first.
 
     Two lists of at most ``n`` items: those with an uncertain label although many sources vote, and those
-    where the model overrules the majority. Items with the same votes are listed once.
+    whose label differs from the majority. Items with the same votes are listed once.
 
     Parameters
     ----------
@@ -183,9 +183,9 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
     Returns
     -------
     Table with the columns ``bucket``, ``items`` and ``share``; with a model ``confidence`` (mean probability
-    of its label) and ``differs`` (number of its labels that are not those of majority vote; ties are not
-    counted); with ``y`` ``gold`` (number of gold labels), ``majority_accuracy`` (a tie counts as the share of
-    the tied classes that is correct) and, with a model, ``accuracy``. Buckets without items are left out.
+    of its label) and ``differs`` (number of its labels that differ from majority vote; ties are not counted);
+    with ``y`` ``gold`` (number of gold labels), ``majority_accuracy`` (a tie counts as the share of the tied
+    classes that is correct) and, with a model, ``accuracy``. Buckets without items are left out.
 
     Examples
     --------

@@ -161,7 +161,7 @@ class ManyGold:
     def meaning(self) -> NDArray[np.intp]:
         """Return the class that a vote for each class stands for, shape (K,).
 
-        That is the class itself, unless gold labels contradict it clearly: sources that swap classes, or
+        This is the class itself, unless gold labels clearly contradict it: sources that swap classes, or
         number them from 1, agree with each other.
         """
         from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # slow to import

@@ -33,7 +33,7 @@ class FitTest:
     statistic : float
         Σ rᵢⱼ²/Var(rᵢⱼ) over pairs: n Σ (Cᵢⱼ - bᵢbⱼ)² / E[Var(λᵢ|Y) Var(λⱼ|Y)].
     degrees : int
-        Pairs less sources.
+        Number of pairs minus number of sources.
     p_value : float
         Small if some sources agree more, or less, than the truth explains. A dependence that all sources
         share looks like the truth and cannot be detected here.
@@ -234,7 +234,7 @@ def agreement_misfit(moments: Moments, tables: Array, balance: Array) -> float:
     ----------
     moments : Moments of K classes, all pairs counted
     tables : array of shape (m, K, K), axes source, truth, vote
-        P(source i votes v, Y = k | Y = k), up to how often it votes.
+        P(source i votes v | Y = k), up to a factor for how often it votes.
     balance : array of shape (K,)
 
     Returns

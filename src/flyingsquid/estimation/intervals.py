@@ -194,8 +194,8 @@ def balance_intervals(
     trust : float
         Trust in the tables; see :func:`usable_trust`.
     one_sided : float
-        Share of the votes that come from one-sided sources. How many these cast for which class depends on
-        what their authors looked for.
+        Share of the votes that come from one-sided sources. Their numbers of votes do not reflect the class
+        balance.
     """
     reach = (1 - trust**DEFAULT.power) * (_LEAST_BALANCE + _DOUBT_OF_BALANCE * (1 + one_sided) * doubt)
     return intervals_around(balance, errors, np.full((len(balance), 2), reach))

@@ -56,10 +56,10 @@ def estimate_shares(
     sampling the regression estimator: the share among the gold labels plus ``trust`` times the difference of
     the mean probability of all items and of the labeled ones. ``trust`` is the slope of the gold labels on
     the probabilities, with two safeguards for small samples. Its denominator is at least the variance over
-    all items, because a sample without the rare, informative items leaves the slope open. And the slope is
-    shrunk by the share of its square that is noise, to zero if its t statistic is below 1, so that useless
-    probabilities are ignored. Estimates of more than two classes are made to add up to 1 by the classes with
-    the largest residuals.
+    all items, because a sample without the rare, informative items does not determine the slope. And the
+    slope is shrunk by the share of its square that is noise, to zero if its t statistic is below 1, so that
+    useless probabilities are ignored. Estimates of more than two classes are made to add up to 1 by the
+    classes with the largest residuals.
 
     The interval is Wilson's (1927) with the unexplained part of the variance, and for a finite population.
     Its term z² / 4n² is kept at the number of gold labels: it represents errors of the model that a small

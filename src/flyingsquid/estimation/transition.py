@@ -262,7 +262,7 @@ def _standard_error(
 
     Errors are independent between rows. With λ - E[λ] = βx + ε the ratio changes by Σ pullᵢⱼ(λᵢλⱼ' - ρλᵢλⱼ).
     The term in x gives Bartlett's 1 - ρ²; xε gives x(t-1) + x(t+1) - 2ρx(t), whose variance is 2(1 - ρ²)
-    times that of x; of εε, both sums.
+    times that of x; εε gives both sums.
     """
     rho = float(np.clip(correlation, -1, 1))
     errors = np.maximum(variance - slopes**2 * spread, 0)

@@ -68,7 +68,7 @@ class Input:
     path : Path
         Location on disk; for standard input, a temporary copy that is removed together with this object.
     compression : str or None
-        "gzip" or "zstd", as the first bytes show.
+        "gzip" or "zstd", detected by the first bytes.
     """
 
     shown: str

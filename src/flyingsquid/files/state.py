@@ -73,7 +73,7 @@ class State:
 def write_state(path: StrPath, state: State) -> None:
     """Write a state to ``path``, replacing an existing file.
 
-    The same state gives the same bytes. A failure leaves an existing file as it was.
+    The same state gives the same bytes. After a failure, an existing file is unchanged.
 
     Raises
     ------

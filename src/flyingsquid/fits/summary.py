@@ -64,7 +64,7 @@ def summarize_sources(
     Notes
     -----
     Snorkel's Overlaps and Conflicts, the share of items on which a source votes together with any
-    other, are not here: counts of pairs do not determine them for more than two sources.
+    other, are not included, because counts of pairs do not determine them for more than two sources.
     """
     tally = SourceTally.of_moments(moments)
     shown = without_unidentified(accuracies, diagnostics, moments.source_names)

@@ -66,9 +66,9 @@ def junction_tree(adjacency: Sequence[AbstractSet[int]]) -> JunctionTree:
 def tree_of(elimination: Elimination) -> JunctionTree:
     """Return the cliques that an elimination leaves, each joined to the one it was cut from.
 
-    Variables come back in reverse order. One whose later neighbors are a whole clique so far extends that
-    clique; any other starts a clique of its own, below the one that holds its later neighbors. Every clique
-    is then maximal and is built after its parent (Blair and Peyton 1993, section 4).
+    Variables are added in reverse order. If the later neighbors of a variable are a whole clique so far, the
+    variable extends that clique; otherwise it starts a new clique below the one that contains its later
+    neighbors. Every clique is then maximal and is built after its parent (Blair and Peyton 1993, section 4).
     """
     place = {v: position for position, v in enumerate(elimination.order)}
     cliques: list[list[int]] = []
@@ -181,10 +181,9 @@ def eliminate(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None)
 
     Notes
     -----
-    Ties go to the smaller degree, then to the lower number, so the order is deterministic. A
-    chordal graph always has a variable that lacks no edge, so no edge is added. The missing edges are
-    counted once and then kept up to date, so a step costs what it changes: trees of any shape take
-    O(n log n).
+    Ties go to the smaller degree, then to the lower number, so the order is deterministic. A chordal graph
+    always has a variable that lacks no edge, so no edge is added. The missing edges are counted once and then
+    updated, so the cost of a step depends on what it changes: trees of any shape take O(n log n).
 
     Examples
     --------

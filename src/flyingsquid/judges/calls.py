@@ -1,7 +1,7 @@
 """Concurrent calls of judges: limits, timeouts and retries.
 
 One thread makes all decisions, and each call waits for its answer in a thread of its own. That thread also
-stores the answer, before anything else happens with it.
+stores the answer before it is processed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Calls:
     tallies : list of Tally
         One per judge.
     n_left : int
-        How many cells have no final answer yet.
+        Number of cells without a final answer.
     """
 
     def __init__(

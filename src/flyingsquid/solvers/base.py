@@ -35,7 +35,7 @@ class Requires:
     classes : {"binary", "any"}
         Numbers of classes that it supports.
     rows : {"unused", "optional", "required"}
-        Whether it reads the votes themselves besides the counts of pairs.
+        Whether it reads the votes themselves in addition to the counts of pairs.
     graph : bool
         Whether it can use a dependency graph.
     gold : bool
@@ -77,7 +77,7 @@ class FitData:
     weights : array of shape (n,) or None
         How often each item of ``votes`` counts.
     rows : {"all", "distinct", "none"}
-        Which items ``votes`` holds.
+        Items that ``votes`` contains.
     note : str
         How the votes were read, for the reason of the fit; empty for votes in memory.
     gold : integer array of shape (n, D) or None
@@ -93,8 +93,8 @@ class FitData:
     concerns : tuple of str
         Sentences about the votes, for warnings.
     use : {"labels", "stream", "tables", "sequences"}
-        Purpose of the fit. Parameters of a stream must not jump from one refresh to the next; tasks that are
-        fitted one by one, and sequences, need confusion tables.
+        Purpose of the fit. Parameters of a stream must not change abruptly from one refresh to the next;
+        tasks that are fitted one by one, and sequences, need confusion tables.
 
     Examples
     --------

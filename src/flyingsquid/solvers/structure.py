@@ -43,7 +43,7 @@ class LearnedGraph(DependencyGraph):
         Other dependent pairs, strongest first, that could not be kept: their unit would be too large, or too
         few groups would be left.
     reason : str
-        Why nothing could be learned; empty otherwise.
+        Reason why nothing could be learned; otherwise empty.
     """
 
     scores: Mapping[Edge, float]
