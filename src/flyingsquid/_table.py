@@ -38,7 +38,7 @@ class Table:
     rows : tuple of tuples
         One value per column.
     title : str
-        Printed above; may be empty.
+        Title above the printed table; may be empty.
     footnotes : tuple of str, printed below
     formats : tuple of str, or empty
         Format of the numbers of each column, such as ``".0%"``; ``""`` for four digits.

@@ -142,7 +142,7 @@ class VoteReader(Estimator):
         Raises
         ------
         IncompatibleError
-            If they are votes of other sources or classes.
+            If the votes have other sources or classes.
 
         Examples
         --------

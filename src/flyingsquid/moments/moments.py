@@ -448,7 +448,7 @@ class Moments:
         Raises
         ------
         IncompatibleError
-            If they are not the same sources or classes.
+            If the sources or classes differ.
         """
         if self.n_sources != other.n_sources:
             raise IncompatibleError(
