@@ -130,7 +130,7 @@ def _entry_with_truth(
         if noise > _MOST_NOISE * abs(expected):
             raise NotIdentifiableError(
                 f"`cliques` must be 'instrument' for three dependent sources if E[Y] is close to 0; it is "
-                f"{expected:.3g} at {format_count(n_items, 'item')}."
+                f"{expected:.3g} for {format_count(n_items, 'item')}."
             )
         moment = observed / expected
     return (float(states[silent].sum()) + moment - float(states[silent & (product == 0)].sum())) / 2

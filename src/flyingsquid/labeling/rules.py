@@ -357,7 +357,7 @@ def _read_phrases(phrases: str | Iterable[str], parameter: str) -> list[str]:
 
 
 def _read_label(label: Any) -> Any:
-    """Return a class label, so that a mistake is reported when the function is made."""
+    """Return a class label, after checking its type when the function is created."""
     if isinstance(label, (bool, int, str)) or type(label).__module__ == "numpy":
         return label.item() if hasattr(label, "item") else label
     raise OptionError(f"`label` must be an integer, a string or a boolean; got {format_value(label)}.")
