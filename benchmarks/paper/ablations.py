@@ -101,9 +101,9 @@ _NOTES = """\
 Differences from the paper: `youtube` has the splits and rules of WRENCH; `spouse` is its test split, fitted
 without gold labels and then scored; the gold labels of `weather` are an aggregate of these votes, so
 majority vote is near 100 and there is little to lose. The paper's first ablation scores end models, this
-page label models. Single triplets use the formula without checks, as in the paper; `LabelModel` itself
-refuses triplets that determine nothing. Mean and median hardly differ; on weather the paper states that
-medians are more accurate, but the reason it gives implies that they are less accurate.
+page label models. Single triplets use the formula without checks, as in the paper; `LabelModel` raises an
+error if triplets do not determine an accuracy. Mean and median hardly differ; on weather the paper states
+that medians are more accurate, but the reason it gives implies that they are less accurate.
 """
 
 
@@ -125,9 +125,9 @@ def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # no
     ]
     paper = [[name, *(f"{value:.1f}" for value in row)] for name, row in ABLATIONS.items()]
     return f"""\
-The table shows the F1 of class 1 in %, for label models alone, with a uniform class balance; a tie counts as
-half right. Rows with a worst, average and best value are over {results["draws"]} draws; random votes that the
-label model refuses count as 0.
+The table shows the F1 of class 1 in %, for label models without an end model, with a uniform class balance;
+a tie counts as half right. Rows with a worst, average and best value are over {results["draws"]} draws;
+random votes that the label model cannot fit count as 0.
 
 {table(["", *(f"`{name}`" for name in datasets)], rows)}
 

@@ -218,7 +218,7 @@ def _median_seconds(make: Callable[..., Any], votes: Any, repeats: int) -> float
 # ---------------------------------------------------------------------- the page
 
 _LABEL_MODELS = """\
-The table shows the F1 of class 1 on the test split in %, for label models alone. They are fitted to the train
+The table shows the F1 of class 1 on the test split in %, for label models only. They are fitted to the train
 split without gold labels. A tie counts as half right.
 
 - *DP* is Snorkel 0.10.0, 500 epochs. *HMM by EM* is hmmlearn 0.3.3 on the frames as one sequence, with

@@ -177,9 +177,9 @@ NOTES = """
 
 For spam, the paper reports these F1 scores: 91.5 with the gold labels of the small labeled split, 88.3
 with majority vote, 91.8 with Snorkel (its column "data programming"), 92.3 with FlyingSquid, and 89.1 for
-its label model alone. The conditions differ: this page uses the splits (1586 / 120 / 250) and rules of
-WRENCH, and other text features; nothing was tuned on the valid split; and on a test split of 250 items,
-one point is two and a half comments. `census` is not in the paper.
+its label model without an end model. The conditions differ: this page uses the splits (1586 / 120 / 250)
+and rules of WRENCH, and other text features; nothing was tuned on the valid split; and on a test split of
+250 items, one point is two and a half comments. `census` is not in the paper.
 
 ## Notes
 

@@ -272,14 +272,14 @@ HEADER = f"""# How honest are the numbers?
 Written by `python -m benchmarks.quality.honesty --save` ([script](../../benchmarks/quality/honesty.py),
 [results](../../benchmarks/results/honesty.json)).
 
-A label model is used by people without gold labels. This page compares what `LabelModel()` shows them with
-gold labels it did not see. Every dataset is fitted on all of its items. A source counts if it has at least
-{FEWEST_VOTES} votes on items with gold labels. [Which datasets are in which half](halves.md).
+Most users of a label model have no gold labels. This page compares the estimates of `LabelModel()` with gold
+labels that were not used in the fit. Every dataset is fitted on all of its items. A source counts if it has
+at least {FEWEST_VOTES} votes on items with gold labels. [Which datasets are in which half](halves.md).
 
 - **Coverage**: share of sources whose accuracy on gold labels is in the 95% interval of `summary()`.
-- **Width**: mean width of these intervals. An interval from 0 to 1 would always cover, and say nothing.
+- **Width**: mean width of these intervals. An interval from 0 to 1 would always cover, but be useless.
 - **Bias**: mean of the estimated less the realized accuracy. Sources share errors, so it is mostly positive.
-- **Balance error**: largest error of the estimated class balance, and whether its interval holds the truth.
+- **Balance error**: largest error of the estimated class balance; whether its interval contains the truth.
 - **Calibration error**: mean difference between the probability of the label and how often it is right.
 - **Gain**: accuracy above majority vote, as claimed by the verdict and as realized, in points; ties share.
 

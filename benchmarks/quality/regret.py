@@ -366,7 +366,7 @@ def page(found: Mapping[str, Mapping[str, Mapping[str, Any]]], commit: str) -> s
         "in points of accuracy and in nats of log loss. If it is negative, the method is better than all of",
         f"them. The list was recorded at commit {commit}: majority vote, {', '.join(BEFORE)}.",
         "Their names are those of that commit: `consensus` is now called `weighted`, `triplet_mean` is",
-        "`triplet`, and `anchored` is part of the default. A method that refuses votes counts as majority",
+        "`triplet`, and `anchored` is part of the default. A method that raises an error counts as majority",
         "vote. Ties and items without votes get the expected score of a random choice. Real datasets are",
         "those of the [design half](halves.md). No method sees a gold label.",
         "",

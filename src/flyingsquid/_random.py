@@ -18,8 +18,8 @@ def read_random_state(random_state: Any) -> np.random.Generator:
     Parameters
     ----------
     random_state : int, numpy.random.Generator or None
-        An integer seeds a new generator, so the same integer gives the same numbers. A generator is used as
-        it is and advances. None seeds a new generator from the operating system.
+        An integer seeds a new generator, so the same integer gives the same numbers. A generator is used
+        directly and advances. None seeds a new generator from the operating system.
 
     Examples
     --------

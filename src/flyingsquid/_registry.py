@@ -1,7 +1,7 @@
 """Recognize data on a cluster, and find the module that reads it.
 
 Data is recognized by the module of its type, so nothing is imported to recognize it. The reader is imported
-when it is first needed. This is the only place where a low layer reaches a higher one.
+when it is first needed. No other module of a low layer refers to a higher layer.
 """
 
 from __future__ import annotations

@@ -38,10 +38,10 @@ class Table:
     rows : tuple of tuples
         One value per column.
     title : str
-        Printed above; may be empty.
+        Title above the printed table; may be empty.
     footnotes : tuple of str, printed below
     formats : tuple of str, or empty
-        For each column how its numbers are printed, such as ``".0%"``; ``""`` for four digits.
+        Format of the numbers of each column, such as ``".0%"``; ``""`` for four digits.
 
     Examples
     --------

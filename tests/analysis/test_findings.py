@@ -69,7 +69,7 @@ def test_a_majority_below_chance_is_reported():
         for sentence in describe(findings(sample.votes, sample.y, model=model))
         if sentence.is_alert
     ]
-    assert any("Majority vote" in text for text in texts)
+    assert any("majority vote is less accurate" in text for text in texts)
     good = fs.datasets.simulate(1_000, [0.7, 0.75, 0.8], random_state=0)
     found = findings(good.votes, good.y, model=fs.MajorityVote().fit(good.votes))
     assert not found.comparison.is_majority_below_chance

@@ -7,7 +7,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.estimation.confusion import estimate_many_balance
-from flyingsquid.estimation.em import Passes
+from flyingsquid.estimation.em import EMVotes
 from flyingsquid.exceptions import OptionError
 from tests.models.test_gold import some_known
 from tests.oracle.many import ManyStar, crowd
@@ -42,7 +42,7 @@ def test_estimates_are_near_the_truth_by_their_own_error(kind, method, n):
     star, distances = star_of(kind), []
     for seed in range(20):
         votes = votes_of(star.sample(n, np.random.default_rng(seed))[0])
-        found = estimate_many_balance(fs.Moments.of(votes), Passes(votes), method, None)
+        found = estimate_many_balance(fs.Moments.of(votes), EMVotes(votes), method, None)
         assert found.is_usable
         assert found.balance.sum() == pytest.approx(1)
         distances.append(np.abs(found.balance - star.balance) / found.errors)

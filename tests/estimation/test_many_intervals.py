@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.em import Passes
+from flyingsquid.estimation.em import EMVotes
 from flyingsquid.estimation.errors import _Effect, agreement_errors, group_errors
 from flyingsquid.votes.codes import OneHot
 from tests.oracle.many import ManyStar, crowd
@@ -42,10 +42,10 @@ def test_weights_are_repetitions():
     counts = np.random.default_rng(1).integers(1, 4, len(votes))
     repeated = votes[np.repeat(np.arange(len(votes)), counts)]
     weighed = agreement_errors(
-        fs.Moments.of(votes, sample_weight=counts), Passes(votes, counts, None), balance
+        fs.Moments.of(votes, sample_weight=counts), EMVotes(votes, counts, None), balance
     )
     np.testing.assert_allclose(
-        weighed, agreement_errors(fs.Moments.of(repeated), Passes(repeated), balance), rtol=1e-9
+        weighed, agreement_errors(fs.Moments.of(repeated), EMVotes(repeated), balance), rtol=1e-9
     )
 
 

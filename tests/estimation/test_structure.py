@@ -401,7 +401,7 @@ def test_counts_of_several_tasks_and_of_nothing_are_refused():
     counts = fs.Moments.of(clips)
     with pytest.raises(NotIdentifiableError, match="at least one item"):
         fs.learn_structure(counts - counts)
-    with pytest.raises(OptionError, match="counts already"):
+    with pytest.raises(OptionError, match="already counts"):
         fs.learn_structure(counts, sample_weight=2)
 
 

@@ -144,7 +144,7 @@ def test_what_cannot_be_written(tmp_path):
         write_votes(tmp_path / "v.csv", votes, ids=[1, 2])
     with pytest.raises(VoteFileError, match="cannot be inferred"):
         write_votes(tmp_path / "v.xls", votes)
-    with pytest.raises(VoteFileError, match="not compressed again"):
+    with pytest.raises(VoteFileError, match="already compressed"):
         write_votes(tmp_path / "v.npz.gz", votes)
     with pytest.raises(VoteFileError, match="No such file"):
         write_votes(tmp_path / "absent" / "v.csv", votes)

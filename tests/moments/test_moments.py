@@ -245,7 +245,7 @@ def test_reasons_survive_counting():
         ([1.0], "shape"),
         ([1.0, -1.0], r"`sample_weight` .*got -1.0 at position 1"),
         ([1.0, np.nan], r"`sample_weight` .*got nan at position 1"),
-        ([0.0, 0.0], "`sample_weight` must have a sum above 0"),
+        ([0.0, 0.0], "`sample_weight` must have a sum > 0"),
         ([0.5, 0.5], "`sample_weight` .*number of items"),
         (np.ma.masked_array([1.0, 2.0], [True, False]), "masked"),
         ([[1.0], 2.0], "`sample_weight` .*sequence"),

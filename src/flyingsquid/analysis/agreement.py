@@ -35,7 +35,7 @@ class Agreement:
         Share of equal votes on these; NaN for pairs without common items.
     beyond_chance : array of shape (m, m)
         Cohen's kappa: 1 if votes are always equal, 0 if as often as by chance, negative if less often. NaN
-        for pairs without common items, or if chance alone makes all votes equal.
+        for pairs without common items, or if all votes are equal.
     duplicates : tuple of tuples of str
         Groups of near-copies: sources that agree much more than all others.
     """

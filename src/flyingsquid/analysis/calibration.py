@@ -28,7 +28,7 @@ class Calibration:
     Attributes
     ----------
     event : str
-        Event that the probabilities are about.
+        Event whose probability is predicted.
     edges : array of shape (b + 1,)
         Edges of the bins.
     counts : integer array of shape (b,)

@@ -1,6 +1,6 @@
 """Compare the labels of a model with majority vote on the same items.
 
-Ties of either side count as ``votes/decisions.py`` defines. Shares are shares of all items.
+Ties are counted as defined in ``votes/decisions.py``. Shares are relative to all items.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Scores:
     Attributes
     ----------
     accuracy : float
-        Share of correct labels. If classes tie, the label counts as the share of these that is correct.
+        Share of correct labels. If t classes tie and one of them is correct, the label counts as 1/t.
     f1 : float
         F1 of the second class for two classes, the mean over classes for more. A label of t tied classes
         counts as 1/t of a label of each.
@@ -72,7 +72,7 @@ class Comparison:
     gain_interval : pair of floats or None
         95% interval of the gain.
 
-    With gold labels, ``verdict`` recommends the model or majority vote by them.
+    If there are gold labels, ``verdict`` recommends the model or majority vote.
     """
 
     n_items: int
@@ -149,8 +149,8 @@ def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | 
     model : fitted label model
     votes : as for ``model.predict_proba``
     y : array of shape (n,), optional
-        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. With gold
-        labels both are scored.
+        Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. If they are
+        given, both are scored.
     task : int, optional
         Task to analyze, for a model of several tasks.
 

@@ -36,7 +36,7 @@ _MOST_CELLS = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class ContestedItem:
-    """An item worth looking at.
+    """An item to review.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class ContestedItems(Tabular):
         ``count`` (items with the same votes), ``votes`` and ``probabilities`` (by class), ``label``,
         ``majority``, ``gold`` and ``score``.
     overruled : tuple of ContestedItem, most overruled votes first
-        Items whose label is not the one most sources vote for.
+        Items whose label differs from the class with the most votes.
     n_overruled : int
         Number of items that the model labels against the majority.
     classes : tuple of K class labels
@@ -113,10 +113,10 @@ class ContestedItems(Tabular):
 def contested_items(
     model: Any, votes: Any, y: Any = None, *, n: int = 20, task: int | None = None
 ) -> ContestedItems:
-    """Find the items that are most worth looking at.
+    """Find the items to review first.
 
     Two lists of at most ``n`` items: those with an uncertain label although many sources vote, and those
-    where the model overrules the majority. Items with the same votes are listed once.
+    whose label differs from the majority. Items with the same votes are listed once.
 
     Parameters
     ----------
@@ -180,9 +180,9 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
     Returns
     -------
     Table with the columns ``bucket``, ``items`` and ``share``; with a model ``confidence`` (mean probability
-    of its label) and ``differs`` (number of its labels that are not those of majority vote; ties are not
-    counted); with ``y`` ``gold`` (number of gold labels), ``majority_accuracy`` (a tie counts as the share of
-    the tied classes that is correct) and, with a model, ``accuracy``. Buckets without items are left out.
+    of its label) and ``differs`` (number of its labels that differ from majority vote; ties are not counted);
+    with ``y`` ``gold`` (number of gold labels), ``majority_accuracy`` (a tie counts as the share of the tied
+    classes that is correct) and, with a model, ``accuracy``. Buckets without items are left out.
 
     Examples
     --------

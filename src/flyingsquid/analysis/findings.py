@@ -53,7 +53,7 @@ def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None =
     votes : Votes, array-like or dataframe of shape (n, m)
     y : array of shape (n,), optional
         Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. If given,
-        accuracies and dependence come from them instead of the model.
+        accuracies and dependence are measured with them instead of the model.
     model : fitted label model, optional
     task : int, optional
         Task to analyze, for a model of several tasks.

@@ -78,8 +78,8 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Fit the model without each source in turn, and compare the labels.
 
-    Cost: m fits, and labeling all items m times. Methods that need only counts of pairs are solved again from
-    the same counts.
+    Cost: m fits, and labeling all items m times. Methods that need only counts of pairs reuse the same
+    counts.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None
     """Read votes, posteriors and gold labels of one task.
 
     ``model`` may be None. ``y`` has n labels, or shape (n, D) for D tasks; ``task`` selects one of these.
-    ``name`` is what the caller calls ``y``.
+    ``name`` is the name of ``y`` in messages.
     """
     read, tasks = read_votes(model, votes)
     if task is None and len(tasks) > 1:

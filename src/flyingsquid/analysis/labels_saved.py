@@ -102,7 +102,7 @@ def labels_saved(
     """Estimate how many gold labels a supervised model needs to match the weakly supervised one.
 
     The same classifier is trained twice on the same features: on the probabilities of the label model,
-    without any gold label, and on gold labels alone, for a growing number of them. Both are scored on gold
+    without any gold label, and on a growing number of gold labels. Both are scored on gold
     labels that they were not trained on.
 
     Parameters

@@ -31,7 +31,7 @@ class Rate:
         Ends of the confidence interval.
     n_effective : float or None
         Number of gold labels that would be as precise without a model: for many items, ``n_gold`` times the
-        variance by gold labels alone, divided by the variance with the model.
+        variance without the model, divided by the variance with it.
     gold_share, gold_low, gold_high : float or None
         Share among the gold labels, and its interval without a model (Wilson).
     """

@@ -197,7 +197,7 @@ class _Predicted:
     def population(self, members: NDArray[np.intp], labeled: NDArray[np.intp]) -> tuple[Array, Array]:
         """Return mean and variance of the probabilities of all members, shapes (K,).
 
-        Models count by the gold labels they are compared with, so that the mean over the labeled items
+        Models are weighted by the gold labels they are compared with, so that the mean over the labeled items
         estimates the mean over all of them.
         """
         weights = np.bincount(self.part[labeled], minlength=len(self.posteriors)) / len(labeled)

@@ -36,7 +36,7 @@ class Reliability:
     interval : tuple of two floats
         95% interval by the jackknife over items.
     n_items : int
-        Items that count, those with at least two votes.
+        Number of items with at least two votes.
     """
 
     name: str

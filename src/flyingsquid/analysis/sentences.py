@@ -69,7 +69,7 @@ class Findings:
     split : float
         Share of items with different votes.
     basis : "gold labels", "the model" or ""
-        Where accuracies and dependence come from; empty without gold labels and without a model.
+        Basis of accuracies and dependence; empty without gold labels and without a model.
     n_gold : int
         Number of gold labels.
     strongest, weakest : Ranking, or None
@@ -81,7 +81,7 @@ class Findings:
     n_unranked : int
         Sources with too few votes for a ranking: fewer than 20.
     effective_sources : float or None
-        How many independent sources these correspond to.
+        Number of independent sources that these correspond to.
     dependent : tuple of DependentPair, strongest first
         All significantly dependent pairs, with ``first``, ``second`` and ``correlation``.
     n_pairs : int

@@ -33,7 +33,7 @@ _UNCERTAIN, _FREQUENT = 0.75, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """An item that is worth a gold label.
+    """An item that is suggested for a gold label.
 
     Attributes
     ----------
@@ -47,10 +47,10 @@ class Suggestion:
     count : int
         Number of items with the same votes, among those that were compared.
     score : float or None
-        Expected value of a gold label given the suggestions before it, relative to the largest one; None for
+        Expected value of a gold label given the previous suggestions, relative to the largest one; None for
         items that were drawn at random.
     reason : str
-        Why the item was chosen.
+        Reason why the item was chosen.
     """
 
     item: int
@@ -131,10 +131,10 @@ def suggest_items(
 ) -> Suggestions:
     """Suggest items whose gold labels would improve the labels of the others most.
 
-    An item is worth a label if the model is uncertain about it, if plausible models disagree (majority vote,
+    An item is suggested if the model is uncertain about it, if plausible models disagree (majority vote,
     other weights of the sources, another class balance), and if many items have similar votes. Items are
-    chosen one after the other, each given the ones before, so that labels are not spent on items with the
-    same votes. Label them, fit the model with ``gold``, and ask again: batches of 10 to 50 items work well.
+    chosen one at a time, given the previous ones, so that labels are not spent on items with the same votes.
+    Label them, fit the model with ``gold``, and ask again: batches of 10 to 50 items work well.
 
     Suggested items are not a random sample. ``fit(votes, gold=...)`` does not need one, because it estimates
     the class given the votes; :func:`~flyingsquid.estimate_rate` does, and so does every score on gold

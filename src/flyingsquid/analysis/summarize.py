@@ -209,9 +209,9 @@ class GoldTally:
 def chance_accuracies(truths: NDArray[Any], said: NDArray[Any], balance: Array) -> Array:
     """Return the accuracy of random votes with the same class frequencies, shape (m,).
 
-    This is the chance of Cohen's kappa between a source and the truth: for two classes, a source is better
-    than chance if its votes depend on the truth in the right direction. A source that votes for one class
-    only has the accuracy of chance on the items it votes on, so it is compared with all items.
+    This is the agreement by chance of Cohen's kappa, between a source and the truth: for two classes, a
+    source is better than chance if its votes depend on the truth in the right direction. A source that votes
+    for one class only has the accuracy of chance on the items it votes on, so it is compared with all items.
 
     Parameters
     ----------

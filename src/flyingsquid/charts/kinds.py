@@ -49,7 +49,7 @@ class IntervalRow:
     gold : float or None
         The value on gold labels.
     chance : float or None
-        The value that chance explains.
+        The value that is expected by chance.
     tone : Tone
     """
 
@@ -99,7 +99,7 @@ class LayeredBarChart(Chart):
     ----------
     names : tuple of str
     layers : tuple of Layer
-        Each layer is a part of the one before; if ``stacked``, they follow each other.
+        Each layer is a part of the previous one; if ``stacked``, layers follow each other.
     x_label : str
     stacked : bool
     """
@@ -187,13 +187,13 @@ class LineChart(Chart):
     lines : tuple of Line
     x_label, y_label : str
     percent : bool
-        Whether y values are shares, shown in percent.
+        Whether the y axis shows shares in percent.
     logarithmic : bool
-        Whether the x axis is.
+        Whether the x axis shows shares in percent.
     unit_square : bool
         Whether both axes are probabilities, with the diagonal as reference.
     steps : bool
-        Whether values stay until the next point.
+        Whether values stay constant until the next point.
     """
 
     lines: tuple[Line, ...]

@@ -79,7 +79,7 @@ class _Findings:
         The same as JSON values.
     comparison : Comparison with majority vote; None without a model
     n_sampled : int or None
-        How many items were used, if not all.
+        Number of items in the sample, if not all items were used.
     """
 
     file: VoteFile

@@ -22,7 +22,7 @@ from flyingsquid.cli.options import VOTES, open_file, reading_options
 def inspect(file: str, as_json: bool, **options: Any) -> None:
     """Show what a file of votes, a model or counts contains.
 
-    For votes: the format, items, sources, classes, and what was assumed. For a model: its class, method, and
+    For votes: the format, items, sources, classes, and assumptions. For a model: its class, method, and
     sources with their accuracies; for a model of a stream, or its checkpoint, also the changes of sources.
     For counts: items, sources, classes.
 

@@ -67,8 +67,8 @@ def label(votes: str, output: str, **options: Any) -> None:
     VOTES has one row per item and one column per source, or one row per vote (--long). It is csv, tsv, JSON
     lines, npy, npz, parquet, arrow or a WRENCH directory, compressed with gzip or zstd or not; - is standard
     input. LABELS contains the identifier of each item, its label, the probability of each class, the number
-    of votes, and whether classes are tied. It appears only if everything succeeds. The command prints how
-    the file was understood, the sources, and a comparison with majority vote.
+    of votes, and whether classes are tied. It appears only if everything succeeds. The command prints a
+    description of the file, the sources, and a comparison with majority vote.
 
     Files that do not fit into memory are read in chunks. With --graph chain:D every D consecutive rows are
     one clip, and every row gets its own label; a shorter clip at the end is labeled, but not used in the fit.

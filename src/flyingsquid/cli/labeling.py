@@ -103,7 +103,7 @@ class LoadedVotes:
     def sample(self) -> tuple[VoteChunk, int]:
         """Return an even sample of the items in one chunk, every ``step``-th of the file, and the step.
 
-        With very many sources the items are fewer, so that they fit into memory.
+        With very many sources there are fewer items, so that they fit into memory.
         """
         most = self.limits.sampled_items
         if self.loaded is None:
@@ -152,7 +152,7 @@ def fit_model(
 ) -> tuple[Any, tuple[str, ...]]:
     """Fit a label model, and return it with the warnings of the fit.
 
-    ``learn_from_gold`` uses the gold labels of the file, ``gold`` others.
+    ``learn_from_gold`` uses the gold labels of the file, and ``gold`` passes other gold labels.
     """
     file, loaded, length = votes.file, votes.loaded, clip_length_of(graph)
     if length > 1:
@@ -258,7 +258,7 @@ class Labeler:
     comparison : RunningComparison
         Comparison with majority vote on everything labeled so far; ``comparison.result()`` returns it.
     counts : integer array of shape (K + 1,)
-        How many items got each label, and at the end how many got none.
+        Number of items with each label, and at the end the number of items without a label.
     n_tied : int
         How many items have several most probable classes.
 

@@ -113,7 +113,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     """Print a script that completes commands and options in your shell.
 
     \b
-    Put its output where your shell looks for it:
+    Add its output to the configuration of your shell:
       bash   flyingsquid completion bash >> ~/.bashrc
       zsh    flyingsquid completion zsh >> ~/.zshrc
       fish   flyingsquid completion fish > ~/.config/fish/completions/flyingsquid.fish

@@ -269,7 +269,7 @@ class Stream:
     model, known, position, options : as in :class:`Checkpoint`
     rules : Rules
     block : int
-        Number of lines that are learned, then labeled, together.
+        Number of lines that are processed together.
     skip_bad : bool
         Whether lines that cannot be read are skipped.
     output, checkpoint : str or None

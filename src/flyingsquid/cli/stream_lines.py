@@ -84,7 +84,7 @@ class Lines:
     Attributes
     ----------
     lines : list of bytes
-        Lines that are too long are cut, still too long to be read.
+        Lines that are too long are truncated, but stay too long to be read.
     n_bytes : int
         Their length in the input.
     checksum : int
@@ -107,7 +107,7 @@ def next_lines(source: BinaryIO, most: int, checksum: int, *, skip_long: bool) -
     checksum : int
         CRC-32 of the input before the block.
     skip_long : bool
-        Whether to read on after a line that is too long.
+        Whether to continue after a line that is too long.
     """
     lines: list[bytes] = []
     n_bytes, at_start = 0, True
@@ -127,7 +127,7 @@ def next_lines(source: BinaryIO, most: int, checksum: int, *, skip_long: bool) -
 def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -> Block:
     """Read lines, the first of which has the number ``first``. Blank lines are skipped.
 
-    Sources and classes that are not known yet are those of these lines.
+    Sources and classes that are not known yet are determined by these lines.
     """
     reader = _Reader(known, rules)
     rows, ids, numbers, bad = [], [], [], []

@@ -46,7 +46,7 @@ _GOLD = "gold"
 def suggest(votes: str, as_json: bool, **options: Any) -> None:
     """Suggest which items to label by hand next, to improve the labels of all items.
 
-    Items are worth a label if the model is uncertain, if plausible models disagree, and if many items have
+    Items are suggested if the model is uncertain, if plausible models disagree, and if many items have
     similar votes. Fill the column `gold` of the output, and pass it with --gold to suggest again. Suggested
     items are not a random sample, which flyingsquid rate needs.
 

@@ -275,8 +275,8 @@ def simulate_sequence(
     lengths : list of int or None, default=None
         Items of each sequence, with sum ``n_items``; None is one sequence.
     error_persistence : float, default=0.0
-        Probability in [0, 1) that a source repeats whether it was right, within a sequence. Values above 0
-        violate the assumptions of the model.
+        Probability in [0, 1) that a vote is right or wrong like the previous vote of the source in the
+        sequence. Values above 0 violate the assumptions of the model.
 
     Returns
     -------

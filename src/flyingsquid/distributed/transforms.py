@@ -157,7 +157,7 @@ def apply(
     classes : sequence of K labels or None, default=None
         Required if the functions return strings or booleans, because the columns need a type in advance.
     on_error : {"raise", "abstain"}, default="raise"
-        Whether an error of a function fails the job or is a missing vote.
+        Whether an error of a function stops the job or results in a missing vote.
     keep : sequence of column names, default=()
         Columns to keep before the votes, such as identifiers.
 

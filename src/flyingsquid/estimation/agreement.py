@@ -1,9 +1,9 @@
 """Confusion tables for any number of classes, from the agreement of each source with the others.
 
-On items where source i votes v, the votes of other sources spread over the classes. That spread, smoothed,
-replaces the unknown truth: P(Y = k | i votes v). The tables P(i votes v | Y = k) follow by Bayes' rule, for
-all classes at once. The errors of the other sources blur the truth, so the tables are less certain than they
-should be. They do not collapse on sparse or one-class sources, and they need one pass.
+On items where source i votes v, the votes of other sources have a distribution over the classes. The smoothed
+distribution replaces the unknown truth: P(Y = k | i votes v). The tables P(i votes v | Y = k) follow by
+Bayes' rule, for all classes at once. Because of the errors of the other sources, the tables are less certain
+than they should be. They work for sparse and one-sided sources, and need one pass.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def parts_of_counts(cast: Array, met: Array, known: Array | None) -> tuple[Array
     -----
     Votes on items with gold labels count for their class. The others are spread over the classes like the
     votes of other sources on the same items, which count as at most :data:`OTHERS_WORTH` gold labels, because
-    other sources err however many they are.
+    other sources err, regardless of their number.
     """
     if known is None:
         return cast / (met + PRIOR_VOTES), np.ones_like(cast)

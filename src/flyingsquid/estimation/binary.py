@@ -94,7 +94,7 @@ class BinaryFit:
     tables : array of shape (m, 2, 3)
         P(vote | truth); columns class 0, class 1, no vote.
     weights : array of shape (m, 3)
-        log P(vote | Y=1) - log P(vote | Y=0): what each vote, or its absence, adds to the log odds.
+        log P(vote | Y=1) - log P(vote | Y=0): contribution of each vote, or of its absence, to the log odds.
     flags : SourceFlags
     unidentified : mask of shape (m,)
         Voting sources that could not be estimated; they have the average accuracy of the others.
@@ -106,7 +106,7 @@ class BinaryFit:
     errors : array of shape (m,) or None
         Standard errors of accuracies that gold labels changed.
     worth : array of shape (m, 2), or None without gold labels
-        The number of items of each class that each table counted as next to gold labels.
+        The number of items of each class that each table counted as, compared with gold labels.
     """
 
     balance: Array
@@ -264,7 +264,7 @@ def fit_binary(
     triplets : sequence of positions or None
         For ``method="best"``; None chooses the strongest for each source.
     capped : bool
-        Whether no vote may weigh more than twice the odds of its source's accuracy.
+        Whether the weight of a vote is limited to twice the odds of the accuracy of its source.
     rank_one : ConditionalFit, optional
         The fit of all pairs by ``"covariance"``, up to a sign, if it has been computed already.
     """

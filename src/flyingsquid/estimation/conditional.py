@@ -3,10 +3,10 @@
 Two methods estimate the same parameters γᵢᵥ = Cov(1{i votes v}, Y)/√Var(Y):
 
 - *covariance*: bᵢ from all pairs at once (:mod:`flyingsquid.estimation.conditional`), then each vote of each
-  source by its covariance with the others, which serve as instruments. Exact for any confusion and for
-  abstains that depend on the truth.
-- *quadratic*: triplets of the indicators of one vote, the paper's appendix C.2 with its misprints
-  corrected. The two roots of its quadratic are P(v) ± √((1-p)/p · CᵢⱼCᵢₖ/Cⱼₖ), so none need be solved.
+  source by its covariance with the others, which serve as instruments. Exact for any confusion table and for
+  abstentions that depend on the truth.
+- *quadratic*: triplets of the indicators of one vote, the paper's appendix C.2 with corrections. The two
+roots of its quadratic equation are P(v) ± √((1-p)/p · CᵢⱼCᵢₖ/Cⱼₖ), so no quadratic equation has to be solved.
 """
 
 from __future__ import annotations
@@ -184,9 +184,9 @@ def orient_conditional(
     anchors : mapping from the position of a source to its known sign
     names : tuple of m str
     own : mask of shape (m,)
-        Sources of the task itself, whose average accuracy decides.
+        Sources of the task itself, whose average accuracy determines the sign.
     preference : callable, optional
-        By how much gold labels favor given signs over their opposite.
+        Log likelihood ratio of the gold labels for given signs against their opposite.
     """
     centered, size = fit.centered, np.abs(fit.strength)
     error = partial(

@@ -13,7 +13,7 @@ from flyingsquid._limits import LIMITS
 from flyingsquid._values import format_count, format_value
 from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_tables
 from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
-from flyingsquid.estimation.em import Passes, Refined, refine
+from flyingsquid.estimation.em import EMVotes, Refined, refine
 from flyingsquid.estimation.errors import count_gold, group_errors, select_items
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.views import by_views
@@ -105,7 +105,7 @@ class ManyBalance:
         return self.balance, f"estimated from {origin}: {', '.join(named[:_MOST_NAMED])}{more}"
 
 
-def estimate_many_balance(moments: Moments, over: Passes, method: str, gold: ManyGold | None) -> ManyBalance:
+def estimate_many_balance(moments: Moments, over: EMVotes, method: str, gold: ManyGold | None) -> ManyBalance:
     """Estimate P(Y = k) by passes over the votes; by three views first for ``method="decomposition"``."""
     n_classes = moments.n_classes
     if over.votes is None or _count_supported_classes(over, gold) < n_classes:
@@ -119,7 +119,7 @@ def estimate_many_balance(moments: Moments, over: Passes, method: str, gold: Man
             return found
     whole = _iterate_to_convergence(moments, over, gold)
 
-    def refit(moments: Moments, over: Passes, gold: ManyGold | None) -> Array:
+    def refit(moments: Moments, over: EMVotes, gold: ManyGold | None) -> Array:
         return _iterate_to_convergence(moments, over, gold, whole).balance
 
     return _with_errors(moments, over, gold, refit)
@@ -127,9 +127,9 @@ def estimate_many_balance(moments: Moments, over: Passes, method: str, gold: Man
 
 def _with_errors(
     moments: Moments,
-    over: Passes,
+    over: EMVotes,
     gold: ManyGold | None,
-    balance_of: Callable[[Moments, Passes, ManyGold | None], Array],
+    balance_of: Callable[[Moments, EMVotes, ManyGold | None], Array],
 ) -> ManyBalance:
     def without_a_group(rows: NDArray[np.intp]) -> Array:
         part = select_items(over, rows)
@@ -143,7 +143,7 @@ def _with_errors(
 
 
 def _iterate_to_convergence(
-    moments: Moments, over: Passes, gold: ManyGold | None, start: Refined | None = None
+    moments: Moments, over: EMVotes, gold: ManyGold | None, start: Refined | None = None
 ) -> Refined:
     uniform = np.full(moments.n_classes, 1 / moments.n_classes)
     at = Refined(agreement_tables(moments, gold), uniform) if start is None else start
@@ -155,14 +155,14 @@ def _iterate_to_convergence(
     return at
 
 
-def _count_supported_classes(over: Passes, gold: ManyGold | None) -> float:
+def _count_supported_classes(over: EMVotes, gold: ManyGold | None) -> float:
     """Return the largest number of classes whose balance the informative items can determine."""
     if gold is None or over.known is None:
         return _triples(over) / _TRIPLES_A_CLASS
     return _triples(over) + float((over.known >= 0).sum())
 
 
-def _triples(over: Passes) -> float:
+def _triples(over: EMVotes) -> float:
     """Return the number of items with at least three votes."""
     if over.votes is None:
         return 0.0
@@ -185,7 +185,7 @@ class ManyFit:
     method : str
         The method that was used.
     reason : str
-        Why it was chosen; empty if it was given.
+        Reason for the choice; empty if the method was given.
     silent, one_class : masks of shape (m,)
         Sources that never vote, and that vote for one class only.
     gold : ManyGold or None
@@ -259,7 +259,7 @@ def fit_many(
         tables = ConfusionTables.of(fit_one_vs_rest(moments, given, method=method, screen=screen))
         note = "as given" if isinstance(balance, np.ndarray) else "uniform, the default of the method"
         return ManyFit(given, note, tables, False, method, "one class against the rest", silent, one_class)
-    fit = _fit_native(moments, balance, method, Passes(votes, sample_weight, known), gold)
+    fit = _fit_native(moments, balance, method, EMVotes(votes, sample_weight, known), gold)
     return replace(fit, silent=silent, one_class=one_class, gold=gold)
 
 
@@ -281,7 +281,7 @@ def require_dense(moments: Moments, balance: Balance, method: str) -> None:
 
 
 def _fit_native(
-    moments: Moments, balance: Balance, method: str, passes: Passes, gold: ManyGold | None
+    moments: Moments, balance: Balance, method: str, passes: EMVotes, gold: ManyGold | None
 ) -> ManyFit:
     none = np.zeros(moments.n_sources, np.bool_)
     given = balance if isinstance(balance, np.ndarray) else None

@@ -1,7 +1,7 @@
 """EM over the votes: labels from tables, tables from labels (Dawid and Skene 1979).
 
-From a good start a few passes suffice. Tables keep a weak prior, so that a source with few votes does not
-look more accurate than its votes support.
+From a good starting point, a few passes suffice. Tables have a weak prior, so that a source with few votes
+does not look more accurate than its votes support.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Refined:
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """Votes that the passes read.
+class EMVotes:
+    """Votes that the EM passes read, with weights and gold labels.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Passes:
 
 
 def refine(
-    over: Passes,
+    over: EMVotes,
     tables: Array,
     balance: Array,
     *,

@@ -12,7 +12,7 @@ from flyingsquid.estimation.agreement import PRIOR_RIGHT, PRIOR_VOTES, sparse_ag
 from flyingsquid.estimation.balance import rank_one_influence, skewness_influence
 from flyingsquid.estimation.binary import BinaryFit
 from flyingsquid.estimation.conditional import ConditionalFit
-from flyingsquid.estimation.em import Passes
+from flyingsquid.estimation.em import EMVotes
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import SignedMoments
@@ -86,7 +86,7 @@ def triplet_mean_errors(
     """Return standard errors of accuracies by the mean over all triplets, shape (m,); NaN if unknown.
 
     ``used`` are the triplets behind each estimate, ``a`` the estimates of |E[λᵢY]|, ``shared`` as in
-    :func:`shared_errors`. Dependent sources are never in one triplet, but enter one mean.
+    :func:`shared_errors`. Dependent sources are never in the same triplet, but may be part of the same mean.
     """
     root, inverse = roots(pairs)
     # The derivatives of roots grow without bound near 0, and values below one standard error are not
@@ -173,7 +173,7 @@ GROUPS = 10
 _CHUNK_CELLS = 1 << 22
 
 
-def agreement_errors(moments: Moments, over: Passes, balance: Array) -> Array:
+def agreement_errors(moments: Moments, over: EMVotes, balance: Array) -> Array:
     """Return standard errors of accuracies by agreement, shape (m,), if the balance was not estimated.
 
     NaN for a source with fewer than two votes.
@@ -251,16 +251,16 @@ def group_errors(refit: Callable[[NDArray[np.intp]], Array], n_items: int) -> Ar
     return np.asarray(spread * stdtrit(groups - 1, 0.975) / NORMAL_95)
 
 
-def select_items(over: Passes, rows: NDArray[np.intp]) -> Passes:
+def select_items(over: EMVotes, rows: NDArray[np.intp]) -> EMVotes:
     """Return the passes over some of the items."""
-    return Passes(
+    return EMVotes(
         None if over.votes is None else over.votes[rows],
         None if over.weights is None else over.weights[rows],
         None if over.known is None else over.known[rows],
     )
 
 
-def count_gold(over: Passes) -> ManyGold | None:
+def count_gold(over: EMVotes) -> ManyGold | None:
     """Return the votes on items with gold labels; None without gold labels."""
     if over.votes is None or over.known is None or not (over.known >= 0).any():
         return None

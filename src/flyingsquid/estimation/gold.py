@@ -161,7 +161,7 @@ class ManyGold:
     def meaning(self) -> NDArray[np.intp]:
         """Return the class that a vote for each class stands for, shape (K,).
 
-        That is the class itself, unless gold labels contradict it clearly: sources that swap classes, or
+        This is the class itself, unless gold labels clearly contradict it: sources that swap classes, or
         number them from 1, agree with each other.
         """
         from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  # slow to import
@@ -181,7 +181,7 @@ class ManyGold:
     def balance_with_uniform(self) -> Array:
         """Return P(Y = k) from gold labels and a uniform balance that counts as 20 gold labels, shape (K,).
 
-        It is shrunk by the deviation that chance alone would cause (James and Stein), so that a few labels do
+        It is shrunk by the deviation that is expected by chance (James and Stein), so that a few labels do
         not make a class look rare.
         """
         n, n_classes = float(self.classes.sum()), len(self.classes)

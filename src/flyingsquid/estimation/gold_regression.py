@@ -125,7 +125,7 @@ def fit_correction(
     Newton's method on the penalized likelihood. Without item i, its logits are, by one Newton step,
     z + J (I - S J)^-1 (p - y), where J is the covariance of the logits z by the curvature at the optimum, and
     S = diag(p) - p p' (Rad and Maleki 2020). If there are more coefficients than logits, the features are
-    replaced by coordinates in the space that they span, which leaves the penalty as it is.
+    replaced by coordinates in the space that they span, which does not change the penalty.
     """
     share = np.ones(len(gold)) if weights is None else np.asarray(weights, np.float64)
     features = _Features.of(labels, cast)

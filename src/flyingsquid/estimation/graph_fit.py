@@ -1,4 +1,4 @@
-"""Fit on a dependency graph: each task alone, then units of dependent sources, then the tasks together.
+"""Fit on a dependency graph: each task separately, then units of dependent sources, then all tasks.
 
 Each task is a small problem: its sources, and those of its neighbors if its own are too few. So the fit is
 linear in the number of tasks.

@@ -35,7 +35,7 @@ class Instruments:
     noise : array of shape (s, K)
         Variance of 1{source votes v} given the truth.
     scale : array of shape (s, K)
-        One over the standard deviation that a vote counts with; 0 for votes that never occur.
+        Reciprocal of the standard deviation of a vote; 0 for votes that never occur.
     design : array of shape (s, K, K - 1)
         Cov(1{source votes v}, contrast c) times ``scale``.
     """
@@ -161,7 +161,7 @@ def many_unit_table(
     Parameters
     ----------
     counts : array of shape ((K + 1)^s, 1 + K b)
-        Joint votes, alone and with the votes of the b sources of a block, class by class.
+        Counts of joint votes, separately and with the votes of the b sources of a block, class by class.
     single : array of shape (s, K, K + 1)
         P(vote = v | Y = k) of the sources of the unit one by one.
     balance : array of shape (K,)

@@ -16,7 +16,7 @@ from flyingsquid._values import format_list
 from flyingsquid.estimation.agreement import agreement_tables
 from flyingsquid.estimation.balance import TaskBalance
 from flyingsquid.estimation.confusion import with_coverage
-from flyingsquid.estimation.em import Passes, refine
+from flyingsquid.estimation.em import EMVotes, refine
 from flyingsquid.estimation.graph_moments import (
     Instruments,
     ignore_silence,
@@ -114,7 +114,7 @@ def fit_task(
 
     If these do not distinguish the classes either, ``method`` "decomposition" raises an error, "em" uses
     agreement and EM passes, and "em_if_dense" makes passes only if there are enough votes. ``voting`` of
-    shape (m,) are the sources that vote at all.
+    shape (m,) is a mask of the sources that vote.
     """
     own = graph.sources_of(task)
     failure: NotIdentifiableError | None = None
@@ -148,7 +148,7 @@ def _by_agreement(
 ) -> TaskViews | None:
     """Estimate the sources of a task by agreement with each other; None if nothing can be compared.
 
-    With ``spare``, there are no EM passes over few votes, because labels and balance would only reproduce
+    With ``spare``, there are no EM passes over few votes, because labels and balance would only reinforce
     each other.
     """
     own = graph.sources_of(task)
@@ -160,7 +160,7 @@ def _by_agreement(
     tables, balance = agreement_tables(counts), np.full(n_classes, 1 / n_classes)
     passed = not spare or _votes_around(votes, sample_weight, graph, task) >= _VOTES_AN_ITEM
     if passed:
-        refined = refine(Passes(inside, sample_weight), tables, balance, learn_balance=True)
+        refined = refine(EMVotes(inside, sample_weight), tables, balance, learn_balance=True)
         tables, balance = refined.tables, refined.balance
     full = with_coverage(tables, counts)
     return TaskViews(own, groups, full, balance, "em" if passed else "agreement")

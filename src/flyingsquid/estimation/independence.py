@@ -33,7 +33,7 @@ class FitTest:
     statistic : float
         Σ rᵢⱼ²/Var(rᵢⱼ) over pairs: n Σ (Cᵢⱼ - bᵢbⱼ)² / E[Var(λᵢ|Y) Var(λⱼ|Y)].
     degrees : int
-        Pairs less sources.
+        Number of pairs minus number of sources.
     p_value : float
         Small if some sources agree more, or less, than the truth explains. A dependence that all sources
         share looks like the truth and cannot be detected here.

@@ -129,14 +129,14 @@ def accuracy_reach(evidence: AccuracyEvidence, widening: Widening = DEFAULT) -> 
 
 
 def intervals_around(estimates: Array, errors: Array, reach: Array | None = None) -> Array:
-    """Return 95% intervals within [0, 1], with one more axis of two ends.
+    """Return 95% intervals within [0, 1], with an additional axis for the two ends.
 
     Parameters
     ----------
     estimates, errors : arrays of any shape
         Estimates with their standard errors from sampling.
-    reach : array with one more axis of size 2, optional
-        Largest distance of the truth below and above the estimates for other reasons than sampling.
+    reach : array with an additional axis of size 2, optional
+        Largest distance of the truth below and above the estimates for reasons other than sampling.
 
     Examples
     --------
@@ -194,8 +194,8 @@ def balance_intervals(
     trust : float
         Trust in the tables; see :func:`usable_trust`.
     one_sided : float
-        Share of the votes that come from one-sided sources. How many these cast for which class depends on
-        what their authors looked for.
+        Share of the votes that come from one-sided sources. Their numbers of votes do not reflect the class
+        balance.
     """
     reach = (1 - trust**DEFAULT.power) * (_LEAST_BALANCE + _DOUBT_OF_BALANCE * (1 + one_sided) * doubt)
     return intervals_around(balance, errors, np.full((len(balance), 2), reach))

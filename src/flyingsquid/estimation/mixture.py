@@ -93,7 +93,7 @@ class MixtureFit:
     sources : SourceEstimates
         Accuracies, confusion tables and the class balance.
     only_class : int or None
-        The class that all items with votes get, if it is one.
+        The label of all items with votes, if it is the same for all.
     """
 
     moments: Moments
@@ -140,7 +140,7 @@ class MixtureFit:
 
 
 def fit_mixture(moments: Moments, rows: Rows | None, balance: Array | None) -> MixtureFit:
-    """Fit votes from distinct rows, or from counts of pairs alone.
+    """Fit the mixture to distinct rows, or to counts of pairs if rows are not available.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _without_negligible(share: float) -> float:
 
 
 def fit_weights(moments: Moments, rows: Rows | None, balance: Array | None) -> MixtureFit:
-    """Fit weighted votes alone, discounting only near-copies."""
+    """Fit weighted votes without confusion tables, discounting only near-copies."""
     dependence, trust = find_copies(moments), Trust(0.0)
     weights = vote_weights(moments, dependence.shared)
     mixture = Mixture(
@@ -252,8 +252,8 @@ def _mix(
 def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:
     """Return the distribution of the pseudo-vote that is added to every item if the class balance was given.
 
-    The votes of one-sided sources already reflect the balance, so the given one counts only by the share of
-    votes from other sources (census and spouse lose F1 otherwise).
+    The votes of one-sided sources already reflect the balance, so the given balance is weighted by the share
+    of votes from other sources (otherwise, F1 decreases on census and spouse).
     """
     share = _share_of_several(moments, weights)
     return np.asarray(share * balance + (1 - share) / len(balance))
@@ -320,8 +320,8 @@ def _with_sources(
 def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gain:
     """Return the expected accuracy of the labels minus that of majority vote, and its 95% interval.
 
-    The labels imply the gain. The interval spans what each plausible model, posteriors of shape (u, K),
-    implies, and the sampling error of the items on which the two differ.
+    The gain follows from the labels. The interval covers the gains that each plausible model, posteriors of
+    shape (u, K), implies, and the sampling error of the items on which the two differ.
     """
     total = rows.counts.sum()
     if not total > 0:

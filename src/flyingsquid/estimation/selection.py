@@ -2,9 +2,9 @@
 
 Gold labels correct a model by a logistic regression with a Gaussian prior (``gold_regression``). So the log
 odds of an item, between its two most probable classes, are Gaussian before any label is seen, and items that
-share votes are correlated. A gold label of pattern i reduces the variance of pattern j by
-C_ij^2 w_i / (1 + w_i C_ii), where C is the covariance and w_i = p_i (1 - p_i). What a smaller variance is
-worth depends on how often the pattern occurs and on how likely its label is wrong.
+share votes are correlated. A gold label of pattern i reduces the variance of pattern j by C_ij^2 w_i / (1 +
+w_i C_ii), where C is the covariance and w_i = p_i (1 - p_i). The value of a smaller variance depends on how
+often the pattern occurs and on how likely its label is wrong.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def choose_patterns(
     counts : array of shape (u,)
         How many items have each pattern.
     n_labeled, free : integer arrays of shape (u,)
-        How many items of each pattern have gold labels, and how many can be chosen. A pattern is chosen
-        again if that is worth more than a pattern without labels.
+        How many items of each pattern have gold labels, and how many can be chosen. A pattern is chosen again
+        if that has a higher value than a pattern without labels.
     n : int
 
     Notes
     -----
-    Time O(u^2) for each choice and for each label that is there already, memory O(u^2).
+    Time O(u^2) for each choice and for each existing label, memory O(u^2).
     """
     covariance, odds = _log_odds(labels, cast)
     p = 1 / (1 + np.exp(-odds))

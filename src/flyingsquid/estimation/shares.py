@@ -56,14 +56,15 @@ def estimate_shares(
     sampling the regression estimator: the share among the gold labels plus ``trust`` times the difference of
     the mean probability of all items and of the labeled ones. ``trust`` is the slope of the gold labels on
     the probabilities, with two safeguards for small samples. Its denominator is at least the variance over
-    all items, because a sample without the rare, informative items leaves the slope open. And the slope is
-    shrunk by the share of its square that is noise, to zero if its t statistic is below 1, so that useless
-    probabilities are ignored. Estimates of more than two classes are made to add up to 1 by the classes with
-    the largest residuals.
+    all items, because a sample without the rare, informative items does not determine the slope. And the
+    slope is shrunk by the share of its square that is noise, to zero if its t statistic is below 1, so that
+    useless probabilities are ignored. Estimates of more than two classes are made to add up to 1 by the
+    classes with the largest residuals.
 
     The interval is Wilson's (1927) with the unexplained part of the variance, and for a finite population.
     Its term z² / 4n² is kept at the number of gold labels: it represents errors of the model that a small
-    sample does not contain. If ``trust`` is 0, share and interval are those of the gold labels alone.
+    sample does not contain. If ``trust`` is 0, share and interval are those of the gold labels without a
+    model.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def effective_size(n: int, n_items: int, gain: Array | float) -> Array:
 
 
 def gold_shares(gold: Array, n_items: int, z: float) -> tuple[Array, Array, Array]:
-    """Return shares of shape (..., K) by gold labels (..., n, K) alone, and the ends of Wilson's interval.
+    """Return shares of shape (..., K) in gold labels (..., n, K), and the ends of Wilson's interval.
 
     >>> share, low, high = gold_shares(np.repeat([[0.0, 1.0], [1.0, 0.0]], [30, 10], axis=0), 10**9, 1.96)
     >>> share, low.round(3), high.round(3)

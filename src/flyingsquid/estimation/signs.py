@@ -55,7 +55,7 @@ def relative_signs(
     -----
     Every source gets its sign along the tree of strongest links, as long as they are significant.
     Groups are then joined while their pooled agreement is significant, counting an item that all of
-    them vote on once. Last, sources whose links outvote their sign are flipped, worst first.
+    them vote on once. Finally, sources whose links contradict their sign are flipped, worst first.
     """
     agreement, overlap = np.where(comparable, agreement, 0.0), np.where(comparable, overlap, 0.0)
     links = _z_score(agreement, overlap, overlap, n_items)

@@ -1,7 +1,7 @@
 """Accuracies, confusion tables and the class balance, as labels imply them, with their uncertainty.
 
-Labels are posteriors of rows of votes. From counts of pairs alone there are no rows; then the label of an
-item is replaced by what is typical of the items that a source votes on for one class.
+Labels are posteriors of rows of votes. If only counts of pairs are available, the label of an item is
+replaced by the typical label of the items on which a source votes for one class.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def assess_sources(
 ) -> SourceErrors:
     """Return the uncertainty of what :func:`estimate_sources` found.
 
-    ``with_balance`` tells whether the class balance was estimated, too.
+    ``with_balance`` is True if the class balance was estimated, too.
     """
     if labels is None:
         spread = _spread_of_counts(moments, mixture, sources)
@@ -325,8 +325,8 @@ def _share_errors(share: Array, n: float) -> Array:
 def _table_errors(rows: Rows, labels: Array, tables: Tables) -> tuple[Array, Array]:
     """Return standard errors under the tables: of P(vote is right), shape (m,), and of the balance, (K,).
 
-    By the outer product of the scores of P(right | Y = k) of each source and of the class balance, next to
-    the pseudo-votes that tie them.
+    Uses the outer product of the scores of P(right | Y = k) of each source and of the class balance, and the
+    pseudo-votes.
     """
     m, n_classes = tables.tables.shape[:2]
     cast, labels, counts = _sampled(rows, labels, m)
@@ -422,7 +422,7 @@ class _Typical(NamedTuple):
     wins : array
         Probability that the class has the largest share.
     doubt : array
-        Expected share of all other classes than the one with the largest share.
+        Expected share of all classes except for the one with the largest share.
     """
 
     agreement: Array

@@ -23,7 +23,7 @@ class Separation:
     groups : integer array of shape (m,)
         Sources with equal numbers may depend on each other given the truth; all others are independent.
     own : mask of shape (m,)
-        Sources that vote on the task itself. The others vote on neighboring tasks and only help.
+        Sources that vote on the task itself. The others vote on neighboring tasks.
     """
 
     groups: NDArray[np.intp]
@@ -189,7 +189,7 @@ class SourceFindings:
 
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
-    """Properties of sources that follow from the counts alone.
+    """Properties of sources that follow from counts.
 
     Attributes
     ----------

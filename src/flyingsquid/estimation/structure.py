@@ -1,4 +1,4 @@
-"""Search for sources that depend on each other beyond the truth, from counts of pairs alone.
+"""Search for sources that depend on each other beyond the truth, in counts of pairs.
 
 If sources are independent given the truth, Cᵢⱼ = bᵢbⱼ. A dependent pair does not fit, and is *freed*: left
 out of the fit of b. The pairs to free are found by forward and backward steps from several starting points,
@@ -55,7 +55,7 @@ class Structure:
     dropped : tuple of edges
         Dependent pairs whose edges would leave too large a unit or too few groups.
     reason : str
-        Why nothing could be learned; empty otherwise.
+        Reason why nothing could be learned; otherwise empty.
     """
 
     scores: dict[Edge, float]
@@ -84,9 +84,9 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
 
     Notes
     -----
-    For K > 2 classes each class is set against all others in turn, and the scores of a pair are averaged over
-    these readings. Sources that confuse some classes more than others fit such a reading only roughly, so
-    a pair has to stand out from the misfit of the rest. Time O(m³) per step, and a few steps per edge.
+    For K > 2 classes each class is compared with all others in turn, and the scores of a pair are averaged.
+    Sources that confuse some classes more than others fit this model only approximately, so scores are
+    divided by the misfit of the other pairs. Time O(m³) per step, and a few steps per edge.
     """
     readings = list(_readings(moments))
     usable = [reading for reading in readings if _is_usable(reading)]

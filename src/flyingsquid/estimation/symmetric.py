@@ -54,10 +54,9 @@ def accuracies_from_balance(
     direct, error = mean / expected, noise / abs(expected)
     if abs(direct[reference]) <= error[reference]:
         raise NotIdentifiableError(
-            "The mean vote of at least one source must differ from 0 by more than its noise; the best, "
-            f"{format_value(names[reference])}, has {mean[reference]:.3g} ± {noise[reference]:.2g}. Add "
-            "items, or "
-            'use method="triplet", which needs three sources.'
+            "The mean vote of at least one source must differ significantly from 0; the most significant, of "
+            f"{format_value(names[reference])}, is {mean[reference]:.3g} ± {noise[reference]:.2g}. Add "
+            'items, or use method="triplet", which needs three sources.'
         )
     apart = np.ones(len(mean), np.bool_) if groups is None else groups != groups[reference]
     accuracies, error = _pool(direct, error, signed, reference, apart)

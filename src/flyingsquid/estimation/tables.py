@@ -27,7 +27,7 @@ def vote_tables(
     balance : array of shape (2,)
         P(Y = -1), P(Y = +1).
     capped : bool
-        Whether no vote may weigh more than twice the odds of its source's accuracy.
+        Whether the weight of a vote is limited to twice the odds of the accuracy of its source.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def clip_and_restore(latent: Array, low: Array, high: Array, total: float) -> Ar
 def vote_weights(tables: Array, *, absence_counts: bool) -> Array:
     """Return log P(v | Y=1) - log P(v | Y=0) for both votes and for no vote, shape (m, 3).
 
-    Votes that never occurred have weight 0, and so has no vote unless ``absence_counts``.
+    Votes that never occurred have weight 0, and so do missing votes unless ``absence_counts``.
     """
     seen = (tables > 0).all(axis=1)
     ratio = np.divide(tables[:, 1], tables[:, 0], out=np.ones_like(tables[:, 0]), where=seen)

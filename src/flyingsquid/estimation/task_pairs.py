@@ -1,4 +1,4 @@
-"""Dependence between the truths of two tasks, estimated from votes alone.
+"""Dependence between the truths of two tasks, estimated from votes.
 
 For i on task a and j on task b, Cov(λᵢ, λⱼ) = βᵢβⱼ Cov(Y_a, Y_b) with βᵢ = Cov(λᵢ, Y)/Var(Y): every pair of
 sources across an edge is an estimate of the covariance of the truths, and all are pooled by their precision.

@@ -1,4 +1,4 @@
-"""Transitions between the truths of neighboring rows, and persistence of errors, from votes alone.
+"""Transitions between the truths of neighboring rows, and persistence of errors, estimated from votes.
 
 For different sources i and j, P(i votes a, j votes b in the next row) = Σ A_i[a, k] J[k, l] A_j[b, l], with A
 the tables of the sources and J = P(now = k, next = l). That is linear in J: least squares over all pairs of
@@ -262,7 +262,7 @@ def _standard_error(
 
     Errors are independent between rows. With λ - E[λ] = βx + ε the ratio changes by Σ pullᵢⱼ(λᵢλⱼ' - ρλᵢλⱼ).
     The term in x gives Bartlett's 1 - ρ²; xε gives x(t-1) + x(t+1) - 2ρx(t), whose variance is 2(1 - ρ²)
-    times that of x; of εε, both sums.
+    times that of x; εε gives both sums.
     """
     rho = float(np.clip(correlation, -1, 1))
     errors = np.maximum(variance - slopes**2 * spread, 0)

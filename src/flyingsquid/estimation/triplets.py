@@ -1,4 +1,4 @@
-"""The triplet method: accuracies from agreement alone.
+"""The triplet method: accuracies from the agreement of sources.
 
 For three sources independent given the truth, E[λᵢλⱼ] = aᵢaⱼ for each pair (Fu et al. 2020,
 section 3.1), hence aᵢ² = E[λᵢλⱼ] E[λᵢλₖ] / E[λⱼλₖ]. Everything here returns |aᵢ|; signs are

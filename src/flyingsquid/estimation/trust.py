@@ -49,7 +49,7 @@ class Trust:
     Attributes
     ----------
     share : float
-        Share of the posterior that tables get.
+        Share of the tables in the posterior.
     shared_errors : float
         Mean residual correlation of pairs: how much more they agree than the tables predict.
     misfit : float
@@ -186,8 +186,8 @@ def _evidence_against(
 def evidence_against_abstention(moments: Moments, tables: Tables, weights: VoteWeights) -> float | None:
     """Return the log Bayes factor against abstention that depends on the class only; None if it is untested.
 
-    Whether one source votes, and for which class another one votes, are compared with what the coverage in
-    each class predicts.
+    Whether one source votes, and for which class another one votes, are compared with the prediction from the
+    coverage in each class.
     """
     coverage = moments.coverage
     several = ~weights.one_sided & (coverage > 0)
@@ -214,8 +214,8 @@ def evidence_against_abstention(moments: Moments, tables: Tables, weights: VoteW
 def agree_by_chance(moments: Moments) -> bool:
     """Return whether chance could explain the agreement of the sources; False if none can be compared.
 
-    Sources that guess agree as often as their class shares imply. Two tests compare: all pairs together, and
-    pair by pair, which also sees groups of sources that contradict each other.
+    Sources that guess agree as often as their class shares imply. There are two tests: of all pairs together,
+    and of single pairs, which also detects groups of sources that contradict each other.
     """
     if moments.n_sources > MOST_SOURCES or not moments.has_all_pairs:
         return False

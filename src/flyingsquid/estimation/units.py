@@ -6,7 +6,7 @@ not observed. Any source p that the truth separates from the unit is an *instrum
 - symmetric p on the same task: hₗ = E[1ₗ λₚ]/aₚ (not one-sided ones, which are not symmetric);
 - any other p: hₗ = e P(l) + √V Cov(1ₗ, λₚ)/bₚ, with e = E[Y], V = Var(Y), bₚ = Cov(λₚ, Y)/√V.
 
-Both hold for any number of sources, any symmetry inside the unit, any abstaining, and never divide by e.
+Both hold for any number of sources, any symmetry inside the unit and any abstentions, and never divide by e.
 All instruments are pooled into one score with the same weights for every l, so that the tables of cliques
 that share sources agree on them, up to clipping; :func:`reconcile_units` removes the remaining differences.
 """
@@ -130,7 +130,7 @@ def _entry_with_truth(
         if noise > _MOST_NOISE * abs(expected):
             raise NotIdentifiableError(
                 f"`cliques` must be 'instrument' for three dependent sources if E[Y] is close to 0; it is "
-                f"{expected:.3g} at {format_count(n_items, 'item')}."
+                f"{expected:.3g} for {format_count(n_items, 'item')}."
             )
         moment = observed / expected
     return (float(states[silent].sum()) + moment - float(states[silent & (product == 0)].sum())) / 2
@@ -258,7 +258,7 @@ def unit_table(
     Parameters
     ----------
     counts : UnitCounts
-        With the sources of ``fit`` around it.
+        Counts of the unit with the sources of ``fit`` around it.
     at : integer array of shape (s,)
         Positions of the unit's sources in ``fit``.
     fit : BinaryFit of the task

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.em import Passes
+from flyingsquid.estimation.em import EMVotes
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import Moments
@@ -31,7 +31,7 @@ class Views:
     Attributes
     ----------
     tables : array of shape (m, K, K), axes source, truth, vote
-        P(source i votes v | Y = k); the remainder to 1 is no vote.
+        P(source i votes v | Y = k); the remainder to 1 is the probability of no vote.
     balance : array of shape (K,)
     strength : float
         Distance of the weakest direction from the noise, in standard errors.
@@ -206,7 +206,7 @@ def _require_positive(balance: Array) -> None:
 _WORTH = 0.1
 
 
-def by_views(moments: Moments, passes: Passes, gold: ManyGold | None) -> tuple[Array, Array]:
+def by_views(moments: Moments, passes: EMVotes, gold: ManyGold | None) -> tuple[Array, Array]:
     """Estimate tables P(vote | Y), no vote last, shape (m, K, K + 1), and the balance.
 
     With gold labels both are means, in which the three views count as a tenth of all items.

@@ -1,10 +1,9 @@
 """Layout of model files: a zip archive with fixed contents, and its header.
 
 All bytes of an archive are determined by the names, sizes and checksums of its entries. A reader therefore
-does not parse an archive, but compares its bytes. So damage is always detected, and none of the ways in which
-a zip archive can be inconsistent (two directories, overlapping entries, sizes that disagree, bombs, paths)
-can be expressed. Field names follow PKWARE's APPNOTE 6.3; sizes are always the 64-bit ones, so that one
-layout serves every size.
+does not parse an archive, but compares its bytes. So damage is always detected, and an archive cannot be
+inconsistent (two directories, overlapping entries, sizes that disagree, bombs, paths). Field names follow
+PKWARE's APPNOTE 6.3; 64-bit sizes are always used, so that there is only one layout.
 """
 
 from __future__ import annotations

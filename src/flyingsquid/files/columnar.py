@@ -166,7 +166,7 @@ class Batches:
     def batches(self, columns: Sequence[str], rows: int, *, any_length: bool = False) -> Iterator[Any]:
         """Yield batches of at most ``rows`` rows with these columns; parquet strings as dictionaries.
 
-        Strings that are too long for identifiers and classes are refused, unless ``any_length``.
+        Strings that are too long for identifiers and classes raise an error, unless ``any_length``.
         """
         for batch in self._all_batches(columns, min(rows, self._most_rows or rows)):
             if not any_length:

@@ -1,7 +1,8 @@
 """Sizes of parquet pages and arrow batches in memory, read from their headers before they are decoded.
 
-A few bytes of a compressed file can stand for gigabytes, and pyarrow allocates what a header declares. Every
-codec fails if the data does not have the declared size, so it is enough to limit the declared sizes.
+A few bytes of a compressed file can represent gigabytes, and pyarrow allocates the memory that a header
+declares. Every codec fails if the data does not have the declared size, so it is enough to limit the declared
+sizes.
 """
 
 from __future__ import annotations

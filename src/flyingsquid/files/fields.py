@@ -1,6 +1,7 @@
 """Declared fields of states: the values of a file are checked before they are used.
 
-Files are untrusted input. Each reader declares what it expects, and :func:`check_fields` compares:
+Files are untrusted input. Each reader declares the fields that it expects, and :func:`check_fields` checks
+them:
 
 >>> declared = {"n_items": integer(0, 9), "names": optional(list_of(TEXT))}
 >>> check_fields({"n_items": 3, "names": None}, declared)

@@ -72,9 +72,9 @@ class Input:
     shown : str
         Name of the file in messages.
     path : Path
-        Location on disk; of standard input, a temporary copy that is removed together with this object.
+        Location on disk; for standard input, a temporary copy that is removed together with this object.
     compression : str or None
-        "gzip" or "zstd", as the first bytes show.
+        "gzip" or "zstd", detected by the first bytes.
     """
 
     shown: str

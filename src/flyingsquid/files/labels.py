@@ -58,7 +58,8 @@ class LabelWriter:
         "-" is standard output (csv, unless ``format`` is given).
     classes : tuple of K labels
     format : "csv", "tsv", "jsonl", "npz", "parquet" or "arrow", optional
-        By default the ending of the name decides; ``.gz`` and ``.zst`` compress csv, tsv and jsonl.
+        By default, the suffix of the name determines the format; ``.gz`` and ``.zst`` compress csv, tsv and
+        jsonl.
     overwrite : bool, default=False
         Replace an existing file.
     id_name : str, default="id"

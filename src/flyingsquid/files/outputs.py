@@ -271,7 +271,7 @@ def text_array(values: list[Any], what: str) -> NDArray[Any]:
 
 
 class LabelColumns:
-    """Decode codes to columns of labels: integers and booleans as they are, strings as dictionaries."""
+    """Decode codes to columns of labels: integers and booleans directly, strings as dictionaries."""
 
     def __init__(self, classes: tuple[Label, ...]) -> None:
         self._pyarrow = need_pyarrow("Writing columns")

@@ -1,6 +1,6 @@
 """States: the arrays and JSON values of models and counts, written to files and read back.
 
-A file can store a :class:`State` only if reading gives back exactly the same types and values; everything
+A file can store a :class:`State` only if its types and values can be restored exactly; everything
 else is rejected before anything is written.
 """
 
@@ -59,9 +59,9 @@ class State:
         The class of the value, such as ``"Moments"``. Identifiers, joined by dots.
     meta : dict of JSON values
         str, int, bool, None, finite float, lists of these and dicts of these by str. Files sort
-        the keys of a dict, so an order that matters goes into a list.
+        the keys of a dict, so store an order that matters in a list.
     arrays : dict of arrays of any shape
-        Booleans, integers of 8 to 64 bits, floats of 16 to 64 bits. Strings go into ``meta``.
+        Booleans, integers of 8 to 64 bits, floats of 16 to 64 bits. Strings are stored in ``meta``.
         Names are identifiers, joined by dots: ``"moments.pair_counts"``.
     """
 
@@ -73,7 +73,7 @@ class State:
 def write_state(path: StrPath, state: State) -> None:
     """Write a state to ``path``, replacing an existing file.
 
-    The same state gives the same bytes. A failure leaves an existing file as it was.
+    The same state gives the same bytes. After a failure, an existing file is unchanged.
 
     Raises
     ------

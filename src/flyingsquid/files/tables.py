@@ -224,7 +224,7 @@ class Spool:
         Raises
         ------
         VoteFileError
-            If identifiers repeat, or if a column is free text and the user did not pick it as a source.
+            If identifiers repeat, or if a column is free text and was not selected as a source.
         """
         self._columns, self.n_sources = columns, len(columns)
         self.source_names = columns if named else None

@@ -1,6 +1,6 @@
 """Parse csv, tsv and JSON into blocks of columns.
 
-csv is parsed by Python's own csv module: one parser, with the same result with and without pyarrow.
+csv is parsed by Python's own csv module, so that the result does not depend on pyarrow.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ _decode: Callable[[str], Any] = json.JSONDecoder(
 def parse_json(text: str) -> Any:
     """Parse JSON strictly.
 
-    NaN is null. Repeated keys, infinite numbers and lone surrogates are refused, because they have no
+    NaN is null. Repeated keys, infinite numbers and lone surrogates raise an error, because they have no
     meaning or cannot be written again.
 
     Raises

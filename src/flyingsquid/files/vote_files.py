@@ -58,7 +58,7 @@ class VoteChunk:
     Attributes
     ----------
     votes : Votes
-        With the same names and classes in every chunk.
+        Votes with the same names and classes in every chunk.
     ids : sequence of n identifiers
         A list, a NumPy array or, for columnar files, a pyarrow array; row numbers from 0 if the file has no
         identifiers. ``numpy.asarray(ids)`` always works.
@@ -213,13 +213,13 @@ def open_votes(
         One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench", "label_studio",
         "argilla" or "inspect". By default the name and the content of the file decide; they must agree.
     form : "wide" (one row per item) or "long" (one row per vote), optional
-        By default the names of the columns decide.
+        By default, it is detected from the names of the columns.
     item : str or False, optional
-        The column of item identifiers; False if there is none. By default the names and values of the columns
-        decide.
+        The column of item identifiers; False if there is none. By default, it is detected from the names and
+        values of the columns.
     sources, ignore : iterable of str, optional
-        Columns of votes, and columns to leave out. By default all columns but the item and gold column are
-        votes.
+        Columns of votes, and columns to leave out. By default, all columns except for the item and gold
+        columns are votes.
     gold : str, optional
         The column of gold labels. It is never chosen by default.
     long : (item, source, label), optional

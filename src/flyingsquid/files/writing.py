@@ -64,15 +64,15 @@ def write_votes(
         compress csv, tsv and JSON.
     votes : Votes, VoteFile or iterable of VoteChunk
     ids : array of n identifiers, optional
-        Only with ``Votes``; by default those of votes from long form.
+        Item identifiers, supported only with ``Votes``. Default: ``votes.items``.
     gold : array of n gold labels, optional
-        Only with ``Votes``; None if unknown.
+        Gold labels, None if unknown, supported only with ``Votes``.
     format : str, optional
         One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench", "label_studio",
         "argilla" or "inspect". By default the ending of the name decides. "json" is WRENCH in one file,
         "wrench" a directory.
     form : "wide" or "long", optional
-        By default long for sparse votes, if the format supports it.
+        Default: long for sparse votes, if the format supports it.
     overwrite : bool, default=False
         Replace an existing file.
     escape_formulas : bool, default=False
@@ -356,7 +356,7 @@ def _write_directory(path: StrPath, chunks: Iterable[VoteChunk], *, overwrite: b
 class _ArrayWriter(_Writer):
     """npy: the codes, reasons as -1. npz: ``L`` with the codes, names, classes, ids and ``Y``.
 
-    Arrays declare their size before they begin, so votes are collected.
+    The header of an array contains its size, so votes are collected first.
     """
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:

@@ -44,13 +44,13 @@ class PosteriorParameters:
     Attributes
     ----------
     emissions : Emissions
-        log P(votes | truth) of each task, up to what is common to all classes.
+        log P(votes | truth) of each task, up to a term that is common to all classes.
     tree : JunctionTree
         Junction tree of the D tasks.
     clique_tables : tuple of arrays
         P(Y_C) of each clique of the tree, shape (K,) * len(clique).
     temper : float
-        The power that the evidence of other tasks is taken to.
+        Exponent of the evidence of other tasks.
     weighted : Mixture or None
         Weights of the votes, for weighted votes; they replace all of the above.
     correction : Correction or None
@@ -112,7 +112,7 @@ class Assessment:
     balance : array of shape (D, K, 2), optional
         95% intervals of the class balance; unknown by default.
     gain : Gain, optional
-        Gain over majority vote as the labels imply it; unknown by default.
+        Gain over majority vote that the labels imply; unknown by default.
     diagnostics : Diagnostics, optional
         By default they follow from the parameters and the counts.
 
@@ -173,9 +173,9 @@ class Fit(ABC):
     method : str
         The solver that produced the fit.
     reason : str
-        Why this method was chosen, and other remarks; empty if it was asked for by name.
+        Reason for the choice of the method, and other remarks; empty if it was requested by name.
     balance_note : str
-        Where the class balance comes from.
+        Origin of the class balance.
     class_balance : array of shape (D, K)
     accuracies : array of shape (m,)
         P(vote is right | source votes); one half for a source that always abstains.
@@ -190,7 +190,7 @@ class Fit(ABC):
     graph : DependencyGraph or None
         None for one task of independent sources.
     temper : float
-        The power that the evidence of other tasks is taken to.
+        Exponent of the evidence of other tasks.
 
     Examples
     --------
@@ -311,7 +311,7 @@ class Fit(ABC):
     def accuracy_intervals(self) -> Array:
         """Return 95% intervals of the accuracies, shape (m, 2); NaN if unknown.
 
-        Everything that shows an interval reads this one.
+        All outputs with intervals use this method.
         """
         return self.assessment.accuracy_intervals(self.accuracies)
 

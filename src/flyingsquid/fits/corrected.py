@@ -60,7 +60,7 @@ class CorrectedFit(WeightedFit):
     Attributes
     ----------
     by_gold : GoldCorrection
-        The correction, and what it changed.
+        The correction, and its effect.
 
     Examples
     --------

@@ -121,9 +121,9 @@ class Diagnostics:
     method : str
         The method that was used.
     reason : str
-        Why ``method="auto"`` chose it; otherwise empty.
+        Reason for the choice of ``method="auto"``; otherwise empty.
     class_balance : str
-        Where the class balance comes from.
+        Origin of the class balance.
     silent : tuple of str
         Sources that always abstain; they are ignored.
     one_sided : tuple of str
@@ -140,7 +140,8 @@ class Diagnostics:
     clipped : tuple of str
         Sources whose vote rates do not fit the class balance and their accuracy.
     triplets_used, triplets_skipped : integer arrays of shape (m,)
-        Triplets that entered the estimate of each source, and those left out for a weak denominator.
+        Number of triplets that were used to estimate each source, and of those left out because of a weak
+        denominator.
     fit_test : FitTest or None
         Test of whether the sources err independently given the truth; None if there are too few sources.
     verdict : Verdict
@@ -350,14 +351,14 @@ def recommend_mixture(
     is_certain : bool
         Whether every plausible model implies a gain.
     is_tested : bool
-        Whether it could be tested that the sources are independent.
+        Whether the independence of the sources could be tested.
     second_factor : float
         Share of the agreement of the sources that the classes do not explain, relative to the explained
         share.
     is_contradictory : bool
         Whether two groups of sources disagree.
     by_chance : bool
-        Whether chance explains how often the sources agree.
+        Whether the sources agree only as often as expected by chance.
     """
     if by_chance:
         words = (

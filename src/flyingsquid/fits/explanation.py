@@ -100,7 +100,7 @@ class Explanation(_Explained):
     log_odds : float
     against : the next best label if there are more than two; otherwise None
     n_sources, n_missing : int
-        Sources that could vote on this, and those that did not.
+        Number of sources that could vote on the item, and of those that did not.
     """
 
     classes: tuple[Label, ...]
@@ -159,7 +159,7 @@ class VoteCount(_Explained):
     contributions : tuple of Contribution
         Votes for the predicted class first. The shares of a class sum to its probability.
     n_sources, n_missing : int
-        Sources that could vote, and those that did not.
+        Number of sources that could vote on the item, and of those that did not.
     """
 
     classes: tuple[Label, ...]
@@ -221,7 +221,7 @@ def explain_independent(
     second, best = next_best_and_best(posterior)
     adds = scores[:, best] - scores[:, second]
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
-    return put_together(classes, second, best, posterior, prior, said, codes_row)
+    return build_explanation(classes, second, best, posterior, prior, said, codes_row)
 
 
 def explain_on_graph(
@@ -235,8 +235,8 @@ def explain_on_graph(
 ) -> Explanation:
     """Explain the posterior of one item on one task of a graph.
 
-    Dependent sources are one contribution together; what is learned about the task from the votes on other
-    tasks is the contribution of "other tasks".
+    Dependent sources are one contribution together. The evidence of the votes on other tasks is the
+    contribution of "other tasks".
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def explain_on_graph(
     if len(emissions.tasks) > 1 and abs(elsewhere) > _ROUNDING:
         said.append(Contribution("other tasks", "", "", elsewhere))
     asked = codes_row[list(emissions.tasks[task])]
-    return put_together(classes, second, best, posterior, prior, said, asked)
+    return build_explanation(classes, second, best, posterior, prior, said, asked)
 
 
 def next_best_and_best(posterior: Array) -> tuple[int, int]:
@@ -289,7 +289,7 @@ def _first_best(scores: Array) -> int:
     return int(winners(scores[None, :])[0])
 
 
-def put_together(
+def build_explanation(
     classes: tuple[Label, ...],
     second: int,
     best: int,

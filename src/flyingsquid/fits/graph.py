@@ -57,7 +57,7 @@ class GraphFit(Fit):
     clique_tables : tuple of arrays of shape (K,) * c
         P(Y_C) of each clique of ``graph._task_tree``.
     silence_counts : bool
-        Whether a missing vote is evidence, by the tables; otherwise it is ignored.
+        Whether a missing vote is evidence; otherwise it is ignored.
     edge_excess : tuple of arrays
         For each task edge, the persistence of the errors of each source across the edge; empty arrays if the
         tasks do not have the same sources.

@@ -49,7 +49,7 @@ class IndependentFit(Fit):
     Attributes
     ----------
     silence_counts : bool
-        Whether a missing vote is evidence, by the tables; otherwise it is ignored.
+        Whether a missing vote is evidence; otherwise it is ignored.
 
     Examples
     --------

@@ -42,9 +42,9 @@ class SequenceDiagnostics(Diagnostics):
     persistent : tuple of str
         Sources whose errors persist from row to row beyond what the truths explain.
     temper : float
-        Factor of the evidence of other rows; 1 if it counts in full.
+        Factor for the evidence of other rows; 1 for the full weight.
     neighbor_share : float
-        Weight of the message of all other rows; 0 if every row is labeled by itself.
+        Weight of the message of all other rows; 0 if every row is labeled separately.
     """
 
     transition: str
@@ -65,7 +65,7 @@ def diagnose_sequences(
 ) -> SequenceDiagnostics:
     """Add the diagnostics of the transition to those of the rows.
 
-    For closed forms of two classes the recommendation is that of the whole sequences; otherwise that of rows.
+    For closed forms of two classes the recommendation is about whole sequences; otherwise it is about rows.
     """
     verdict = rows.verdict
     if fit.findings is not None:

@@ -64,7 +64,7 @@ def summarize_sources(
     Notes
     -----
     Snorkel's Overlaps and Conflicts, the share of items on which a source votes together with any
-    other, are not here: counts of pairs do not determine them for more than two sources.
+    other, are not included, because counts of pairs do not determine them for more than two sources.
     """
     tally = SourceTally.of_moments(moments)
     shown = without_unidentified(accuracies, diagnostics, moments.source_names)
@@ -86,7 +86,7 @@ def without_unidentified(accuracies: Array, diagnostics: Diagnostics, names: Seq
 
 
 def format_balance(classes: Sequence[Any], balance: Array, interval: Array | None) -> str:
-    """Return the class balance with its intervals, if known; of many classes, the most frequent.
+    """Return the class balance with its intervals, if known; for many classes, only the most frequent ones.
 
     >>> format_balance(("ham", "spam"), np.array([0.6, 0.4]), np.array([[0.5, 0.7], [0.3, 0.5]]))
     'ham 60.0% [50.0%, 70.0%], spam 40.0% [30.0%, 50.0%]'

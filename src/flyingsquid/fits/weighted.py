@@ -40,7 +40,7 @@ from flyingsquid.fits.diagnostics import (
     recommend_mixture,
     without_triplets,
 )
-from flyingsquid.fits.explanation import Explanation, contribution, next_best_and_best, put_together
+from flyingsquid.fits.explanation import Explanation, build_explanation, contribution, next_best_and_best
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.independent import SINGLE_TASK, draw_items, gain_on_drawn_items
 from flyingsquid.inference import Emissions, Mixture, mixture_posterior
@@ -77,7 +77,7 @@ class WeightedFit(Fit):
     groups : integer array of shape (m,)
         Near-copies have equal numbers.
     is_tested : bool
-        Whether it could be tested that the sources are independent.
+        Whether the independence of the sources could be tested.
     second_factor : float
         Share of the agreement of the sources that the classes do not explain, relative to the explained
         share.
@@ -138,7 +138,7 @@ class WeightedFit(Fit):
         balance = self.without_votes
         cells = zip(self.source_names, codes_row, [self.classes] * len(adds), adds, strict=True)
         said = [contribution(*cell) for cell in cells]
-        return put_together(self.classes, second, best, posterior, balance, said, codes_row)
+        return build_explanation(self.classes, second, best, posterior, balance, said, codes_row)
 
     @property
     def without_votes(self) -> Array:
@@ -374,8 +374,8 @@ def balanced_accuracies(
 ) -> tuple[Array, Array]:
     """Return the balanced accuracy of each source, and its standard error.
 
-    Random votes reach 1/K, however many of them are for which class. The class balance does not matter, so a
-    wrong one does not make a source look good or bad. A source of one class reaches 1/K too.
+    Random votes have a balanced accuracy of 1/K for any frequencies of the classes, and so does a source that
+    votes for one class only. The result does not depend on the class balance.
 
     Parameters
     ----------

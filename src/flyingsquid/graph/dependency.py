@@ -69,7 +69,7 @@ class DependencyGraph:
     n_sources, n_tasks : int
     source_task : tuple of m ints
     task_edges, source_edges : tuples of pairs
-        The lower position first, sorted, however they were given.
+        Sorted, with the lower position first.
 
     Raises
     ------

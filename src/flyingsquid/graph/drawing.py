@@ -44,8 +44,7 @@ def to_svg(
 ) -> str:
     """Draw truths filled and sources open, task edges thick and source edges curved and red.
 
-    ``labels`` are the short names on the m sources, default λ0, λ1, ...; ``names`` show when the pointer
-    rests on them.
+    ``labels`` are the short names on the m sources, default λ0, λ1, ...; ``names`` are shown as tooltips.
 
     >>> from flyingsquid.graph import DependencyGraph
     >>> to_svg(DependencyGraph(3)).startswith("<svg ")

@@ -1,8 +1,8 @@
-"""Junction trees: connected parts of a graph, triangulation, and the cliques that it leaves.
+"""Junction trees: connected parts of a graph, triangulation, and the resulting cliques.
 
 Triangulation is an order in which variables are summed out that keeps tables small. Min-fill is optimal if no
-edge must be added. On grids it is not: a front that sweeps from a corner meets min(height, width) variables,
-and min-fill meets half as many again from 7 x 7 on.
+edge must be added. It is not optimal on grids: eliminating from a corner needs min(height, width) variables
+at a time, and min-fill needs 1.5 times as many from 7 x 7 on.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def junction_tree(adjacency: Sequence[AbstractSet[int]]) -> JunctionTree:
 def tree_of(elimination: Elimination) -> JunctionTree:
     """Return the cliques that an elimination leaves, each joined to the one it was cut from.
 
-    Variables come back in reverse order. One whose later neighbors are a whole clique so far extends that
-    clique; any other starts a clique of its own, below the one that holds its later neighbors. Every clique
-    is then maximal and is built after its parent (Blair and Peyton 1993, section 4).
+    Variables are added in reverse order. If the later neighbors of a variable are a whole clique so far, the
+    variable extends that clique; otherwise it starts a new clique below the one that contains its later
+    neighbors. Every clique is then maximal and is built after its parent (Blair and Peyton 1993, section 4).
     """
     place = {v: position for position, v in enumerate(elimination.order)}
     cliques: list[list[int]] = []
@@ -136,7 +136,7 @@ class Elimination:
     Attributes
     ----------
     order : tuple of int
-        Every variable once; fewer if the search was given up.
+        Every variable once; fewer if the search was stopped.
     later : tuple of tuples of int
         ``later[v]``: the neighbors of v, filled edges included, that come after v in the order, ascending.
         With v itself they are a clique of the filled graph, and every maximal clique is one of these.
@@ -181,10 +181,9 @@ def eliminate(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None)
 
     Notes
     -----
-    Ties go to the smaller degree, then to the lower number, so the order is always the same one. A
-    chordal graph always has a variable that lacks no edge, hence gets none added. The missing edges are
-    counted once and then kept up to date, so a step costs what it changes: trees of any shape take
-    O(n log n).
+    Ties go to the smaller degree, then to the lower number, so the order is deterministic. A chordal graph
+    always has a variable that lacks no edge, so no edge is added. The missing edges are counted once and then
+    updated, so the cost of a step depends on what it changes: trees of any shape take O(n log n).
 
     Examples
     --------

@@ -138,7 +138,7 @@ def require_small_units(units: tuple[JunctionTree, ...], source_edges: Edges) ->
 
 
 def require_narrow(width: int) -> None:
-    """Raise an error for tasks of which too many must be summed at once."""
+    """Raise an error if too many tasks must be summed at once."""
     if width > WIDEST_TASK_TREE:
         or_more = " or more" if width > HOPELESS_TASK_TREE else ""
         raise GraphError(

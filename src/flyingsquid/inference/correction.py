@@ -62,8 +62,8 @@ class Correction:
     def parts(self, codes: NDArray[Any], base: Array, best: int, second: int) -> Array:
         """Return the contribution of each of s votes to the log odds of two classes, shape (s,).
 
-        ``codes`` are the classes voted for, and ``base`` of shape (s,) what each vote adds without the
-        correction. The vote share is a sum over votes of one class, which share it equally.
+        ``codes`` are the classes voted for, and ``base`` of shape (s,) is the contribution of each vote
+        without the correction. The vote share is a sum over votes of one class, which share it equally.
         """
         at = np.arange(self.weights.shape[1])
         counts = (codes[:, None] == at).sum(axis=0).astype(np.float64)

@@ -62,7 +62,7 @@ def with_own_evidence(posterior: Array, evidence: Array, temper: float) -> Array
     Parameters
     ----------
     posterior : array of shape (..., K)
-        P(Y = k | votes) with all evidence taken to the power ``temper``.
+        P(Y = k | votes) with the exponent ``temper`` for all evidence.
     evidence : array of shape (..., K)
         log P(votes on the task itself | Y = k), not tempered.
 
@@ -116,7 +116,7 @@ def sum_product(evidence: Array, tree: JunctionTree, tables: tuple[Array, ...]) 
         only log P(votes).
     tree : the junction tree of the D tasks
     tables : tuple of arrays, one per clique, each of shape (K,) * len(clique)
-        P(Y_C), every cell above 0. Cliques agree on what they share.
+        P(Y_C), every cell above 0. Cliques agree on the tasks that they share.
 
     Notes
     -----

@@ -69,7 +69,7 @@ class Blocks:
     def steps(self) -> Iterator[tuple[int, int, slice]]:
         """Yield for each step its number, how many blocks take part, and where their rows are stored.
 
-        Rows are stored step by step, so that what a step reads and writes is contiguous.
+        Rows are stored step by step, so that every step reads and writes contiguous memory.
         """
         at = 0
         for step, count in enumerate(self.active[:-1].tolist()):

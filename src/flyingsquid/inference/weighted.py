@@ -30,8 +30,8 @@ class TableTerm:
     Attributes
     ----------
     logs : array of shape (m, K, K)
-        log P(vote v | Y = k), axes source, truth, vote, times how much the source counts; 0 for one-sided
-        sources. Where abstentions count, relative to an abstention.
+        log P(vote v | Y = k), axes source, truth, vote, times the factor of the source; 0 for one-sided
+        sources. If abstentions count, it is relative to an abstention.
     weights : array of shape (m, K)
         Weight of a vote, used for one-sided sources.
     balance : array of shape (K,)
@@ -66,9 +66,9 @@ class Mixture:
     trust : float
         Share of the tables in the posterior, for items that only sources of several classes vote on.
     anchored : TableTerm or None
-        Tables that were held close to the weighted votes.
+        Tables that were kept close to the weighted votes.
     anchored_share : float
-        Share of the anchored tables in what is not left to ``tables``; the rest is weighted votes.
+        Share of the anchored tables in the remaining part of the posterior; the rest is weighted votes.
     majority : float
         Share of plain majority vote.
     """
@@ -85,7 +85,7 @@ class Mixture:
 
     @property
     def is_weights_only(self) -> bool:
-        """True if weighted votes alone determine the posterior."""
+        """True if only weighted votes determine the posterior."""
         return self.tables is None and self.anchored is None and not self.majority
 
     def of_sources(self, sources: NDArray[np.intp]) -> Mixture:

@@ -50,7 +50,7 @@ class Parser:
     read : callable
         Takes the raw answer; returns a class, None, ABSTAIN or a member of :class:`Missing`.
     classes : tuple of labels
-        Empty if it returns whatever it finds.
+        Empty if the parser does not restrict the classes.
 
     Examples
     --------
@@ -315,7 +315,7 @@ def refusal(patterns: Iterable[str] = REFUSAL_PATTERNS, *, within: int = 200) ->
     patterns : iterable of str
         Regular expressions as in :data:`REFUSAL_PATTERNS`, the default.
     within : int, default=200
-        An answer is a refusal if a match begins within so many characters.
+        An answer is a refusal if a match begins within this many characters.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Concurrent calls of judges: limits, timeouts and retries.
 
 One thread makes all decisions, and each call waits for its answer in a thread of its own. That thread also
-stores the answer, before anything else happens with it.
+stores the answer before it is processed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Calls:
     tallies : list of Tally
         One per judge.
     n_left : int
-        How many cells have no final answer yet.
+        Number of cells without a final answer.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Calls:
         return max(self._paused_until[j], self._retries[j][0][0]) if self._retries[j] else np.inf
 
     def _wait(self) -> float:
-        """Return the seconds until something is due, unless an answer comes before."""
+        """Return the seconds until the next event that does not depend on an answer."""
         now = self._clock.now()
         while self._deadlines and self._deadlines[0][2].is_claimed:
             heapq.heappop(self._deadlines)

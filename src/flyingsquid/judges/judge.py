@@ -173,7 +173,7 @@ class Answer:
         Error of the last attempt.
     attempts : int
     outcome : label, Missing or None
-        The class, or the reason that there is none; None before the answer is parsed.
+        The class, or the reason why there is none; None before the answer is parsed.
     parse_error : Exception or None
         Error of the parser; the answer is then unparseable.
     """

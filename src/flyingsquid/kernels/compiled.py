@@ -70,8 +70,8 @@ def _number(cells, by_column, start, stop, powers, numbers):  # type: ignore[no-
 def histogram(cells, by_column, low, high, powers, counts):  # type: ignore[no-untyped-def]
     """Add to ``counts`` (4, patterns) how often each pattern occurs among the items from ``low`` to ``high``.
 
-    ``cells`` are (n, m), or (m, n) if ``by_column``. Four rows of counters: the next row need not wait for
-    the counter of the last one to be written.
+    ``cells`` are (n, m), or (m, n) if ``by_column``. Four rows of counters are used, so that a row does not
+    have to wait until the counter of the previous one is written.
     """
     numbers = np.empty(_STEP, np.int32)
     for start in range(low, high, _STEP):

@@ -259,7 +259,7 @@ def split_silence(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
     """Split weights of both votes and of no vote, shape (m, 3), into a constant and what votes add to it.
 
-    So an item without votes gets the constant to the last bit, and so do votes that cancel out. Weights of
+    An item without votes then has exactly the constant, and so do votes that cancel out. Weights of
     shape (m, 3, r) give arrays of shape (m, r), and r constants.
 
     >>> zero, one, constant = split_silence(np.array([[-1.0, 2.0, 0.5]]))

@@ -99,7 +99,7 @@ def apply(
         Whether to show a progress bar on standard error.
     n_jobs : int, default=1
         Number of processes; -1 for one per processor. Each receives functions and resources once. Vectorized
-        functions run in the calling process. A script needs ``if __name__ == "__main__":`` if this is not 1.
+        functions run in the calling process. If it is not 1, a script needs ``if __name__ == "__main__":``.
     on_error : {"raise", "abstain"}, default="raise"
         What happens if a function raises or returns an invalid vote. ``"raise"``: an error that names the
         function and the item. ``"abstain"``: the vote is missing with the reason ``failed``, and one warning

@@ -135,7 +135,7 @@ _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 class FingerprintError(Exception):
-    """A value cannot be inspected completely. Caught by :func:`open_cache`."""
+    """Raised if a value cannot be inspected completely. :func:`open_cache` catches it."""
 
 
 def fingerprint_function(function: LabelingFunction) -> str:

@@ -172,7 +172,7 @@ def labeling_function(
     name : str, optional
         Default: the name of the function.
     resources : mapping, optional
-        Keyword arguments for every call: word lists, models, anything that is loaded once. Each worker
+        Keyword arguments for every call, such as word lists or models that are loaded once. Each worker
         receives them once.
     vectorized : bool, default=False
         Whether the function takes the whole table (or list) and returns one value per item. In such a column

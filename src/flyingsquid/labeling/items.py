@@ -159,7 +159,7 @@ def _getter(read: Callable[[], list[Any]]) -> Callable[[Any], Any]:
 def list_values(data: Any, name: str | None) -> list[Any]:
     """Return one column of a table, or one field of each item, as Python values.
 
-    Without a ``name`` that is the column ``"text"``, or the items themselves if they are strings.
+    The default of ``name`` is the column ``"text"``, or the items themselves if they are strings.
     """
     if is_frame(data):
         name = "text" if name is None else name

@@ -1,7 +1,8 @@
 """Ready-made labeling functions: keywords, patterns, thresholds, classifiers and existing labels.
 
 Each reads one column, by default ``"text"``; items that are strings are read directly. Strings are matched
-with Python's ``re`` for every kind of table, so that votes do not depend on it. Missing values get no vote.
+with Python's ``re`` for every kind of table, so that votes do not depend on the library. Missing values get
+no vote.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def keywords(
     column : str, optional
         The column to read. Default: ``"text"``, or the item itself if it is a string.
     whole_words : bool, default=True
-        Whether "art" does not match in "start".
+        Whether to match whole words only, so that "art" does not match "start".
     ignore_case : bool, default=True
     name : str, optional
         Name of the source. Default: made from the words.
@@ -207,7 +208,7 @@ def classifier(
     ----------
     model : fitted classifier with ``predict_proba`` and ``classes_``
     min_confidence : float, default=0.8
-        The lowest probability of the predicted class for which to vote.
+        The lowest probability of the predicted class for which the function votes.
     columns : str or list of str, optional
         A name: the values of this column, for pipelines that take strings. A list: a table of these columns.
         Default: the data unchanged.
@@ -295,7 +296,8 @@ def from_file(
 ) -> LabelingFunction:
     """Vote by existing labels in a CSV or TSV file with a header, by identifier.
 
-    Identifiers are compared as strings. Labels become integers if all of them are. Empty labels are no votes.
+    Identifiers are compared as strings. Labels become integers if all of them are. Empty labels are missing
+    votes.
 
     Parameters
     ----------
@@ -355,7 +357,7 @@ def _read_phrases(phrases: str | Iterable[str], parameter: str) -> list[str]:
 
 
 def _read_label(label: Any) -> Any:
-    """Return a class label, so that a mistake is reported when the function is made."""
+    """Return a class label, after checking its type when the function is created."""
     if isinstance(label, (bool, int, str)) or type(label).__module__ == "numpy":
         return label.item() if hasattr(label, "item") else label
     raise OptionError(f"`label` must be an integer, a string or a boolean; got {format_value(label)}.")

@@ -130,7 +130,7 @@ class VoteReader(Estimator):
         Raises
         ------
         IncompatibleError
-            If they are votes of other sources or classes.
+            If the votes have other sources or classes.
 
         Examples
         --------
@@ -205,7 +205,7 @@ class FitState(NamedTuple, Generic[FittedT, MomentsT]):
 
 
 class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
-    """Fitted attributes that follow from the fit alone."""
+    """Fitted attributes that follow from the fit."""
 
     # Assigned at once, so that an interrupted fit leaves the model as it was.
     _state: FitState[FittedT, MomentsT]
@@ -365,12 +365,11 @@ class VoteEstimator(VoteReader):
         *,
         output: Output = "numpy",
     ) -> Any:
-        """Return the most probable class of each item, shape (n,); of each task, (n, D), for D > 1 tasks.
+        """Return the most probable class of each item, shape (n,); shape (n, D) for D > 1 tasks.
 
         Parameters
         ----------
-        votes : as in :meth:`predict_proba`; of ``VoteChunks``, the result is an iterator with one array per
-        chunk
+        votes : as in :meth:`predict_proba`; for ``VoteChunks``, returns an iterator with one array per chunk
         tie_break : ``"first"``, ``"abstain"`` or ``"random"``
             Label of an item whose most probable classes are equally probable: the first of them; no label
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.

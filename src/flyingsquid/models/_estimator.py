@@ -1,9 +1,9 @@
 """Base class with scikit-learn's estimator contract that does not import scikit-learn.
 
 Importing scikit-learn takes several times as long as importing NumPy and SciPy, and fitting a label model
-does not need it. So parameters and their representation are implemented here. What only scikit-learn asks for
-(tags, metadata routing, HTML) is delegated to a counterpart: a class with the same methods that inherits from
-scikit-learn's classes and is created when it is first needed.
+does not need it. So parameters and their representation are implemented here. Features that only scikit-learn
+uses (tags, metadata routing, HTML) are delegated to a counterpart: a class with the same methods that
+inherits from scikit-learn's classes and is created when it is first needed.
 """
 
 from __future__ import annotations

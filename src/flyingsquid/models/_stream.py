@@ -60,7 +60,7 @@ def check_stream_options(model: Any, solver: Solver) -> None:
     if is_one_of(model.class_balance, ("estimate",)):
         raise OptionError(
             'class_balance="estimate" needs triples of votes, which a window does not count; pass the '
-            "balance, here or with the votes."
+            "class balance here or with the votes."
         )
     if solver.requires.rows == "required":
         raise OptionError(
@@ -242,7 +242,7 @@ class StreamGold:
     ----------
     known : GoldItems
     at : integer array of shape (g,)
-        How many items the stream had seen before each of them.
+        Number of items in the stream before each of them.
     """
 
     known: GoldItems
@@ -353,8 +353,8 @@ class ItemLookup:
     codes : mapping from a raw vote to its code
     plain : set of votes that are their own codes; empty unless classes are 0 to K - 1
     tables : list of m mappings, or None
-        From the raw vote of a source to what it adds to some sums; None if single items need the full
-        inference.
+        Mapping from the raw vote of a source to its contribution to some sums; None if single items need the
+        full inference.
     finish : callable, or None
         Turns the sums into two probabilities.
     classes : tuple of labels
@@ -373,7 +373,7 @@ class ItemLookup:
     def of(cls, layout: Layout, fit: Fit | None, balance: Array | None) -> ItemLookup | None:
         """Return the lookups of a stream; None if a raw -1 could be a class.
 
-        ``balance`` is the current class balance, if it comes with the votes.
+        ``balance`` is the current class balance, if it was passed with the votes.
         """
         classes, width = layout.classes, layout.n_sources
         if ABSTAIN in classes:

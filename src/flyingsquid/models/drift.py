@@ -208,7 +208,7 @@ class Recorder:
         self._values: list[Array] = []  # accuracy, low end, high end: shape (m, 3) each
 
     def with_added(self, position: int, window: float, accuracies: Array, intervals: Array) -> Recorder:
-        """Return these records and one more."""
+        """Return these records and an additional one."""
         longer = Recorder()
         longer._marks = [*self._marks, (position, window)]
         longer._values = [*self._values, np.column_stack([accuracies, intervals])]

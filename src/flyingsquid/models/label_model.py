@@ -90,7 +90,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         method            assumes                         needs             use when
         ================= =============================== ================= ============================
         ``auto``          better than random on average   counts or votes   in doubt
-        ``weighted``      better than random on average   counts            tables of errors are not wanted
+        ``weighted``      better than random on average   counts            many sources and classes
         ``triplet``       independent, equal errors       counts, 2 classes following the paper
         ``covariance``    independent                     counts, 2 classes sources are independent
         ``quadratic``     independent                     counts, 2 classes following the paper
@@ -445,8 +445,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
         joint : bool, default=False
-            For several tasks. False: the most probable class of each task by itself, which is wrong least
-            often. True: the most probable classes of all tasks together, which is possible as a whole.
+            For several tasks. False: the most probable class of each task separately, which is wrong least
+            often. True: the most probable classes of all tasks together, which is consistent across tasks.
         output : {"numpy", "pandas", "polars"}, default="numpy"
             Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
 
@@ -498,8 +498,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             ``Votes`` or a table with one row, an array of shape (1, m) or (m,), a sequence of m votes,
             or a mapping or pandas row from names to votes.
         task : int, optional
-            The task to explain, for a graph of several. What the votes on other tasks add is one
-            contribution.
+            The task to explain, for a graph of several. The votes on other tasks are one contribution.
 
         Examples
         --------
@@ -586,8 +585,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def class_balance_interval_(self) -> NDArray[np.float64]:
         """95% intervals of ``class_balance_``; NaN if it was given, or the method has no formula.
 
-        ``"auto"`` and ``"weighted"`` include that the labels may be wrong; closed forms assume that sources
-        are independent given the truth, and have no interval if a test rejects that.
+        The intervals of ``"auto"`` and ``"weighted"`` take into account that labels may be wrong. Closed
+        forms assume that sources are independent given the truth, and have no interval if a test rejects
+        that.
         """
         interval = self.fit_.balance_intervals()
         return np.asarray(interval[0] if len(interval) == 1 else interval)

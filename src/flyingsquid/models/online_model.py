@@ -348,7 +348,7 @@ class OnlineLabelModel(VoteEstimator):
 
     @property
     def window_(self) -> float:
-        """Number of items that count now."""
+        """Number of items that the counts correspond to."""
         return self._stream.window.n_items if hasattr(self, "_stream") else 0
 
     @property

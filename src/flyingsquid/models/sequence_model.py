@@ -155,7 +155,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         Parameters
         ----------
         votes : Votes, array-like or dataframe of shape (T, m)
-            The rows of all sequences, one sequence after the other. Keep rows that nobody votes on.
+            The rows of all sequences, one sequence after the other. Keep rows without votes.
         lengths : list of integers that add up to T, optional
             Rows of each sequence; None is one sequence.
         gold : gold labels of some rows, as in :meth:`LabelModel.fit`, optional
@@ -195,9 +195,9 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def partial_fit(self, votes: Any, lengths: Any = None) -> Self:
         """Add further sequences to the counts of earlier calls, then estimate the parameters again.
 
-        Sequences end with the call. To go on with one that was cut, add
-        ``SequenceMoments.of(votes, previous=last_row)`` to ``moments_`` and call :meth:`fit_moments`. Counts
-        are kept even when they do not determine the accuracies yet.
+        Sequences end with the call. To continue a sequence that was cut, add ``SequenceMoments.of(votes,
+        previous=last_row)`` to ``moments_`` and call :meth:`fit_moments`. Counts are kept even if they do not
+        determine the accuracies yet.
         """
         with self._lock:
             self._add(votes, lengths)
@@ -244,7 +244,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         votes, lengths : as in :meth:`fit`
         joint : bool
             True: the most probable path of each sequence (Viterbi). False: the most probable class of each
-            row by itself, which errs on fewer rows but may give a path that is improbable as a whole.
+            row by itself, which is wrong on fewer rows, but the resulting path may be improbable.
         tie_break : {"first", "abstain", "random"}, default="first"
             Label of a row whose most probable classes are equally probable: the first of them; no label
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
@@ -308,7 +308,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def score(self, votes: Any, y: ArrayLike, lengths: Any = None) -> float:
         """Return the accuracy of :meth:`predict` on the rows with gold labels.
 
-        A row whose most probable classes tie counts as the share of these that is correct by chance.
+        If the most probable classes of a row tie, the row counts as the share of the tied classes that is
+        correct.
 
         Parameters
         ----------
@@ -485,7 +486,7 @@ class FittedSequences(FittedParameters):
     transition : Transition
     temper : float
     neighbor_share : float
-        The power that the message of other rows is taken to.
+        Exponent of the message of other rows.
     recorded_verdict : Verdict or None
         The recommendation, if the model was read from a file.
     """

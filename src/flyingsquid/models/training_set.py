@@ -85,7 +85,7 @@ def to_training_set(
         Rows whose most probable class is less probable than this are left out.
     drop_uncovered : bool
         Whether rows without votes are left out. Without ``votes``, rows whose classes are all equally
-        probable count as such.
+        probable are treated as rows without votes.
     votes : as in ``LabelModel.fit``, optional
     classes : array of K labels, optional
         ``classes_`` of the label model. Default: 0 to K - 1.

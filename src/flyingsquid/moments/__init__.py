@@ -1,4 +1,4 @@
-"""Counts of votes: pairs of votes on one item and on neighboring items, and tables made of them."""
+"""Counts of votes: pairs of votes on one item and on neighboring items, and confusion tables."""
 
 from flyingsquid.moments.class_counts import VotesByClass
 from flyingsquid.moments.confusion import ConfusionTables, SparseTables, VoteLogs

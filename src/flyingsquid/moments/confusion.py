@@ -1,6 +1,6 @@
 """Confusion tables of sources, stored as one array or sparsely.
 
-3,000 sources and 1,500 classes have 6.75e9 cells, of which the votes on 20,000 items touch 1e7. The types
+3,000 sources and 1,500 classes have 6.75e9 cells, of which the votes on 20,000 items determine 1e7. The types
 here have one interface for both storages, so that callers need not know which one they have.
 """
 
@@ -50,7 +50,7 @@ class ConfusionTables(ABC):
 
     @staticmethod
     def of(tables: NDArray[Any] | ConfusionTables) -> ConfusionTables:
-        """Wrap an array of shape (m, K, K + 1); tables are returned as they are."""
+        """Wrap an array of shape (m, K, K + 1); tables are returned unchanged."""
         return tables if isinstance(tables, ConfusionTables) else DenseTables(np.asarray(tables, np.float64))
 
     @property
@@ -325,7 +325,7 @@ class VoteLogs(ABC):
 
     @staticmethod
     def of(logs: NDArray[Any] | VoteLogs) -> VoteLogs:
-        """Wrap an array of shape (m, K, K + 1), no vote last; logs are returned as they are."""
+        """Wrap an array of shape (m, K, K + 1), no vote last; logs are returned unchanged."""
         return logs if isinstance(logs, VoteLogs) else DenseLogs(logs)
 
     @abstractmethod

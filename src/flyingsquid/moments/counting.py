@@ -86,7 +86,7 @@ def _are_few(codes: NDArray[Any]) -> bool:
 def _unit_of_histogram(
     histogram: NDArray[np.float64], m: int, n_classes: int, unit: tuple[int, ...]
 ) -> NDArray[np.float64]:
-    """Count the patterns of a unit, alone and together with the votes of all sources."""
+    """Count the patterns of a unit, separately and together with the votes of all sources."""
     others = [j for j in range(m) if j not in unit]
     radix, size = n_classes + 1, n_patterns(len(unit), n_classes)
     # The first source of a pattern is the fastest axis, the last one of the reshaped histogram.

@@ -117,7 +117,7 @@ def graph_from_meta(data: Any, most_sources: int) -> DependencyGraph:
 
 
 def _read_tables(state: State, plan: CountPlan, n_classes: int) -> tuple[list[Any], list[NDArray[Any]]]:
-    """Return counts of pairs, dense or sparse as they are in the file, and of units."""
+    """Return counts of pairs, dense or sparse as in the file, and counts of units."""
     shapes, at = plan.shapes(n_classes), len(plan.pair_sets)
     if plan.graph is None:
         if "pairs_data" in state.arrays:

@@ -292,7 +292,7 @@ class Moments:
         return self._all_pairs.sparse_others_votes()
 
     def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
-        """Return the votes of other sources next to a source's votes: agreeing ones, and all; (m, K) each.
+        """Count other votes on the items of each vote: those that agree, and all; shape (m, K) each.
 
         ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is how much a
         vote of source j counts for source i, such as less for copies; by default 1.
@@ -312,7 +312,7 @@ class Moments:
     # ------------------------------------------------------------------ parts of a graph
 
     def select(self, sources: Sequence[int]) -> Moments:
-        """Return the counts of some sources by themselves, without a graph.
+        """Return the counts of some sources, without a graph.
 
         Raises
         ------
@@ -460,7 +460,7 @@ class Moments:
         Raises
         ------
         IncompatibleError
-            If they are not the same sources or classes.
+            If the sources or classes differ.
         """
         if self.n_sources != other.n_sources:
             raise IncompatibleError(

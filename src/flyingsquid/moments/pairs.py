@@ -53,7 +53,7 @@ class PairCounts(ABC):
     def of(counts: Any, n_classes: int) -> PairCounts:
         """Wrap an array of shape (K, K, m, m) or a sparse matrix of shape (K m, K m).
 
-        The storage depends on the shape alone, so that counts that are merged agree.
+        The storage depends only on the shape, so that merged counts have the same storage.
         """
         if isinstance(counts, csr_array):
             sparse = SparsePairs(counts, n_classes)
@@ -89,7 +89,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def by_own_vote(self, k: int) -> NDArray[Any]:
-        """Return the items on which source i votes k and source j votes at all, shape (m, m)."""
+        """Return the items on which source i votes k and source j votes, shape (m, m)."""
 
     @abstractmethod
     def overlap(self) -> NDArray[Any]:
@@ -116,7 +116,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
-        """Return the votes of other sources next to a source's votes: agreeing ones, and all; (m, K) each.
+        """Count other votes on the items of each vote: those that agree, and all; shape (m, K) each.
 
         ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is how much a
         vote of source j counts for source i; by default 1.

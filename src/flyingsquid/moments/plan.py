@@ -58,7 +58,7 @@ class CountPlan:
         """Return the sets that a graph needs.
 
         A task with three groups of its own is estimated from them. One with fewer also needs the sources of
-        its neighbors, and those of two neighbors next to each other.
+        its neighbors, and those of two adjacent neighbors.
         """
         if graph.is_trivial:
             return cls.all_pairs(graph.n_sources)
@@ -135,7 +135,7 @@ class CountPlan:
 
 
 def are_pairs_sparse(n_sources: int, n_classes: int) -> bool:
-    """Return whether counts of pairs are stored sparsely; by shape alone, so that merged parts agree."""
+    """Return whether counts of pairs are stored sparsely. It depends only on the shape."""
     return n_classes > 2 and (n_sources * n_classes) ** 2 * 8 > LIMITS.get().dense_pair_bytes
 
 

@@ -195,7 +195,7 @@ class SequenceMoments:
         lengths : list of integers that add up to T, optional
             Rows of each sequence; None is one sequence.
         previous : the votes on one row, optional
-            The last row of the part before, when ``votes`` begins in the middle of a sequence.
+            The last row of the previous part, if ``votes`` begins in the middle of a sequence.
         """
         read = as_votes(votes)
         return cls.of_rows(Moments.of(read), read, lengths, previous=previous)
@@ -312,8 +312,8 @@ class SequenceMoments:
         lowest = rest._lowest_count()
         if lowest < self._tolerance():
             raise IncompatibleError(
-                f"Cannot subtract: a count of neighbors would be {lowest:g}. The right side must be part of "
-                "the left."
+                f"Cannot subtract: a count of neighbors would be {lowest:g}. The right operand must be part "
+                "of the left one."
             )
         return SequenceMoments(
             rest.rows,

@@ -30,8 +30,9 @@ _FIRST_ROWS = 1 << 12
 class Layout:
     """Positions of counts in a vector, so that adding and subtracting rows are single operations.
 
-    First the number of rows, then every pair set, every unit, and the votes that are missing for a reason;
-    last, if class balances come with the rows, how many rows have one and the sums of their entries.
+    The vector contains the number of rows, every pair set, every unit, and the votes that are missing for a
+    reason. If rows have class balances, it ends with the number of rows that have one and the sums of their
+    entries.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class Layout:
     classes : tuple of K labels
     names : tuple of m str, or None
     n_balance : int
-        Entries of a class balance; 0 if none comes with the rows.
+        Number of entries of a class balance; 0 if rows have none.
     """
 
     plan: CountPlan

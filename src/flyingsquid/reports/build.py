@@ -65,7 +65,7 @@ def report(
         for scores and not for the fit.
     model : fitted LabelModel, OnlineLabelModel or MajorityVote, optional
         By default ``LabelModel()`` is fitted. If the fit fails, the page gives the reason and continues with
-        the votes alone.
+        the votes only.
     data : table or list with one entry per item, optional
         The items themselves: pandas, polars, pyarrow, or a list of strings or mappings. For votes in long
         form also a mapping from item identifiers. The page shows those of a few items.

@@ -1,4 +1,4 @@
-"""Section about single items: those worth looking at, with what each source contributes."""
+"""Section about single items: those to review, with the contribution of each source."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Study:
         model.
     model : fitted model, or None
     failure : str
-        Why there is no model; otherwise empty.
+        Reason why there is no model; otherwise empty.
     is_model_given : bool
         Whether the model was passed rather than fitted here.
     warnings : tuple of str
@@ -49,7 +49,7 @@ class Study:
         Columns of ``fs.summarize`` for the sources of the task.
     findings : Findings
     comparison : Comparison with majority vote
-        Without a model, of majority vote with itself.
+        Without a model, majority vote is compared with itself.
     sources : tuple of int
         Positions in the model of the sources of the task.
     all_votes : Votes of all tasks

@@ -91,7 +91,7 @@ def register(solver: type[Solver]) -> type[Solver]:
 
 
 def get_solver(method: Any) -> Solver:
-    """Return a solver by itself or by its name.
+    """Return a solver; ``method`` is a solver or the name of one.
 
     >>> get_solver("triplet")
     Triplet(aggregate='mean', triplets=None, screen=1.0, cliques='instrument')

@@ -36,7 +36,7 @@ class Requires:
     classes : {"binary", "any"}
         Numbers of classes that it supports.
     rows : {"unused", "optional", "required"}
-        Whether it reads the votes themselves besides the counts of pairs.
+        Whether it reads the votes themselves in addition to the counts of pairs.
     graph : bool
         Whether it can use a dependency graph.
     gold : bool
@@ -80,7 +80,7 @@ class FitData:
     counted : CountedRows or None
         How often each possible row occurs in ``votes``, if it was counted.
     rows : {"all", "distinct", "none"}
-        Which items ``votes`` holds.
+        Items that ``votes`` contains.
     note : str
         How the votes were read, for the reason of the fit; empty for votes in memory.
     gold : integer array of shape (n, D) or None
@@ -96,8 +96,8 @@ class FitData:
     concerns : tuple of str
         Sentences about the votes, for warnings.
     use : {"labels", "stream", "tables", "sequences"}
-        Purpose of the fit. Parameters of a stream must not jump from one refresh to the next; tasks that are
-        fitted one by one, and sequences, need confusion tables.
+        Purpose of the fit. Parameters of a stream must not change abruptly from one refresh to the next;
+        tasks that are fitted one by one, and sequences, need confusion tables.
 
     Examples
     --------
@@ -289,10 +289,8 @@ def position_of(source: Any, names: tuple[str, ...], option: str) -> int:
             f"`{option}` must name sources among {', '.join(names[:8])}; got {format_value(source)}."
         )
     if isinstance(source, bool) or not hasattr(source, "__index__"):
-        raise OptionError(f"`{option}` must give sources by name or position; got {format_value(source)}.")
+        raise OptionError(f"`{option}` must be names or positions of sources; got {format_value(source)}.")
     at = int(source.__index__())
     if not 0 <= at < len(names):
-        raise OptionError(
-            f"`{option}` must give positions from 0 to {len(names) - 1}; got {format_value(at)}."
-        )
+        raise OptionError(f"`{option}` must be positions from 0 to {len(names) - 1}; got {format_value(at)}.")
     return at

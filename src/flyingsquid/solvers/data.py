@@ -43,7 +43,7 @@ def read_fit_data(
     votes : Votes, array-like or dataframe; the path of a file; VoteChunks; or votes on a cluster
     graph : DependencyGraph, "learn" or None
     classes : tuple of labels or None
-        Classes of votes that come as plain numbers.
+        Classes of votes that are plain numbers.
     gold : gold labels as a user passes them
     keep_rows : bool
         Whether distinct rows of chunks are kept besides their counts.

@@ -1,4 +1,4 @@
-"""Dependency graphs learned from votes alone."""
+"""Dependency graphs learned from votes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LearnedGraph(DependencyGraph):
         Other dependent pairs, strongest first, that could not be kept: their unit would be too large, or too
         few groups would be left.
     reason : str
-        Why nothing could be learned; empty otherwise.
+        Reason why nothing could be learned; otherwise empty.
     """
 
     scores: Mapping[Edge, float]
@@ -124,10 +124,10 @@ def learn_structure(
     max_edges: int | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> LearnedGraph:
-    """Find sources that depend on each other beyond the truth, from their votes alone.
+    """Find sources that depend on each other beyond the truth, from their votes.
 
     If sources err independently given the truth of one task, the covariances of their votes are products of
-    one number per source. A pair that is far from that is joined by an edge.
+    one number per source. A pair that deviates significantly is joined by an edge.
 
     Parameters
     ----------

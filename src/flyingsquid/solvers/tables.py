@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_value
 from flyingsquid.estimation.confusion import ManyFit, fit_many
-from flyingsquid.estimation.em import Passes
+from flyingsquid.estimation.em import EMVotes
 from flyingsquid.estimation.errors import agreement_errors, count_gold, group_errors, select_items
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
@@ -29,7 +29,7 @@ _BINARY_SOLVERS: dict[str, type[Solver]] = {
 
 @dataclass(frozen=True)
 class Agreement(Solver):
-    """Confusion tables from how often a source agrees with the other votes, from counts alone.
+    """Confusion tables from the agreement of each source with other votes. Needs only counts.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def solve_tables(
             "multiclass": "one_vs_rest",
             "screen": float(getattr(one_vs_rest, "screen", 1.0)),
         }
-    over = Passes(data.votes, data.weights, None if data.gold is None else data.gold[:, 0])
+    over = EMVotes(data.votes, data.weights, None if data.gold is None else data.gold[:, 0])
     found = fit_many(
         moments,
         data.balance.tasks[0],
@@ -170,7 +170,7 @@ def solve_tables(
 
 
 def _as_fit(
-    found: ManyFit, data: FitData, name: str, reason: str, over: Passes, options: dict[str, Any]
+    found: ManyFit, data: FitData, name: str, reason: str, over: EMVotes, options: dict[str, Any]
 ) -> IndependentFit:
     assessment = Assessment()
     # Standard errors compare groups of items, which distinct rows do not provide.
@@ -207,7 +207,7 @@ class RefitAssessment(Assessment):
 
     moments: Moments
     found: ManyFit
-    over: Passes
+    over: EMVotes
     options: dict[str, Any]
 
     @cached_property

@@ -65,7 +65,7 @@ def sampling_error_bound(
     a_min : float
         The smallest ``|aᵢ|``.
     dependent : bool, default=False
-        Whether there are pairs of dependent sources. The second term is for these alone.
+        Whether there are pairs of dependent sources. The second term is for these pairs only.
     abstain_rate : float or None, default=None
         r, the smallest share of missing votes among the sources that abstain; None if no source abstains.
 

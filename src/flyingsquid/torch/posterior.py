@@ -104,8 +104,8 @@ def _corrected(labels: Tensor, votes: Tensor, correction: Correction) -> Tensor:
 def vote_shares(votes: Tensor, tasks: tuple[tuple[int, ...], ...], prior: Tensor) -> Tensor:
     """Return vote shares, shape (b, D, K), with one vote added per task that is split by the prior.
 
-    ``prior`` has shape (D, K). The result is the prior without votes, and 3 to 1 after one vote between two
-    classes with a uniform prior.
+    ``prior`` has shape (D, K). Without votes, the result is the prior. With a uniform prior of two classes,
+    one vote gives 3 to 1.
     """
     classes = torch.arange(prior.shape[1], device=votes.device)
     shares = []

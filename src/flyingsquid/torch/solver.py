@@ -37,7 +37,7 @@ class Solved:
         not determine the sources.
     parameters : PosteriorParameters or None
     reason : str
-        Why the counts do not determine the sources.
+        Reason why the counts do not determine the sources.
     """
 
     models: tuple[LabelModel, ...]

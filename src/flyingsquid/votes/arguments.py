@@ -1,4 +1,4 @@
-"""Arguments that come with votes: gold labels, values by item, sample weights and lengths of sequences."""
+"""Arguments that accompany votes: gold labels, values by item, sample weights and lengths of sequences."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
     Raises
     ------
     VotesError
-        If they are not one finite number >= 0 for each item, or sum to 0.
+        If there is not one finite number >= 0 per item, or the sum is 0.
     """
     given = _as_array(sample_weight, "sample_weight", "a sequence of numbers")
     if given.dtype.kind not in "iufb" or np.ma.is_masked(given):

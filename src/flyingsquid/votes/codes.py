@@ -82,7 +82,7 @@ def read_columns(sources: Any, n_sources: int, names: tuple[str, ...] | None = N
         unknown = [source for source in listed if isinstance(source, str) and source not in position]
         if unknown:
             raise VotesError(
-                f"`sources` must be among {', '.join(names or ()) or 'positions'}; got "
+                f"`sources` must contain only {', '.join(names or ()) or 'positions'}; got "
                 f"{format_value(unknown[0])}."
             )
         read = [position[s] if isinstance(s, str) else operator.index(s) for s in listed]

@@ -62,7 +62,7 @@ class Doubt:
 
 
 def find_doubts(codes: Codes, classes: tuple[Label, ...], *, standard: bool = True) -> list[Doubt]:
-    """Return doubts about the reading of votes.
+    """Return evidence that votes were misread.
 
     Parameters
     ----------

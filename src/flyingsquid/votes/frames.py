@@ -246,7 +246,7 @@ def columns_of(frame: Any) -> list[list[Any]]:
 
 
 def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
-    """Return the columns of a table, arrays of floats with NaN for null or of objects, and their names."""
+    """Return the columns of a table as arrays of floats, with NaN for null, or objects; and their names."""
     table = _table(frame)
     series, names = _open(table, list(range(len(table.columns))), "scores")
     columns = []

@@ -25,9 +25,9 @@ _MOST_CELLS, _MOST_GRIDS = 1 << 18, 16
 class PatternGrid:
     """Votes of all possible rows, in the order of :func:`all_patterns`, with the sums of :class:`OneHot`.
 
-    A row is a row of the first half of the sources next to one of the second half. Sums over the votes on a
-    row add up from both, and sums over rows are taken along one axis at a time, so the rows themselves are
-    never stored. Get one with :func:`pattern_grid`.
+    A row consists of a row of the first half of the sources and a row of the second half. Sums over the votes
+    on a row add up from both, and sums over rows are taken along one axis at a time, so the rows themselves
+    are never stored. :func:`pattern_grid` returns a grid.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ def as_votes(
     names: tuple[str, ...] | None = None,
     check: bool = True,
 ) -> Votes:
-    """Return Votes as they are, a table by ``from_frame``, anything else by ``from_classes``.
+    """Return Votes unchanged, tables read by ``from_frame``, and other data read by ``from_classes``.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class VoteChunks:
         return callable(self._source) or not hasattr(self._source, "__next__")
 
     def raw(self) -> Iterator[Any]:
-        """Yield the chunks as they are; as ``Votes`` if classes or names were declared.
+        """Yield the chunks unchanged, or as ``Votes`` if classes or names were declared.
 
         Raises
         ------
@@ -307,7 +307,7 @@ class VoteChunks:
 
 
 def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks | None:
-    """Return votes as VoteChunks if they come in chunks; otherwise None.
+    """Return votes as VoteChunks if they are in chunks; otherwise None.
 
     Chunks are :class:`VoteChunks`, an iterator, or an iterable other than an array, table, list or tuple.
     ``classes`` are those of chunks that declare none.

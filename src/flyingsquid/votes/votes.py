@@ -551,7 +551,7 @@ class Votes:
     def with_all_sources(self, names: tuple[str, ...] | None) -> Votes:
         """Add the sources of ``names`` that do not vote, if these votes are in long form.
 
-        In long form a source that does not vote is not mentioned. Other votes are returned as they are,
+        A source that does not vote does not occur in the long form. Other votes are returned unchanged,
         because a missing column may be a mistake.
         """
         own, codes = self.names, self.codes
