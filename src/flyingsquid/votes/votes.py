@@ -497,10 +497,9 @@ class Votes:
 
         :meth:`from_frame` reads it back.
 
-        >>> Votes.from_long(["a", "b"], ["ann", "bob"], ["spam", "ham"]).to_pandas()
-            ann  bob
-        a  spam  NaN
-        b   NaN  ham
+        >>> table = Votes.from_long(["a", "b"], ["ann", "bob"], ["spam", "ham"]).to_pandas()
+        >>> table.loc["a", "ann"], table.isna().sum().to_dict()
+        ('spam', {'ann': 1, 'bob': 1})
         """
         return views.to_pandas(self)
 
