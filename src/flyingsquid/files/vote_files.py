@@ -211,7 +211,8 @@ def open_votes(
         Face's ``save_to_disk`` wrote.
     format : str, optional
         One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench", "label_studio",
-        "argilla" or "inspect". By default the name and the content of the file decide; they must agree.
+        "argilla" or "inspect". By default, it is detected from the name and the content of the file, which
+        must agree.
     form : "wide" (one row per item) or "long" (one row per vote), optional
         By default, it is detected from the names of the columns.
     item : str or False, optional
