@@ -64,7 +64,7 @@ def score(scores: str, output: str, **options: Any) -> None:
       flyingsquid score scores.csv -o - --with-model judges.fsq --quiet | head -3
     """
     if options["with_model"] and options["model_path"]:
-        raise click.UsageError("--model and --with-model exclude each other.")
+        raise click.UsageError("--model and --with-model cannot be used together.")
     if output == "-" and options["as_json"]:
         raise click.UsageError("--json and --output - both use standard output.")
     outputs = {"--output": output, "--model": options["model_path"]}

@@ -311,7 +311,7 @@ def row_quantiles(values: Array, quantile: float) -> Array:
 
 
 def _same_items(overlap: Array, cast: Array, n_items: float) -> NDArray[np.bool_]:
-    """Return pairs that vote for the same one class on the same items, shape (m, m)."""
+    """Return pairs of sources that vote for the same single class on the same items, shape (m, m)."""
     voted, best = cast.sum(axis=1), cast.argmax(axis=1)
     one_sided = (cast.max(axis=1) == voted) & (voted >= _SHARED_ITEMS) & (voted < _ALWAYS * n_items)
     either = voted[:, None] + voted - overlap

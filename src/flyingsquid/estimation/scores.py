@@ -143,7 +143,7 @@ class Triplets:
     Attributes
     ----------
     squares : array of shape (m,)
-        Squared loadings, which sampling noise may put outside [0, 1]; NaN if not determined.
+        Squared loadings, which may be outside [0, 1] because of sampling noise; NaN if not determined.
     equal : bool
         Whether all sources are assumed to be equally reliable.
 
@@ -194,7 +194,7 @@ class Triplets:
 
 
 def _signed(squares: Array, correlations: Array, *, equal: bool) -> Array:
-    """Return loadings with signs, by which most of the agreement is positive; NaN if not determined."""
+    """Return loadings, with signs such that most of the agreement is positive; NaN if not determined."""
     sizes = np.sqrt(np.clip(np.nan_to_num(squares), 0.0, 1.0))
     if (sizes > 0).sum() < 2:
         raise NotIdentifiableError(
@@ -254,7 +254,7 @@ def variance_of(gradient: Array, loadings: Array, pairs: NDArray[np.int64], misf
     """Return the variance of a function of the covariances with this gradient.
 
     Covariances of n Gaussian vectors are those of a Wishart distribution: a sum of g_jk s_jk has the variance
-    2 tr(G Σ G Σ) / n. What the model does not explain is one more error of every pair. Time O(m²).
+    2 tr(G Σ G Σ) / n. The misfit of the model is added as an error of every pair. Time O(m²).
     """
     g = np.where(pairs > 0, gradient / np.sqrt(np.maximum(pairs, 1)), 0.0)
     noise = 1 - loadings**2
@@ -273,7 +273,7 @@ def _split_noise(moments: ScoreMoments, spreads: Array, loadings: Array) -> tupl
 
 
 def choose_shrinkage(loadings: Array, correlations: Array, doubt: float) -> float:
-    """Return the share of equal weights: near 1 if the gain of better ones is within the doubt.
+    """Return the share of equal weights: near 1 if the gain of better weights is uncertain.
 
     The gain is the difference between the squared correlations of the weighted and of the equally weighted
     sum with the truth. If it is small, sources that agree most with the others may be those that share errors

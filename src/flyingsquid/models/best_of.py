@@ -27,7 +27,7 @@ class BestOf(Tabular):
     chosen : int array of shape (g,)
         Position of the chosen candidate within its group; -1 if a group has no scores.
     probabilities : array of shape (g, c)
-        Probability of each candidate to be the best of its group, 0 or NaN for missing candidates.
+        Probability that each candidate is the best of its group, 0 or NaN for missing candidates.
     scores : array of shape (g, c)
         Expected true score of each candidate, NaN for missing ones.
     """

@@ -65,7 +65,7 @@ class ScoreModel(Estimator):
     reliability_, reliability_interval_ : arrays of shape (m,) and (m, 2)
         Squared correlation of single scores with the truth, and its 95% interval; NaN if not determined.
     bias_, bias_interval_ : arrays of shape (m,) and (m, 2)
-        How much higher a judge scores an item of average truth than the panel does.
+        Difference between the mean score of a judge and that of the panel, for items of average truth.
     scale_, scale_interval_ : arrays of shape (m,) and (m, 2)
         Change of the score per change of the truth; negative for a judge that reverses the order.
     noise_, noise_interval_ : arrays of shape (m,) and (m, 2)
@@ -146,7 +146,7 @@ class ScoreModel(Estimator):
     def merge(self, other: ScoreModel) -> Self:
         """Add the items of another fitted model of the same judges, and estimate all parameters again.
 
-        Up to rounding, the result is that of one fit to the items of both.
+        Up to rounding, the result equals one fit to the items of both models.
         """
         if not isinstance(other, ScoreModel):
             raise OptionError(f"`other` must be a ScoreModel; got {type(other).__name__}.")
@@ -233,8 +233,8 @@ class ScoreModel(Estimator):
     def predict_proba(self, scores: Any, levels: Sequence[float], *, output: Output = "numpy") -> Any:
         """Return the probability of each level of an ordinal scale, shape (n, K).
 
-        For judges who give stars or grades. A score is the nearest level of the truth plus bias and noise,
-        cut off at the ends of the scale. All levels have equal prior probabilities.
+        Use it for judges who give stars or grades. A score is modeled as the nearest level of the truth plus
+        bias and noise, clipped to the ends of the scale. All levels have equal prior probabilities.
 
         Parameters
         ----------
@@ -284,7 +284,7 @@ class ScoreModel(Estimator):
         Returns
         -------
         BestOf
-            The chosen candidate of each group with its probability to be the best.
+            The chosen candidate of each group, with the probability that it is the best.
 
         Examples
         --------
@@ -476,7 +476,7 @@ class ScoreModel(Estimator):
     # ------------------------------------------------------------------ files and helpers
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, completely or not at all; ``flyingsquid.load`` reads it."""
+        """Write the fitted model to a file atomically; ``flyingsquid.load`` reads it."""
         write_state(path, self._to_state())
 
     def _to_state(self) -> State:
@@ -511,7 +511,7 @@ class ScoreModel(Estimator):
         return tags
 
     def _read_shrinkage(self) -> float | None:
-        """Return the share of equal weights; None if it is chosen by the fit."""
+        """Return the share of equal weights; None to choose it in the fit."""
         share: Any = self.shrinkage
         if is_one_of(share, ("auto",)):
             return None
