@@ -143,7 +143,7 @@ CHANGING = {"fit", "fit_moments", "fit_predict", "fit_predict_proba", "partial_f
 
 
 def called(case: Case, model: Any, member: str) -> Any:
-    """What a member that changes nothing returns, or the error that it is refused with."""
+    """Return the result of a member that changes nothing, or its error."""
     try:
         found = case.calls[member](model) if member in case.calls else getattr(model, member)
     except FlyingSquidError as error:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
-from flyingsquid._values import format_value, is_integer, is_null
+from flyingsquid._values import format_count, format_value, is_integer, is_null
 from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import Items, read_items
 from flyingsquid.exceptions import IncompatibleError, OptionError
@@ -262,7 +262,7 @@ def _plain_labels(values: Any, at: int) -> list[Any]:
         if values.n_sources != 1:
             raise OptionError(
                 f"`labels[{at}]` must be the votes of one source, as votes[:, [name]]; got "
-                f"{values.n_sources} sources."
+                f"{format_count(values.n_sources, 'source')}."
             )
         dense = np.asarray(values.to_dense().codes)[:, 0]
         names = np.empty(values.n_classes + 1, object)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, is_integer
+from flyingsquid._values import format_count, format_value, is_integer
 from flyingsquid.exceptions import GraphError
 from flyingsquid.graph.drawing import draw, to_svg
 from flyingsquid.graph.junction import (
@@ -244,7 +244,8 @@ class DependencyGraph:
         """
         shown = None if names is None else list(names)
         if shown is not None and (isinstance(names, str) or len(shown) != self.n_sources):
-            raise GraphError(f"`names` must be {self.n_sources} names of sources; got {format_value(names)}.")
+            wanted = format_count(self.n_sources, "source name")
+            raise GraphError(f"`names` must be a list of {wanted}; got {format_value(names)}.")
         return draw(self, axis, names=shown)
 
     def _repr_svg_(self) -> str:
