@@ -136,7 +136,7 @@ def one_hot_patterns(n_sources: int, n_classes: int) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountedRows:
-    """How often each possible row occurs in votes.
+    """Counts of all possible rows of votes.
 
     Attributes
     ----------
