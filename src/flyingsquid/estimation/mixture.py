@@ -46,6 +46,7 @@ from flyingsquid.estimation.weighted import VoteWeights, vote_weights, votes_per
 from flyingsquid.inference.weighted import (
     Mixture,
     TableTerm,
+    fallback_posterior,
     mix_parts,
     row_sums,
     table_posterior,
@@ -155,27 +156,25 @@ def fit_mixture(moments: Moments, rows: Rows | None, balance: Array | None) -> M
     pairs = moments.compare_pairs() if m <= MOST_SOURCES else None
     dependence = find_dependence(moments, pairs)
     weights = vote_weights(moments, dependence.shared)
-    shared, abstention = dependence.shared, 0.0
-    if (
-        shared is None
-        or pairs is None
-        or m * n_classes**2 > MOST_CELLS
-        or (rows is None and not can_use_pairs(m, n_classes))
-    ):
-        tables, trust = None, Trust(0.0)
-    elif rows is None:
-        estimate = partial(tables_from_pairs, moments, weights, shared, balance)
-        tables, abstention, against = _with_abstention(moments, estimate(), weights, estimate)
-        trust = trust_from_pairs(moments, pairs, tables, weights, dependence, against)
-    else:
-        tables = tables_from_rows(rows, weights, balance)
+    shared = dependence.shared
+    tables, term, by_tables, trust = None, None, None, Trust(0.0)
+    if shared is None or pairs is None or m * n_classes**2 > MOST_CELLS:
+        pass  # too many sources or classes for tables
+    elif rows is not None:
         refit = partial(with_abstention, rows, weights, balance)
+        tables = tables_from_rows(rows, weights, balance)
         tables, abstention, against = _with_abstention(moments, tables, weights, refit)
         term = tables.term(weights, abstention)
-        labels = table_posterior(rows.cast, term, weights.one_sided)
-        trust = trust_from_rows(moments, pairs, rows, labels, tables, weights, dependence, against)
-    mixture = _mix(moments, pairs, rows, balance, tables, trust, dependence, weights, abstention)
-    return _with_sources(moments, rows, balance, mixture, tables, trust, dependence)
+        by_tables = table_posterior(rows.cast, term, weights.one_sided)
+        trust = trust_from_rows(moments, pairs, rows, by_tables, tables, weights, dependence, against)
+    elif can_use_pairs(m, n_classes):
+        estimate = partial(tables_from_pairs, moments, weights, shared, balance)
+        tables, abstention, against = _with_abstention(moments, estimate(), weights, estimate)
+        term = tables.term(weights, abstention)
+        trust = trust_from_pairs(moments, pairs, tables, weights, dependence, against)
+    mixture = _mix(moments, pairs, rows, balance, term, trust, dependence, weights)
+    labels = None if rows is None else RowLabels(rows, fallback_posterior(rows.cast, mixture), by_tables)
+    return _with_sources(moments, labels, balance, mixture, tables, trust, dependence)
 
 
 def _with_abstention(
@@ -210,7 +209,8 @@ def fit_weights(moments: Moments, rows: Rows | None, balance: Array | None) -> M
         without_votes=_without_votes(moments, None, balance, None, trust, weights),
         prior=None if balance is None else _prior(moments, balance, weights),
     )
-    return _with_sources(moments, rows, balance, mixture, None, trust, dependence)
+    labels = None if rows is None else RowLabels.of(rows, mixture)
+    return _with_sources(moments, labels, balance, mixture, None, trust, dependence)
 
 
 def _mix(
@@ -218,15 +218,15 @@ def _mix(
     pairs: PairAgreement | None,
     rows: Rows | None,
     balance: Array | None,
-    tables: Tables | None,
+    term: TableTerm | None,
     trust: Trust,
     dependence: Dependence,
     firm: VoteWeights,
-    abstention: float,
 ) -> Mixture:
     """Mix the tables with weighted votes, which discount dependent pairs by the trust in the tables."""
-    weights = vote_weights(moments, dependence.scaled(trust.share))
-    term = None if tables is None else tables.term(firm, abstention)
+    shared, scaled = dependence.shared, dependence.scaled(trust.share)
+    is_firm = shared is None or scaled is None or np.array_equal(scaled, shared)
+    weights = firm if is_firm else vote_weights(moments, scaled)
     anchored, anchored_share = None, 0.0
     if rows is not None and moments.n_sources * moments.n_classes**2 <= MOST_CELLS:
         power = (votes_per_item(moments, weights) / _VOTES_PER_ITEM) ** _STEEPNESS
@@ -299,7 +299,7 @@ def _shares_of_votes(moments: Moments, weights: VoteWeights, several: float) -> 
 
 def _with_sources(
     moments: Moments,
-    rows: Rows | None,
+    labels: RowLabels | None,
     balance: Array | None,
     mixture: Mixture,
     tables: Tables | None,
@@ -307,12 +307,12 @@ def _with_sources(
     dependence: Dependence,
 ) -> MixtureFit:
     """Return the mixture with the estimates of the sources that its labels imply."""
-    parts = None if rows is None else RowLabels.of(rows, mixture)
-    sources = estimate_sources(moments, parts, mixture, tables, trust, balance)
-    only_class = None
-    if parts is not None:
-        labels = mix_parts(parts.rows.cast, mixture, parts.fallback, parts.by_tables)
-        best = np.unique(labels[parts.rows.voted > 0].argmax(axis=1))
+    sources = estimate_sources(moments, labels, mixture, tables, trust, balance)
+    rows, only_class = None, None
+    if labels is not None:
+        rows = labels.rows
+        mixed = mix_parts(rows.cast, mixture, labels.fallback, labels.by_tables)
+        best = np.unique(mixed[rows.voted > 0].argmax(axis=1))
         only_class = int(best[0]) if len(best) == 1 else None
     return MixtureFit(moments, rows, balance, mixture, tables, trust, dependence, sources, only_class)
 

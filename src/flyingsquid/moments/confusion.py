@@ -181,7 +181,7 @@ class DenseTables(ConfusionTables):
 
     def right(self) -> Array:
         voting, hits = self.voting(), np.einsum("mkk->mk", self._tables[:, :, :-1])
-        return np.divide(hits, voting, out=np.full_like(hits, 1 / self.n_classes), where=voting > 0)
+        return np.divide(hits, voting, out=np.full_like(hits, 1 / hits.shape[1]), where=voting > 0)
 
     def voting(self) -> Array:
         return np.asarray(self._tables[:, :, :-1].sum(axis=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class CountPlan:
     unit_sets: tuple[int, ...] = ()
 
     @classmethod
+    @lru_cache
     def all_pairs(cls, n_sources: int) -> CountPlan:
         """Return the plan without a graph: one set of all sources."""
         return cls(n_sources, None, (tuple(range(n_sources)),), (0,))

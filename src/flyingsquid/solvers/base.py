@@ -141,11 +141,11 @@ class FitData:
 
     @property
     def estimates_balance(self) -> bool:
-        return is_one_of(self.class_balance, ("estimate",))
+        return isinstance(self.class_balance, str) and self.class_balance == "estimate"
 
     @property
     def has_signs(self) -> bool:
-        return not is_one_of(self.signs, ("average",))
+        return not (isinstance(self.signs, str) and self.signs == "average")
 
     @cached_property
     def balance(self) -> TaskBalance:

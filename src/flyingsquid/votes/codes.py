@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,6 +35,7 @@ def code_of_reason(reason: str) -> int:
     return -1 - REASONS.index(reason)
 
 
+@lru_cache
 def smallest_dtype(n_classes: int) -> DTypeLike:
     """Return the smallest signed integer type that holds the codes of ``n_classes`` classes."""
     return np.min_scalar_type(-max(n_classes, len(REASONS)))
@@ -41,7 +43,12 @@ def smallest_dtype(n_classes: int) -> DTypeLike:
 
 def shown_names(names: tuple[str, ...] | None, n_sources: int) -> tuple[str, ...]:
     """Return the names, or ``source 0``, ``source 1``, ... if there are none."""
-    return names if names is not None else tuple([f"source {i}" for i in range(n_sources)])
+    return _numbered_names(n_sources) if names is None else names
+
+
+@lru_cache(32)
+def _numbered_names(n_sources: int) -> tuple[str, ...]:
+    return tuple(f"source {i}" for i in range(n_sources))
 
 
 def shown_name(names: tuple[str, ...] | None, source: int) -> str:
