@@ -15,6 +15,7 @@ from flyingsquid.exceptions import (
     IncompatibleError,
     ModelFileError,
     NotFittedError,
+    NotIdentifiableError,
     OptionError,
     SourceWarning,
     VotesError,
@@ -86,6 +87,19 @@ def test_parts_give_the_same_model_as_the_whole(seed, cut):
         assert model.n_items_ == 80
         np.testing.assert_allclose(model.predict(scores), whole.predict(scores), rtol=1e-8)
         np.testing.assert_allclose(model.noise_interval_, whole.noise_interval_, rtol=1e-6)
+
+
+def test_a_stream_may_begin_with_single_items():
+    _, scores = sample(n=60)
+    model = fs.ScoreModel()
+    for row in scores[:2]:
+        with pytest.raises(NotIdentifiableError):
+            model.partial_fit(row[None])
+        assert not hasattr(model, "reliability_")
+    with pytest.raises(IncompatibleError):
+        model.partial_fit(scores[:, :3])
+    model.partial_fit(scores[2:])
+    np.testing.assert_allclose(model.predict(scores), fs.ScoreModel().fit(scores).predict(scores))
 
 
 def test_items_are_predicted_one_by_one_as_together():

@@ -105,6 +105,9 @@ class ScoreModel(Estimator):
     """
 
     _estimator_type = "regressor"
+    _counted: _Counted
+    # Names and sums that do not determine the parameters yet.
+    _pending: tuple[tuple[str, ...] | None, ScoreMoments] | None
 
     def __init__(self, *, shrinkage: Literal["auto"] | float = "auto") -> None:
         self.shrinkage = shrinkage
@@ -135,13 +138,23 @@ class ScoreModel(Estimator):
         return self._keep(read.names, ScoreMoments.of(read.values), share)
 
     def partial_fit(self, scores: Any, y: object = None) -> Self:
-        """Add scores of further items, by the same judges, and estimate all parameters again."""
+        """Add scores of further items, by the same judges, and estimate all parameters again.
+
+        The scores are kept even if they do not determine the parameters yet and
+        :class:`~flyingsquid.exceptions.NotIdentifiableError` is raised, so that a stream can continue.
+        """
+        share = self._read_shrinkage()
         with self._lock:
-            if not hasattr(self, "_counted"):
-                return self.fit(scores)
-            share, (names, moments, *_) = self._read_shrinkage(), self._counted
-            read = self._read(scores)
-            return self._keep(names, moments + ScoreMoments.of(read.values), share)
+            pending = self.__dict__.get("_pending") or self.__dict__.get("_counted")
+            if pending is None:
+                read = _read(scores, None)
+                names, moments = read.names, ScoreMoments.of(read.values)
+            else:
+                names, before = pending[:2]
+                read = _read(scores, None, names).matched_to(names, before.n_sources)
+                moments = before + ScoreMoments.of(read.values)
+            self._pending = names, moments
+            return self._keep(names, moments, share)
 
     def merge(self, other: ScoreModel) -> Self:
         """Add the items of another fitted model of the same judges, and estimate all parameters again.
@@ -163,6 +176,7 @@ class ScoreModel(Estimator):
         fit = fit_scores(moments, share)
         with self._lock:
             self._counted = _Counted(names, moments, fit, TruthScale.of(fit, moments))
+            self._pending = None
         concerns = self._concerns()
         if concerns:
             warn_about_sources(" ".join(concerns), stacklevel=3)
@@ -359,8 +373,7 @@ class ScoreModel(Estimator):
     def _fitted(self) -> _Counted:
         if not hasattr(self, "_counted"):
             raise not_fitted(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first.")
-        counted: _Counted = self._counted
-        return counted
+        return self._counted
 
     @property
     def source_names_(self) -> tuple[str, ...]:

@@ -369,6 +369,9 @@ class Votes:
     ) -> Votes:
         """Read scores of judges or classifiers, by thresholds or bins; larger scores mean higher classes.
 
+        If the truth is a number or a grade rather than one of several unrelated classes, use
+        :class:`flyingsquid.ScoreModel`, which keeps the scores.
+
         Parameters
         ----------
         scores : numbers of shape (n, m), or a pandas, polars or pyarrow table
