@@ -51,7 +51,7 @@ def fitting(name: str) -> Any:
 
 
 def described(value: Any) -> Any:
-    """A value that can be compared, exactly."""
+    """Return a value that can be compared exactly."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes() if value.dtype != object else value.tolist()
     if isinstance(value, (list, tuple)):
@@ -143,7 +143,7 @@ CHANGING = {"fit", "fit_moments", "fit_predict", "fit_predict_proba", "partial_f
 
 
 def called(case: Case, model: Any, member: str) -> Any:
-    """What a member that changes nothing returns, or the error that it is refused with."""
+    """Return the value of a member that changes nothing, or the error that it is refused with."""
     try:
         found = case.calls[member](model) if member in case.calls else getattr(model, member)
     except FlyingSquidError as error:
