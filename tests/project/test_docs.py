@@ -16,7 +16,7 @@ from flyingsquid import solvers
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # A block that imports one of these runs only where it is installed.
-PEERS = ("torch", "transformers", "snorkel", "crowdkit", "cleanlab", "pandas", "dask")
+PEERS = ("torch", "transformers", "snorkel", "crowdkit", "cleanlab", "pandas", "dask", "datasets")
 MISSING = [name for name in PEERS if find_spec(name) is None]
 # A block of code, and the block of its output if that follows.
 PYTHON = re.compile(r"^```python\n(.*?)^```(?:\n\n```output\n(.*?)^```)?", re.DOTALL | re.MULTILINE)

@@ -51,7 +51,31 @@ def test_n_grams_learn_more_than_the_rules_know(run):
 def test_a_crowd_is_ported_from_crowd_kit(run):
     scores = run("crowd", 600)
     assert scores["label model"] > scores["majority vote"]
+    assert scores["with gold labels"] > scores["majority vote"]
     assert scores["later tasks"] > 0.7
+
+
+@pytest.mark.filterwarnings("error::flyingsquid.exceptions.VotesWarning")
+def test_the_spam_tutorial_is_ported_from_snorkel(run, monkeypatch, capsys):
+    monkeypatch.delenv("FLYINGSQUID_DATA", raising=False)
+    scores = run("snorkel_spam", 2_000)
+    assert scores["classifier"] > 0.85
+    assert "keyword_my" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not os.environ.get("FLYINGSQUID_DATA"), reason="FLYINGSQUID_DATA is not set")
+@pytest.mark.filterwarnings("error::flyingsquid.exceptions.VotesWarning")
+def test_the_ported_tutorial_on_real_comments(run):
+    scores = run("snorkel_spam", 0)
+    assert scores["label model"] > 0.8
+    assert scores["classifier"] > 0.85
+
+
+def test_a_label_model_is_a_step_of_scikit_learn(run):
+    scores = run("sklearn_pipeline", 1_500)
+    assert scores["gold labels used"] > 100
+    assert scores["label model, cross-validated"] > 0.75
+    assert scores["classifier"] > scores["rules and label model"]
 
 
 def test_judges_are_asked_once(run, capsys):

@@ -51,7 +51,7 @@ def fitting(name: str) -> Any:
 
 
 def described(value: Any) -> Any:
-    """A value that can be compared, exactly."""
+    """Return a value that can be compared exactly."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes() if value.dtype != object else value.tolist()
     if isinstance(value, (list, tuple)):

@@ -509,7 +509,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         ('malignant', 'dented outline')
         """
         codes = self._read_row(votes_row)
-        return self.fit_.explain(codes, validation.read_task(task, len(self.fit_.class_balance)))
+        fit = self.fit_  # once, because another thread may fit the model meanwhile
+        return fit.explain(codes, validation.read_task(task, len(fit.class_balance)))
 
     def summary(self) -> Table:
         """Return one row per source: what it votes for, how often, and how accurately.

@@ -301,8 +301,9 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         """
         read, sequences = self._read_sequences(votes, lengths)
         # By the tables themselves, which sum to 1 even if the class balance does not fit the votes.
-        evidence = self.fit_.likelihoods(read.codes)[:, 0]
-        transition = self._fitted.transition
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        evidence = fitted.fit.likelihoods(read.codes)[:, 0]
+        transition = fitted.transition
         return forward_backward(evidence, sequences, transition.balance, transition.matrix)[1]
 
     def score(self, votes: Any, y: ArrayLike, lengths: Any = None) -> float:
@@ -322,20 +323,22 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         known = truth >= 0
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
-        posterior = self._fitted.posterior(read, sequences)[known]
-        right = self._fitted.paths(read, sequences)[known] == truth[known]
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        posterior = fitted.posterior(read, sequences)[known]
+        right = fitted.paths(read, sequences)[known] == truth[known]
         credit = np.where(is_tied(posterior), expected_credit(posterior, truth[known]), right)
         return float(np.mean(credit))
 
     def summary(self) -> Table:
         """Summarize the sources, one row per source, and how rows follow each other."""
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
         return summarize_sequences(
-            self.moments_.rows,
-            self.accuracies_,
-            self.accuracies_interval_,
-            self.diagnostics_,
-            self.excess_correlation_,
-            self.transition_,
+            fitted.moments.rows,
+            fitted.fit.accuracies,
+            fitted.interval,
+            fitted.diagnostics,
+            fitted.transition.excess_correlation,
+            fitted.transition.matrix,
         )
 
     # ------------------------------------------------------------------ fitted attributes
