@@ -52,7 +52,7 @@ def tau(found: Array, gold: Array) -> float:
 def tau_without_ties(found: Array, gold: Array, rng: np.random.Generator) -> float:
     """Return Kendall's tau with ties of ``found`` broken at random, the mean of 50 draws."""
     order = [np.lexsort((rng.random(len(found)), found)) for _ in range(50)]
-    return float(np.mean([tau(np.argsort(each), gold) for each in order]))
+    return float(np.mean([tau(np.argsort(each).astype(np.float64), gold) for each in order]))
 
 
 RATINGS: dict[str, Callable[[Array], Array]] = {
@@ -213,7 +213,7 @@ def measure_levels(n_items: int, draws: int) -> dict[str, dict[str, float]]:
                     np.mean(np.median(scores, axis=1) == truth),
                     np.mean(np.rint(scores.mean(axis=1)) == truth),
                     np.mean(fs.LabelModel().fit(votes).predict(votes) == truth),
-                    np.mean(fs.ScoreModel().fit(scores).predict_class(scores, LEVELS) == truth),
+                    np.mean(fs.ScoreModel().fit(scores).predict_class(scores, LEVELS.tolist()) == truth),
                 ]
             )
         names = ("median", "rounded mean", "LabelModel", "ScoreModel")
@@ -223,7 +223,8 @@ def measure_levels(n_items: int, draws: int) -> dict[str, dict[str, float]]:
 
 def measure_coverage(n_items: int, draws: int) -> dict[str, float]:
     """Return how often 95% intervals hold the simulated truth and the parameters of judges."""
-    rng, held = np.random.default_rng(0), {"items": [], "reliability": [], "noise": []}
+    rng = np.random.default_rng(0)
+    held: dict[str, list[float]] = {"items": [], "reliability": [], "noise": []}
     scale, noise = np.array([1, 1.2, 0.8, 1, 1]), np.array([0.5, 0.8, 1, 1.5, 2])
     for _ in range(draws):
         truth = rng.normal(size=n_items)
@@ -232,10 +233,10 @@ def measure_coverage(n_items: int, draws: int) -> dict[str, float]:
         model = fs.ScoreModel().fit(scores)
         low, high = model.predict_interval(scores).T
         moved = model.center_ + model.spread_ * truth
-        held["items"].append(np.mean((low <= moved) & (moved <= high)))
+        held["items"].append(float(np.mean((low <= moved) & (moved <= high))))
         for name, value in (("reliability", scale**2 / (scale**2 + noise**2)), ("noise", noise)):
             ends = getattr(model, f"{name}_interval_")
-            held[name].append(np.mean((ends[:, 0] <= value) & (value <= ends[:, 1])))
+            held[name].append(float(np.mean((ends[:, 0] <= value) & (value <= ends[:, 1]))))
     return {name: float(np.mean(each)) for name, each in held.items()}
 
 

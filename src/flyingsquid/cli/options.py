@@ -91,7 +91,8 @@ _READING_OPTIONS = [
                  show_default=True, help="In long form, what to do if a source votes twice on an item."),
     click.option("--header/--no-header", default=None,
                  help="Whether the first line of a csv contains names."),
-    click.option("--part", metavar="NAME", help="The array of an npz, the split of a directory, or the question of an export."),
+    click.option("--part", metavar="NAME",
+                 help="The array of an npz, the split of a directory, or the question of an export."),
     click.option("--max-decoded-bytes", type=click.IntRange(1, 1 << 62), default=1 << 28, show_default=True,
                  help="Limit for a page of parquet, a batch of arrow, or a JSON document in memory."),
 ]
