@@ -47,7 +47,7 @@ ANYWHERE = {
     "personification": r"\b(models?|votes?|sources?|labels?|verdict|page|report|guide|file|docs?|method)"
     r" (says?|tells?|notices?|believes?|hears?|knows?)\b",
     "American spelling": r"\b(label|model|cancel|signal)l(ed|ing|er)\b(?<!cancelled)|\bbehaviours?\b"
-    r"|\bcolou?rs?\b(?<!color)(?<!colors)|\bneighbours?\b|\bfavou?r\w*\b(?<!favor)(?<!favors)"
+    r"|\bcolou?rs?\b(?<!color)(?<!colors)|\bneighbours?\b|\bfavour\w*"
     r"|\b(normal|optim|initial|summar|organ|recogn|minim|maxim|vector)is(e[sd]?|ing|ation)\b",
     "per": rf"(?<!how )\b(a|an|one|two|three|four|five|ten|\d+|few|many|several|some|more|most|all)"
     rf" (\w+ )?({NOUNS})(s|es)? an? ({NOUNS})\b",

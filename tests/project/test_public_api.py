@@ -219,7 +219,8 @@ def test_online_label_model_signature():
 
 
 def test_labeling_signatures():
-    assert list(inspect.signature(fs.labeling_function).parameters) == ["name", "resources", "vectorized"]
+    parameters = inspect.signature(fs.labeling_function).parameters
+    assert list(parameters) == ["name", "resources", "vectorized", "pre"]
     assert list(inspect.signature(fs.apply).parameters) == [
         "lfs", "data", "progress", "n_jobs", "on_error", "classes", "chunk", "cache", "return_log",
     ]  # fmt: skip
