@@ -125,7 +125,9 @@ def measure_best(scores: Array, gold: NDArray[Any], size: int, draws: int) -> di
         panel, repeat = rng.choice(judges, size, replace=False), rng.integers(0, repeats, size)
         grid = scores[:, :, panel, repeat]
         flat = grid.reshape(n * answers, size)
-        z = np.nan_to_num(np.nanmean(standardized(flat), axis=1), nan=-9.0).reshape(n, answers)
+        seen = np.isfinite(flat).sum(axis=1)
+        z = np.nansum(standardized(flat), axis=1) / np.maximum(seen, 1)
+        z = np.where(seen > 0, z, -9.0).reshape(n, answers)  # an answer without scores is not chosen
         model = fs.ScoreModel().fit(flat)
         best = model.best_of(grid)
         expected = np.nan_to_num(best.scores, nan=-1e9)
