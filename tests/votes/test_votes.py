@@ -80,12 +80,13 @@ def test_codes_use_the_smallest_type(n_classes, dtype):
 
 
 def test_reasons_are_kept_and_counted():
-    labels = [["yes", "declined"], ["no", "??"], [None, "yes"], ["yes", "timeout"]]
-    reasons = {"declined": "refused", "??": "unparseable", "timeout": "failed"}
+    labels = [["yes", "declined"], ["no", "??"], [None, "yes"], ["yes", "timeout"], ["skip", "no"]]
+    reasons = {"declined": "refused", "??": "unparseable", "timeout": "failed", "skip": "not_asked"}
     votes = fs.Votes.from_classes(labels, reasons=reasons)
-    assert votes.codes.tolist() == [[1, -2], [0, -3], [-1, 1], [1, -4]]
+    assert votes.codes.tolist() == [[1, -2], [0, -3], [-1, 1], [1, -4], [-5, 0]]
     counted = {reason: counts.tolist() for reason, counts in votes.missing_counts().items()}
-    assert counted == {"abstained": [1, 0], "refused": [0, 1], "unparseable": [0, 1], "failed": [0, 1]}
+    stated = {"refused": [0, 1], "unparseable": [0, 1], "failed": [0, 1], "not_asked": [1, 0]}
+    assert counted == {"abstained": [1, 0], **stated}
     sparse = fs.Votes.from_long([0, 0, 1], [0, 1, 1], ["yes", "??", "no"], reasons=reasons)
     assert sparse.missing_counts()["unparseable"].tolist() == [0, 1]
     assert sparse.missing_counts()["abstained"].tolist() == [1, 0]
@@ -216,7 +217,7 @@ def test_minus_one_may_be_a_declared_class_where_nothing_else_means_no_vote():
 
 
 def test_codes_out_of_range_are_refused():
-    with pytest.raises(VotesError, match="`codes` must be between -4 and 1"):
+    with pytest.raises(VotesError, match="`codes` must be between -5 and 1"):
         fs.Votes(np.array([[0, 5]], np.int8), (0, 1))
     with pytest.raises(VotesError, match="float64"):
         fs.Votes(np.zeros((1, 1)), (0, 1))

@@ -241,7 +241,7 @@ def _duplicates(items: Items) -> tuple[Names, ...]:
 def _missing(tally: SourceTally) -> tuple[tuple[str, int, str, int], ...]:
     found = []
     for reason, counts in zip(REASONS[1:], tally.missing.T, strict=True):
-        if counts.any():
+        if reason != "not_asked" and counts.any():
             worst = int(np.argmax(counts))
             found.append((reason, int(counts.sum()), tally.source_names[worst], int(counts[worst])))
     return tuple(found)

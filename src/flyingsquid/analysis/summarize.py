@@ -62,7 +62,8 @@ def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
       gold labels, and the share of correct ones (Snorkel's "Emp. Acc.");
     - ``accuracy``, ``accuracy_low``, ``accuracy_high``, with a model that estimates accuracies: probability
       that a vote is correct, with its 95% interval;
-    - ``votes``, and each of ``refused``, ``unparseable`` and ``failed`` that occurs: numbers of votes;
+    - ``votes``, and each of ``refused``, ``unparseable``, ``failed`` and ``not_asked`` that occurs: numbers
+      of votes;
     - ``flags``: problems of the source. Gold labels decide which sources are worse than chance, if given.
 
     For a model of several tasks, overlaps and conflicts are counted within each task.

@@ -58,8 +58,8 @@ def summarize_sources(
     -------
     Table with the columns ``source``, ``polarity`` (the classes it votes for), ``coverage`` (share of
     items it votes on), ``accuracy``, ``accuracy_low``, ``accuracy_high``, ``votes``, each of
-    ``refused``, ``unparseable`` and ``failed`` that occurred, and ``note``. A source that never votes, or
-    whose accuracy the votes do not determine, has no accuracy.
+    ``refused``, ``unparseable``, ``failed`` and ``not_asked`` that occurred, and ``note``. A source that
+    never votes, or whose accuracy the votes do not determine, has no accuracy.
 
     Notes
     -----

@@ -20,7 +20,7 @@ from flyingsquid.models._base import DOUBLE, BatchEstimator, VoteSchema
 from flyingsquid.models.validation import require_moments
 from flyingsquid.moments import Moments
 from flyingsquid.moments.tally import SourceTally
-from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
+from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.reading import refuse_options
 
@@ -152,7 +152,7 @@ class MajorityVote(BatchEstimator):
         shown, names = tuple(state.meta["source_names"]), state.meta["names"]
         m, k = len(shown), len(classes)
         votes, missing = state.arrays["votes"], state.arrays["missing"]
-        fits = votes.shape == (m, k) and missing.shape == (m, 3) and m > 0 and k > 1
+        fits = votes.shape == (m, k) and missing.shape == (m, len(REASONS) - 1) and m > 0 and k > 1
         plain = all(
             str(each.dtype) in ("int64", "float64") and (each >= 0).all() and np.isfinite(each).all()
             for each in (votes, missing)

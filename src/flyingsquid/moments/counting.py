@@ -230,7 +230,7 @@ def count_tables(
 
 
 def count_missing(codes: Codes, weights: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Count refused, unparseable and failed votes of each source, shape (m, 3)."""
+    """Count refused, unparseable, failed and unasked votes of each source, shape (m, 4)."""
     is_exact = weights is None or weights.dtype.kind == "i"
     missing = np.zeros((codes.shape[1], len(REASONS) - 1), np.int64 if is_exact else np.float64)
     if isinstance(codes, csr_array):

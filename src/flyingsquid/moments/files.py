@@ -15,6 +15,7 @@ from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
 from flyingsquid.moments.plan import CountPlan
+from flyingsquid.votes import REASONS
 
 if TYPE_CHECKING:
     from flyingsquid.moments.moments import Moments
@@ -76,7 +77,7 @@ def fields_of(state: State) -> dict[str, Any]:
     try:
         n_items, names = state.meta["n_items"], state.meta["names"]
         classes, missing = decode_labels(state.meta["classes"]), state.arrays["missing"]
-        if missing.ndim != 2 or missing.shape[1] != 3 or not missing.size or len(classes) < 2:
+        if missing.ndim != 2 or missing.shape[1] != len(REASONS) - 1 or not missing.size or len(classes) < 2:
             raise ModelFileError("The counts in the file must have at least one source and two classes.")
         n_classes, n_sources = len(classes), len(missing)
         plan = CountPlan.all_pairs(n_sources)

@@ -70,8 +70,8 @@ class Moments:
     ----------
     n_items : int or float
         Number of items, or the sum of their weights.
-    missing : array of shape (m, 3), read-only
-        Votes that were refused, unparseable and failed; all other missing votes are abstains.
+    missing : array of shape (m, 4), read-only
+        Votes that were refused, unparseable, failed and not asked for; all other missing votes are abstains.
     classes : tuple of K labels
     names : tuple of m str, or None
 

@@ -26,8 +26,8 @@ class SourceTally:
         Number of items, or the sum of their weights.
     votes : array of shape (m, K)
         Number of votes of each source for each class.
-    missing : array of shape (m, 3)
-        Votes that were refused, unparseable and failed.
+    missing : array of shape (m, 4)
+        Votes that were refused, unparseable, failed and not asked for.
     classes : tuple of K labels
     source_names : tuple of m str
     """

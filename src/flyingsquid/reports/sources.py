@@ -18,7 +18,7 @@ from flyingsquid.reports.escape import escape_name, escape_text
 from flyingsquid.reports.page import Section, grid
 from flyingsquid.reports.study import MOST_SHOWN, Study
 from flyingsquid.reports.svg import chart_figure, panels_figure
-from flyingsquid.votes import REASONS, Votes
+from flyingsquid.votes import Votes
 
 # The table lists at most this many sources; nobody reads a longer one.
 _MOST_ROWS = 1_000
@@ -39,6 +39,7 @@ _LAST = ("polarity", "flags")
 _HIDDEN = ("j", "correct", "incorrect", "accuracy_low", "accuracy_high")
 
 _TONES: dict[str, Tone] = {"refused": "bad", "unparseable": "main", "failed": "other", "abstained": "pale"}
+_PROBLEMS = tuple(_TONES)[:3]
 
 _MOST_PANELS, _MOST_CHANGES = 24, 12
 # Drift needs this many items, read in steps with a window of a tenth of them.
@@ -144,8 +145,8 @@ def _cell_detail(study: Study, column: str, j: int) -> str:
 def missing_section(study: Study) -> Section:
     """Return missing votes by reason; empty unless some were refused, unparseable or failed."""
     counts = study.votes.missing_counts()
-    reasons = [reason for reason in (*REASONS[1:], REASONS[0]) if counts[reason].any()]
-    problems = np.sum([counts[reason] for reason in REASONS[1:]], axis=0)
+    reasons = [reason for reason in _TONES if counts[reason].any()]
+    problems = np.sum([counts[reason] for reason in _PROBLEMS], axis=0)
     troubled = np.argsort(-problems, kind="stable")[: int((problems > 0).sum())]
     if not len(troubled):
         return Section("missing", "Missing votes", "")

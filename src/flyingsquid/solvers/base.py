@@ -95,6 +95,9 @@ class FitData:
         The graph that was learned from the votes.
     concerns : tuple of str
         Sentences about the votes, for warnings.
+    complete : mask of shape (n,) or None
+        Items for which all votes were asked for, whatever these votes are. Default: those of which no vote is
+        marked as not asked for. It matters only if other items have such votes.
     use : {"labels", "stream", "tables", "sequences"}
         Purpose of the fit. Parameters of a stream must not change abruptly from one refresh to the next;
         tasks that are fitted one by one, and sequences, need confusion tables.
@@ -121,6 +124,7 @@ class FitData:
     temper: Any = None
     learned_graph: LearnedGraph | None = None
     concerns: tuple[str, ...] = ()
+    complete: NDArray[np.bool_] | None = None
     use: Use = "labels"
 
     @property

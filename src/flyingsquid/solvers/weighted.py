@@ -11,7 +11,14 @@ import numpy as np
 
 from flyingsquid._values import format_count, format_value
 from flyingsquid.estimation.gold_regression import FEWEST_LABELS, fit_correction
-from flyingsquid.estimation.mixture import Gain, MixtureFit, fit_mixture, fit_weights, gain_over_majority
+from flyingsquid.estimation.mixture import (
+    Complete,
+    Gain,
+    MixtureFit,
+    fit_mixture,
+    fit_weights,
+    gain_over_majority,
+)
 from flyingsquid.estimation.shares import looks_random
 from flyingsquid.estimation.source_estimates import SourceErrors, SourceEstimates, estimate_by_gold
 from flyingsquid.estimation.tied_em import rows_of
@@ -21,10 +28,11 @@ from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.inference.weighted import hot_posterior
+from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver
-from flyingsquid.votes.codes import OneHot
+from flyingsquid.votes.codes import NOT_ASKED, OneHot, marked_cells
 
-# With fewer items, labels of one class only are not suspicious.
+# With fewer items, labels of one class only are not suspicious, and complete items are not treated apart.
 _FEW_ITEMS = 20
 # More cells of votes than this are not kept for an assessment on demand.
 _MOST_KEPT = 1 << 22
@@ -60,7 +68,11 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
         )
     balance = _given_balance(data)
     rows = None if data.votes is None else rows_of(data.votes, data.weights, data.counted)
-    found = (fit_mixture if with_tables else fit_weights)(moments, rows, balance)
+    if not with_tables:
+        found = fit_weights(moments, rows, balance)
+    else:
+        is_adaptive = data.votes is not None and moments.missing[:, -1].any()
+        found = fit_mixture(moments, rows, balance, _complete(data) if is_adaptive else None)
     groups = found.dependence.groups
     reason, concerns = _describe(found) if with_tables else ("", ())
     return WeightedFit(
@@ -76,6 +88,23 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
         is_tested=found.trust.n_tested > 0 or found.trust.share > 0.5,
         second_factor=found.dependence.second_factor,
     )
+
+
+def _complete(data: FitData) -> Complete | None:
+    """Return the items whose votes were all asked for; None if they are few."""
+    votes = data.votes
+    if votes is None:
+        return None
+    is_complete = data.complete
+    if is_complete is None:
+        item, _, code = marked_cells(votes.codes)
+        is_complete = np.ones(votes.n_items, np.bool_)
+        is_complete[item[code == NOT_ASKED]] = False
+    if is_complete.sum() < _FEW_ITEMS:
+        return None
+    weights = None if data.weights is None else data.weights[is_complete]
+    whole = votes[is_complete]
+    return Complete(Moments.of(whole, sample_weight=weights), rows_of(whole, weights))
 
 
 def solve_corrected(data: FitData, name: str) -> WeightedFit:

@@ -18,8 +18,10 @@ ABSTAIN = -1
 _CHUNK_CELLS = 1 << 20
 MOST_CLASSES = int(np.iinfo(np.int16).max)
 """Codes have at most two bytes."""
-REASONS = ("abstained", "refused", "unparseable", "failed")
+REASONS = ("abstained", "refused", "unparseable", "failed", "not_asked")
 """Why a vote is missing; reason r has the code ``-1 - r``."""
+NOT_ASKED = -5
+"""Code of a vote that was not asked for, which says nothing about the item."""
 
 Codes: TypeAlias = NDArray[Any] | csr_array
 """Dense (n, m) codes, or sparse with ``class + 1`` for a vote and the code for a reason."""

@@ -45,7 +45,7 @@ class Votes:
     Attributes
     ----------
     codes : signed integers of shape (n, m), or a scipy sparse array
-        Dense: 0..K-1 for a vote, -1 abstained, -2 refused, -3 unparseable, -4 failed.
+        Dense: 0..K-1 for a vote, -1 abstained, -2 refused, -3 unparseable, -4 failed, -5 not asked.
         Sparse: class + 1 for a vote, the same negative codes, no entry for an abstain.
     classes : tuple of K labels
         Code k stands for ``classes[k]``.
