@@ -2,8 +2,9 @@
 
 The first line identifies the format. Every other line is one final answer: the judge, the item, a key for
 both, the answer or the error, how it was parsed at the time, and the number of attempts. A line is written at
-once as soon as the answer is parsed. A killed process leaves at most an incomplete last line, which the next
-one removes.
+once as soon as the answer is parsed. If a run has a budget, there is also one line before each attempt, so
+that attempts of a killed process are counted. A killed process leaves at most an incomplete last line, which
+the next one removes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -42,11 +43,16 @@ class AnswerFile:
     ----------
     answers : dict from (str, str) to Answer
         The last answer for each name of a judge and key, not parsed yet.
+    n_attempts : Counter of (str, str)
+        Attempts for each name of a judge and key, as far as they are recorded.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._write_lock = threading.Lock()
+        self.answers: dict[tuple[str, str], Answer] = {}
+        self.n_attempts: Counter[tuple[str, str]] = Counter()
+        self._n_begun: Counter[tuple[str, str]] = Counter()  # since the last answer
         try:
             self._file: BinaryIO | None = open(self.path, "a+b", buffering=0)  # noqa: SIM115
         except OSError as error:
@@ -56,7 +62,7 @@ class AnswerFile:
                 raise ModelFileError(
                     f"{self.path}: another run uses this file. Wait until it ends, or pass another path."
                 )
-            self.answers = dict(self._read(self._file))
+            self._read(self._file)
         except BaseException:
             self.close()
             raise
@@ -71,6 +77,13 @@ class AnswerFile:
         missing = isinstance(answer.outcome, Missing)
         line |= {"missing": answer.outcome.value} if missing else {"class": answer.outcome}
         line["attempts"] = answer.attempts
+        self._append(line)
+
+    def write_attempt(self, judge: str, item: str | int, key: str) -> None:
+        """Append that an attempt begins."""
+        self._append({"judge": judge, "item": item, "key": key, "begins": True})
+
+    def _append(self, line: dict[str, Any]) -> None:
         encoded = (json.dumps(line, default=str) + "\n").encode()
         with self._write_lock:
             if self._file is None:
@@ -91,7 +104,7 @@ class AnswerFile:
                 self._file.close()
                 self._file = None
 
-    def _read(self, file: BinaryIO) -> Iterator[tuple[tuple[str, str], Answer]]:
+    def _read(self, file: BinaryIO) -> None:
         number, n_complete, incomplete = 0, 0, b""
         # A second, buffered handle for reading; the other one is unbuffered for writing.
         with open(self.path, "rb") as lines:
@@ -103,12 +116,12 @@ class AnswerFile:
                 if number == 1:
                     self._check_header(line)
                 else:
-                    yield self._parse(line, number)
+                    self._keep(line, number)
         if incomplete and number == 1 and not _HEADER.startswith(incomplete):
             self._check_header(incomplete)
         if incomplete and number > 1:
             try:
-                yield self._parse(incomplete, number)
+                self._keep(incomplete, number)
             except ModelFileError:
                 pass
             else:
@@ -127,7 +140,19 @@ class AnswerFile:
                 "or of one that an earlier run wrote."
             )
 
-    def _parse(self, line: bytes, number: int) -> tuple[tuple[str, str], Answer]:
+    def _keep(self, line: bytes, number: int) -> None:
+        """Keep what one line records."""
+        key, answer = self._parse(line, number)
+        if answer is None:
+            self.n_attempts[key] += 1
+            self._n_begun[key] += 1
+            return
+        self.answers[key] = answer
+        # Attempts of a run without a budget are recorded only with their answer.
+        self.n_attempts[key] += max(0, answer.attempts - self._n_begun.pop(key, 0))
+
+    def _parse(self, line: bytes, number: int) -> tuple[tuple[str, str], Answer | None]:
+        """Return the judge and the key of a line, with the answer; None if an attempt begins."""
         try:
             found = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -135,6 +160,8 @@ class AnswerFile:
         if not isinstance(found, dict):
             self._refuse(number, "must be a JSON object")
         judge, key, attempts = (found.get(name) for name in ("judge", "key", "attempts"))
+        if isinstance(judge, str) and isinstance(key, str) and found.get("begins") is True:
+            return (judge, key), None
         if (
             not isinstance(judge, str)
             or not isinstance(key, str)

@@ -28,6 +28,10 @@ from flyingsquid.judges.judge import Answer, Judge, retry_after, wait_before_ret
 OnError = Literal["abstain", "raise"]
 Store = Callable[[int, int, Answer], None]
 """Stores the final answer of (judge, item)."""
+Begin = Callable[[int, int], bool]
+"""Reserves the cost of one attempt for (judge, item); returns False if the budget does not allow it."""
+More = Callable[[dict[tuple[int, int], Answer]], Iterable[tuple[int, int]]]
+"""Takes all answers so far, and returns further cells to ask about."""
 
 
 @dataclass(slots=True)
@@ -88,6 +92,11 @@ class Calls:
         Whether an item that failed ends the run.
     rng : numpy.random.Generator
     clock : Clock
+    begin : callable, optional
+        Called before each attempt. If it returns False, a new cell is left without an answer, and no further
+        attempt is made after an error.
+    more : callable, optional
+        Called when all cells have their final answers. The run ends when it returns no cells.
 
     Attributes
     ----------
@@ -96,6 +105,8 @@ class Calls:
         One per judge.
     n_left : int
         Number of cells without a final answer.
+    n_done : int
+        Number of cells that are done: with a final answer, or left without one.
     """
 
     def __init__(
@@ -109,14 +120,15 @@ class Calls:
         on_error: OnError,
         rng: np.random.Generator,
         clock: Clock,
+        begin: Begin = lambda _judge, _item: True,
+        more: More = lambda _answers: (),
     ) -> None:
         self.judges, self.items = judges, items
         self.answers: dict[tuple[int, int], Answer] = {}
         self.tallies = [Tally() for _ in judges]
         self._new: list[deque[int]] = [deque() for _ in judges]
-        for j, i in cells:
-            self._new[j].append(i)
-        self.n_left = sum(map(len, self._new))
+        self.n_left = self.n_done = 0
+        self._add(cells)
         self._retries: list[list[tuple[float, int, int]]] = [[] for _ in judges]  # (when, item, attempt)
         self._paused_until = [-np.inf] * len(judges)
         self._n_running = [0] * len(judges)
@@ -127,20 +139,35 @@ class Calls:
         self._stopped = threading.Event()
         self._concurrency, self._store, self._on_error = concurrency, store, on_error
         self._rng, self._clock = rng, clock
+        self._begin, self._more = begin, more
         self._loop = _EventLoop()
 
     def run(self) -> None:
-        """Ask until every cell has its final answer, or until :meth:`stop`."""
+        """Ask until every cell has its final answer and there are no more, or until :meth:`stop`."""
         try:
-            while self.n_left and not self._stopped.is_set():
-                self._start_calls()
-                event = self._clock.get(self._events, self._wait())
-                while event is not None:
-                    self._settle(*event)
-                    event = None if self._events.empty() else self._events.get()
-                self._expire()  # also after the last event, because the last cell may time out
+            self._run_cells()
+            while not self._stopped.is_set() and self._add(self._more(self.answers)):
+                self._run_cells()
         finally:
             self._loop.close()
+
+    def _run_cells(self) -> None:
+        while self.n_left and not self._stopped.is_set():
+            self._start_calls()
+            if not self.n_left:  # the rest was left without an answer
+                return
+            event = self._clock.get(self._events, self._wait())
+            while event is not None:
+                self._settle(*event)
+                event = None if self._events.empty() else self._events.get()
+            self._expire()  # also after the last event, because the last cell may time out
+
+    def _add(self, cells: Iterable[tuple[int, int]]) -> int:
+        """Add cells to ask about, and return how many are left."""
+        for j, i in cells:
+            self._new[j].append(i)
+            self.n_left += 1
+        return self.n_left
 
     def stop(self) -> None:
         """End :meth:`run` soon, without waiting for calls in progress."""
@@ -165,6 +192,9 @@ class Calls:
             self.tallies[j].counts["retries"] += 1
         else:
             item, attempt = self._new[j].popleft(), 1
+            if not self._begin(j, item):
+                self._count_done()
+                return True
             self.tallies[j].counts["asked"] += 1
         call = _Call(j, item, attempt)
         self._n_running[j] += 1
@@ -258,7 +288,7 @@ class Calls:
         tally.counts["timeouts"] += _is_timeout(error)
         tally.first_error = tally.first_error or summary
         wait = wait_before_retry(self.judges[j], call.attempt, error, self._rng)
-        if wait is None:
+        if wait is None or not self._begin(j, call.item):
             answer = Answer(FAILED, summary, call.attempt, FAILED)
             self._store(j, call.item, answer)
             self._finish(call, answer, error)
@@ -270,7 +300,7 @@ class Calls:
 
     def _finish(self, call: _Call, answer: Answer, error: BaseException | None) -> None:
         self.answers[call.judge, call.item] = answer
-        self.n_left -= 1
+        self._count_done()
         if error is not None and self._on_error == "raise":
             name = self.judges[call.judge].name
             error.add_note(
@@ -278,6 +308,10 @@ class Calls:
                 "continue"
             )
             raise error
+
+    def _count_done(self) -> None:
+        self.n_left -= 1
+        self.n_done += 1
 
 
 def _is_timeout(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Asking every judge about every item: ``ask_judges`` and its result."""
+"""Asking judges about items: ``ask_judges`` and its result."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from flyingsquid._progress import progress_bar
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.judges.adaptive import AdaptiveCalls, code_of_answer
 from flyingsquid.judges.answer_file import AnswerFile, answer_keys
 from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
+from flyingsquid.judges.asking import Asking, make_report, read_asking
 from flyingsquid.judges.calls import Calls, Clock, OnError
 from flyingsquid.judges.judge import Answer, Judge, with_classes
+from flyingsquid.judges.planner import Planner
 from flyingsquid.votes import Votes
-from flyingsquid.votes.codes import REASONS, Label, code_of_reason, read_names, smallest_dtype
+from flyingsquid.votes.arguments import join_by_item, read_gold
+from flyingsquid.votes.codes import NOT_ASKED, REASONS, Label, read_names, smallest_dtype
 from flyingsquid.votes.frames import is_frame, is_lazy
 
 if TYPE_CHECKING:
@@ -38,14 +42,16 @@ class JudgeRun:
     Attributes
     ----------
     votes : Votes of shape (n, m)
-        Missing votes have a reason: abstained, refused, unparseable or failed.
+        Missing votes have a reason: abstained, refused, unparseable, failed or not_asked.
     answers : object array of shape (n, m)
         Raw answer of each judge, before parsing; None if there is no answer.
     counts : dict from str to int array of shape (m,)
-        ``answered`` and the four reasons add up to n. ``asked``: items asked about in this run. ``kept``:
+        ``answered`` and the five reasons add up to n. ``asked``: items asked about in this run. ``kept``:
         items whose answer was in the cache. ``retries`` and ``timeouts``: attempts of this run.
     first_errors, first_unparseable : tuple of m str or None
         The first error, and the first answer that could not be parsed, of each judge.
+    asking : Asking or None
+        With ``stop_at`` or ``budget``: what was asked for, why items were stopped, and their labels.
     """
 
     votes: Votes
@@ -53,12 +59,14 @@ class JudgeRun:
     counts: dict[str, NDArray[np.int64]]
     first_errors: tuple[str | None, ...]
     first_unparseable: tuple[str | None, ...]
+    asking: Asking | None = None
 
     def summary(self) -> Table:
         """Return a table with one row per judge, and its first error and unparseable answer as footnotes."""
         from flyingsquid._table import Table  # noqa: PLC0415
 
-        columns = ("answered", *REASONS, "asked", "kept", "retries", "timeouts")
+        reasons = [r for r in REASONS if r != "not_asked" or self.counts[r].any()]
+        columns = ("answered", *reasons, "asked", "kept", "retries", "timeouts")
         rows: list[tuple[Scalar, ...]] = []
         notes = []
         for j, name in enumerate(self.votes.source_names):
@@ -98,10 +106,15 @@ def ask_judges(
     fingerprint: Callable[[Any], Any] | None = None,
     concurrency: int = 8,
     on_error: OnError = "abstain",
+    stop_at: float | None = None,
+    budget: float | None = None,
+    costs: Mapping[str, float] | None = None,
+    pilot: int | None = None,
+    gold: Any = None,
     progress: bool = False,
     random_state: RandomState = None,
 ) -> JudgeRun:
-    """Ask every judge about every item.
+    """Ask every judge about every item, or only as many judges as an item needs.
 
     Parameters
     ----------
@@ -127,6 +140,21 @@ def ask_judges(
         What happens if the last attempt for an item fails. ``"abstain"``: the vote is missing with the reason
         ``failed``. ``"raise"``: the error ends the run. The same applies to a parser that raises, whose
         answer is unparseable.
+    stop_at : float above 0.5 and at most 1, optional
+        Ask adaptively. All judges are asked about the items of a pilot, then one judge at a time about each
+        other item: the one with the largest expected value per cost. No more judges are asked about an item
+        if its label is estimated to be correct with this probability, or if asking the others would hardly
+        change it. Default: ask every judge about every item, unless there is a ``budget``.
+    budget : float, optional
+        The highest number of calls, or the highest cost if there are ``costs``; retries count, and so do the
+        calls that ``cache`` records. Judges are asked adaptively, and most valuable calls first.
+    costs : mapping from str to float, optional
+        Cost of one call for the name of each judge. Default: 1.
+    pilot : int, optional
+        Number of items that all judges are asked about first, spread evenly over the items. Default: 200, or
+        a fifth of the items if that is less, but at least 30.
+    gold : gold labels, optional
+        For the label model of an adaptive run, as in ``LabelModel.fit``; helps if judges share a bias.
     progress : bool, default=False
         Whether to show a progress bar on standard error.
     random_state : int, numpy.random.Generator or None, default=None
@@ -141,6 +169,10 @@ def ask_judges(
     The thread that receives an answer writes it to ``cache`` as soon as it is parsed. If the process is
     killed, only answers that were not received and written by then are requested again. After a
     KeyboardInterrupt the file has all answers received so far.
+
+    An adaptive run asks in rounds, with at most one new call per item. After each round, the label model is
+    fitted again if there are a fifth more votes. Decisions depend only on the answers, so a run that was
+    killed goes on with the same ones. Calls of a killed run whose answers were lost count towards the budget.
 
     All coroutines of a run share one event loop, which ends with the run, so create an asynchronous client
     for each run.
@@ -165,33 +197,63 @@ def ask_judges(
     reasons = _read_options(concurrency, on_error, ask_again)
     found = _read_items(items)
     names = _read_ids(ids, len(found))
+    is_adaptive = stop_at is not None or budget is not None
+    if not is_adaptive:
+        _refuse_adaptive_options(costs=costs, pilot=pilot, gold=gold)
+    shape = (len(found), len(panel))
+    sources = tuple(judge.name for judge in panel)
+    everything = np.ones(shape, np.bool_)
+    options = (
+        read_asking(1.0 if stop_at is None else stop_at, budget, costs, pilot, sources, everything)
+        if is_adaptive
+        else None
+    )
+    truth = None if gold is None else _read_gold(gold, labels, names, len(found))
     keys = [] if cache is None else answer_keys(panel, found, names, fingerprint)
     file = None if cache is None else AnswerFile(cache)
 
+    def identify(j: int, i: int) -> tuple[str, str | int, str]:
+        return panel[j].name, i if names is None else names[i], keys[j][i]
+
     def store(j: int, i: int, answer: Answer) -> None:
         if file is not None:
-            file.write(panel[j].name, i if names is None else names[i], keys[j][i], answer)
+            file.write(*identify(j, i), answer)
+
+    def record(j: int, i: int) -> None:
+        if file is not None and budget is not None:
+            file.write_attempt(*identify(j, i))
 
     try:
         kept = {} if file is None else _find_answers(panel, keys, file, reasons, on_error)
         cells = [(j, i) for i in range(len(found)) for j in range(len(panel)) if (j, i) not in kept]
-        rng = read_random_state(random_state)
+        adaptive = None
+        hooks: dict[str, Any] = {}
+        if options is not None:
+            planner = Planner(labels, sources, everything, options, truth)
+            recorded = {} if file is None else _find_attempts(panel, keys, file)
+            adaptive = AdaptiveCalls(planner, options, labels, shape, kept, recorded, record)
+            hooks = {"begin": adaptive.begin, "more": adaptive.more}
         calls = Calls(
             panel,
             found,
-            cells,
+            cells if adaptive is None else (),
             concurrency=concurrency,
             store=store,
             on_error=on_error,
-            rng=rng,
+            rng=read_random_state(random_state),
             clock=Clock(),
+            **hooks,
         )
         with progress_bar("judges", len(cells), enabled=progress) as advance:
             _run(calls, advance)
     finally:
         if file is not None:
             file.close()
-    return _collect(panel, labels, len(found), names, kept, calls)
+    if adaptive is None or options is None:
+        return _collect(panel, labels, len(found), names, kept, calls)
+    used = adaptive.n_used
+    report = make_report(adaptive.planner, options, everything, adaptive.asked, used)
+    return _collect(panel, labels, len(found), names, adaptive.used, calls, report)
 
 
 # ---------------------------------------------------------------------- arguments
@@ -211,11 +273,25 @@ def _read_options(concurrency: Any, on_error: Any, ask_again: Any) -> frozenset[
     if on_error not in get_args(OnError):
         raise OptionError(f"`on_error` must be 'abstain' or 'raise'; got {format_value(on_error)}.")
     reasons = frozenset([ask_again] if isinstance(ask_again, str) else ask_again)
-    if not reasons <= set(REASONS):
+    allowed = get_args(Reason)
+    if not reasons <= set(allowed):
         raise OptionError(
-            f"`ask_again` must contain only {', '.join(REASONS)}; got {format_value(sorted(reasons))}."
+            f"`ask_again` must contain only {', '.join(allowed)}; got {format_value(sorted(reasons))}."
         )
     return reasons
+
+
+def _refuse_adaptive_options(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise OptionError(f"`{name}` applies only with `stop_at` or `budget`; got {format_value(value)}.")
+
+
+def _read_gold(
+    gold: Any, labels: tuple[Label, ...], ids: list[str | int] | None, n_items: int
+) -> NDArray[np.int64]:
+    """Return codes of gold labels, shape (n,), negative if unknown."""
+    return read_gold(join_by_item(gold, ids, n_items, "gold"), labels, n_items, "gold").astype(np.int64)
 
 
 def _read_items(items: Any) -> list[Any]:
@@ -274,6 +350,18 @@ def _find_answers(
     return found
 
 
+def _find_attempts(
+    judges: list[Judge], keys: list[list[str]], file: AnswerFile
+) -> dict[tuple[int, int], int]:
+    """Return the recorded attempts for each judge and item, if there are any."""
+    return {
+        (j, i): file.n_attempts[judge.name, key]
+        for j, judge in enumerate(judges)
+        for i, key in enumerate(keys[j])
+        if (judge.name, key) in file.n_attempts
+    }
+
+
 def _run(calls: Calls, advance: Callable[[int], None]) -> None:
     """Run the calls in another thread.
 
@@ -289,15 +377,15 @@ def _run(calls: Calls, advance: Callable[[int], None]) -> None:
             errors.append(error)
 
     thread = threading.Thread(target=work, daemon=True, name="judges")
-    n_left, is_running = calls.n_left, True
+    n_done, is_running = 0, True
     thread.start()
     try:
         while is_running:
             thread.join(0.2)
             is_running = thread.is_alive()  # before the rest is counted, so that all of it is
-            now = calls.n_left  # read once, because the thread changes it
-            advance(n_left - now)
-            n_left = now
+            now = calls.n_done  # read once, because the thread changes it
+            advance(now - n_done)
+            n_done = now
     except BaseException:
         calls.stop()
         thread.join(10)
@@ -313,14 +401,14 @@ def _collect(
     ids: list[str | int] | None,
     kept: dict[tuple[int, int], Answer],
     calls: Calls,
+    asking: Asking | None = None,
 ) -> JudgeRun:
-    codes = np.empty((n_items, len(judges)), smallest_dtype(len(labels)))
+    codes = np.full((n_items, len(judges)), NOT_ASKED, smallest_dtype(len(labels)))
     raw = np.full(codes.shape, None, object)
     unparseable: list[str | None] = [None] * len(judges)
     for (j, i), answer in sorted((kept | calls.answers).items()):
         outcome = answer.outcome
-        missing = isinstance(outcome, Missing)
-        codes[i, j] = code_of_reason(outcome.value) if missing else labels.index(outcome)
+        codes[i, j] = code_of_answer(answer, labels)
         raw[i, j] = None if isinstance(answer.raw, Missing) else answer.raw
         if outcome is UNPARSEABLE and unparseable[j] is None:
             error = answer.parse_error
@@ -331,11 +419,11 @@ def _collect(
     counts["answered"] = n_items - np.sum(list(counts.values()), axis=0)
     for name in ("asked", "retries", "timeouts"):
         counts[name] = np.array([tally.counts[name] for tally in calls.tallies], np.int64)
-    counts["kept"] = n_items - counts["asked"]
+    counts["kept"] = np.bincount([j for j, _ in kept], minlength=len(judges)).astype(np.int64)
     errors = [tally.first_error for tally in calls.tallies]
     for (j, _), answer in kept.items():
         errors[j] = errors[j] or answer.error
-    return JudgeRun(votes, raw, counts, tuple(errors), tuple(unparseable))
+    return JudgeRun(votes, raw, counts, tuple(errors), tuple(unparseable), asking)
 
 
 def _to_array(ids: list[str | int] | None) -> NDArray[Any] | None:

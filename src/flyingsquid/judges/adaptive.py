@@ -1,0 +1,136 @@
+"""Rounds of adaptive asking with real judges: cached answers first, then calls within the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.judges.answers import Missing
+from flyingsquid.judges.judge import Answer
+from flyingsquid.judges.planner import AskingOptions, Planner
+from flyingsquid.judges.policy import within_budget
+from flyingsquid.votes.codes import NOT_ASKED, Label, code_of_reason, smallest_dtype
+
+Cell = tuple[int, int]
+
+
+def code_of_answer(answer: Answer, labels: tuple[Label, ...]) -> int:
+    """Return the code of the vote, or of the reason that there is none."""
+    outcome = answer.outcome
+    return code_of_reason(outcome.value) if isinstance(outcome, Missing) else labels.index(outcome)
+
+
+class AdaptiveCalls:
+    """Cells to ask about, round by round.
+
+    A round takes what it can from the cache, and the rest is asked about. So a run that is started again
+    makes the same decisions as before, and asks only for what is not in the cache.
+
+    Parameters
+    ----------
+    planner : Planner
+    options : AskingOptions
+    labels : tuple of labels
+        All classes.
+    shape : (int, int)
+        Numbers of items and judges.
+    kept : dict from (int, int) to Answer
+        Cached answers of (judge, item).
+    n_recorded : dict from (int, int) to int
+        Attempts that the cache records for (judge, item); they count towards the budget.
+    record : callable
+        Takes judge and item; records that an attempt begins.
+
+    Attributes
+    ----------
+    used : dict from (int, int) to Answer
+        The cached answers that were used.
+    n_calls : integer array of shape (m,)
+        Attempts of each judge, those of earlier runs included.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        options: AskingOptions,
+        labels: tuple[Label, ...],
+        shape: tuple[int, int],
+        kept: dict[Cell, Answer],
+        n_recorded: dict[Cell, int],
+        record: Callable[[int, int], None],
+    ) -> None:
+        self.planner, self._options, self._labels = planner, options, labels
+        self._kept, self._record = kept, record
+        self._n_recorded = n_recorded
+        self.used: dict[Cell, Answer] = {}
+        self.n_calls = np.zeros(shape[1], np.int64)
+        self._codes = np.full(shape, NOT_ASKED, smallest_dtype(len(labels)))
+        self._answers: dict[Cell, Answer] = {}
+        self._rounds = self._plan()
+        # Attempts whose answers are lost or asked for again are spent from the start, the others when their
+        # answers are used; so decisions are those of the run that made them.
+        self._n_unused = np.zeros(shape[1], np.int64)
+        for cell, n in n_recorded.items():
+            self.n_calls[cell[0]] += n
+            if cell in kept:
+                self._n_unused[cell[0]] += n
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """Mask of the judges that were asked about each item, shape (n, m)."""
+        return np.asarray(self._codes != NOT_ASKED)
+
+    @property
+    def n_used(self) -> NDArray[np.int64]:
+        """Attempts of each judge without those whose cached answers were not used, shape (m,)."""
+        return np.asarray(self.n_calls - self._n_unused)
+
+    @property
+    def cost(self) -> float:
+        """Cost of all attempts, those of earlier runs included."""
+        return float(self.n_calls @ self._options.costs)
+
+    def begin(self, judge: int, item: int) -> bool:
+        """Reserve the cost of one attempt; return False if the budget does not allow it."""
+        if self.cost + self._options.costs[judge] > self._options.budget:
+            return False
+        self.n_calls[judge] += 1
+        self._record(judge, item)
+        return True
+
+    def more(self, answers: dict[Cell, Answer]) -> list[Cell]:
+        """Return the cells of the next round that are not in the cache; none at the end."""
+        self._answers = answers
+        return next(self._rounds, [])
+
+    def _plan(self) -> Iterator[list[Cell]]:
+        yield from self._ask(self.planner.pilot_cells())
+        self.planner.start(self._codes)
+        n_asked = -1
+        while n_asked < (n_asked := int(self.asked.sum())):
+            room = self._options.budget - float(self.n_used @ self._options.costs)
+            yield from self._ask(self.planner.next_cells(self._codes, room))
+        self.planner.finish(self._codes)
+
+    def _ask(self, cells: list[Cell]) -> Iterator[list[Cell]]:
+        """Use cached answers, then yield the other cells once, and take their answers."""
+        for cell in cells:
+            if cell in self._kept:
+                self.used[cell] = self._kept[cell]
+                self._n_unused[cell[0]] -= self._n_recorded.get(cell, 0)
+                self._take(cell, self._kept[cell])
+        new = [cell for cell in cells if cell not in self._kept]
+        costs = self._options.costs[[judge for judge, _ in new]]
+        taken = within_budget(costs, self._options.budget - self.cost)
+        new = [cell for cell, is_taken in zip(new, taken, strict=True) if is_taken]
+        if new:
+            yield new
+        for cell in new:
+            if cell in self._answers:  # the budget may have ended before
+                self._take(cell, self._answers[cell])
+
+    def _take(self, cell: Cell, answer: Answer) -> None:
+        judge, item = cell
+        self._codes[item, judge] = code_of_answer(answer, self._labels)

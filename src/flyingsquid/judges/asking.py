@@ -1,0 +1,352 @@
+"""Adaptive asking: its options, what it reports, and a dry run on recorded votes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._values import format_count, format_list, format_value
+from flyingsquid.exceptions import OptionError
+from flyingsquid.judges.planner import OUTCOMES, AskingOptions, Planner
+from flyingsquid.judges.policy import Array, Mask, pilot_size, within_budget
+from flyingsquid.moments import Moments
+from flyingsquid.solvers import Auto, FitData
+from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold
+from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, dense_codes
+
+if TYPE_CHECKING:
+    from flyingsquid._table import Scalar, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Asking:
+    """Report of adaptive asking. Prints as a table with one row per outcome.
+
+    Attributes
+    ----------
+    outcomes : array of n str
+        Why no more judges were asked about an item: ``"pilot"`` (all were asked first), ``"certain"`` (its
+        estimated error is below the target), ``"settled"`` (asking the others would hardly change its
+        label), ``"everybody asked"`` or ``"out of budget"``.
+    probabilities : array of shape (n, K)
+        P(Y = k | votes) by the label model of the run, which knows which items were the pilot.
+    n_asked : integer array of shape (n,)
+        Judges asked about each item.
+    n_possible : integer array of shape (n,)
+        Judges that could have been asked.
+    calls : int
+        Calls, with retries and those of earlier runs whose answers were used or lost.
+    cost, full_cost : float
+        Cost of these calls, and of one call of every judge about every item.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(1_000, [0.9, 0.85, 0.8, 0.8, 0.75], random_state=0)
+    >>> found = fs.judges.simulate_asking(sample.votes, stop_at=0.9).asking
+    >>> found.saved > 0.3
+    True
+    """
+
+    outcomes: NDArray[np.str_]
+    probabilities: Array
+    n_asked: NDArray[np.int64]
+    n_possible: NDArray[np.int64]
+    calls: int
+    cost: float
+    full_cost: float
+
+    @property
+    def estimated_errors(self) -> Array:
+        """Estimated probability that the label of each item is wrong, shape (n,)."""
+        return np.asarray(1 - self.probabilities.max(axis=1))
+
+    @property
+    def saved(self) -> float:
+        """Share of the cost of asking everybody that was not spent; negative if retries cost more."""
+        return 1 - self.cost / self.full_cost
+
+    def summary(self) -> Table:
+        """Return a table with items, calls per item and the mean estimated error for each outcome."""
+        from flyingsquid._table import Table  # noqa: PLC0415
+
+        rows: list[tuple[Scalar, ...]] = []
+        for outcome in OUTCOMES:
+            of = self.outcomes == outcome
+            if of.any():
+                rows.append(
+                    (
+                        outcome,
+                        int(of.sum()),
+                        float(self.n_asked[of].mean()),
+                        float(self.estimated_errors[of].mean()),
+                    )
+                )
+        possible, asked = int(self.n_possible.sum()), int(self.n_asked.sum())
+        notes = (
+            f"{asked:,} of {possible:,} votes asked for with {format_count(self.calls, 'call')}; "
+            f"cost {self.cost:,.10g} of {self.full_cost:,.10g}, {max(self.saved, 0):.0%} saved.",
+        )
+        columns = ("outcome", "items", "votes asked per item", "estimated error")
+        return Table(columns, tuple(rows), footnotes=notes, formats=("", ",d", ".1f", ".1%"))
+
+    def __repr__(self) -> str:
+        return repr(self.summary())
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AskingSimulation:
+    """Result of :func:`simulate_asking`. Prints as a table of accuracy against cost.
+
+    Attributes
+    ----------
+    votes : Votes of shape (n, m)
+        The votes that would have been asked for; the others have the reason ``not_asked``.
+    asking : Asking
+    cost : array of shape (r,)
+        Cost after each round, from the pilot to the end.
+    accuracy : array of shape (r,)
+        Share of correct labels after each round; without ``y``, share of labels that agree with those of
+        asking everybody.
+    full_accuracy : float
+        The same after asking everybody.
+    is_scored : bool
+        Whether there were gold labels ``y``.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(1_000, [0.9, 0.85, 0.8, 0.8, 0.75], random_state=0)
+    >>> found = fs.judges.simulate_asking(sample.votes, sample.y, stop_at=0.9)
+    >>> bool(found.accuracy[-1] > found.full_accuracy - 0.05), found.votes.n_votes < 3_500
+    (True, True)
+    """
+
+    votes: Votes
+    asking: Asking
+    cost: Array
+    accuracy: Array
+    full_accuracy: float
+    is_scored: bool
+
+    def summary(self) -> Table:
+        """Return a table with cost and accuracy after each round, and of asking everybody."""
+        from flyingsquid._table import Table  # noqa: PLC0415
+
+        measure = "accuracy" if self.is_scored else "agreement with asking everybody"
+        share = self.cost / self.asking.full_cost
+        rows: list[tuple[Scalar, ...]] = [
+            ("pilot" if at == 0 else f"round {at}", float(cost), float(share[at]), float(self.accuracy[at]))
+            for at, cost in enumerate(self.cost)
+        ]
+        rows.append(("everybody", self.asking.full_cost, 1.0, self.full_accuracy))
+        columns = ("after", "cost", "share of full cost", measure)
+        return Table(columns, tuple(rows), formats=("", ",.10g", ".0%", ".1%"))
+
+    def __repr__(self) -> str:
+        return repr(self.summary())
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+
+def simulate_asking(
+    votes: Any,
+    y: Any = None,
+    *,
+    stop_at: float = 0.95,
+    budget: float | None = None,
+    costs: Mapping[str, float] | None = None,
+    pilot: int | None = None,
+    gold: Any = None,
+    available: NDArray[np.bool_] | None = None,
+) -> AskingSimulation:
+    """Replay recorded votes as if they were asked for by ``ask_judges(..., stop_at=...)``.
+
+    The label model uses only votes that would have been asked for. Votes on further items by the same judges
+    are likely to need as many calls per item.
+
+    Parameters
+    ----------
+    votes : Votes, or what ``LabelModel.fit`` accepts
+        Votes of all judges.
+    y : gold labels, optional
+        For scoring only; None or -1 for items without one.
+    stop_at, budget, costs, pilot : as in :func:`ask_judges`
+        A vote is one call.
+    gold : gold labels, optional
+        For the label model, as in ``LabelModel.fit``.
+    available : mask of shape (n, m), optional
+        Votes that can be asked for. Default: all but those with the reason ``not_asked``, so abstentions are
+        answers. For a crowd, in which each worker sees some items, pass ``votes.codes >= 0``.
+
+    Returns
+    -------
+    AskingSimulation
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(1_000, [0.9, 0.85, 0.8, 0.8, 0.75], random_state=0)
+    >>> found = fs.judges.simulate_asking(sample.votes, sample.y, stop_at=0.9)
+    >>> found.asking.summary().columns
+    ('outcome', 'items', 'votes asked per item', 'estimated error')
+    >>> found.votes.missing_counts()["not_asked"].sum() > 1_000
+    np.True_
+    """
+    read = as_votes(votes)
+    codes = np.asarray(dense_codes(read.codes))
+    can_ask = _read_available(available, codes)
+    options = read_asking(stop_at, budget, costs, pilot, read.source_names, can_ask)
+    known, truth = (
+        None if labels is None else read_item_labels(labels, votes, read, name)
+        for labels, name in ((gold, "gold"), (y, "y"))
+    )
+    planner = Planner(read.classes, read.source_names, can_ask, options, known)
+    full = np.where(can_ask, codes, ABSTAIN)
+    everybody = _labels_of_everybody(read, full, known)
+    truth = everybody if truth is None else truth
+    seen = np.where(can_ask, NOT_ASKED, ABSTAIN).astype(codes.dtype)
+    spent, spending, scores = 0.0, [], []
+
+    def ask(cells: list[tuple[int, int]]) -> float:
+        judges, items = np.array(cells, np.intp).reshape(-1, 2).T
+        cost = options.costs[judges]
+        taken = within_budget(cost, options.budget - spent)
+        seen[items[taken], judges[taken]] = full[items[taken], judges[taken]]
+        return float(cost[taken].sum())
+
+    spent += ask(planner.pilot_cells())
+    planner.start(seen)
+    cells = planner.next_cells(seen, options.budget - spent)
+    spending.append(spent)
+    scores.append(_accuracy(planner.posterior, truth))
+    while cells:
+        spent += ask(cells)
+        cells = planner.next_cells(seen, options.budget - spent)
+        spending.append(spent)
+        scores.append(_accuracy(planner.posterior, truth))
+    planner.finish(seen)
+    scores[-1] = _accuracy(planner.posterior, truth)
+    asked = (seen != NOT_ASKED) & can_ask
+    report = make_report(planner, options, can_ask, asked, asked.sum(axis=0))
+    result = Votes(np.where(can_ask, seen, codes), read.classes, read.source_names, read.items)
+    accuracy = np.array(scores)
+    return AskingSimulation(
+        result,
+        report,
+        np.array(spending),
+        accuracy,
+        _accuracy(np.eye(len(read.classes))[everybody], truth),
+        y is not None,
+    )
+
+
+def make_report(
+    planner: Planner, options: AskingOptions, available: Mask, asked: Mask, n_calls: NDArray[np.int64]
+) -> Asking:
+    """Return the report of a planner that has finished; ``n_calls`` are those of each judge, shape (m,)."""
+    return Asking(
+        outcomes=np.array(OUTCOMES)[planner.outcomes],
+        probabilities=planner.posterior,
+        n_asked=asked.sum(axis=1),
+        n_possible=available.sum(axis=1),
+        calls=int(n_calls.sum()),
+        cost=float(n_calls @ options.costs),
+        full_cost=float((available * options.costs).sum()),
+    )
+
+
+def _accuracy(posterior: Array, truth: NDArray[Any]) -> float:
+    known = truth >= 0
+    return float(np.mean(posterior.argmax(axis=1)[known] == truth[known])) if known.any() else math.nan
+
+
+def _labels_of_everybody(read: Votes, codes: NDArray[Any], gold: NDArray[Any] | None) -> NDArray[np.intp]:
+    votes = Votes(codes, read.classes, read.source_names)
+    known = None if gold is None or gold.max() < 0 else gold[:, None]
+    fit = Auto().solve(FitData(moments=Moments.of(votes), votes=votes, rows="all", gold=known))
+    return np.asarray(fit.posterior(votes.codes)[:, 0].argmax(axis=1))
+
+
+# ---------------------------------------------------------------------- options
+
+
+def read_asking(
+    stop_at: Any, budget: Any, costs: Any, pilot: Any, names: tuple[str, ...], available: Mask
+) -> AskingOptions:
+    """Check the options of adaptive asking."""
+    n_items = len(available)
+    if not _is_number(stop_at) or not 0.5 < stop_at <= 1:
+        raise OptionError(
+            f"`stop_at` must be a number above 0.5, and at most 1; got {format_value(stop_at)}."
+        )
+    if budget is not None and (not _is_number(budget) or not budget > 0):
+        raise OptionError(f"`budget` must be a positive number; got {format_value(budget)}.")
+    if pilot is not None and (type(pilot) is not int or not 1 <= pilot <= n_items):
+        raise OptionError(
+            f"`pilot` must be an integer from 1 to the number of items, {n_items}; got {format_value(pilot)}."
+        )
+    size = pilot_size(n_items) if pilot is None else pilot
+    options = AskingOptions(
+        float(stop_at),
+        # A sum of costs such as 0.1 may be rounded up.
+        math.inf if budget is None else float(budget) * (1 + 1e-12),
+        _read_costs(costs, names),
+        size,
+    )
+    planner = Planner((0, 1), names, available, options)
+    least = float(sum(options.costs[j] for j, _ in planner.pilot_cells()))
+    if least > options.budget:
+        raise OptionError(
+            f"`budget` must be at least {least:,.10g}, which {format_count(size, 'pilot item')} cost; got "
+            f"{format_value(budget)}. Pass a smaller `pilot`."
+        )
+    return options
+
+
+def _read_costs(costs: Any, names: tuple[str, ...]) -> Array:
+    if costs is None:
+        return np.ones(len(names))
+    if not isinstance(costs, Mapping) or set(costs) != set(names):
+        got = format_list(sorted(map(str, costs))) if isinstance(costs, Mapping) else format_value(costs)
+        raise OptionError(
+            f"`costs` must be a mapping with one cost for each of {format_list(names)}; got {got}."
+        )
+    for name, cost in costs.items():
+        if not _is_number(cost) or not 0 < cost < math.inf:
+            raise OptionError(
+                f"`costs[{format_value(name)}]` must be a positive number; got {format_value(cost)}."
+            )
+    return np.array([costs[name] for name in names], np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _read_available(available: Any, codes: NDArray[Any]) -> Mask:
+    if available is None:
+        return np.asarray(codes != NOT_ASKED)
+    mask = np.asarray(available)
+    if mask.shape != codes.shape or mask.dtype != np.bool_:
+        raise OptionError(
+            f"`available` must be a boolean array of shape {codes.shape}; got {mask.dtype} of shape "
+            f"{mask.shape}."
+        )
+    return mask
+
+
+def read_item_labels(labels: Any, votes: Any, read: Votes, name: str) -> NDArray[np.int64]:
+    """Return codes of gold labels, shape (n,), negative if unknown."""
+    joined = join_by_item(labels, item_ids(votes, read, labels), read.n_items, name)
+    return read_gold(joined, read.classes, read.n_items, name).astype(np.int64)

@@ -1,0 +1,300 @@
+"""Planner of adaptive asking: fits the label model to the votes so far, stops items, and chooses calls.
+
+The planner is deterministic: from the same answers it makes the same decisions. So a run that was killed and
+is started again finds the answers that it needs in its cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid.estimation.dependence import find_dependence
+from flyingsquid.fits.base import Fit
+from flyingsquid.fits.weighted import WeightedFit
+from flyingsquid.judges.policy import (
+    Array,
+    Mask,
+    change_features,
+    choose_judges,
+    fit_changes,
+    settled_score,
+    spread_items,
+)
+from flyingsquid.moments import Moments
+from flyingsquid.solvers import Auto, FitData, check_solver
+from flyingsquid.votes import Votes
+from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, Label
+
+Codes = NDArray[np.int16]
+
+# The model is fitted again when there are this many times the votes of the last fit (1.1: same on crowd_rte
+# and llm_civilcomments).
+_GROWTH = 1.2
+# Pilot items are left out of the fit in this many parts, so that thresholds are not calibrated on items that
+# the model was fitted to. Without it, five times as many labels as intended change on crowd_rte.
+_FOLDS = 5
+# Half of the tolerated error may come from stopping before everybody was asked.
+_CHANGED_SHARE = 0.5
+# If tables explain the votes and have more than this share in the posterior, estimated errors are reliable,
+# and items stop only when they are certain.
+_TRUSTED = 0.5
+# Judges that share this much are near-copies, as in the label model.
+_COPIES = 0.9
+# Pseudo-calls with and without a vote in the estimated answer rate of a judge.
+_PRIOR_CALLS = (1.0, 0.1)
+
+OUTCOMES = ("pilot", "certain", "settled", "everybody asked", "out of budget")
+"""Why no more judges are asked about an item."""
+_OPEN = -1
+_PILOT, _CERTAIN, _SETTLED, _EVERYBODY, _OUT_OF_BUDGET = range(len(OUTCOMES))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskingOptions:
+    """Options of adaptive asking, checked.
+
+    Attributes
+    ----------
+    stop_at : float in (0.5, 1]
+    budget : float
+        Infinite if there is none.
+    costs : array of shape (m,)
+    pilot : int
+        Number of items that all judges are asked about.
+    """
+
+    stop_at: float
+    budget: float
+    costs: Array
+    pilot: int
+
+
+class _Model(NamedTuple):
+    """Fitted label model: posteriors of items, and tables of judges."""
+
+    fit: Fit | None
+    n_classes: int
+    tables: Array  # (m, K, K)
+
+    @property
+    def trust(self) -> float:
+        """Share of confusion tables in the posterior."""
+        return self.fit.mixture.trust if isinstance(self.fit, WeightedFit) else 0.0
+
+    def posterior(self, codes: Codes) -> Array:
+        if self.fit is None:
+            return np.full((len(codes), self.n_classes), 1 / self.n_classes)
+        return np.asarray(self.fit.posterior(codes)[:, 0])
+
+
+class Planner:
+    """Choose the next calls, given the votes so far.
+
+    Parameters
+    ----------
+    classes : tuple of labels
+    names : tuple of str
+        Names of the m judges.
+    available : mask of shape (n, m)
+        Which judges can be asked about which items.
+    options : AskingOptions
+    gold : integer array of shape (n,) or None
+        Codes of gold labels for the fit, negative if unknown.
+
+    Attributes
+    ----------
+    outcomes : integer array of shape (n,)
+        Positions in :data:`OUTCOMES`; -1 for items that are still open.
+    posterior : array of shape (n, K)
+        P(Y = k) by the latest fit and the latest votes.
+    """
+
+    def __init__(
+        self,
+        classes: tuple[Label, ...],
+        names: tuple[str, ...],
+        available: Mask,
+        options: AskingOptions,
+        gold: NDArray[np.int64] | None = None,
+    ) -> None:
+        n, m = available.shape
+        self._classes, self._names, self._available = classes, names, available
+        self._options, self._gold = options, gold
+        self.outcomes = np.full(n, _OPEN, np.int8)
+        self.posterior = np.full((n, len(classes)), 1 / len(classes))
+        self._can_stop = options.stop_at < 1 or options.budget < np.inf
+        self._pilot = spread_items(n, options.pilot if self._can_stop else n)
+        self._model = _Model(None, len(classes), np.full((m, len(classes), len(classes)), 1 / len(classes)))
+        self._shared: Array | None = None
+        self._changes = np.zeros(4)
+        self._settled = -np.inf
+        self._n_fitted = -1
+
+    def pilot_cells(self) -> list[tuple[int, int]]:
+        """Return the calls of the pilot, pairs (judge, item); all calls if nothing can stop the run."""
+        items, judges = np.nonzero(self._available[self._pilot])
+        return list(zip(judges.tolist(), self._pilot[items].tolist(), strict=True))
+
+    def start(self, codes: Codes) -> None:
+        """Take the answers of the pilot, shape (n, m), into account."""
+        is_complete = ~((codes == NOT_ASKED) & self._available).any(axis=1)
+        is_complete &= np.isin(np.arange(len(codes)), self._pilot)
+        self.outcomes[is_complete] = _PILOT if self._can_stop else _EVERYBODY
+        self._pilot = np.flatnonzero(is_complete)  # the budget may have ended before
+        if len(self._pilot):
+            shared = find_dependence(Moments.of(self._votes(codes[self._pilot]))).shared
+            # Weaker dependence is left to the label model: on llm_civilcomments, with 69 dependent pairs, the
+            # order in which judges are asked would become worse.
+            self._shared = None if shared is None else np.where(shared >= _COPIES, shared, 0.0)
+
+    def next_cells(self, codes: Codes, room: float) -> list[tuple[int, int]]:
+        """Return one call for each open item, pairs (judge, item), the most valuable per cost first.
+
+        Parameters
+        ----------
+        codes : integer array of shape (n, m)
+            The votes so far; :data:`NOT_ASKED` for judges that were not asked.
+        room : float
+            What is left of the budget.
+        """
+        if not (self.outcomes == _OPEN).any():
+            return []
+        self._update(codes)
+        to_ask = (codes == NOT_ASKED) & self._available
+        self._stop_items(to_ask, has_votes=np.asarray((codes >= 0).any(axis=1)))
+        is_open = np.flatnonzero(self.outcomes == _OPEN)
+        can_ask = to_ask[is_open] & (self._options.costs <= room)
+        self.outcomes[is_open[~can_ask.any(axis=1)]] = _OUT_OF_BUDGET
+        judges, values = choose_judges(
+            self.posterior[is_open],
+            self._model.tables,
+            can_ask,
+            costs=self._options.costs,
+            answer_rates=self._answer_rates(codes),
+            asked=~to_ask[is_open],
+            shared=self._shared,
+            items=is_open,
+        )
+        order = np.argsort(-values, kind="stable")
+        order = order[judges[order] >= 0]
+        return list(zip(judges[order].tolist(), is_open[order].tolist(), strict=True))
+
+    def finish(self, codes: Codes) -> None:
+        """Close the items that are still open, and fit the final model."""
+        to_ask = ((codes == NOT_ASKED) & self._available).any(axis=1)
+        self.outcomes[(self.outcomes == _OPEN) & ~to_ask] = _EVERYBODY
+        self.outcomes[self.outcomes == _OPEN] = _OUT_OF_BUDGET
+        self._model = self._fit(codes, np.arange(len(codes)))
+        self.posterior = self._model.posterior(codes)
+
+    # ------------------------------------------------------------------ fits
+
+    def _update(self, codes: Codes) -> None:
+        """Fit the model again if there are enough new votes, and label all items."""
+        n_votes = int((codes >= 0).sum())
+        if n_votes >= _GROWTH * self._n_fitted:
+            self._model = self._fit(codes, np.arange(len(codes)))
+            self._n_fitted = n_votes
+            if self._options.stop_at < 1:
+                self._calibrate(codes)
+        self.posterior = self._model.posterior(codes)
+
+    def _fit(self, codes: Codes, items: NDArray[np.intp]) -> _Model:
+        """Fit the label model to some items."""
+        m, n_classes = codes.shape[1], len(self._classes)
+        votes = self._votes(codes[items])
+        if not votes.n_votes:
+            return _Model(None, n_classes, np.full((m, n_classes, n_classes), 1 / n_classes))
+        known = None if self._gold is None else self._gold[items, None]
+        data = FitData(
+            moments=Moments.of(votes),
+            votes=votes,
+            rows="all",
+            gold=None if known is None or known.max() < 0 else known,
+            # Items on which everybody was asked because the votes disagreed are not typical.
+            complete=np.isin(items, self._pilot),
+        )
+        fit = check_solver(Auto(), data).solve(data)
+        tables = np.asarray(fit.confusion, np.float64)[:, :, :n_classes]
+        total = tables.sum(axis=2, keepdims=True)
+        uniform = np.full_like(tables, 1 / n_classes)
+        return _Model(fit, n_classes, np.divide(tables, total, out=uniform, where=total > 0))
+
+    def _votes(self, codes: Codes) -> Votes:
+        return Votes(codes, self._classes, self._names)
+
+    def _calibrate(self, codes: Codes) -> None:
+        """Estimate from a replay of the pilot when further calls hardly change a label.
+
+        Each part of the pilot is replayed with a model that was fitted without it.
+        """
+        pilot, self._settled = self._pilot, -np.inf
+        if len(pilot) < 2 * _FOLDS or self._model.trust > _TRUSTED:
+            return
+        final = self._model.posterior(codes[pilot]).argmax(axis=1)
+        n_judges = self._available[pilot].sum(axis=1)
+        errors = np.ones((len(pilot), int(n_judges.max())))
+        changed, is_stage = np.zeros((2, *errors.shape), np.bool_)
+        for fold in range(_FOLDS):
+            part = np.arange(len(pilot)) % _FOLDS == fold
+            model = self._fit(codes, np.delete(np.arange(len(codes)), pilot[part]))
+            for stage, (posterior, is_last) in enumerate(self._replay(model, codes, pilot[part])):
+                errors[part, stage] = 1 - posterior.max(axis=1)
+                changed[part, stage] = posterior.argmax(axis=1) != final[part]
+                is_stage[part, stage] = ~is_last
+        if not is_stage.any():
+            return
+        n_asked = np.minimum(np.arange(errors.shape[1]) + 1, n_judges[:, None])
+        features = change_features(errors, n_asked, n_judges[:, None] - n_asked)
+        self._changes = fit_changes(features[is_stage], changed[is_stage])
+        share = _CHANGED_SHARE * (1 - self._options.stop_at)
+        self._settled = settled_score(features @ self._changes, changed, is_stage, share)
+
+    def _replay(self, model: _Model, codes: Codes, items: NDArray[np.intp]) -> list[tuple[Array, Mask]]:
+        """Return the posterior of complete items after each call, and whether no judge is left."""
+        seen = np.where(self._available[items], NOT_ASKED, ABSTAIN).astype(codes.dtype)
+        posterior, stages = model.posterior(seen), []
+        rates = self._answer_rates(codes)
+        to_ask = self._available[items].copy()
+        while to_ask.any():
+            judges, _ = choose_judges(
+                posterior,
+                model.tables,
+                to_ask,
+                costs=self._options.costs,
+                answer_rates=rates,
+                asked=~to_ask,
+                shared=self._shared,
+                items=items,
+            )
+            at = np.flatnonzero(judges >= 0)
+            to_ask[at, judges[at]] = False
+            seen[at, judges[at]] = codes[items[at], judges[at]]
+            posterior = model.posterior(seen)
+            stages.append((posterior, np.asarray(~to_ask.any(axis=1))))
+        return stages
+
+    # ------------------------------------------------------------------ decisions
+
+    def _stop_items(self, to_ask: Mask, has_votes: Mask) -> None:
+        """Stop items that are certain or settled, or that have no judge left."""
+        error = 1 - self.posterior.max(axis=1)
+        is_open = self.outcomes == _OPEN
+        if self._options.stop_at < 1:
+            n_left = to_ask.sum(axis=1)
+            features = change_features(error, self._available.sum(axis=1) - n_left, n_left)
+            is_open &= has_votes
+            self.outcomes[is_open & (features @ self._changes <= self._settled)] = _SETTLED
+            self.outcomes[is_open & (error <= 1 - self._options.stop_at)] = _CERTAIN
+        self.outcomes[(self.outcomes == _OPEN) & ~to_ask.any(axis=1)] = _EVERYBODY
+
+    def _answer_rates(self, codes: Codes) -> Array:
+        """Return how often a call of each judge gives a vote, shape (m,)."""
+        with_vote, without = _PRIOR_CALLS
+        n_votes = (codes >= 0).sum(axis=0)
+        n_calls = ((codes != NOT_ASKED) & self._available).sum(axis=0)
+        return np.asarray((n_votes + with_vote) / (n_calls + with_vote + without))

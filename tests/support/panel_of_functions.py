@@ -1,0 +1,51 @@
+"""A panel of judges whose answers follow from the item, for tests of adaptive asking."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from flyingsquid.judges import Judge
+
+ACCURACIES = (0.9, 0.85, 0.8, 0.75, 0.7, 0.6)
+CLASSES = ("bad", "good")
+
+
+def truth(item: int) -> str:
+    return CLASSES[random.Random(f"truth {item}").random() < 0.6]
+
+
+def answer(name: str, accuracy: float, item: int) -> str:
+    """The answer of one judge; now and then a refusal."""
+    noise = random.Random(f"{name} {item}")
+    if noise.random() < 0.03:
+        return "I'm sorry, but I can't help with that."
+    is_right = noise.random() < accuracy
+    return truth(item) if is_right else CLASSES[truth(item) == CLASSES[0]]
+
+
+def make_panel(called=lambda name, item: None, *, failing=(), flaky=0.0, **options) -> list[Judge]:
+    """Judges that report each call; ``failing`` ones always fail, all fail with probability ``flaky``."""
+    luck = random.Random(0)
+
+    def make(name: str, accuracy: float) -> Judge:
+        def ask(item: int) -> str:
+            called(name, item)
+            if name in failing or luck.random() < flaky:
+                raise ConnectionError("overloaded")
+            return answer(name, accuracy, item)
+
+        return Judge(name, ask, classes=CLASSES, **{"backoff": 0.0} | options)
+
+    return [make(f"judge {j}", accuracy) for j, accuracy in enumerate(ACCURACIES)]
+
+
+def all_votes(n_items: int) -> list[list[str | None]]:
+    """The votes of asking everybody; None for refusals."""
+    said = [[answer(f"judge {j}", a, i) for j, a in enumerate(ACCURACIES)] for i in range(n_items)]
+    return [[text if text in CLASSES else None for text in row] for row in said]
+
+
+def accuracy_of(codes, n_items: int) -> float:
+    return float(np.mean([CLASSES[code] == truth(i) for i, code in zip(range(n_items), codes, strict=True)]))
