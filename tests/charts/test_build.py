@@ -132,3 +132,14 @@ def test_changes_belong_to_their_source():
     accuracies, window = build.drift_charts(online.history_)
     assert [bool(line.changes) for line in accuracies.lines] == [True, False, False]
     np.testing.assert_array_equal(window.lines[0].y, online.history_.windows)
+
+
+@pytest.mark.parametrize("with_gold", [False, True])
+def test_asking_is_compared_with_asking_everybody(fitted, with_gold):
+    votes, y, _ = fitted
+    found = fs.judges.simulate_asking(votes, y if with_gold else None, stop_at=0.9)
+    adaptive, everybody = build.asking_chart(found).lines
+    assert adaptive.y[-1] == found.accuracy[-1]
+    assert everybody.y.tolist() == [found.full_accuracy] * 2
+    assert everybody.x[-1] == found.asking.full_cost
+    assert ("gold" in adaptive.name) == with_gold

@@ -51,12 +51,13 @@ def pictures(votes, y, model):
         "majority": (lambda a: plot.plot_explanation(counted, a, most=2), 1),
         "leave_one_out": (lambda a: plot.plot_leave_one_out(found, a), 1),
         "learning_curve": (lambda a: plot.plot_learning_curve(curve, a), 1),
+        "asking": (lambda a: plot.plot_asking(fs.judges.simulate_asking(votes, y, stop_at=0.9), a), 1),
     }  # fmt: skip
 
 
 NAMES = [
     "accuracies", "coverage", "agreement", "dependence", "posteriors", "calibration", "explanation",
-    "majority", "leave_one_out", "learning_curve",
+    "majority", "leave_one_out", "learning_curve", "asking",
 ]  # fmt: skip
 
 
@@ -141,6 +142,7 @@ def test_wrong_things_are_refused():
         (plot.plot_explanation, "why"),
         (plot.plot_leave_one_out, "found"),
         (plot.plot_learning_curve, "curve"),
+        (plot.plot_asking, "found"),
         (plot.plot_drift, "history"),
     ):
         with pytest.raises(OptionError, match=f"`{parameter}`"):

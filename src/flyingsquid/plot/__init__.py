@@ -7,6 +7,7 @@ registered with pyplot and no global style is changed.
 from flyingsquid.plot.plots import (
     plot_accuracies,
     plot_agreement,
+    plot_asking,
     plot_calibration,
     plot_coverage,
     plot_dependence,
@@ -20,6 +21,7 @@ from flyingsquid.plot.plots import (
 __all__ = [
     "plot_accuracies",
     "plot_agreement",
+    "plot_asking",
     "plot_calibration",
     "plot_coverage",
     "plot_dependence",

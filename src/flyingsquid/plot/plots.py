@@ -16,6 +16,7 @@ from flyingsquid.charts import build
 from flyingsquid.charts.kinds import LineChart
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits import Explanation, VoteCount
+from flyingsquid.judges.asking import AskingSimulation
 from flyingsquid.models.drift import DriftHistory
 from flyingsquid.plot.draw import (
     draw_bars,
@@ -309,6 +310,29 @@ def plot_learning_curve(curve: LearningCurve, axis: Any = None) -> Any:
     """
     _check(curve, "curve", LearningCurve)
     return draw_lines(build.learning_curve_chart(curve), axis)
+
+
+def plot_asking(found: AskingSimulation, axis: Any = None) -> Any:
+    """Plot accuracy against cost, as judges are asked round by round, next to asking everybody.
+
+    Parameters
+    ----------
+    found : AskingSimulation
+        Result of ``fs.judges.simulate_asking``.
+    axis : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.8, 0.7], random_state=0)
+    >>> axis = fs.plot.plot_asking(fs.judges.simulate_asking(sample.votes, sample.y, stop_at=0.9))
+    """
+    _check(found, "found", AskingSimulation)
+    return draw_lines(build.asking_chart(found), axis)
 
 
 def plot_drift(history: DriftHistory, axes: Any = None) -> Any:
