@@ -171,7 +171,9 @@ def fit_mixture(
     tested = moments if complete is None else complete.moments
     pairs = tested.compare_pairs() if m <= MOST_SOURCES else None
     dependence = find_dependence(tested, pairs)
-    weights = _weigh(moments, complete, dependence.shared)
+    weights = vote_weights(moments, dependence.shared)
+    if complete is not None:
+        weights = _with_complete(weights, complete, dependence.shared)
     shared = dependence.shared
     tables, term, by_tables, trust = None, None, None, Trust(0.0)
     if shared is None or pairs is None or m * n_classes**2 > MOST_CELLS:
@@ -218,11 +220,8 @@ def _with_abstention(
     return (found if share == 1 else refit(found, share)), share, against
 
 
-def _weigh(moments: Moments, complete: Complete | None, shared: Array | None) -> VoteWeights:
+def _with_complete(weights: VoteWeights, complete: Complete, shared: Array | None) -> VoteWeights:
     """Weight votes by agreement, as far as possible by that on items whose votes are complete."""
-    weights = vote_weights(moments, shared)
-    if complete is None:
-        return weights
     n_votes = np.asarray(complete.moments.vote_counts, np.float64).sum(axis=1, keepdims=True)
     share = n_votes / (n_votes + _COMPLETE_VOTES)
     on_complete = vote_weights(complete.moments, shared).weights
@@ -262,7 +261,9 @@ def _mix(
     """Mix the tables with weighted votes, which discount dependent pairs by the trust in the tables."""
     shared, scaled = dependence.shared, dependence.scaled(trust.share)
     is_firm = shared is None or scaled is None or np.array_equal(scaled, shared)
-    weights = firm if is_firm else _weigh(moments, complete, scaled)
+    weights = firm if is_firm else vote_weights(moments, scaled)
+    if complete is not None and not is_firm:
+        weights = _with_complete(weights, complete, scaled)
     anchored, anchored_share = None, 0.0
     if rows is not None and moments.n_sources * moments.n_classes**2 <= MOST_CELLS:
         power = (votes_per_item(moments, weights) / _VOTES_PER_ITEM) ** _STEEPNESS
