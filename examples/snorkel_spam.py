@@ -33,7 +33,6 @@ NICE = {
     "cool",
     "good",
     "perfect",
-    "favorite",
 }
 
 

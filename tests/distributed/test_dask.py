@@ -202,6 +202,15 @@ def test_labeling_functions_over_a_frame(client):
         fs.apply([offers], frame, n_jobs=2)
 
 
+def test_a_partition_with_a_repeated_column_is_named(client):
+    good = pd.DataFrame({"a": [0, 1] * 20, "b": [0, 1] * 20, "c": [1, 1] * 20})
+    twice = good.set_axis(["a", "b", "b"], axis=1)
+    parts = [dask.delayed(good), dask.delayed(twice)]
+    frame = dd.from_delayed(parts, meta=good.head(0), verify_meta=False)
+    with pytest.raises(fs.exceptions.VotesError, match=r"partition 1: .*unique column names.*'b'"):
+        fs.LabelModel().fit(frame)
+
+
 def test_bad_votes_are_named(client, table, codes):
     odd = table.fillna("ham")
     odd.iloc[1_003, 2] = "eggs"

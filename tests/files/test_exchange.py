@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 import subprocess
 import sys
 import uuid
@@ -15,6 +17,7 @@ import pytest
 import flyingsquid as fs
 from flyingsquid.exceptions import FlyingSquidError, OptionError, VoteFileError
 from flyingsquid.files import open_votes, write_votes
+from tests.fuzz.states import change_json
 
 CELLS: Any = [["spam", None, "ham"], [None, None, None], ["ham", "ham", "spam"]]
 VOTES = fs.Votes.from_classes(CELLS, names=["ann", "bob", "gpt"])
@@ -229,6 +232,35 @@ def test_inspect_scorers_are_sources(tmp_path):
     assert table(open_votes(path, part="helpful").read()) == {
         ("1 epoch 1", "gpt"): 4, ("1 epoch 1", "claude"): 2,
     }  # fmt: skip
+
+
+def fuzz_exports(path, seed, most):
+    """Change one place of valid exports; return what was neither read nor refused with a documented error."""
+    rng, findings = random.Random(seed), []
+    documents = []
+    for tool in ("label_studio", "argilla", "inspect"):
+        write_votes(path, VOTES, ids=IDS, gold=["ham", None, "spam"], data=DATA, format=tool, overwrite=True,
+                    probabilities=[[0.2, 0.8]] * 3)  # fmt: skip
+        documents.append((tool, json.loads(path.read_text())))
+    documents.append(("label_studio", TASKS))
+    for _ in range(most):
+        tool, document = rng.choice(documents)
+        changed = copy.deepcopy({"all": document})
+        change_json(changed, rng)
+        path.write_text(json.dumps(changed.get("all")), encoding="utf-8")
+        gold = rng.choice([None, "gold", "target", "ground_truth"])
+        try:
+            open_votes(path, format=rng.choice([None, tool]), gold=gold).read()
+        except FlyingSquidError:
+            pass
+        except Exception as error:
+            findings.append(f"{tool}: {error!r}: {json.dumps(changed)[:300]}")
+    return findings
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
+def test_changed_exports_are_read_or_refused(tmp_path):
+    assert fuzz_exports(tmp_path / "export.json", 0, 500) == []
 
 
 def test_a_model_is_fitted_from_an_export(tmp_path):

@@ -170,3 +170,12 @@ def test_a_cell_of_many_digits_is_read_in_one_go(tmp_path):
     rows = [f"{i},ham,spam,ham" for i in range(20)]
     path.write_text("\n".join(["id,a,b,c", *rows, f"20,{'9' * 130_000}x,ham,ham"]), "utf-8")
     assert open_votes(path, item="id").n_sources == 3
+
+
+@pytest.mark.parametrize("text", ["{}", "[{}]", "[{}, {}]"])
+@pytest.mark.parametrize("name", ["votes.json", "votes.jsonl"])
+def test_records_without_fields_are_refused(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(VoteFileError):
+        open_votes(path)

@@ -91,7 +91,7 @@ def mutated(state: State, rng: random.Random) -> State:
         if arrays and rng.random() < 0.4:
             _change_array(arrays, rng)
         else:
-            _change_meta(meta, rng)
+            change_json(meta, rng)
     return State(state.kind, meta, arrays)
 
 
@@ -104,7 +104,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(item)
 
 
-def _change_meta(meta: dict[str, Any], rng: random.Random) -> None:
+def change_json(meta: dict[str, Any], rng: random.Random) -> None:
     places = list(_places(meta))
     if not places:
         return

@@ -384,6 +384,13 @@ def test_marks_of_tables():
             assert mark != fingerprint_data(make(other))
 
 
+def test_integers_of_any_length_have_a_mark(tmp_path):
+    """Python refuses to write integers of more than 4,300 digits as text."""
+    huge = 10**5_000
+    assert fingerprint_data([huge]) == fingerprint_data([huge]) != fingerprint_data([huge + 1])
+    assert fs.apply([lambda x: 1], [huge, huge + 1], cache=tmp_path).codes.tolist() == [[1], [1]]
+
+
 def test_what_tells_nothing_has_no_mark():
     with pytest.raises(FingerprintError):
         fingerprint_data([__import__("_thread").allocate_lock()])

@@ -63,11 +63,13 @@ def described(value: Any) -> Any:
     return str(value)
 
 
-def saved(model: Any) -> Any:
+def saved(model: Any, use: Any = None) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.fsq"
         model.save(path)
         loaded: Any = fs.load(path)
+        if use is not None:
+            return described(use(loaded))
         return described(loaded.predict_proba(LABELS[0] if hasattr(model, "labels_") else rows()))
 
 
@@ -139,7 +141,35 @@ CASES = {
         },
     ),
 }
-CHANGING = {"fit", "fit_moments", "fit_predict", "fit_predict_proba", "partial_fit", "update", "learn_one"}
+SCORES = [np.random.default_rng(k).normal(size=(300, 1)) + np.random.default_rng(k + 9).normal(
+    [0, 0.5, -1, 0], [0.5, 1, 2, 1 + k], (300, 4)) for k in (0, 1)]  # fmt: skip
+LEVELS = [-2.0, -1.0, 0.0, 1.0, 2.0]
+CASES["fs.ScoreModel"] = Case(
+    fs.ScoreModel,
+    lambda model, k=0: model.fit(SCORES[k]),
+    {
+        "fit": lambda model, k=0: model.fit(SCORES[k]),
+        "partial_fit": lambda model, k=0: model.partial_fit(SCORES[k]),
+        "merge": lambda model, k=0: model.merge(fs.ScoreModel().fit(SCORES[k])),
+        "predict": lambda model: model.predict(SCORES[0]),
+        "predict_interval": lambda model: model.predict_interval(SCORES[0]),
+        "predict_class": lambda model: model.predict_class(SCORES[0], LEVELS),
+        "predict_proba": lambda model: model.predict_proba(SCORES[0], LEVELS),
+        "best_of": lambda model: model.best_of(SCORES[0].reshape(100, 3, 4)),
+        "summary": lambda model: model.summary(),
+        "save": lambda model: saved(model, lambda loaded: loaded.predict(SCORES[0])),
+    },
+)
+CHANGING = {
+    "merge",
+    "fit",
+    "fit_moments",
+    "fit_predict",
+    "fit_predict_proba",
+    "partial_fit",
+    "update",
+    "learn_one",
+}
 
 
 def called(case: Case, model: Any, member: str) -> Any:
@@ -162,6 +192,12 @@ def frequent_switches():
 
 def readers(name: str) -> list[str]:
     return [member for member in MEMBERS[name] if member not in CHANGING]
+
+
+def test_every_estimator_is_here():
+    learning = {name for name, members in MEMBERS.items() if {"fit", "update", "partial_fit"} & set(members)}
+    # The loss is a module of PyTorch, for one thread per process; the interface of 2020 wraps LabelModel.
+    assert learning - {"fs.torch.LabelModelLoss", "fs.legacy.LabelModel"} == set(CASES)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -79,7 +79,7 @@ class SparkParts:
 
             yield from ()
             try:
-                import flyingsquid  # noqa: F401
+                import flyingsquid.distributed  # noqa: F401
             except ImportError:
                 for _ in batches:
                     yield pyarrow.record_batch({"python": pyarrow.array([sys.executable or "python"])})

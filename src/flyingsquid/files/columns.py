@@ -117,6 +117,8 @@ class Roles:
 def assign_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence[Any]] | None) -> Roles:
     """Assign roles to columns; ``first`` are the first values of each, to detect identifiers."""
     require_unique_names(names)
+    if not names:
+        raise VoteFileError("The file contains no columns: its first rows are empty.")
     present = set(names)
     for name in (*(spec.sources or ()), *spec.ignore, *(spec.long or ()), spec.gold, spec.item):
         if isinstance(name, str) and name not in present:

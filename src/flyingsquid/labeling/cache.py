@@ -177,7 +177,8 @@ class _Hasher:
 
     def write(self, value: Any) -> None:
         if type(value) in _PLAIN:
-            self.add(type(value).__qualname__, value if isinstance(value, (str, bytes)) else repr(value))
+            text = hex(value) if type(value) is int else repr(value)  # repr raises for long integers
+            self.add(type(value).__qualname__, value if isinstance(value, (str, bytes)) else text)
             return
         if isinstance(value, (types.FunctionType, type)):
             if id(value) in self._seen:
@@ -257,7 +258,7 @@ def _write_derived(hasher: _Hasher, value: Any) -> None:
     """Write a number or a string whose class is a subclass of the built-in one."""
     _write_type(hasher, value)
     base: Any = next(kind for kind in type(value).__mro__ if kind in _PLAIN)
-    hasher.write(base.__repr__(value))
+    hasher.write(hex(value) if base is int else base.__repr__(value))
 
 
 def _write_array(hasher: _Hasher, array: Any) -> None:

@@ -517,14 +517,16 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
         The columns are those of :func:`~flyingsquid.fits.summary.summarize_sources`.
         """
-        has_one_task = len(self.fit_.class_balance) == 1
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        balance = fitted.fit.class_balance
+        has_one_task = len(balance) == 1
         return summarize_sources(
-            self.moments_,
-            self.accuracies_,
-            self.accuracies_interval_,
-            self.diagnostics_,
-            self.class_balance_ if has_one_task else None,
-            self.class_balance_interval_ if has_one_task else None,
+            fitted.moments,
+            fitted.fit.accuracies,
+            fitted.interval,
+            fitted.diagnostics,
+            np.asarray(balance[0]) if has_one_task else None,
+            np.asarray(fitted.fit.balance_intervals()[0]) if has_one_task else None,
         )
 
     def _to_state(self) -> State:

@@ -468,6 +468,10 @@ class ScoreModel(Estimator):
         small           78%  73%   84%  0.585   0.99   1.06    0.30  100.0%
         tiny            55%  48%   63%  -1.16   1.03   1.86    0.25  100.0%
         """
+        with self._lock:  # all parameters of one fit
+            return self._summary()
+
+    def _summary(self) -> Table:
         counted = self._fitted
         columns: dict[str, Any] = {
             "source": list(self.source_names_),
