@@ -53,3 +53,13 @@ def test_a_grid_that_would_not_be_faster_is_left_out():
     assert CountedRows.of(np.tile(codes, (1, 20)), 2, None) is None
     assert CountedRows.of(csr_array(codes + 1), 2, None) is None
     assert CountedRows.of(np.arange(2_000)[:, None], 2_000, None) is None  # too many classes
+
+
+def test_dense_products_give_the_same_sums():
+    rng = np.random.default_rng(0)
+    codes = np.where(rng.random((5_000, 8)) < 0.8, rng.integers(0, 2, (5_000, 8)), -1).astype(np.int8)
+    once, repeated = (OneHot.of(codes, 2, repeated=repeated) for repeated in (False, True))
+    weights, values = rng.normal(size=16), rng.random((5_000, 2))
+    np.testing.assert_allclose(repeated @ weights, once @ weights, atol=1e-12)
+    np.testing.assert_allclose(repeated.vote_sums(values), once.vote_sums(values), rtol=1e-12)
+    np.testing.assert_allclose([*repeated.co_votes(values)], [*once.co_votes(values)], rtol=1e-12)

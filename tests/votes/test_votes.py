@@ -446,3 +446,14 @@ def test_sparse_abstentions_are_filled_too():
 def test_a_class_that_abstentions_cannot_mean(label, options, message):
     with pytest.raises(VotesError, match=message):
         spans().fill_abstains(label, **options)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8, np.float64, object])
+@pytest.mark.parametrize("classes", [None, (0, 1), (0, 1, 2), (1, 0), (False, True)])
+def test_arrays_of_codes_are_read_like_labels(dtype, classes):
+    labels = np.array([[0, 1], [1, 1], [0, 0]]).astype(dtype)
+    read, expected = as_votes(labels, classes), fs.Votes.from_classes(labels, classes=classes)
+    assert read.classes == expected.classes
+    assert [type(label) for label in read.classes] == [type(label) for label in expected.classes]
+    assert read.codes.dtype == expected.codes.dtype
+    np.testing.assert_array_equal(read.codes, expected.codes)

@@ -91,11 +91,11 @@ def _distinct_rows(votes: Votes, weights: NDArray[Any] | None) -> tuple[OneHot, 
     codes, n_classes = votes.codes, votes.n_classes
     few = compressed(codes, n_classes, weights)
     if few is not None:
-        return OneHot.of(few[0], n_classes), few[1].astype(np.float64)
+        return OneHot.of(few[0], n_classes, repeated=True), few[1].astype(np.float64)
     counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
     at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
-    return OneHot.of(codes[at], n_classes), counts[at]
+    return OneHot.of(codes[at], n_classes, repeated=True), counts[at]
 
 
 # ---------------------------------------------------------------------- tables

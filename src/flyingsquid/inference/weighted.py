@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
-from flyingsquid.votes.grid import PatternGrid, pattern_grid
+from flyingsquid.votes.grid import PatternGrid
 from flyingsquid.votes.patterns import by_pattern
 from flyingsquid.votes.tallies import class_sums
 
@@ -117,11 +117,8 @@ def mixture_posterior(codes: Codes, mixture: Mixture, dtype: np.dtype[Any] = _DO
             answer[start : start + step, 0] = hot_posterior(cast, mixture)
         return answer
 
-    def tabulate() -> Array:
-        return hot_posterior(pattern_grid(m, n_classes), mixture)[:, None]
-
-    use_grid = n_classes <= FEW_CLASSES and not mixture.is_weights_only
-    return by_pattern(codes, posterior, n_classes, dtype, tabulate if use_grid else None)
+    # The table of all rows must not come from a grid: its sums differ in the last bit from those of rows.
+    return by_pattern(codes, posterior, n_classes, dtype)
 
 
 def hot_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:

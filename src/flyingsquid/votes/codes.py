@@ -235,8 +235,9 @@ Array = NDArray[np.float64]
 FEW_CLASSES = 8
 # A product of dense matrices is faster if there are at most this many cells per vote.
 _DENSE_SHARE = 8
-# Products of at most this many cells are faster dense: repeated ones, as in EM, two to three times.
-_FEW_CELLS = 1 << 15
+# Products of at most this many cells are faster dense: repeated ones, as in EM, two to three times. With at
+# most this many cells per vote, so are larger repeated ones: fits of 10,000 x 10 by a sixth.
+_FEW_CELLS, _CELLS_PER_VOTE, _MOST_DENSE_CELLS = 1 << 15, 4, 1 << 20
 
 
 def spread_by_class(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -272,29 +273,33 @@ class OneHot:
     ([2, 1], [5.0, 4.0])
     """
 
-    __slots__ = ("_factors", "matrix", "n_classes")
+    __slots__ = ("_factors", "_is_repeated", "matrix", "n_classes")
 
-    def __init__(self, matrix: csr_array, n_classes: int) -> None:
-        self.matrix, self.n_classes = matrix, n_classes
+    def __init__(self, matrix: csr_array, n_classes: int, *, repeated: bool = False) -> None:
+        self.matrix, self.n_classes, self._is_repeated = matrix, n_classes, repeated
         self._factors: tuple[Any, Any] | None = None
 
     def _as_factors(self) -> tuple[Any, Any]:
         """Return the matrix and its transpose for products, computed once; dense if they are small."""
         if self._factors is None:
-            factor = self.matrix.toarray() if np.prod(self.matrix.shape) <= _FEW_CELLS else self.matrix
+            cells, most = int(np.prod(self.matrix.shape)), _FEW_CELLS
+            if self._is_repeated:
+                most = max(most, min(_CELLS_PER_VOTE * self.matrix.nnz, _MOST_DENSE_CELLS))
+            factor = self.matrix.toarray() if cells <= most else self.matrix
             self._factors = factor, factor.T
         return self._factors
 
     @classmethod
-    def of(cls, codes: Codes, n_classes: int) -> OneHot:
-        """Convert dense (n, m) or sparse codes."""
+    def of(cls, codes: Codes, n_classes: int, *, repeated: bool = False) -> OneHot:
+        """Convert dense (n, m) or sparse codes; ``repeated`` if a dense copy for many products pays off."""
         n, m = codes.shape
         if isinstance(codes, csr_array):
             voted = codes.data > 0
             row, source = rows_of_entries(codes)[voted], codes.indices[voted]
             vote = codes.data[voted].astype(np.int64) - 1
             column = vote * m + source
-            return cls(csr_array((np.ones(len(row)), (row, column)), shape=(n, n_classes * m)), n_classes)
+            matrix = csr_array((np.ones(len(row)), (row, column)), shape=(n, n_classes * m))
+            return cls(matrix, n_classes, repeated=repeated)
         # Cells are visited row by row, as they are stored, so that nothing has to be sorted by row.
         voted = codes >= 0
         at = np.flatnonzero(voted)
@@ -303,7 +308,7 @@ class OneHot:
         ends = np.concatenate([[0], np.cumsum(voted.sum(axis=1))]).astype(index)
         matrix = csr_array((np.ones(len(at)), column, ends), shape=(n, n_classes * m))
         matrix.sort_indices()
-        return cls(matrix, n_classes)
+        return cls(matrix, n_classes, repeated=repeated)
 
     @classmethod
     def of_strengths(cls, strengths: Array, n_classes: int) -> OneHot:
@@ -393,27 +398,26 @@ class OneHot:
         sums = np.asarray(self._as_factors()[1] @ values)
         return sums.reshape(self.n_classes, -1, *values.shape[1:])
 
-    def dense_votes(self, k: int | None = None) -> Array:
-        """Return as zeros and ones which sources vote for class k, or for any class, shape (n, m)."""
+    def dense_votes(self, k: int) -> Array:
+        """Return as zeros and ones which sources vote for class k, shape (n, m)."""
         m = self.n_sources
-        return np.asarray((self._voted if k is None else self.matrix[:, k * m : (k + 1) * m]).toarray())
-
-    @property
-    def _voted(self) -> csr_array:
-        """Return a mask of the sources that vote on each item, shape (n, m)."""
-        matrix, m = self.matrix, self.n_sources
-        return csr_array((np.ones(matrix.nnz), matrix.indices % m, matrix.indptr), shape=(self.n_items, m))
+        return np.asarray(self.matrix[:, k * m : (k + 1) * m].toarray())
 
     def co_votes(self, weights: Array) -> Iterator[Array]:
         """Yield the sums of each column of ``weights`` (n, r) over items that two sources vote on, (m, m)."""
-        matrix, voted = self.matrix, self._voted
-        if self.n_items * self.n_sources <= _DENSE_SHARE * matrix.nnz:
-            votes = voted.toarray()
-            yield from ((votes * each[:, None]).T @ votes for each in weights.T)
+        matrix, shape = self.matrix, (self.n_items, self.n_sources)
+        factor = self._as_factors()[0]
+        if isinstance(factor, np.ndarray):
+            voted: Any = factor.reshape(shape[0], self.n_classes, shape[1]).sum(axis=1)
+        else:
+            voted = csr_array((np.ones(matrix.nnz), matrix.indices % shape[1], matrix.indptr), shape=shape)
+            voted = voted.toarray() if shape[0] * shape[1] <= _DENSE_SHARE * matrix.nnz else voted
+        if isinstance(voted, np.ndarray):
+            yield from ((voted * each[:, None]).T @ voted for each in weights.T)
             return
         rows = rows_of_entries(matrix)
         for each in weights.T:
-            weighted = csr_array((each[rows], voted.indices, voted.indptr), shape=voted.shape)
+            weighted = csr_array((each[rows], voted.indices, voted.indptr), shape=shape)
             yield np.asarray((voted.T @ weighted).todense())
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:

@@ -259,7 +259,6 @@ def by_pattern(
     compute: Callable[[Any], NDArray[np.float64]],
     n_classes: int = 2,
     dtype: np.dtype[Any] = _DOUBLE,
-    tabulate: Callable[[], NDArray[np.float64]] | None = None,
 ) -> NDArray[Any]:
     """Apply a function of a row of votes to all rows, once per distinct row if that is faster.
 
@@ -269,9 +268,6 @@ def by_pattern(
     compute : callable
         Takes codes of any rows and returns one result per row, shape (rows, ...).
     dtype : data type of results that are looked up in a table; computed results are float64
-    tabulate : callable, optional
-        Returns the results of all possible rows, in the order of :func:`all_patterns`, if that is faster
-        than ``compute``.
 
     Returns
     -------
@@ -286,8 +282,7 @@ def by_pattern(
             return compute(codes)
         distinct, _, inverse = distinct_codes(codes, n_classes)
         return np.asarray(compute(distinct).astype(dtype, copy=False)[inverse])
-    table = compute(all_patterns(m, n_classes)) if tabulate is None else tabulate()
-    table = table.astype(dtype, copy=False)
+    table = compute(all_patterns(m, n_classes)).astype(dtype, copy=False)
     result = np.empty((n, *table.shape[1:]), dtype)
     kernels = kernels_for(codes, n_classes, "patterns")
     if kernels is not None:
