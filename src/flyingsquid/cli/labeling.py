@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from zipfile import BadZipFile
 
 import click
 import numpy as np
@@ -18,6 +17,7 @@ from flyingsquid.cli.console import Console
 from flyingsquid.cli.options import Chain, Limits, clip_length_of
 from flyingsquid.exceptions import GraphError, ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.files import VoteChunk, VoteFile
+from flyingsquid.files.arrays import read_matrix
 from flyingsquid.files.vote_files import join_chunks
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import vote_shares
@@ -152,15 +152,7 @@ def load_features(path: str | None, file: VoteFile) -> Any:
             parameter="features",
             path=file.path,
         )
-    try:
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-        features: Any = loaded if isinstance(loaded, np.ndarray) else _only_matrix(loaded, path)
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
-        raise OptionError(
-            "The features must be one array of numbers in .npy, or one array or sparse matrix in .npz.",
-            parameter="features",
-            path=path,
-        ) from error
+    features = read_matrix(path)
     if features.ndim != 2 or features.shape[0] != file.n_items:
         raise OptionError(
             f"The features must have one row for each of {file.n_items:,} items; the shape is "
@@ -169,18 +161,6 @@ def load_features(path: str | None, file: VoteFile) -> Any:
             path=path,
         )
     return features
-
-
-def _only_matrix(archive: Any, path: str) -> Any:
-    """Return the array or sparse matrix of an .npz file."""
-    with archive:
-        if "indptr" in archive:
-            from scipy.sparse import load_npz
-
-            return load_npz(path).tocsr()
-        if len(archive.files) == 1:
-            return archive[archive.files[0]]
-        raise ValueError("several arrays")
 
 
 def fit_model(

@@ -6,7 +6,7 @@ estimated without gold labels: features and a part of the sources predict the vo
 the weight is the one whose predictions are most likely. Finally the class balance that the votes give is
 restored, because a learner that was trained on uncertain labels should tell items apart, not change how
 frequent classes are. Only for items without votes features may change it, unless sources contradict each
-other. docs/design/0016-features.md has the reasons and the evidence.
+other. docs/design/0017-features.md has the reasons and the evidence.
 """
 
 from __future__ import annotations
