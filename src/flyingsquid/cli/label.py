@@ -108,7 +108,8 @@ def label(votes: str, output: str, **options: Any) -> None:
         file = open_file(votes, options, model=model)
         loaded = LoadedVotes.load(file, needed_by=_needs_memory(options, model))
     console.introduce(file)
-    features = load_features(options["features_path"], file)
+    path = options["features_path"]
+    features = None if path is None else load_features(path, file)
     warned: tuple[str, ...] = ()
     if model is None:
         fit_options = ("method", "graph", "class_balance", "learn_from_gold")

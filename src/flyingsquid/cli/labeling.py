@@ -141,10 +141,8 @@ def load_model(path: str | None) -> Any:
     return found
 
 
-def load_features(path: str | None, file: VoteFile) -> Any:
-    """Load features of the items of a file from .npy or .npz; None without a path."""
-    if path is None:
-        return None
+def load_features(path: str, file: VoteFile) -> Any:
+    """Load features of the items of a file of votes from .npy or .npz."""
     if file.form == "long":
         raise OptionError(
             "Features need votes with one row per item, so that rows can be matched; convert the votes "

@@ -90,7 +90,7 @@ def to_evidence(predicted: Array, balance: Array, separation: float) -> Array:
     Examples
     --------
     >>> to_evidence(np.array([[0.4, 0.6], [0.5, 0.5]]), np.array([0.5, 0.5]), 0.25).round(2)
-    array([[-1.55,  0.57],
+    array([[-1.47,  0.57],
            [ 0.  ,  0.  ]])
     """
     share = np.maximum(balance + (predicted - balance) / separation, 0.0)
