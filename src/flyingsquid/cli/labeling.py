@@ -153,7 +153,7 @@ def load_features(path: str, file: VoteFile) -> Any:
     features = read_matrix(path)
     if features.ndim != 2 or features.shape[0] != file.n_items:
         raise OptionError(
-            f"The features must have one row for each of {file.n_items:,} items; the shape is "
+            f"The features must have one row for each of {format_count(file.n_items, 'item')}; the shape is "
             f"{features.shape}.",
             parameter="features",
             path=path,

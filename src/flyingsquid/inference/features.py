@@ -12,7 +12,7 @@ from flyingsquid.votes.features import Features
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 # Added to probabilities before logarithms are taken: bounds the log odds of two equally frequent classes at
-# 3.9, and keeps noise from favoring rare classes.
+# 3.9, and keeps noise from raising the odds of rare classes.
 _SMOOTHING = 0.02
 # Numbers further than this from the mean, in standard deviations, are outliers.
 _FARTHEST = 10.0
