@@ -67,3 +67,20 @@ def test_unequal_sources_are_weighed_better_than_by_majority(name):
         warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
         ours, majority = fs.LabelModel().fit(votes), fs.MajorityVote().fit(votes)
     assert ours.score(votes, y) > majority.score(votes, y) + 0.005
+
+
+@pytest.mark.parametrize("name", ["spouse", "weather", "youtube"])
+def test_features_do_no_harm(name):
+    """Embeddings lose at most half a point of accuracy, and noise changes nothing."""
+    with np.load(Path(str(FOLDER)) / name / f"{name}.npz") as data:
+        kept = [split for split in ("_train", "_valid", "_test", "") if f"L{split}" in data]
+        votes, y = (np.concatenate([data[f"{kind}{split}"] for split in kept]) for kind in "LY")
+    with np.load(Path(str(FOLDER)) / name / "embeddings.npz") as data:
+        features = np.concatenate([data[f"E{split}"] for split in kept])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
+        model = fs.LabelModel(n_classes=2).fit(votes, features=features)
+        noise = np.random.default_rng(0).normal(size=features.shape)
+        unused = fs.LabelModel(n_classes=2).fit(votes, features=noise)
+    assert model.score(votes, y, features=features) > model.score(votes, y) - 0.005
+    np.testing.assert_array_equal(unused.predict_proba(votes, features=noise), model.predict_proba(votes))

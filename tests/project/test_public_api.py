@@ -141,6 +141,7 @@ def test_label_model_signature():
         "y",
         "gold",
         "sample_weight",
+        "features",
     ]
 
 
@@ -148,7 +149,7 @@ def test_chunks_signature():
     assert list(inspect.signature(fs.VoteChunks).parameters) == ["chunks", "classes", "names"]
     for estimator in (fs.LabelModel, fs.MajorityVote):
         parameters = inspect.signature(estimator.predict_proba).parameters
-        assert list(parameters) == ["self", "votes", "dtype", "out", "output"]
+        assert list(parameters) == ["self", "votes", "features", "dtype", "out", "output"]
 
 
 def test_learn_structure_signature():
@@ -245,8 +246,8 @@ OPTIONS = {
     ],
     "label": [
         "votes", "output", "output_format", "report_path", "model_path", "with_model", "method", "graph",
-        "class_balance", "gold", "learn_from_gold", "tie_break", "seed", "escape_formulas", "force",
-        "quiet", "as_json", *READING,
+        "class_balance", "gold", "learn_from_gold", "features_path", "tie_break", "seed", "escape_formulas",
+        "force", "quiet", "as_json", *READING,
     ],
     "analyze": ["votes", "gold", "with_model", "method", "pairs", "as_json", *READING],
     "rate": [
@@ -284,7 +285,7 @@ def test_options_of_the_commands():
 
 def test_end_model_signatures():
     assert list(inspect.signature(fs.WeaklySupervisedClassifier).parameters) == [
-        "end_model", "label_model", "labels", "min_confidence", "drop_uncovered",
+        "end_model", "label_model", "labels", "min_confidence", "drop_uncovered", "use_features",
     ]  # fmt: skip
     assert list(inspect.signature(fs.WeaklySupervisedClassifier.fit).parameters) == ["self", "X", "votes"]
     assert list(inspect.signature(fs.to_training_set).parameters) == [

@@ -72,6 +72,7 @@ def make_samples(folder: Path) -> Path:
     write_csv(
         folder / "texts.csv", ["id", "text"], [[f"m{i}", f"mail <b>{i}</b>"] for i in range(len(codes))]
     )
+    np.save(folder / "embeddings.npy", np.random.default_rng(0).normal(truth[:, None], 1, (len(truth), 4)))
     np.save(folder / "signed.npy", np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8))
     lines = [
         json.dumps({"id": i, **dict(zip(("links", "short"), (v or None for v in row[:2]), strict=True))})

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -175,6 +175,12 @@ def balance_facts(model: Any) -> dict[str, Any]:
         values = np.asarray(getattr(model, f"{name}_", np.nan), np.float64)
         facts[name] = values.tolist() if np.isfinite(values).all() else None
     return facts
+
+
+def describe_features(model: Any) -> dict[str, Any] | None:
+    """Return what features contributed to a model as JSON values; None without features."""
+    effect = getattr(getattr(model, "diagnostics_", None), "features", None)
+    return None if effect is None else asdict(effect)
 
 
 def describe_comparison(comparison: Comparison) -> dict[str, Any]:

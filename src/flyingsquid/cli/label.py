@@ -11,7 +11,13 @@ import click
 import numpy as np
 
 from flyingsquid._values import format_count
-from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
+from flyingsquid.cli.console import (
+    Console,
+    balance_facts,
+    describe_comparison,
+    describe_features,
+    describe_votes,
+)
 from flyingsquid.cli.options import (
     FILE,
     VOTES,
@@ -52,6 +58,9 @@ if TYPE_CHECKING:
 @click.option("--gold", metavar="COLUMN",
               help="Gold labels, blank where unknown; the labels are compared with them.")
 @click.option("--learn-from-gold", is_flag=True, help="Use the gold labels in the fit, too.")
+@click.option("--features", "features_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
+              help="Features such as embeddings, one row per item in the order of VOTES; .npy, or .npz with "
+                   "one array or a sparse matrix. Labels follow from votes and features.")
 @click.option("--tie-break", type=click.Choice(["first", "abstain", "random"]), default="first",
               show_default=True, help="The label if classes are equally probable.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For --tie-break random.")
@@ -82,14 +91,16 @@ def label(votes: str, output: str, **options: Any) -> None:
       flyingsquid label judged.csv -o labels.csv --gold truth
       flyingsquid label signed.npy -o labels.parquet --signed
       flyingsquid label frames.csv -o labels.csv --graph chain:6
+      flyingsquid label votes.csv -o labels.csv --features embeddings.npy
       flyingsquid label votes.csv -o - --quiet | head -3
     """
     _check_options(output, options)
     outputs = {"--output": output, "--report": options["report_path"], "--model": options["model_path"]}
-    check_outputs([votes, options["with_model"]], outputs, overwrite=options["force"])
+    inputs = [votes, options["with_model"], options["features_path"]]
+    check_outputs(inputs, outputs, overwrite=options["force"])
     with naming_output_format():
         label_format(output, options["output_format"])  # fails before the work starts
-    from flyingsquid.cli.labeling import LoadedVotes, fit_model, load_model
+    from flyingsquid.cli.labeling import LoadedVotes, fit_model, load_features, load_model
 
     console = Console(options["quiet"] or options["as_json"], output == "-")
     model = load_model(options["with_model"])
@@ -97,13 +108,16 @@ def label(votes: str, output: str, **options: Any) -> None:
         file = open_file(votes, options, model=model)
         loaded = LoadedVotes.load(file, needed_by=_needs_memory(options, model))
     console.introduce(file)
+    path = options["features_path"]
+    features = None if path is None else load_features(path, file)
     warned: tuple[str, ...] = ()
     if model is None:
         fit_options = ("method", "graph", "class_balance", "learn_from_gold")
-        model, warned = fit_model(loaded, console, **{name: options[name] for name in fit_options})
+        chosen = {name: options[name] for name in fit_options}
+        model, warned = fit_model(loaded, console, **chosen, features=features)
         if options["model_path"]:
             model.save(options["model_path"])
-    labeler = _write_labels(loaded, model, output, options, console)
+    labeler = _write_labels(loaded, model, output, options, console, features)
     comparison = labeler.comparison.result()
     for warning in warned:
         console.note(warning)
@@ -146,13 +160,20 @@ def _needs_memory(options: dict[str, Any], model: Any) -> str:
 
     if options["learn_from_gold"]:
         return "--learn-from-gold"
+    if options["features_path"]:
+        return "--features"
     if clip_length_of(options["graph"]) > 1:
         return "--graph"
     return "--with-model" if clip_length(model) != 1 else ""
 
 
 def _write_labels(
-    votes: LoadedVotes, model: Any, output: str, options: dict[str, Any], console: Console
+    votes: LoadedVotes,
+    model: Any,
+    output: str,
+    options: dict[str, Any],
+    console: Console,
+    features: Any = None,
 ) -> Labeler:
     from flyingsquid.cli.labeling import Labeler, clip_length
 
@@ -174,7 +195,8 @@ def _write_labels(
     chunks = votes.chunks(multiple=clip_length(model) or file.n_items)
     with writer as out:
         for chunk in console.progress(chunks, "labeling", file.n_items, lambda part: part.votes.n_items):
-            found = labeler.label(chunk.votes, chunk.gold_codes)
+            found = labeler.label(chunk.votes, chunk.gold_codes, features)
+            features = None if features is None else features[chunk.votes.n_items :]
             out.write(chunk.ids, found.codes, found.probabilities, found.n_votes)
     return labeler
 
@@ -209,7 +231,10 @@ def _print_labels(
     console.echo()
     without = comparison.n_items - comparison.n_covered
     if without:
-        if without == 1:
+        if options["features_path"] and model.diagnostics_.features.is_used:
+            items = "1 item has" if without == 1 else f"{without:,} items have"
+            console.note(f"{items} no votes (n_votes is 0); features alone decide.")
+        elif without == 1:
             console.note("1 item has no votes (n_votes is 0); its label does not depend on the item.")
         else:
             console.note(
@@ -273,4 +298,5 @@ def _result(
         "sources": model.summary().to_dict(),
         "comparison": describe_comparison(comparison),
         "learned_from_gold": options["learn_from_gold"],
+        "features": describe_features(model),
     }

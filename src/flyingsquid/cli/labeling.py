@@ -17,6 +17,7 @@ from flyingsquid.cli.console import Console
 from flyingsquid.cli.options import Chain, Limits, clip_length_of
 from flyingsquid.exceptions import GraphError, ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.files import VoteChunk, VoteFile
+from flyingsquid.files.arrays import read_matrix
 from flyingsquid.files.vote_files import join_chunks
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import vote_shares
@@ -140,6 +141,26 @@ def load_model(path: str | None) -> Any:
     return found
 
 
+def load_features(path: str, file: VoteFile) -> Any:
+    """Load features of the items of a file of votes from .npy or .npz."""
+    if file.form == "long":
+        raise OptionError(
+            "Features need votes with one row per item, so that rows can be matched; convert the votes "
+            "first.",
+            parameter="features",
+            path=file.path,
+        )
+    features = read_matrix(path)
+    if features.ndim != 2 or features.shape[0] != file.n_items:
+        raise OptionError(
+            f"The features must have one row for each of {format_count(file.n_items, 'item')}; the shape is "
+            f"{features.shape}.",
+            parameter="features",
+            path=path,
+        )
+    return features
+
+
 def fit_model(
     votes: LoadedVotes,
     console: Console,
@@ -149,10 +170,12 @@ def fit_model(
     class_balance: Any = None,
     learn_from_gold: bool = False,
     gold: Any = None,
+    features: Any = None,
 ) -> tuple[Any, tuple[str, ...]]:
     """Fit a label model, and return it with the warnings of the fit.
 
     ``learn_from_gold`` uses the gold labels of the file, and ``gold`` passes other gold labels.
+    ``features`` have one row per item.
     """
     file, loaded, length = votes.file, votes.loaded, clip_length_of(graph)
     if length > 1:
@@ -178,7 +201,7 @@ def fit_model(
         data = loaded.votes
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(data, gold=gold)
+        model.fit(data, gold=gold, features=features)
         _ = model.diagnostics_
     warned = dict.fromkeys(str(each.message) for each in caught)
     if model.rows_used_ == "none" and get_solver(method).requires.rows == "optional":
@@ -283,9 +306,22 @@ class Labeler:
         self.counts = np.zeros(len(model.classes_) + 1, np.int64)
         self.n_tied = 0
 
-    def label(self, votes: Votes, gold: NDArray[Any] | None = None) -> Labeled:
-        """Label items; ``gold`` are the codes of their true classes, negative if unknown, shape (n,)."""
+    def label(self, votes: Votes, gold: NDArray[Any] | None = None, features: Any = None) -> Labeled:
+        """Label items.
+
+        Parameters
+        ----------
+        votes : Votes on n items
+        gold : integer array of shape (n,), optional
+            Codes of their true classes, negative if unknown.
+        features : array or sparse matrix, optional
+            Features of the items in the first n rows.
+        """
         model, length = self._model, clip_length(self._model)
+        if features is not None:
+            read = model.read_votes(votes.with_all_sources(model.vote_schema_.names))
+            posterior = model.predict_proba(read, features=features[: read.n_items])
+            return self._labeled(read, np.asarray(posterior), gold)
         if length is not None and length > 1:
             posterior = model.predict_proba(clips(votes, length)).reshape(-1, votes.n_classes)
             return self._labeled(votes, posterior[: votes.n_items], gold)

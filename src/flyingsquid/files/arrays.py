@@ -16,9 +16,10 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
+from scipy.sparse import load_npz
 
 from flyingsquid._values import format_count, format_list, format_value
-from flyingsquid.exceptions import Hint, VoteFileError, VotesError
+from flyingsquid.exceptions import Hint, OptionError, VoteFileError, VotesError
 from flyingsquid.files.coding import UNKNOWN, Coding, Survey, first_unknown, read_labels, unknown_vote_error
 from flyingsquid.files.columns import MOST_VALUES, ColumnSpec, DistinctIds, Roles
 from flyingsquid.files.inputs import one_line
@@ -37,6 +38,7 @@ _DAMAGE = (
     zipfile.BadZipFile, NotImplementedError, RuntimeError, lzma.LZMAError, ValueError, OverflowError,
     struct.error, KeyError, TypeError, SyntaxError,
 )  # fmt: skip
+_NO_MATRIX = "The features must be one array of numbers in .npy, or one array or sparse matrix in .npz."
 
 
 class MatrixVotes:
@@ -142,6 +144,22 @@ def _raise_damaged() -> Iterator[None]:
         raise VoteFileError(
             f"The file is damaged, truncated, or has no plain arrays: {one_line(error)}."
         ) from error
+
+
+def read_matrix(path: str) -> Any:
+    """Return the numbers in a file: .npy as a memory map, or the only array or sparse matrix in .npz."""
+    try:
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            if "indptr" in loaded:
+                return load_npz(path).tocsr()
+            if len(loaded.files) == 1:
+                return loaded[loaded.files[0]]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise OptionError(_NO_MATRIX, parameter="features", path=path) from error
+    raise OptionError(_NO_MATRIX, parameter="features", path=path)
 
 
 def read_npy(path: Path, spec: ColumnSpec) -> tuple[Roles, MatrixVotes]:

@@ -4,6 +4,7 @@ from flyingsquid.fits.base import Assessment, Fit, PosteriorParameters
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.diagnostics import Diagnostics, Verdict
 from flyingsquid.fits.explanation import Contribution, Explanation, VoteCount
+from flyingsquid.fits.features import FeatureFit
 from flyingsquid.fits.graph import GraphFit
 from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.fits.weighted import WeightedFit
@@ -14,6 +15,7 @@ __all__ = [
     "CorrectedFit",
     "Diagnostics",
     "Explanation",
+    "FeatureFit",
     "Fit",
     "GraphFit",
     "IndependentFit",

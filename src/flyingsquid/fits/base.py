@@ -16,7 +16,7 @@ from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.mixture import Gain
 from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
-from flyingsquid.exceptions import ModelFileError
+from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files.fields import OBJECT, TEXT, check_fields, optional
 from flyingsquid.files.state import State
 from flyingsquid.fits.diagnostics import Diagnostics
@@ -31,6 +31,7 @@ from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference import Correction, Emissions, Mixture
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, Label
+from flyingsquid.votes.features import Features
 
 Array = NDArray[np.float64]
 Gold = tuple[GoldCounts | None, ...] | ManyGold | GoldCorrection
@@ -242,8 +243,11 @@ class Fit(ABC):
         """Return log P(votes of an item), shape (n,), by the confusion tables."""
 
     @abstractmethod
-    def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
-        """Explain the label of one item on one task; ``codes_row`` are dense codes of shape (m,)."""
+    def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
+        """Explain the label of one item on one task; ``codes_row`` are dense codes of shape (m,).
+
+        ``adds`` of shape (K,) is what features add to the log probabilities.
+        """
 
     @abstractmethod
     def parameters(self) -> PosteriorParameters:
@@ -254,6 +258,24 @@ class Fit(ABC):
         OptionError
             If only :meth:`posterior` can evaluate them.
         """
+
+    @property
+    def source_groups(self) -> NDArray[np.intp]:
+        """Numbers of groups of dependent sources, shape (m,)."""
+        return np.arange(len(self.source_names))
+
+    def feature_log_odds(self, codes: Codes, features: Features) -> Array:
+        """Return what features add to the log probabilities, shape (n, K); 0 for items without features.
+
+        Raises
+        ------
+        OptionError
+            If the model was fitted without features.
+        """
+        raise OptionError(
+            "`features` requires a model that was fitted with them; call fit(votes, features=...) first.",
+            parameter="features",
+        )
 
     def joint_labels(self, codes: Codes) -> NDArray[np.intp]:
         """Return the most probable classes of all tasks together, shape (n, D)."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._table import facts_table
 from flyingsquid._values import format_count
+from flyingsquid.estimation.features import FeatureEffect
 from flyingsquid.estimation.gold_regression import GoldEffect
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.exceptions import ModelFileError
@@ -149,6 +150,9 @@ class Diagnostics:
     gold : GoldEffect or None
         Effect of gold labels, for ``method="auto"``: cross-validated accuracy and log loss with and
         without them, each with a 95% interval, and whether they were enough. None without gold labels.
+    features : FeatureEffect or None
+        What features contributed: their weight next to votes, and how well votes, features and both predict
+        held-out votes. None without features.
     """
 
     method: str
@@ -166,6 +170,7 @@ class Diagnostics:
     fit_test: FitTest | None
     verdict: Verdict
     gold: GoldEffect | None = field(default=None, kw_only=True)
+    features: FeatureEffect | None = field(default=None, kw_only=True)
 
     def _repr_html_(self) -> str:
         test = self.fit_test
@@ -181,7 +186,7 @@ class Diagnostics:
         return replace(table, footnotes=(str(self.verdict),))._repr_html_()
 
     def to_meta(self) -> dict[str, Any]:
-        """Return everything but the two arrays and the effect of gold labels as JSON values."""
+        """Return everything but the two arrays and the effects of gold labels and features as JSON values."""
         test = self.fit_test
         return {
             "method": self.method,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
 from flyingsquid._values import format_count
 from flyingsquid.inference import Emissions, vote_shares
+from flyingsquid.inference.features import combine
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import winners
@@ -191,6 +192,7 @@ def explain_independent(
     prior: Array,
     posterior: Array,
     scores: Array,
+    by_features: Array | None = None,
 ) -> Explanation:
     """Explain the posterior of one item whose sources are independent given the truth.
 
@@ -203,6 +205,8 @@ def explain_independent(
     prior, posterior : arrays of shape (K,)
     scores : array of shape (m, K)
         Contribution of the vote of each source, or of its absence, to the log score of each class.
+    by_features : array of shape (K,), optional
+        Contribution of features to it. ``posterior`` includes it.
 
     Examples
     --------
@@ -221,6 +225,7 @@ def explain_independent(
     second, best = next_best_and_best(posterior)
     adds = scores[:, best] - scores[:, second]
     said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
+    said += feature_contributions(by_features, best, second)
     return build_explanation(classes, second, best, posterior, prior, said, codes_row)
 
 
@@ -232,6 +237,7 @@ def explain_on_graph(
     posterior: Array,
     emissions: Emissions,
     task: int,
+    by_features: Array | None = None,
 ) -> Explanation:
     """Explain the posterior of one item on one task of a graph.
 
@@ -246,6 +252,8 @@ def explain_on_graph(
         P(Y_d = k), and P(Y_d = k | votes).
     emissions : Emissions
         Evidence of the votes on every task.
+    by_features : array of shape (K,), optional
+        Contribution of features to the log probabilities. ``posterior`` includes it.
     """
     n_classes = len(classes)
     second, best = next_best_and_best(posterior)
@@ -265,12 +273,25 @@ def explain_on_graph(
         if i not in in_units:
             logs = emissions.log_tables[i, :, codes_row[i] if codes_row[i] >= 0 else n_classes]
             said.append(contribution(names[i], codes_row[i], classes, float(logs[best] - logs[second])))
+    said += feature_contributions(by_features, best, second)
     own = float(np.log(prior[best]) - np.log(prior[second])) + math.fsum(c.adds for c in said)
     elsewhere = float(np.log(posterior[best]) - np.log(posterior[second])) - own
     if len(emissions.tasks) > 1 and abs(elsewhere) > _ROUNDING:
         said.append(Contribution("other tasks", "", "", elsewhere))
     asked = codes_row[list(emissions.tasks[task])]
     return build_explanation(classes, second, best, posterior, prior, said, asked)
+
+
+def with_adds(posterior: Array, adds: Array | None) -> Array:
+    """Return a posterior of shape (K,) with ``adds`` (K,) added to its logarithm; as it is without them."""
+    return posterior if adds is None else combine(posterior[None, :], adds[None, :])[0]
+
+
+def feature_contributions(adds: Array | None, best: int, second: int) -> list[Contribution]:
+    """Return the contribution of features to the log odds of two classes, in a list; empty without any."""
+    if adds is None:
+        return []
+    return [Contribution("features", "", "", float(adds[best] - adds[second]))]
 
 
 def next_best_and_best(posterior: Array) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from flyingsquid.fits.diagnostics import (
     recommend,
     without_triplets,
 )
-from flyingsquid.fits.explanation import Explanation, explain_on_graph
+from flyingsquid.fits.explanation import Explanation, explain_on_graph, with_adds
 from flyingsquid.fits.files import flatten_tables, read_array, read_task_tables, read_units
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import Emissions, max_product, sum_product, vote_shares, with_own_evidence
@@ -119,10 +119,11 @@ class GraphFit(Fit):
     def log_likelihood(self, codes: Codes) -> Array:
         return sum_product(self.likelihoods(codes), self.graph._task_tree, self.clique_tables)[1]
 
-    def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
-        posterior, prior = self.posterior(codes_row[None, :])[0, task], self.class_balance[task]
+    def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
+        posterior = with_adds(self.posterior(codes_row[None, :])[0, task], adds)
+        prior = self.class_balance[task]
         return explain_on_graph(
-            codes_row, self.classes, self.source_names, prior, posterior, self.emissions, task
+            codes_row, self.classes, self.source_names, prior, posterior, self.emissions, task, adds
         )
 
     def parameters(self) -> PosteriorParameters:

@@ -25,7 +25,7 @@ from flyingsquid.fits.base import (
     read_common,
 )
 from flyingsquid.fits.diagnostics import Diagnostics, accuracy_gain, recommend, without_triplets
-from flyingsquid.fits.explanation import Explanation, explain_independent
+from flyingsquid.fits.explanation import Explanation, explain_independent, with_adds
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference import (
     Emissions,
@@ -101,10 +101,12 @@ class IndependentFit(Fit):
             return binary_posterior(codes, self._prior, self._weights, dtype)
         return class_posterior(codes, self._prior, self.vote_scores)
 
-    def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
-        posterior = self.posterior(codes_row[None, :])[0, 0]
-        adds = self.vote_scores.of_votes(codes_row)
-        return explain_independent(codes_row, self.classes, self.source_names, self._prior, posterior, adds)
+    def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
+        posterior = with_adds(self.posterior(codes_row[None, :])[0, 0], adds)
+        scores = self.vote_scores.of_votes(codes_row)
+        return explain_independent(
+            codes_row, self.classes, self.source_names, self._prior, posterior, scores, adds
+        )
 
     def parameters(self) -> PosteriorParameters:
         scores = self.vote_scores.values

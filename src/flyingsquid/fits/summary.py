@@ -77,6 +77,8 @@ def summarize_sources(
         footnotes += (f"class balance, {diagnostics.class_balance}: {shares}",)
     if diagnostics.gold is not None:
         footnotes += (diagnostics.gold.sentence(),)
+    if diagnostics.features is not None:
+        footnotes += (diagnostics.features.sentence(),)
     return replace(table, footnotes=footnotes)
 
 

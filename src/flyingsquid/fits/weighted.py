@@ -40,7 +40,14 @@ from flyingsquid.fits.diagnostics import (
     recommend_mixture,
     without_triplets,
 )
-from flyingsquid.fits.explanation import Explanation, build_explanation, contribution, next_best_and_best
+from flyingsquid.fits.explanation import (
+    Explanation,
+    build_explanation,
+    contribution,
+    feature_contributions,
+    next_best_and_best,
+    with_adds,
+)
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.independent import SINGLE_TASK, draw_items, gain_on_drawn_items
 from flyingsquid.inference import Emissions, Mixture, mixture_posterior
@@ -123,22 +130,26 @@ class WeightedFit(Fit):
     def log_likelihood(self, codes: Codes) -> Array:
         return self.confusion.log_likelihood(codes, self.class_balance[0])
 
-    def explain(self, codes_row: NDArray[Any], task: int = 0) -> Explanation:
+    def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
         """Explain one item by the share of each vote in the log odds of the best class.
 
         The effect of a vote depends on the other votes, so each vote gets its Aumann-Shapley value (1974):
         its contribution while the weights of all votes increase together from 0 to 1. The values add up.
         """
-        posterior = self.posterior(codes_row[None, :])[0, 0]
+        posterior = with_adds(self.posterior(codes_row[None, :])[0, 0], adds)
         second, best = next_best_and_best(posterior)
-        adds = np.zeros(len(codes_row))
+        parts = np.zeros(len(codes_row))
         voting = np.flatnonzero(codes_row >= 0)
         if len(voting):
-            adds[voting] = self.vote_parts(codes_row, voting, best, second)
+            parts[voting] = self.vote_parts(codes_row, voting, best, second)
         balance = self.without_votes
-        cells = zip(self.source_names, codes_row, [self.classes] * len(adds), adds, strict=True)
-        said = [contribution(*cell) for cell in cells]
+        cells = zip(self.source_names, codes_row, [self.classes] * len(parts), parts, strict=True)
+        said = [*(contribution(*cell) for cell in cells), *feature_contributions(adds, best, second)]
         return build_explanation(self.classes, second, best, posterior, balance, said, codes_row)
+
+    @property
+    def source_groups(self) -> NDArray[np.intp]:
+        return self.groups
 
     @property
     def without_votes(self) -> Array:

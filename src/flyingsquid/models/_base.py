@@ -257,18 +257,25 @@ class VoteEstimator(VoteReader):
     # The type of the result depends on the type of the votes; the overloads declare it.
     @overload
     def predict_proba(
-        self, votes: InMemory, *, dtype: Any = ..., out: NDArray[Any] | None = ...
+        self, votes: InMemory, *, features: Any = ..., dtype: Any = ..., out: NDArray[Any] | None = ...
     ) -> NDArray[Any]: ...
 
     @overload
     def predict_proba(
-        self, votes: Any, *, dtype: Any = ..., out: NDArray[Any] | None = ..., output: Output = ...
+        self,
+        votes: Any,
+        *,
+        features: Any = ...,
+        dtype: Any = ...,
+        out: NDArray[Any] | None = ...,
+        output: Output = ...,
     ) -> Any: ...
 
     def predict_proba(
         self,
         votes: Any,
         *,
+        features: Any = None,
         dtype: Any = np.float64,
         out: NDArray[Any] | None = None,
         output: Output = "numpy",
@@ -282,6 +289,9 @@ class VoteEstimator(VoteReader):
             did in the votes that were fitted. For ``VoteChunks``, returns an iterator with one array per
             chunk. Votes on a cluster are labeled there; see ``docs/guides/clusters.md`` for the type of the
             result.
+        features : array, sparse matrix or table of shape (n, d), optional
+            Features of the same items, for a ``LabelModel`` that was fitted with features; labels then follow
+            from both. Items whose features are all NaN are labeled by votes.
         dtype : {float64, float32}, default=float64
             Type of the probabilities. Single precision takes half the memory and time; each probability is
             rounded from double precision.
@@ -306,6 +316,8 @@ class VoteEstimator(VoteReader):
         if out is not None and not out.flags.writeable:
             raise OptionError("`out` must be writable; map files with mode 'r+' or 'w+'.")
         wanted = read_dtype(dtype if out is None else out.dtype)
+        if features is not None:
+            return self._answer_with_features(votes, features, wanted, out, output)
         if output != "numpy":
             read, ids = self._read_items(votes, output)
             return to_output(self._answer(read, wanted, out), output, ids, self.classes_.tolist())
@@ -321,6 +333,25 @@ class VoteEstimator(VoteReader):
             return self._answer(votes, wanted, out)
         parts = self._answers(chunks, wanted)
         return parts if out is None else written(parts, out)
+
+    def _answer_with_features(
+        self, votes: Any, features: Any, dtype: np.dtype[Any], out: NDArray[Any] | None, output: Output
+    ) -> Any:
+        if distributed_votes(votes) is not None or as_chunks(votes) is not None:
+            raise OptionError(
+                "`features` is not supported with VoteChunks and clusters; pass the votes as an array, part "
+                "by part.",
+                parameter="features",
+            )
+        read = self.read_votes(votes)
+        ids = item_ids(votes, read)
+        found = self._posterior_with_features(read, features, ids)[:, 0].astype(dtype, copy=False)
+        answer = found if out is None else written(iter([found]), out)
+        return answer if output == "numpy" else to_output(answer, output, ids, self.classes_.tolist())
+
+    def _posterior_with_features(self, votes: Votes, features: Any, ids: list[Any] | None) -> NDArray[Any]:
+        """Return P(Y = k | votes, features), shape (n, 1, K)."""
+        raise OptionError(f"`features` is not supported by {type(self).__name__}.", parameter="features")
 
     def _read_items(self, votes: Any, output: str) -> tuple[Votes, list[Any] | None]:
         """Return votes in memory with their item identifiers."""
@@ -409,7 +440,9 @@ class VoteEstimator(VoteReader):
         flat = posterior.reshape(-1, posterior.shape[-1])
         return decide(flat, self.vote_schema_.classes, tie_break, rng).reshape(posterior.shape[:-1])
 
-    def score(self, votes: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, votes: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, features: Any = None
+    ) -> float:
         """Return the accuracy on the items with gold labels, with expected credit for ties.
 
         An item whose t most probable classes are equally probable counts 1/t if one of them is correct: the
@@ -424,6 +457,7 @@ class VoteEstimator(VoteReader):
             True classes; None, NaN and masked values are unknown, and so is -1 unless it is a class. A Series
             is joined by item identifier if the votes have some.
         sample_weight : array of shape (n,), optional
+        features : as in :meth:`predict_proba`
 
         Examples
         --------
@@ -433,7 +467,10 @@ class VoteEstimator(VoteReader):
         0.67
         """
         read = self.read_votes(votes)
-        posterior = self._posterior(read)
+        if features is None:
+            posterior = self._posterior(read)
+        else:
+            posterior = self._posterior_with_features(read, features, item_ids(votes, read))
         n, n_tasks, _ = posterior.shape
         y = join_series(y, item_ids(votes, read, y), n, "y")
         truth = read_task_gold(y, self.vote_schema_.classes, (n, n_tasks), "y").ravel()
@@ -465,6 +502,7 @@ class BatchEstimator(VoteEstimator):
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
+        features: Any = None,
         tie_break: TieBreak = "first",
         random_state: RandomState = None,
         output: Output = "numpy",
@@ -477,6 +515,7 @@ class BatchEstimator(VoteEstimator):
             VoteChunks are read twice.
         y : ignored
         sample_weight : as in :meth:`fit`
+        features : as in :meth:`fit`, for ``LabelModel``
         tie_break, random_state, output : as in :meth:`predict`
 
         Returns
@@ -491,9 +530,10 @@ class BatchEstimator(VoteEstimator):
         >>> fs.LabelModel().fit_predict(votes).tolist()
         ['spam', 'ham', 'ham']
         """
+        options = {} if features is None else {"features": features}
         with self._lock:  # otherwise another thread could fit the model in between
-            model = self.fit(votes, sample_weight=sample_weight)
-            return model.predict(votes, tie_break, random_state, output=output)
+            model = self.fit(votes, sample_weight=sample_weight, **options)
+            return model.predict(votes, tie_break, random_state, output=output, **options)
 
     def fit_predict_proba(
         self,
@@ -501,6 +541,7 @@ class BatchEstimator(VoteEstimator):
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
+        features: Any = None,
         dtype: Any = np.float64,
         output: Output = "numpy",
     ) -> Any:
@@ -512,6 +553,7 @@ class BatchEstimator(VoteEstimator):
             VoteChunks are read twice.
         y : ignored
         sample_weight : as in :meth:`fit`
+        features : as in :meth:`fit`, for ``LabelModel``
         dtype, output : as in :meth:`predict_proba`
 
         Returns
@@ -526,9 +568,10 @@ class BatchEstimator(VoteEstimator):
         array([[0.33, 0.67],
                [1.  , 0.  ]])
         """
+        options = {} if features is None else {"features": features}
         with self._lock:
-            model = self.fit(votes, sample_weight=sample_weight)
-            return model.predict_proba(votes, dtype=dtype, output=output)
+            model = self.fit(votes, sample_weight=sample_weight, **options)
+            return model.predict_proba(votes, dtype=dtype, output=output, **options)
 
 
 def label_columns(labels: NDArray[Any]) -> list[str]:

@@ -24,7 +24,7 @@ from flyingsquid.files.fields import (
     sequence_of,
 )
 from flyingsquid.files.state import State, decode_labels, encode_labels
-from flyingsquid.fits import CorrectedFit, Fit, GraphFit, IndependentFit, WeightedFit
+from flyingsquid.fits import CorrectedFit, FeatureFit, Fit, GraphFit, IndependentFit, WeightedFit
 from flyingsquid.models._estimator import Estimator
 from flyingsquid.moments import Moments
 from flyingsquid.moments.files import KIND as MOMENTS
@@ -33,7 +33,9 @@ from flyingsquid.solvers import get_solver, solver_from_options
 
 _SOURCE = Field("a name or a position", lambda value: TEXT.test(value) or integer().test(value))
 _SIGNS = list_of(sequence_of(_SOURCE, integer(-1, 1)))
-_FITS: dict[str, type[Fit]] = {fit.TAG: fit for fit in (IndependentFit, WeightedFit, CorrectedFit, GraphFit)}
+_FITS: dict[str, type[Fit]] = {
+    fit.TAG: fit for fit in (IndependentFit, WeightedFit, CorrectedFit, GraphFit, FeatureFit)
+}
 
 
 def options_to_meta(params: Mapping[str, Any]) -> dict[str, Any]:

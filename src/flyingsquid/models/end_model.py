@@ -22,7 +22,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     """Classifier that labels items by votes and trains any scikit-learn classifier on these labels.
 
     Votes are needed only for training. The trained classifier needs only features, so it can label items
-    without votes.
+    without votes. Votes on the items to predict can be used as well.
 
     Parameters
     ----------
@@ -38,6 +38,10 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         Items whose most probable class is less probable are left out of training.
     drop_uncovered : bool, default=True
         Whether items without votes are left out of training.
+    use_features : bool, default=False
+        Whether the label model uses ``X``, too: its labels then follow from votes and features, items without
+        votes are labeled as well (set ``drop_uncovered=False`` to train on them), and ``predict_proba`` takes
+        ``votes``. ``X`` must be numeric, and the label model a ``LabelModel``.
 
     Attributes
     ----------
@@ -71,12 +75,14 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         labels: Literal["soft", "hard", "proba"] = "soft",
         min_confidence: float = 0.0,
         drop_uncovered: bool = True,
+        use_features: bool = False,
     ) -> None:
         self.end_model = end_model
         self.label_model = label_model
         self.labels = labels
         self.min_confidence = min_confidence
         self.drop_uncovered = drop_uncovered
+        self.use_features = use_features
 
     def fit(self, X: Any, votes: Any) -> Self:
         """Fit the label model on votes, and the end model on its labels.
@@ -93,8 +99,9 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         end_model = self._unfitted_end_model()
         weight_name = _weight_name(end_model) if self.labels == "soft" else ""
         label_model = self._unfitted_label_model()
-        label_model.fit(votes)
-        proba = np.asarray(label_model.predict_proba(votes))
+        options = {"features": X} if self.use_features else {}
+        label_model.fit(votes, **options)
+        proba = np.asarray(label_model.predict_proba(votes, **options))
         if proba.ndim != 2:
             raise IncompatibleError(
                 f"`label_model` must have one task; got labels of shape {proba.shape}. Train one end model "
@@ -120,17 +127,35 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.__dict__.update(fitted)  # in one step, so that an interrupted fit leaves the model as it was
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class of each row with the end model, shape (n,)."""
+    def predict(self, X: Any, *, votes: Any = None) -> NDArray[Any]:
+        """Predict the class of each row, shape (n,).
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+        votes : as in :meth:`predict_proba`
+        """
         end_model, classes = self._trained()
+        if votes is not None:
+            return np.asarray(classes[self._proba_with_votes(X, votes).argmax(axis=1)])
         answers = np.asarray(end_model.predict(X))
         # A model that was trained on probabilities may return probabilities.
         return classes[answers.argmax(axis=1)] if answers.ndim == 2 else answers
 
     @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return P(Y = k) by the end model, shape (n, K), columns in the order of ``classes_``."""
+    def predict_proba(self, X: Any, *, votes: Any = None) -> NDArray[np.float64]:
+        """Return P(Y = k), shape (n, K), columns in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+        votes : Votes or array of shape (n, m), optional
+            Votes on the same items, with ``use_features=True``. The label model then adds the evidence of the
+            votes to that of the features. Without votes, the probabilities are those of the end model.
+        """
         end_model, classes = self._trained()
+        if votes is not None:
+            return self._proba_with_votes(X, votes)
         found = np.asarray(end_model.predict_proba(X))
         known = getattr(end_model, "classes_", classes)
         if self.labels == "proba" or np.array_equal(known, classes):
@@ -146,6 +171,11 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         """Return the decision function of the end model."""
         end_model, _ = self._trained()
         return np.asarray(end_model.decision_function(X))
+
+    def _proba_with_votes(self, X: Any, votes: Any) -> NDArray[np.float64]:
+        if not self.use_features:
+            raise OptionError("`votes` requires use_features=True; set it and fit again.", parameter="votes")
+        return np.asarray(self.label_model_.predict_proba(votes, features=X))
 
     def _train(self, end_model: Any, chosen: TrainingSet, weight_name: str) -> None:
         if self.labels == "soft":

@@ -28,6 +28,7 @@ from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.summary import summarize_sources
 from flyingsquid.graph import DependencyGraph
+from flyingsquid.inference.features import combine
 from flyingsquid.models import validation
 from flyingsquid.models._base import (
     DOUBLE,
@@ -38,6 +39,7 @@ from flyingsquid.models._base import (
     InMemory,
     VoteSchema,
     label_columns,
+    read_tie_generator,
 )
 from flyingsquid.models._state import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
@@ -46,9 +48,10 @@ from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.data import join_gold, read_fit_data
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes, as_chunks, as_votes
-from flyingsquid.votes.arguments import read_weights
+from flyingsquid.votes.arguments import item_ids, read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import TieBreak, as_label_array
+from flyingsquid.votes.features import Features
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.views import Output, to_output
 
@@ -228,7 +231,13 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
     @validation.hint_arguments
     def fit(
-        self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
+        self,
+        votes: Any,
+        y: object = None,
+        *,
+        gold: Any = None,
+        sample_weight: ArrayLike | None = None,
+        features: Any = None,
     ) -> Self:
         """Count the votes, then estimate the parameters.
 
@@ -255,6 +264,11 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             fixed during its passes.
         sample_weight : array of shape (n,) or float, optional
             How often each item counts.
+        features : array, sparse matrix or table of shape (n, d), optional
+            Numbers about the items, such as embeddings, in the order of the votes; a pandas table is joined
+            by item identifier if its index holds them. Pass features to :meth:`predict_proba`, too: then
+            labels follow from both, and items without votes are labeled by features. NaN is missing. For
+            votes in memory and one task. ``diagnostics_.features`` reports what they contributed.
 
         Examples
         --------
@@ -266,7 +280,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         50
         """
         with self._lock:
-            self._fit(votes, gold=gold, sample_weight=sample_weight)
+            self._fit(votes, gold=gold, sample_weight=sample_weight, features=features)
         return self._warn(stacklevel=4)  # its decorator is a call, too
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -347,7 +361,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             self._state = FitState(fitted, total, labeled)
             raise
 
-    def _fit(self, votes: Any, *, gold: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def _fit(
+        self, votes: Any, *, gold: Any = None, sample_weight: ArrayLike | None = None, features: Any = None
+    ) -> Self:
         """Fit without warnings."""
         solver = self._validate()
         classes = validation.read_classes(self.classes, self.n_classes, votes)
@@ -365,7 +381,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             or (isinstance(self.class_balance, str) and self.class_balance == "estimate"),
             **self._request(),
         )
-        return self._solve(solver, data)
+        if features is not None:
+            features = _read_features(features, data, votes)
+        return self._solve(solver, data, features)
 
     def _fit_moments(self, moments: Moments) -> Self:
         """Fit counts without warnings."""
@@ -386,8 +404,12 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def _request(self) -> dict[str, Any]:
         return {"class_balance": self.class_balance, "signs": self.signs, "temper": self.temper}
 
-    def _solve(self, solver: Solver, data: FitData) -> Self:
+    def _solve(self, solver: Solver, data: FitData, features: Features | None = None) -> Self:
         fit = check_solver(solver, data).solve(data)
+        if features is not None:
+            from flyingsquid.solvers.features import add_features  # most fits have no features
+
+            fit = add_features(fit, data, features)
         notes = [note for note in (fit.reason, data.note) if note]
         general = concerns_about(fit, data.moments, data.votes)
         fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns, *general))
@@ -411,6 +433,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         random_state: RandomState = ...,
         *,
         joint: bool = ...,
+        features: Any = ...,
     ) -> NDArray[Any]: ...
 
     @overload
@@ -421,6 +444,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         random_state: RandomState = ...,
         *,
         joint: bool = ...,
+        features: Any = ...,
         output: Output = ...,
     ) -> Any: ...
 
@@ -432,6 +456,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         random_state: RandomState = None,
         *,
         joint: bool = False,
+        features: Any = None,
         output: Output = "numpy",
     ) -> Any:
         """Return the most probable class of each item, shape (n,); (n, D) for D > 1 tasks.
@@ -447,6 +472,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         joint : bool, default=False
             For several tasks. False: the most probable class of each task separately, which is wrong least
             often. True: the most probable classes of all tasks together, which is consistent across tasks.
+        features : as in :meth:`predict_proba`
         output : {"numpy", "pandas", "polars"}, default="numpy"
             Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
 
@@ -461,6 +487,11 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         if joint and tie_break != "first":
             raise OptionError(f'`tie_break` must be "first" with joint=True; got {format_value(tie_break)}.')
         fit = self.fit_
+        if features is not None:
+            rng = read_tie_generator(tie_break, random_state)
+            labels = self._decided(self.predict_proba(votes, features=features), tie_break, rng)
+            ids = item_ids(votes, self.read_votes(votes))
+            return labels if output == "numpy" else to_output(labels, output, ids, label_columns(labels))
         if output != "numpy":
             read, ids = self._read_items(votes, output)
             labels = self.predict(read, tie_break, random_state, joint=joint)
@@ -489,7 +520,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         """
         return self.fit_.log_likelihood(self.read_votes(votes).codes)
 
-    def explain(self, votes_row: Any, *, task: int | None = None) -> Explanation:
+    def explain(self, votes_row: Any, *, task: int | None = None, features: Any = None) -> Explanation:
         """Explain the label of one item: what each source adds to the log odds, strongest first.
 
         Parameters
@@ -499,6 +530,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             or a mapping or pandas row from names to votes.
         task : int, optional
             The task to explain, for a graph of several. The votes on other tasks are one contribution.
+        features : array of shape (d,) or (1, d), or a table with one row, optional
+            Features of the item, for a model that was fitted with features. They are one contribution.
 
         Examples
         --------
@@ -510,7 +543,11 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         """
         codes = self._read_row(votes_row)
         fit = self.fit_  # once, because another thread may fit the model meanwhile
-        return fit.explain(codes, validation.read_task(task, len(fit.class_balance)))
+        adds = None
+        if features is not None:
+            one_row = features[None, :] if getattr(features, "ndim", 2) == 1 else features
+            adds = fit.feature_log_odds(codes[None, :], Features.read(one_row, 1))[0]
+        return fit.explain(codes, validation.read_task(task, len(fit.class_balance)), adds)
 
     def summary(self) -> Table:
         """Return one row per source: what it votes for, how often, and how accurately.
@@ -560,6 +597,11 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return self._fitted.fit.posterior(votes.codes, dtype)
+
+    def _posterior_with_features(self, votes: Votes, features: Any, ids: list[Any] | None) -> NDArray[Any]:
+        fit = self.fit_
+        adds = fit.feature_log_odds(votes.codes, Features.read(features, votes.n_items, ids))
+        return combine(fit.posterior(votes.codes)[:, 0], adds)[:, None]
 
     # ------------------------------------------------------------------ fitted attributes
 
@@ -635,6 +677,14 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def diagnostics_(self) -> Diagnostics:
         """Suspicious sources, a test of independence, and a recommendation; computed on demand."""
         return self._fitted.diagnostics
+
+
+def _read_features(features: Any, data: FitData, votes: Any) -> Features:
+    """Read the features of the votes that ``data`` was read from."""
+    from flyingsquid.solvers.features import votes_with_features  # most fits have no features
+
+    read = votes_with_features(data)
+    return Features.read(features, read.n_items, item_ids(votes, read))
 
 
 @dataclass(frozen=True, eq=False)

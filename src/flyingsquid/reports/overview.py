@@ -25,12 +25,24 @@ def summary_section(study: Study) -> Section:
             f"{escape_text(study.failure, 1_000)}</p>"
         )
     warnings = [Sentence(text, is_alert=True) for text in study.warnings]
+    others += _about_features(study)
     sentences = "".join(
         f"<li{_ALERT * s.is_alert}>{escape_text(s.text, 1_200)}</li>" for s in (*warnings, *others)
     )
     if sentences:
         body += f'<ul class="words">{sentences}</ul>'
     return Section("summary", "Summary", body + _tiles(study))
+
+
+def _about_features(study: Study) -> list[Sentence]:
+    """Return what features contribute to labels, as a sentence in a list; empty for a model without them."""
+    effect = getattr(getattr(study.model, "diagnostics_", None), "features", None)
+    if effect is None:
+        return []
+    text = effect.sentence()
+    return [
+        Sentence(f"{text[0].upper()}{text[1:]}. Labels on this page are those of the votes without features.")
+    ]
 
 
 def _with_short_names(found: Findings) -> Findings:

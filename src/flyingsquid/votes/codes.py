@@ -206,6 +206,20 @@ def dense_codes(codes: Codes) -> NDArray[Any]:
     return np.asarray(np.maximum(codes.toarray(), 0) - 1)
 
 
+def keep_sources(codes: Codes, kept: NDArray[np.bool_]) -> Codes:
+    """Return codes in which all sources but those in a mask of shape (m,) abstain.
+
+    >>> keep_sources(np.array([[0, 1], [1, -1]]), np.array([False, True])).tolist()
+    [[-1, 1], [-1, -1]]
+    """
+    if not isinstance(codes, csr_array):
+        return np.where(kept, codes, codes.dtype.type(ABSTAIN))
+    masked = codes.copy()
+    masked.data = np.where(kept[codes.indices], codes.data, 0).astype(codes.data.dtype)
+    masked.eliminate_zeros()
+    return masked
+
+
 def check_codes(codes: Codes, n_classes: int) -> None:
     """Raise an error for codes that are not integers in the range of ``n_classes`` classes."""
     sparse = isinstance(codes, csr_array)

@@ -1,0 +1,163 @@
+"""Mathematics of features: evidence, the class balance, the weight, and sums that add up."""
+
+import numpy as np
+import pytest
+
+from flyingsquid.estimation import features as estimation
+from flyingsquid.estimation.features import Folded, fit_features, restoring_offsets
+from flyingsquid.inference.features import combine, to_evidence
+from flyingsquid.votes.features import Features
+
+
+def make(n=2_000, *, signal=1.5, accuracies=(0.8, 0.75, 0.7, 0.7), coverage=0.5, seed=0):
+    """Return features, votes and classes of n items of two classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 8))
+    X[:, 0] += signal * (2 * y - 1)
+    right = rng.random((n, len(accuracies))) < accuracies
+    votes = np.where(right, y[:, None], 1 - y[:, None])
+    return X, np.where(rng.random(votes.shape) < coverage, votes, -1), y
+
+
+def posterior(votes, accuracies=(0.8, 0.75, 0.7, 0.7)):
+    """Return the exact posterior of independent sources with these accuracies."""
+    weights = np.log(np.array(accuracies) / (1 - np.array(accuracies)))
+    log_odds = ((votes == 1) * weights - (votes == 0) * weights).sum(axis=1)
+    p = 1 / (1 + np.exp(-log_odds))
+    return np.column_stack([1 - p, p])
+
+
+def fit(X, votes, **options):
+    def posterior_of(kept, items):
+        return posterior(np.where(kept, votes[items], -1))
+
+    has_votes = (votes >= 0).any(axis=1)
+    return fit_features(
+        Features.read(X, len(X)),
+        posterior_of,
+        posterior(votes),
+        has_votes,
+        (votes >= 0).sum(axis=0).astype(float),
+        np.arange(votes.shape[1]),
+        **options,
+    )
+
+
+def accuracy(p, y):
+    return np.mean(p.argmax(axis=1) == y)
+
+
+def test_evidence_undoes_what_uncertain_labels_hide():
+    """Labels of probability 0.75 or 0.25 hide three quarters of the variance of the truth."""
+    truth = np.array([[0.1, 0.9], [0.5, 0.5], [0.8, 0.2]])
+    predicted = 0.5 + 0.25 * (truth - 0.5)
+    found = to_evidence(predicted, np.array([0.5, 0.5]), 0.25)
+    np.testing.assert_allclose(found, np.log((truth + 0.02) / 0.52))
+
+
+def test_noise_does_not_favor_a_rare_class():
+    balance = np.array([0.98, 0.01, 0.01])
+    noisy = balance + np.array([[0.0, 0.02, -0.02]])
+    log_odds = to_evidence(noisy, balance, 1.0)[0]
+    assert log_odds.max() - log_odds.min() < 1.5  # 3 to 1 without smoothing, and unbounded below
+
+
+def test_nothing_added_changes_nothing():
+    p = np.array([[0.3, 0.7], [1.0, 0.0]])
+    np.testing.assert_array_equal(combine(p, np.zeros((2, 2))), p)
+    assert combine(p, np.array([[0.0, 1.0], [0.0, 1.0]]))[1, 1] < 1e-200
+
+
+def test_offsets_restore_the_class_balance():
+    rng = np.random.default_rng(0)
+    p, counts = rng.dirichlet(np.ones(4), 500), rng.integers(1, 4, 500).astype(float)
+    balance = counts @ p / counts.sum()
+    adds = rng.normal(size=(500, 4)) + np.array([3.0, 0.0, 0.0, -1.0])
+    restored = combine(p, adds + restoring_offsets(p, adds, balance, counts))
+    np.testing.assert_allclose(counts @ restored / counts.sum(), balance, atol=1e-5)
+
+
+def test_sums_of_two_parts_add_up():
+    X, votes, _ = make(400)
+    target, weights = posterior(votes), np.ones(400)
+    features, d = Features.read(X, 400), X.shape[1]
+    whole = Folded.of(features, np.zeros(d), np.ones(d), target, weights)
+    halves = [
+        Folded.of(features.take(at), np.zeros(d), np.ones(d), target[at], weights[at])
+        for at in (np.arange(150), np.arange(150, 400))
+    ]
+    for name in ("squares", "products"):
+        np.testing.assert_allclose(getattr(whole, name), sum(getattr(half, name) for half in halves))
+
+
+def test_every_fold_is_predicted_by_the_others(monkeypatch):
+    monkeypatch.setattr(estimation, "_PENALTIES", np.array([0.1]))  # all folds take part in the choice
+    X, votes, _ = make(500)
+    features, d = Features.read(X, 500), X.shape[1]
+    (learner,) = estimation._learn(features, np.zeros(d), np.ones(d), [posterior(votes)], np.ones(500))
+    before, _ = learner.evidence(features)
+    (_, _, folds), *_ = features.chunks()
+    changed = posterior(votes)
+    changed[folds == 2] = changed[folds == 2][:, ::-1]
+    (other,) = estimation._learn(features, np.zeros(d), np.ones(d), [changed], np.ones(500))
+    np.testing.assert_allclose(other.coefficients[2], learner.coefficients[2])
+    assert np.abs(other.evidence(features)[0] - before).max() > 0.1
+
+
+def test_good_features_improve_labels_and_label_items_without_votes():
+    X, votes, y = make()
+    weights, effect = fit(X, votes)
+    has_votes = (votes >= 0).any(axis=1)
+    both = combine(posterior(votes), weights.log_odds(has_votes, Features.read(X, len(X))))
+    assert effect.weight == 1.0  # Bayes' rule: features and votes are independent given the class
+    assert effect.both_gain > max(effect.votes_gain, effect.features_gain) > 0
+    assert accuracy(both, y) > accuracy(posterior(votes), y) + 0.1
+    assert accuracy(both[~has_votes], y[~has_votes]) > 0.85
+    assert effect.n_labeled == np.count_nonzero(~has_votes)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_is_not_used(seed):
+    X, votes, _ = make(600, signal=0.0, seed=seed)
+    weights, effect = fit(X, votes)
+    assert not effect.is_used
+    assert not weights.log_odds((votes >= 0).any(axis=1), Features.read(X, 600)).any()
+
+
+def test_one_source_does_not_show_what_features_are_worth():
+    X, votes, _ = make(500)
+    only_one = np.where(np.arange(4) == 0, votes, -1)
+    assert fit(X, only_one)[1].weight == 0.0
+
+
+def test_gold_labels_take_part_in_the_choice_of_the_weight():
+    """Features predict what all sources get wrong; gold labels show that."""
+    X, votes, y = make(1_500, signal=0.0, coverage=0.7)
+    shared = np.where(X[:, [1]] > 0, 1, 0)  # all sources follow a feature that is unrelated to the class
+    votes = np.where((votes >= 0) & (np.random.default_rng(1).random(votes.shape) < 0.5), shared, votes)
+    gold = np.where(np.arange(1_500) < 300, y, -1)
+    without, informed = fit(X, votes)[1], fit(X, votes, gold=gold)[1]
+    assert without.weight > 0
+    assert informed.n_gold == 300
+    assert informed.weight < without.weight
+
+
+def test_weights_count_items_several_times():
+    X, votes, _ = make(300)
+    counts = np.random.default_rng(0).integers(1, 4, 300)
+    repeated = np.repeat(np.arange(300), counts)
+    one, two = fit(X, votes, weights=counts.astype(float)), fit(X[repeated], votes[repeated])
+    np.testing.assert_allclose(one[0].learner.balance, two[0].learner.balance)
+    np.testing.assert_allclose(one[1].votes_gain, two[1].votes_gain, rtol=1e-6)
+
+
+def test_hostile_columns_do_no_harm():
+    X, votes, y = make(800)
+    hostile = np.column_stack([X, np.ones(800), 1e150 * X[:, 0], np.full(800, np.nan), np.zeros(800)])
+    hostile[::7, 2] = np.nan
+    with np.errstate(all="raise", under="ignore"):
+        weights, _ = fit(hostile, votes)
+        adds = weights.log_odds((votes >= 0).any(axis=1), Features.read(hostile, 800))
+    assert np.isfinite(adds).all()
+    assert accuracy(combine(posterior(votes), adds), y) > accuracy(posterior(votes), y) + 0.05

@@ -1,0 +1,247 @@
+"""`LabelModel` with features: labels, fallbacks, gold labels, files, explanations and refusals."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+
+import flyingsquid as fs
+from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionError, VotesError
+from flyingsquid.fits import FeatureFit
+
+
+def make(n=1_200, n_classes=2, *, signal=1.2, seed=0):
+    """Return features, votes of five sources that abstain half of the time, and classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    features = rng.normal(size=(n, 6))
+    features[np.arange(n), y] += 2 * signal
+    right = rng.random((n, 5)) < [0.85, 0.8, 0.75, 0.7, 0.7]
+    votes = np.where(right, y[:, None], (y[:, None] + rng.integers(1, n_classes, (n, 5))) % n_classes)
+    return features, np.where(rng.random((n, 5)) < 0.4, votes, -1), y
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def case(request):
+    features, votes, y = make(n_classes=request.param)
+    model = fs.LabelModel(n_classes=request.param).fit(votes, features=features)
+    return model, features, votes, y
+
+
+def test_features_add_to_votes_and_label_items_without_votes(case):
+    model, features, votes, y = case
+    assert isinstance(model.fit_, FeatureFit)
+    assert model.score(votes, y, features=features) > model.score(votes, y) + 0.05
+    silent = (votes < 0).all(axis=1)
+    labels = model.predict(votes, features=features)
+    assert np.mean(labels[silent] == y[silent]) > 0.6
+    np.testing.assert_array_equal(labels, model.predict_proba(votes, features=features).argmax(axis=1))
+
+
+def test_votes_alone_are_labeled_as_without_features(case):
+    model, _, votes, _ = case
+    plain = fs.LabelModel(n_classes=len(model.classes_)).fit(votes)
+    np.testing.assert_array_equal(model.predict_proba(votes), plain.predict_proba(votes))
+    np.testing.assert_array_equal(model.accuracies_, plain.accuracies_)
+    assert model.method_ == plain.method_
+
+
+def test_items_without_features_fall_back_to_votes(case):
+    model, features, votes, _ = case
+    missing = features.copy()
+    missing[::2] = np.nan
+    found = model.predict_proba(votes, features=missing)
+    np.testing.assert_array_equal(found[::2], model.predict_proba(votes)[::2])
+    np.testing.assert_array_equal(found[1::2], model.predict_proba(votes, features=features)[1::2])
+
+
+def test_an_item_gets_the_same_label_alone_and_among_others(case):
+    model, features, votes, _ = case
+    together = model.predict_proba(votes[:20], features=features[:20])
+    alone = [model.predict_proba(votes[[i]], features=features[[i]])[0] for i in range(20)]
+    np.testing.assert_allclose(together, alone, rtol=1e-9)
+
+
+def test_sparse_votes_features_and_tables_give_the_same_labels(case):
+    model, features, votes, _ = case
+    expected = model.predict_proba(votes, features=features)
+    for other in (csr_array(features), pd.DataFrame(features), features.tolist()):
+        np.testing.assert_allclose(model.predict_proba(votes, features=other), expected, rtol=1e-9)
+    item, source = np.nonzero(votes >= 0)
+    sparse = csr_array((votes[item, source] + 1, (item, source)), shape=votes.shape)
+    read = fs.Votes.from_sparse(sparse, classes=model.classes_.tolist())
+    again = fs.LabelModel().fit(read, features=features)
+    np.testing.assert_allclose(again.predict_proba(read, features=features), expected, atol=1e-6)
+
+
+def test_results_can_have_other_types(case):
+    model, features, votes, _ = case
+    out = np.empty((len(votes), len(model.classes_)), np.float32)
+    assert model.predict_proba(votes, features=features, out=out) is out
+    frame = model.predict_proba(votes, features=features, output="pandas")
+    np.testing.assert_allclose(frame.to_numpy(), out, atol=1e-6)
+    labels = model.predict(votes, features=features, output="pandas")
+    assert labels.tolist() == model.predict(votes, features=features).tolist()
+    both = fs.LabelModel(n_classes=len(model.classes_)).fit_predict_proba(votes, features=features)
+    np.testing.assert_allclose(both, model.predict_proba(votes, features=features))
+
+
+def test_a_model_is_the_same_after_a_round_trip(case, tmp_path):
+    model, features, votes, _ = case
+    model.save(tmp_path / "model.fsq")
+    again = fs.load(tmp_path / "model.fsq")
+    expected = model.predict_proba(votes, features=features)
+    np.testing.assert_array_equal(again.predict_proba(votes, features=features), expected)
+    assert again.diagnostics_.features == model.diagnostics_.features
+    assert again.reason_ == model.reason_
+
+
+def test_damaged_files_are_refused(case, tmp_path):
+    model, *_ = case
+    state = model.fit_.to_state(model.moments_)
+    changes = {
+        "base": "features",
+        "separation": 0.0,
+        "effect": {**state.meta["effect"], "weight": 2.0},
+    }
+    for name, value in changes.items():
+        with pytest.raises(ModelFileError):
+            FeatureFit.from_state(
+                type(state)(state.kind, {**state.meta, name: value}, state.arrays), model.moments_
+            )
+    short = {**state.arrays, "feature_coefficients": state.arrays["feature_coefficients"][:, :-1]}
+    with pytest.raises(ModelFileError):
+        FeatureFit.from_state(type(state)(state.kind, state.meta, short), model.moments_)
+
+
+def test_a_copy_for_workers_labels_the_same_way(case):
+    model, features, votes, _ = case
+    np.testing.assert_array_equal(
+        model.for_labeling().predict_proba(votes, features=features),
+        model.predict_proba(votes, features=features),
+    )
+
+
+def test_explanations_have_a_contribution_of_features(case):
+    model, features, votes, _ = case
+    for item in range(30):
+        why = model.explain(votes[[item]], features=features[item])
+        p = model.predict_proba(votes[[item]], features=features[[item]])[0]
+        np.testing.assert_allclose(why.probabilities, p, atol=1e-9)
+        best, second = np.sort(p)[::-1][:2]
+        assert why.log_odds == pytest.approx(np.log(best / second), abs=1e-6)
+        assert "features" in [each.source for each in why.contributions]
+    assert "features" not in [each.source for each in model.explain(votes[[0]]).contributions]
+
+
+def test_diagnostics_and_the_summary_show_what_features_contribute(case):
+    model, features, votes, _ = case
+    effect = model.diagnostics_.features
+    assert effect.is_used
+    assert (effect.n_items, effect.n_columns) == features.shape
+    assert effect.sentence() in model.summary().footnotes
+    assert effect.sentence() in model.reason_
+    before, after = model.predict(votes), model.predict(votes, features=features)
+    heard = (votes >= 0).any(axis=1)
+    assert effect.n_changed == np.count_nonzero((before != after) & heard)
+
+
+def test_the_report_shows_what_features_contribute(case):
+    model, _, votes, _ = case
+    page = fs.report(votes, model=model)
+    assert f"weight {model.diagnostics_.features.weight:g}" in page
+
+
+@pytest.mark.parametrize("method", ["triplet", "covariance", "em", "weighted", "agreement"])
+def test_every_method_takes_features(method):
+    features, votes, y = make()
+    model = fs.LabelModel(method=method).fit(votes, features=features)
+    assert model.score(votes, y, features=features) > model.score(votes, y)
+    assert "features" in [c.source for c in model.explain(votes[[0]], features=features[0]).contributions]
+
+
+def test_gold_labels_and_features_work_together():
+    features, votes, y = make(seed=3)
+    gold = np.where(np.arange(len(y)) < 100, y, -1)
+    model = fs.LabelModel().fit(votes, gold=gold, features=features)
+    assert model.diagnostics_.features.n_gold == 100
+    assert model.diagnostics_.gold.n_gold == 100
+    assert model.score(votes, y, features=features) > model.score(votes, y) + 0.03
+
+
+def test_noise_changes_nothing():
+    features, votes, _ = make(signal=0.0)
+    model = fs.LabelModel().fit(votes, features=features)
+    assert not model.diagnostics_.features.is_used
+    np.testing.assert_array_equal(model.predict_proba(votes, features=features), model.predict_proba(votes))
+    assert "not used" in model.reason_
+
+
+def test_more_features_than_items():
+    features, votes, y = make(150)
+    wide = np.column_stack([features, np.random.default_rng(0).normal(size=(150, 1_500))])
+    model = fs.LabelModel().fit(votes, features=wide)
+    assert model.score(votes, y, features=wide) > model.score(votes, y) - 0.01
+
+
+def test_a_table_of_features_is_joined_by_item_identifier():
+    features, votes, _ = make(200)
+    ids = [f"item {i}" for i in range(200)]
+    table = pd.DataFrame(votes, index=ids, columns=list("abcde"))
+    order = np.random.default_rng(0).permutation(200)
+    shuffled = pd.DataFrame(features[order], index=[ids[i] for i in order])
+    model = fs.LabelModel().fit(table, features=shuffled)
+    np.testing.assert_allclose(
+        model.predict_proba(table, features=shuffled), model.predict_proba(table, features=features)
+    )
+
+
+def test_unsupported_input_is_refused():
+    features, votes, _ = make(200)
+    model = fs.LabelModel().fit(votes)
+    with pytest.raises(OptionError) as raised:
+        model.predict_proba(votes, features=features)
+    assert raised.value.parameter == "features"
+    with pytest.raises(OptionError):
+        fs.MajorityVote().fit(votes).predict_proba(votes, features=features)
+    with pytest.raises(OptionError):
+        fs.LabelModel().fit(fs.VoteChunks([votes]), features=features)
+    with pytest.raises(VotesError):
+        fs.LabelModel().fit(votes, features=features[:-1])
+    model = fs.LabelModel().fit(votes, features=features)
+    with pytest.raises(OptionError):
+        model.predict_proba(fs.VoteChunks([votes]), features=features)
+    with pytest.raises(IncompatibleError):
+        model.predict_proba(votes, features=features[:, :-1])
+    chain = fs.DependencyGraph.chain(2, 2)
+    with pytest.raises(OptionError):
+        fs.LabelModel(chain).fit(votes[:, :4], features=features)
+
+
+def test_a_classifier_trains_on_labels_by_votes_and_features():
+    features, votes, y = make(signal=0.6)
+    new_features, new_votes, new_y = make(400, signal=0.6, seed=9)
+    plain = fs.WeaklySupervisedClassifier(LogisticRegression(), drop_uncovered=False).fit(features, votes)
+    model = fs.WeaklySupervisedClassifier(LogisticRegression(), drop_uncovered=False, use_features=True).fit(
+        features, votes
+    )
+    assert len(model.rows_) == len(y)
+    assert (
+        np.mean(model.predict(new_features) == new_y) >= np.mean(plain.predict(new_features) == new_y) - 0.02
+    )
+    both = model.predict_proba(new_features, votes=new_votes)
+    expected = model.label_model_.predict_proba(new_votes, features=new_features)
+    np.testing.assert_array_equal(both, expected)
+    labels = model.predict(new_features, votes=new_votes)
+    assert np.mean(labels == new_y) > np.mean(model.predict(new_features) == new_y) + 0.02
+    with pytest.raises(OptionError):
+        plain.predict_proba(new_features, votes=new_votes)
+
+
+def test_the_effect_is_json():
+    features, votes, _ = make(300)
+    state = fs.LabelModel().fit(votes, features=features)._to_state()
+    assert json.loads(json.dumps(state.meta["fit"]["effect"]))["n_columns"] == 6
