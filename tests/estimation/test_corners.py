@@ -61,7 +61,7 @@ def test_weighted_labels_of_many_different_rows_are_those_of_each_row(n_classes)
 
 def test_sources_that_all_keep_silent_have_no_accuracies():
     silent = Moments.of(Votes.from_classes(np.full((50, 3), -1), classes=(0, 1)))
-    with pytest.raises(NotIdentifiableError, match="differ from 0"):
+    with pytest.raises(NotIdentifiableError, match="differ significantly from 0"):
         accuracies_from_balance(SignedMoments.of(silent), np.array([0.2, 0.8]), ("a", "b", "c"))
 
 

@@ -350,6 +350,7 @@ ANALYSIS: dict[str, Question] = {
     ),
     "fleiss_kappa": lambda v, _: str(fs.analysis.fleiss_kappa(v)),
     "krippendorff_alpha": lambda v, _: str(fs.analysis.krippendorff_alpha(v)),
+    "label_buckets": lambda v, y: fs.analysis.label_buckets(y, v.of_sources([0])),
     "labels_saved": lambda v, y: str(
         fs.analysis.labels_saved(fitted(v), v[:150], np.arange(150)[:, None] % 7, y[:150], random_state=0)
     ),
