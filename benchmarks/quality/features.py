@@ -82,7 +82,7 @@ def label(pool: Pool, gold: NDArray[Any] | None = None) -> dict[str, Array]:
     votes = fs.Votes.from_classes(pool.votes, classes=tuple(range(pool.n_classes)))
     model = fs.LabelModel().fit(votes, gold=gold, features=pool.features)
     by_votes = model.predict_proba(votes)
-    covered = (pool.votes >= 0).any(axis=1)
+    covered = np.asarray((pool.votes >= 0).any(axis=1))
     found = {
         "votes": by_votes,
         "features": end_model(pool, by_votes, covered, gold),
