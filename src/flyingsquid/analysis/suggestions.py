@@ -27,7 +27,7 @@ MOST_SUGGESTED = 1_000
 # may be certain and wrong, which only random items show (benchmarks/quality/suggestions.py).
 _START, _RANDOM_SHARE = 20, 0.5
 # If two explanations fit the votes, so many labels are spent first on items that tell them apart: LLMBar has
-# 90% with ten of these, and 88% with ten random ones (docs/quality/panels.md).
+# 90% with ten of these, and 86% with ten random ones (docs/quality/panels.md).
 _SETTLING = 10
 # Items among which suggestions are chosen, cells of their votes, and distinct votes that are compared.
 _MOST_ITEMS, _MOST_CELLS, _MOST_PATTERNS = 20_000, 1 << 26, 2_000
