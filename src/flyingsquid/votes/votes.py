@@ -597,7 +597,7 @@ class Votes:
     # ------------------------------------------------------------------ other views
 
     def with_structure(
-        self, layout: str | Mapping[str, Any] | Sequence[SourceInfo | Mapping[str, Any]] | None
+        self, layout: str | Mapping[str, Any] | Sequence[SourceInfo | Mapping[str, Any] | str] | None
     ) -> Votes:
         """Return the votes with the structure of their sources: judge, order, repeat, prompt and model.
 
